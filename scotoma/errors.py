@@ -1,0 +1,33 @@
+"""What can go wrong that a person can put right, and the exit code that says so.
+
+ScotomaError            5  internal
+├── ConfigError         2  the configuration or the command line
+│   └── MissingExtra    2  an optional part of the installation
+└── DataError           4  examples, labels, attributes or predictions
+
+Each message is one sentence: subject, rule, value found, way out.
+"""
+
+from __future__ import annotations
+
+
+class ScotomaError(Exception):
+    """Base of every error that Scotoma raises on purpose."""
+
+    exit_code = 5
+
+
+class ConfigError(ScotomaError, ValueError):
+    """The configuration asks for something that cannot be."""
+
+    exit_code = 2
+
+
+class MissingExtra(ConfigError):  # noqa: N818  it reads as what it is: a missing extra
+    """A module needs an optional part of the installation."""
+
+
+class DataError(ScotomaError, ValueError):
+    """The data cannot be audited as they are."""
+
+    exit_code = 4
