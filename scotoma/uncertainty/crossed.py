@@ -1,0 +1,324 @@
+"""The variance of an estimate over examples and training runs, crossed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from scotoma.errors import DataError
+from scotoma.uncertainty.estimate import ONE_RUN, Estimate, check_level, undefined
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Variance:
+    """A variance, its parts and its degrees of freedom; floats, or arrays of one shape.
+
+    Attributes:
+        total: max(examples + members - residual, examples, members).
+        examples: What another test set would change.
+        members: What other training runs would change; 0 for populations of one member.
+        residual: Chance of one member on one example, counted in both of the above.
+        df: Satterthwaite's degrees of freedom of `total`; inf where nothing varies.
+    """
+
+    total: Any
+    examples: Any
+    members: Any
+    residual: Any
+    df: Any
+
+
+def crossed_variance(
+    dense: npt.ArrayLike, compressed: npt.ArrayLike | None = None, *, paired: bool = False
+) -> Variance:
+    """Variance of mean(compressed) - mean(dense) over examples and members, crossed.
+
+    The influences are those of the estimate's linear part, multiplied by its gradient; this
+    function supplies the sign. Absolute difference of two rates: the 0/1 events themselves. Log
+    ratio: events divided by their rate. A constant added to a whole population changes nothing.
+
+    With psi the mean over compressed members minus the mean over dense members, n examples, K and
+    K' members, a the means over members and p_m the means over examples of one population:
+
+        V_ex  = var(psi)/n
+        V_mod = var_m(p_m)/K + var_m(p'_m)/K'     paired: var_m(p'_m - p_m)/K
+        V_res = SSE/((n-1)(K-1) n K), summed      SSE = sum (e_xm - a_x - p_m + p)^2
+        V     = max(V_ex + V_mod - V_res, V_ex, V_mod)
+        df    = V^2 / (V_ex^2/f + sum V_pop^2/(K-1)),  f = 2n/(kurtosis(psi) - 1)
+
+    A population of one member is taken as it is: it adds to neither V_mod nor V_res.
+
+    Args:
+        dense: Influences of examples (or clusters) on the members of one population, shape
+            (..., n, K).
+        compressed: The same for the other population, shape (..., n, K'), on the same examples in
+            the same order; None for a single mean.
+        paired: Member m of `compressed` derives from member m of `dense`; then K = K'.
+
+    Returns:
+        The variance and its parts, floats for two-dimensional input, otherwise arrays of the
+        leading shape; nan where n < 2.
+
+    Raises:
+        DataError: Shapes that do not fit together.
+
+    References:
+        Cornfield and Tukey (1956), Annals of Mathematical Statistics 27:907-949, crossed random
+        factors; Satterthwaite (1946), Biometrics Bulletin 2:110-114.
+
+    >>> dense = [[0, 0, 0], [1, 0, 1], [0, 0, 0], [0, 1, 1]]
+    >>> compressed = [[0, 1], [1, 1], [0, 0], [1, 1]]
+    >>> variance = crossed_variance(dense, compressed)
+    >>> round(variance.examples, 4), round(variance.members, 4), round(variance.residual, 4)
+    (0.011, 0.0226, 0.0318)
+    """
+    d = _matrix(dense, "dense")
+    c = None if compressed is None else _matrix(compressed, "compressed")
+    if c is not None and d.shape[:-1] != c.shape[:-1]:
+        raise DataError(
+            f"dense and compressed must hold the same examples, got shapes {d.shape} and "
+            f"{c.shape}: score both on one test set"
+        )
+    if paired and (c is None or d.shape[-1] != c.shape[-1]):
+        found = "none" if c is None else f"{c.shape[-1]}"
+        raise DataError(
+            f"paired populations need as many compressed as dense members, got {found} and "
+            f"{d.shape[-1]}: drop the members without a partner, or pass paired=False"
+        )
+    psi = d.mean(-1) if c is None else c.mean(-1) - d.mean(-1)
+    populations = [d] if c is None else [c - d] if paired else [d, c]
+    return combine(*_examples(psi), [_population(e) for e in populations])
+
+
+def combine(
+    examples: Array, excess: Array, n: npt.ArrayLike, parts: list[tuple[Array, Array, int]]
+) -> Variance:
+    """Put the parts together: V and its degrees of freedom.
+
+    Args:
+        examples: V_ex.
+        excess: Kurtosis of psi minus 1; 0 where psi does not vary.
+        n: Number of examples.
+        parts: Per independent population V_mod, V_res and its number of members.
+
+    >>> import numpy as np
+    >>> parts = [(np.float64(2.0), np.float64(1.0), 5)]
+    >>> combine(np.float64(4.0), np.float64(2.0), 50, parts).total
+    5.0
+    """
+    members = sum((part[0] for part in parts), start=np.zeros_like(examples))
+    residual = sum((part[1] for part in parts), start=np.zeros_like(examples))
+    total = np.maximum(np.maximum(examples + members - residual, examples), members)
+    spread = examples**2 * excess / (2 * np.asarray(n, float))
+    for own, _, k in parts:
+        spread = spread + own**2 / max(k - 1, 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        df = np.where(spread > 0, total**2 / spread, np.where(np.isnan(total), np.nan, np.inf))
+    fields = (total, examples, members, residual, df)
+    if np.ndim(total) == 0:
+        return Variance(*(float(value) for value in fields))
+    return Variance(*fields)
+
+
+def n_effective(s: npt.ArrayLike) -> float:
+    """Number of examples that carry a rate: (sum s)^2 / sum s^2.
+
+    Args:
+        s: Members with the event on each example, shape (n,), at least 0.
+
+    Returns:
+        Between 1 and the number of examples with an event; 0 without events.
+
+    >>> n_effective([0, 0, 5, 5, 5, 1])
+    3.36...
+    """
+    counts = np.asarray(s, float)
+    total = float(counts.sum())
+    return total**2 / float(np.dot(counts, counts)) if total else 0.0
+
+
+def cluster_sums(values: npt.ArrayLike, clusters: npt.ArrayLike | None) -> Array:
+    """Sum the rows of each cluster: rows of one source are one unit.
+
+    Args:
+        values: Shape (N, K) or (N,).
+        clusters: Integer id of each row's source, shape (N,), any non-negative numbers; None
+            leaves every row its own unit.
+
+    Returns:
+        Shape (n, K) or (n,), one row a cluster that occurs, in order of id.
+
+    Raises:
+        DataError: There are not as many ids as rows.
+
+    >>> cluster_sums([[1, 0], [1, 1], [0, 1]], [7, 3, 7])
+    array([[1., 1.],
+           [1., 1.]])
+    """
+    rows = np.asarray(values, np.float64)
+    if clusters is None:
+        return rows
+    ids = np.asarray(clusters)
+    if ids.shape != rows.shape[:1]:
+        raise DataError(
+            f"clusters must give one id a row, got shape {ids.shape} for {rows.shape[0]} rows: "
+            "pass the ids in the order of the examples"
+        )
+    _, codes = np.unique(ids, return_inverse=True)
+    n = int(codes.max()) + 1 if codes.size else 0
+    sums = np.zeros((n, *rows.shape[1:]))
+    np.add.at(sums, codes, rows)
+    return sums
+
+
+def mean_difference(
+    dense: npt.ArrayLike, compressed: npt.ArrayLike, *, paired: bool = False, level: float = 0.95
+) -> Estimate:
+    """Mean score of the compressed members minus that of the dense members.
+
+    Args:
+        dense: Scores, shape (n, K), a row an example or a cluster.
+        compressed: Scores on the same rows, shape (n, K').
+        paired: Member m of `compressed` derives from member m of `dense`.
+        level: Coverage of the interval, a fraction in (0, 1).
+
+    Returns:
+        The difference on the identity scale. nan without examples; no interval with one example or
+        where nothing varies.
+
+    Raises:
+        DataError: Shapes that do not fit together, or a level that is no fraction.
+
+    >>> change = mean_difference([[1, 1], [0, 0], [1, 1], [1, 0]], [[1, 0], [0, 0], [0, 0], [1, 1]])
+    >>> change.value, round(change.low, 2), round(change.high, 2)
+    (-0.25, -0.99, 0.49)
+    """
+    check_level(level)
+    d, c = _matrix(dense, "dense"), _matrix(compressed, "compressed")
+    variance = crossed_variance(d, c, paired=paired)
+    members = min(d.shape[-1], c.shape[-1])
+    value = float(c.mean() - d.mean()) if d.shape[0] else math.nan
+    return of_variance(value, variance, n=d.shape[0], members=members, level=level)
+
+
+def single_mean(
+    scores: npt.ArrayLike,
+    *,
+    level: float = 0.95,
+    scale: Literal["identity", "logit"] = "identity",
+) -> Estimate:
+    """Mean score of one population.
+
+    Args:
+        scores: Shape (n, K), a row an example or a cluster.
+        level: Coverage of the interval, a fraction in (0, 1).
+        scale: `logit` for a rate, whose interval then stays inside (0, 1).
+
+    Returns:
+        The mean. nan without examples; no interval with one example, where nothing varies, or on
+        the logit scale at a mean outside (0, 1).
+
+    Raises:
+        DataError: Scores that are no (n, K) table, or a level that is no fraction.
+
+    >>> rate = single_mean([[1, 0], [0, 0], [1, 1], [0, 0], [0, 0]], scale="logit")
+    >>> rate.value, round(rate.low, 2), round(rate.high, 2)
+    (0.3, 0.04, 0.82)
+    """
+    check_level(level)
+    e = _matrix(scores, "scores")
+    n, members = e.shape
+    value = float(e.mean()) if n else math.nan
+    if scale == "identity":
+        variance = crossed_variance(e)
+        return of_variance(value, variance, n=n, members=members, level=level)
+    if n and not 0 < value < 1:
+        reason = f"interval not estimable (mean {value:g} has no logit)"
+        return undefined(reason, value=value, n=n, members=members, level=level)
+    variance = crossed_variance(e / (value * (1 - value)))
+    return of_variance(value, variance, n=n, members=members, level=level, scale="logit")
+
+
+def of_variance(
+    value: float,
+    variance: Variance,
+    *,
+    n: int,
+    members: int,
+    events: float = math.nan,
+    level: float = 0.95,
+    scale: Literal["identity", "logit", "log"] = "identity",
+    note: str = "",
+) -> Estimate:
+    """The estimate value -+ t(df) sqrt(V) on `scale`, or why there is no interval.
+
+    Args:
+        value: The number as it is shown.
+        variance: Its variance on `scale`, floats.
+        n: Examples at risk.
+        members: Size of the smaller population.
+        events: Number of examples that carry the value.
+        level: Coverage, a fraction in (0, 1).
+        scale: The scale on which the interval is symmetric.
+        note: What to say beside the number; a population of one member adds its own.
+
+    >>> of_variance(0.1, Variance(0.0, 0.0, 0.0, 0.0, float("inf")), n=50, members=5).reason
+    'interval not estimable (nothing varies over 50 examples)'
+    """
+    if members == 1:
+        note = f"{note}; {ONE_RUN}" if note else ONE_RUN
+    shown = Estimate.on_scale(
+        value, math.sqrt(variance.total) if variance.total >= 0 else math.nan, variance.df,
+        n=n, members=members, events=events, level=level, scale=scale, note=note,
+    )  # fmt: skip
+    if shown.se > 0:
+        return shown
+    if n == 0:
+        reason = "undefined (no examples)"
+    elif n == 1:
+        reason = "interval not estimable (one example)"
+    else:
+        reason = f"interval not estimable (nothing varies over {n:,} examples)"
+    return undefined(
+        reason, value=value, n=n, members=members, events=events, level=level, note=note
+    )
+
+
+def _matrix(values: npt.ArrayLike, name: str) -> Array:
+    matrix = np.asarray(values, np.float64)
+    if matrix.ndim < 2 or matrix.shape[-1] == 0:
+        raise DataError(
+            f"{name} must be a table of examples by members, got shape {matrix.shape}: "
+            "pass at least one member as a column"
+        )
+    return matrix
+
+
+def _examples(psi: Array) -> tuple[Array, Array, int]:
+    """V_ex, kurtosis minus 1, n."""
+    n = psi.shape[-1]
+    if n < 2:
+        nothing = np.full(psi.shape[:-1], np.nan)
+        return nothing, nothing, n
+    squares = (psi - psi.mean(-1, keepdims=True)) ** 2
+    second, fourth = squares.mean(-1), (squares**2).mean(-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        excess = np.where(second > 0, fourth / second**2 - 1, 0.0)
+    return second / (n - 1), np.maximum(excess, 0.0), n
+
+
+def _population(e: Array) -> tuple[Array, Array, int]:
+    """V_mod, V_res and number of members of one population of influences."""
+    n, k = e.shape[-2:]
+    if k == 1 or n < 2:
+        return np.zeros(e.shape[:-2]), np.zeros(e.shape[:-2]), k
+    columns = e.mean(-2, keepdims=True)
+    residuals = e - e.mean(-1, keepdims=True) - columns + columns.mean(-1, keepdims=True)
+    sse = np.einsum("...xm,...xm->...", residuals, residuals)
+    return columns[..., 0, :].var(-1, ddof=1) / k, sse / ((n - 1) * (k - 1) * n * k), k

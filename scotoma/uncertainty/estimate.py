@@ -1,0 +1,267 @@
+"""One number with what it rests on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from scipy.special import stdtr, stdtrit
+
+from scotoma.errors import DataError
+
+Scale = Literal["identity", "logit", "log", "rule of three"]
+ONE_RUN = "one training run: says nothing about the next one"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One number, its interval, and what both rest on.
+
+    The interval is symmetric on `scale`: `identity` for means and differences, `logit` for single
+    rates, `log` for a relative change, which is 100 (ratio - 1) with its interval on log(ratio).
+    `rule of three` marks bounds where no event was seen, which no standard error can give.
+
+    Attributes:
+        value: The number itself; nan if undefined.
+        low: Lower end of the interval at `level`; nan if there is none.
+        high: Upper end of the interval at `level`; nan if there is none.
+        n: Examples at risk; clusters where rows of one source were joined.
+        members: Size of the smaller population involved.
+        events: Number of examples that carry the value (`n_effective`); nan where that has no
+            meaning.
+        df: Degrees of freedom of the t interval; nan if there is none.
+        level: Coverage of the interval, a fraction in (0, 1).
+        reason: Why the value or its interval is nan, as a sentence to print; empty otherwise.
+        note: What a reader should know beside the number, such as "few events".
+        se: Standard error on `scale`; nan if there is none.
+        scale: The scale on which the interval is symmetric.
+
+    >>> change = Estimate.on_scale(0.02, 0.005, 9.0, n=500, members=10)
+    >>> round(change.low, 4), round(change.high, 4), round(change.p_above(0.0), 4)
+    (0.0087, 0.0313, 0.0016)
+    """
+
+    value: float
+    low: float
+    high: float
+    n: int
+    members: int
+    events: float
+    df: float
+    level: float = 0.95
+    reason: str = ""
+    note: str = ""
+    se: float = math.nan
+    scale: Scale = "identity"
+
+    @classmethod
+    def on_scale(
+        cls,
+        value: float,
+        se: float,
+        df: float,
+        *,
+        n: int,
+        members: int,
+        events: float = math.nan,
+        level: float = 0.95,
+        scale: Scale = "identity",
+        reason: str = "",
+        note: str = "",
+    ) -> Estimate:
+        """The estimate with the interval value -+ t(df) se on `scale`.
+
+        Args:
+            value: The number as it is shown: a mean, a rate, 100 (ratio - 1).
+            se: Standard error on `scale`, above 0.
+            df: Degrees of freedom, above 0, possibly inf.
+            n: Examples at risk.
+            members: Size of the smaller population.
+            events: Number of examples that carry the value.
+            level: Coverage, a fraction in (0, 1).
+            scale: Any but `rule of three`.
+            reason: Why the interval is missing, if it is.
+            note: What to say beside the number.
+
+        >>> twice = Estimate.on_scale(100.0, 0.3, math.inf, n=900, members=5, scale="log")
+        >>> twice.value, round(twice.low, 1), round(twice.high, 1)
+        (100.0, 11.1, 260.1)
+        """
+        half, centre = _quantile(level, df) * se, _hidden(value, scale)
+        return cls(
+            value=value,
+            low=_shown(centre - half, scale),
+            high=_shown(centre + half, scale),
+            n=n,
+            members=members,
+            events=events,
+            df=df,
+            level=level,
+            reason=reason,
+            note=note,
+            se=se,
+            scale=scale,
+        )
+
+    def at(self, level: float) -> Estimate:
+        """The same estimate with its interval at another level.
+
+        Args:
+            level: Coverage, a fraction in (0, 1).
+
+        >>> change = Estimate.on_scale(0.02, 0.005, 9.0, n=500, members=10)
+        >>> round(change.at(0.99).low, 4)
+        0.0038
+        """
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.scale == "rule of three":
+            stretch = _three(level) / _three(self.level)
+            low = self.value - (self.value - self.low) * stretch
+            high = self.value + (self.high - self.value) * stretch
+            return Estimate(**{**values, "low": low, "high": high, "level": level})
+        half = _quantile(level, self.df) * self.se
+        centre = _hidden(self.value, self.scale)
+        low, high = _shown(centre - half, self.scale), _shown(centre + half, self.scale)
+        return Estimate(**{**values, "low": low, "high": high, "level": level})
+
+    def p_above(self, limit: float) -> float:
+        """One-sided p-value of "the truth is at most `limit`": small says it lies above.
+
+        Args:
+            limit: In the unit of `value`.
+
+        Returns:
+            Fraction in [0, 1]; nan without a standard error.
+
+        >>> round(Estimate.on_scale(0.02, 0.005, 9.0, n=500, members=10).p_above(0.01), 4)
+        0.0383
+        """
+        distance = _hidden(self.value, self.scale) - _hidden(limit, self.scale)
+        return float(stdtr(self.df, -distance / self.se)) if self.se > 0 else math.nan
+
+    def p_below(self, limit: float) -> float:
+        """One-sided p-value of "the truth is at least `limit`": small says it lies below.
+
+        Args:
+            limit: In the unit of `value`.
+
+        Returns:
+            Fraction in [0, 1]; nan without a standard error.
+
+        >>> round(Estimate.on_scale(0.02, 0.005, 9.0, n=500, members=10).p_below(0.04), 4)
+        0.0016
+        """
+        distance = _hidden(limit, self.scale) - _hidden(self.value, self.scale)
+        return float(stdtr(self.df, -distance / self.se)) if self.se > 0 else math.nan
+
+    def as_dict(self) -> dict[str, float | int | str | None]:
+        """Every field, unrounded and safe in JSON: nan is None, an infinite number its name.
+
+        >>> undefined("undefined (no negatives in group 'men')", n=0, members=5).as_dict()["value"]
+        """
+        return {field.name: _json(getattr(self, field.name)) for field in fields(self)}
+
+
+def undefined(
+    reason: str,
+    *,
+    value: float = math.nan,
+    n: int,
+    members: int,
+    events: float = math.nan,
+    level: float = 0.95,
+    note: str = "",
+) -> Estimate:
+    """An estimate without interval, and without value where there is none, and why.
+
+    Args:
+        reason: The sentence to print.
+        value: The number where it exists and only its interval does not.
+        n: Examples at risk.
+        members: Size of the smaller population.
+        events: Number of examples that carry the value.
+        level: The level that was asked for.
+        note: What to say beside the number.
+
+    >>> undefined("undefined (no positives in group 'men')", n=0, members=5).reason
+    "undefined (no positives in group 'men')"
+    """
+    nan = math.nan
+    return Estimate(value, nan, nan, n, members, events, nan, level, reason, note)
+
+
+def none_seen(
+    value: float,
+    *,
+    n: int,
+    members: int,
+    lowest: float = -math.inf,
+    highest: float = math.inf,
+    level: float = 0.95,
+    note: str = "",
+) -> Estimate:
+    """An estimate that no example speaks against: value -+ 3/n at 95%, the rule of three.
+
+    Args:
+        value: The number seen.
+        n: Examples at risk, at least 1.
+        members: Size of the smaller population.
+        lowest: Lower limit of what the number can be.
+        highest: Upper limit of what the number can be.
+        level: Coverage; the 3 is the rounded log(1/0.05), other levels are in proportion.
+        note: What to say beside the number.
+
+    References:
+        Hanley and Lippman-Hand (1983), JAMA 249:1743-1745.
+
+    >>> none_seen(0.0, n=150, members=10, lowest=0.0).high
+    0.02
+    """
+    reach = _three(level) / n
+    low, high = max(lowest, value - reach), min(highest, value + reach)
+    nan = math.nan
+    return Estimate(value, low, high, n, members, 0.0, nan, level, "", note, nan, "rule of three")
+
+
+def check_level(level: float) -> None:
+    """Refuse a level that is no fraction in (0, 1).
+
+    >>> check_level(0.95)
+    """
+    if not 0 < level < 1:
+        raise DataError(f"level must be a fraction in (0, 1), got {level}: write 0.95 for 95%")
+
+
+def _quantile(level: float, df: float) -> float:
+    check_level(level)
+    return float(stdtrit(df, (1 + level) / 2))
+
+
+def _three(level: float) -> float:
+    check_level(level)
+    return 3.0 * math.log1p(-level) / math.log1p(-0.95)
+
+
+def _shown(value: float, scale: Scale) -> float:
+    if scale == "log":
+        return 100.0 * math.expm1(value) if value < 700 else math.inf
+    if scale == "logit":
+        return 0.5 * (1.0 + math.tanh(0.5 * value))
+    return value
+
+
+def _hidden(value: float, scale: Scale) -> float:
+    if scale == "log":
+        return math.log1p(value / 100.0) if value > -100.0 else -math.inf
+    if scale == "logit":
+        return (
+            2.0 * math.atanh(2.0 * value - 1.0) if 0.0 < value < 1.0 else math.inf * (value - 0.5)
+        )
+    return value
+
+
+def _json(value: float | int | str) -> float | int | str | None:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value

@@ -1,0 +1,86 @@
+"""Many questions at once: p-values adjusted for how many were asked."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from scotoma.errors import DataError
+
+
+def holm(p: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """P-values adjusted so that the chance of any false alarm in the family stays bounded.
+
+    Args:
+        p: P-values of one family, shape (M,), fractions; nan means "not tested" and does not count
+            towards the size of the family.
+
+    Returns:
+        Adjusted p-values in the order given, fractions in [0, 1], nan where p is nan.
+
+    Raises:
+        DataError: A p-value lies outside [0, 1].
+
+    References:
+        Holm (1979), Scandinavian Journal of Statistics 6:65-70.
+
+    >>> holm([0.01, 0.04, 0.03, float("nan")])
+    array([0.03, 0.06, 0.06,  nan])
+    """
+    values, tested = _tested(p)
+    asked = values[tested]
+    order = np.argsort(asked, kind="stable")
+    steps = asked[order] * np.arange(asked.size, 0, -1)
+    adjusted = np.empty_like(asked)
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return _spread(adjusted, tested)
+
+
+def benjamini_hochberg(p: npt.ArrayLike, *, dependence: bool = False) -> npt.NDArray[np.float64]:
+    """P-values adjusted so that the expected share of false alarms among alarms stays bounded.
+
+    Args:
+        p: P-values of one family, shape (M,), fractions; nan means "not tested" and does not count
+            towards the size of the family.
+        dependence: True for Benjamini-Yekutieli, valid under any dependence.
+
+    Returns:
+        Adjusted p-values in the order given, fractions in [0, 1], nan where p is nan.
+
+    Raises:
+        DataError: A p-value lies outside [0, 1].
+
+    References:
+        Benjamini and Hochberg (1995), JRSS B 57:289-300.
+
+    >>> benjamini_hochberg([0.01, 0.04, 0.03, float("nan")])
+    array([0.03, 0.04, 0.04,  nan])
+    """
+    from scipy.stats import false_discovery_control  # costly to import, seldom needed
+
+    values, tested = _tested(p)
+    asked = values[tested]
+    if asked.size == 0:
+        return values.copy()
+    adjusted = false_discovery_control(asked, method="by" if dependence else "bh")
+    return _spread(np.asarray(adjusted, np.float64), tested)
+
+
+def _tested(p: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    values = np.atleast_1d(np.asarray(p, np.float64))
+    tested = ~np.isnan(values)
+    outside = tested & ~((values >= 0) & (values <= 1))
+    if outside.any():
+        raise DataError(
+            f"p-values must be fractions in [0, 1], got {values[outside][0]:g}: "
+            "pass nan for what was not tested"
+        )
+    return values, tested
+
+
+def _spread(
+    adjusted: npt.NDArray[np.float64], tested: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.float64]:
+    result = np.full(tested.shape, np.nan)
+    result[tested] = adjusted
+    return result
