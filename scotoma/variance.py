@@ -1,0 +1,395 @@
+"""Runs against runs: how far one value moves between identical trainings, and what moves it.
+
+Everything here is about one fixed test set: the tests compare training runs, not examples.
+
+Two protocols. `published` is that of Qian et al. 2021: a one-sided Mann-Whitney test whose
+direction is picked from the same data, so that its 5% is really 10%, and Levene's test on values
+divided by their mean. `sound` is the default: two-sided, exact where it can be, Brown-Forsythe on
+the values themselves, Benjamini-Hochberg over the family of tests.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import chdtri, nctdtrinc
+
+from scotoma.errors import DataError
+from scotoma.uncertainty import Estimate, benjamini_hochberg, undefined
+
+Array = npt.NDArray[np.float64]
+Protocol = Literal["published", "sound"]
+
+THIS_TEST_SET = "about training runs on this test set"
+EXACT_UP_TO = 20  # runs a side; beyond it the normal approximation is good to the third digit
+SAWILOWSKY = {
+    "huge": 2.0,
+    "very large": 1.2,
+    "large": 0.8,
+    "medium": 0.5,
+    "small": 0.2,
+    "very small": 0.01,
+}
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far the values of identical runs lie apart, in the unit of the values.
+
+    Attributes:
+        max_diff: Largest minus smallest value over the runs; grows with their number, so that it
+            compares only with as many runs.
+        std: Standard deviation over the runs, ddof=0, as the paper prints it.
+        sigma: The standard deviation behind the runs, ddof=1, with its chi-square interval, which
+            takes the runs as normal.
+        runs: Number of runs.
+        class_max_diff: max_diff of the class that moves most (first on ties); nan without classes.
+        class_std: std of that class; nan without classes.
+        worst_class: That class as column number; None without classes.
+    """
+
+    max_diff: float
+    std: float
+    sigma: Estimate
+    runs: int
+    class_max_diff: float = math.nan
+    class_std: float = math.nan
+    worst_class: int | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two sets of runs side by side.
+
+    Attributes:
+        difference: Mean of `other` minus mean of `base`, with Welch's interval.
+        cohens_d: The same in standard deviations, with a noncentral t interval.
+        effect: Name of the size of cohens_d on Sawilowsky's scale.
+        u_p: P-value of the Mann-Whitney test.
+        levene_p: P-value of the Levene (Brown-Forsythe) test of unequal variances.
+        u_p_adjusted: u_p after Benjamini-Hochberg over the family; u_p itself under `published`,
+            nan outside a family.
+        levene_p_adjusted: The same for levene_p.
+        spread_ratio: Standard deviation of `other` over that of `base`, each divided by its own
+            mean under `published`.
+        protocol: `sound` or `published`.
+        reason: Why a test is nan; empty otherwise.
+    """
+
+    difference: Estimate
+    cohens_d: Estimate
+    effect: str
+    u_p: float
+    levene_p: float
+    spread_ratio: float
+    protocol: Protocol
+    reason: str = ""
+    u_p_adjusted: float = math.nan
+    levene_p_adjusted: float = math.nan
+
+    def mean_moves(self, alpha: float = 0.05) -> str:
+        """`+` where `other` lies significantly higher than `base`, `-` lower, `NS` otherwise.
+
+        Args:
+            alpha: Largest p-value called significant; the adjusted one inside a family.
+
+        >>> compare([0.30, 0.31, 0.32, 0.33, 0.34], [0.20, 0.21, 0.22, 0.23, 0.25]).mean_moves()
+        '-'
+        """
+        return _mark(self.u_p_adjusted, self.u_p, self.difference.value, alpha)
+
+    def variance_moves(self, alpha: float = 0.05) -> str:
+        """`+` where `other` varies significantly more than `base`, `-` less, `NS` otherwise.
+
+        Args:
+            alpha: Largest p-value called significant; the adjusted one inside a family.
+
+        >>> compare([0.30, 0.31, 0.32, 0.33, 0.34], [0.20, 0.21, 0.22, 0.23, 0.25]).variance_moves()
+        'NS'
+        """
+        return _mark(self.levene_p_adjusted, self.levene_p, self.spread_ratio - 1.0, alpha)
+
+
+def spread(runs: npt.ArrayLike, *, level: float = 0.95) -> Spread:
+    """Largest difference and standard deviation of one value over identical runs.
+
+    Args:
+        runs: Values, shape (R,), or a column a class, shape (R, C); R >= 2. With classes, the
+            overall value of a run is the unweighted mean over its classes.
+        level: Coverage of the interval of sigma, a fraction in (0, 1).
+
+    Returns:
+        The spread overall and, with classes, of the class whose values lie furthest apart. A class
+        with a nan is left out of that choice; the overall spread is then nan.
+
+    Raises:
+        DataError: Fewer than two runs, or an array that is no (R,) or (R, C).
+
+    References:
+        Qian et al. 2021, Section 2.5, MaxDiff and STDEV of Tables 2 and 4.
+
+    >>> moved = spread([[0.10, 0.30], [0.12, 0.20], [0.11, 0.26]])
+    >>> round(moved.max_diff, 3), round(moved.std, 4), moved.worst_class
+    (0.04, 0.0165, 1)
+    """
+    values = np.asarray(runs, np.float64)
+    if values.ndim not in (1, 2) or values.shape[0] < 2 or values.size == 0:
+        raise DataError(
+            f"runs must be two or more values, or rows of one value a class, got shape "
+            f"{values.shape}: train at least two runs"
+        )
+    overall = values if values.ndim == 1 else values.mean(axis=1)
+    shown = Spread(
+        max_diff=float(np.ptp(overall)),
+        std=float(overall.std()),
+        sigma=_sigma(overall, level),
+        runs=values.shape[0],
+    )
+    if values.ndim == 1:
+        return shown
+    reach = np.ptp(values, axis=0)
+    if np.isnan(reach).all():
+        return shown
+    worst = int(np.nanargmax(reach))
+    return replace(
+        shown,
+        class_max_diff=float(reach[worst]),
+        class_std=float(values[:, worst].std()),
+        worst_class=worst,
+    )
+
+
+def compare(
+    base: npt.ArrayLike,
+    other: npt.ArrayLike,
+    *,
+    protocol: Protocol = "sound",
+    level: float = 0.95,
+) -> Comparison:
+    """Compare one value over two sets of runs: its mean, its variance, the size of the effect.
+
+    Args:
+        base: Values of the baseline's runs, shape (R,), R >= 2, finite.
+        other: Values of the other technique's runs, shape (R',), R' >= 2, finite.
+        protocol: `sound`: two-sided Mann-Whitney, exact where there are no ties and both sides have
+            at most 20 runs; Brown-Forsythe on the values. `published`: one-sided in the direction
+            of the sample means, normal approximation with continuity and tie correction; Levene,
+            median centred, on values divided by the mean of the values rounded to four digits.
+        level: Coverage of both intervals, a fraction in (0, 1).
+
+    Returns:
+        The tests, and the effects with intervals. A test or an effect that cannot be had, such as
+        Cohen's d of runs that do not vary, is nan and says why.
+
+    Raises:
+        DataError: Fewer than two runs on a side, a value that is not finite, or an unknown
+            protocol.
+
+    References:
+        Qian et al. 2021, Appendix B.3; Mann and Whitney (1947); Brown and Forsythe (1974);
+        Sawilowsky (2009), Journal of Modern Applied Statistical Methods 8:597-599.
+
+    >>> seen = compare([0.30, 0.31, 0.32, 0.33, 0.34], [0.20, 0.21, 0.22, 0.23, 0.25])
+    >>> round(seen.u_p, 4), round(seen.difference.value, 3), seen.effect
+    (0.0079, -0.098, 'huge')
+    >>> compare([0.30, 0.31, 0.32], [0.31, 0.31, 0.35], protocol="published").mean_moves()
+    'NS'
+    """
+    if protocol not in ("sound", "published"):
+        raise DataError(
+            f"protocol must be 'sound' or 'published', got {protocol!r}: name one of the two"
+        )
+    b, o = _runs(base, "base"), _runs(other, "other")
+    varies = _variance(b) > 0 or _variance(o) > 0
+    published = protocol == "published"
+    scaled = (_by_mean(b), _by_mean(o)) if published else (b, o)
+    usable = varies and bool(np.isfinite(scaled[0]).all() and np.isfinite(scaled[1]).all())
+    effect = _cohens_d(b, o, level)
+    if not varies:
+        reason = f"no test of variances (nothing varies over {b.size + o.size} runs)"
+    elif not usable:
+        reason = "no test of variances (a mean of 0 cannot be divided by)"
+    else:
+        reason = ""
+    return Comparison(
+        difference=_welch(b, o, level),
+        cohens_d=effect,
+        effect=_sawilowsky(effect.value),
+        u_p=_mann_whitney(b, o, published=published),
+        levene_p=_levene(*scaled) if usable else math.nan,
+        spread_ratio=_ratio(_variance(scaled[1]), _variance(scaled[0])) if usable else math.nan,
+        protocol=protocol,
+        reason=reason,
+    )
+
+
+def compare_family(
+    pairs: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]],
+    *,
+    protocol: Protocol = "sound",
+    level: float = 0.95,
+) -> dict[str, Comparison]:
+    """Compare many pairs of runs and correct for how many were compared.
+
+    Args:
+        pairs: Name of each comparison and its (base, other) runs, as for `compare`.
+        protocol: As for `compare`; `published` corrects for nothing.
+        level: Coverage of the intervals, which are not adjusted, a fraction in (0, 1).
+
+    Returns:
+        The comparisons under their names, with p-values adjusted by Benjamini-Hochberg; the tests
+        of means are one family, those of variances another.
+
+    References:
+        Benjamini and Hochberg (1995), JRSS B 57:289-300.
+
+    >>> base = [0.30, 0.31, 0.32, 0.33, 0.34]
+    >>> family = compare_family({"lower": (base, [0.20, 0.21, 0.22, 0.23, 0.25]),
+    ...                          "same": (base, [0.295, 0.315, 0.325, 0.335, 0.345])})
+    >>> round(family["lower"].u_p_adjusted, 4)
+    0.0159
+    """
+    shown = {
+        name: compare(base, other, protocol=protocol, level=level)
+        for name, (base, other) in pairs.items()
+    }
+    u = np.array([one.u_p for one in shown.values()])
+    levene = np.array([one.levene_p for one in shown.values()])
+    if protocol == "sound" and shown:
+        u, levene = benjamini_hochberg(u), benjamini_hochberg(levene)
+    return {
+        name: replace(one, u_p_adjusted=float(pu), levene_p_adjusted=float(pl))
+        for (name, one), pu, pl in zip(shown.items(), u, levene, strict=True)
+    }
+
+
+def _runs(values: npt.ArrayLike, name: str) -> Array:
+    runs = np.asarray(values, np.float64)
+    if runs.ndim != 1 or runs.size < 2:
+        raise DataError(
+            f"{name} must hold the values of two or more runs, got shape {runs.shape}: "
+            "pass one number a run"
+        )
+    if not np.isfinite(runs).all():
+        bad = int(np.isfinite(runs).argmin())
+        raise DataError(
+            f"{name} must be finite, got {runs[bad]} for run {bad}: "
+            "leave out the classes or metrics that are undefined in a run"
+        )
+    return runs
+
+
+def _mean(values: Array) -> float:
+    """Mean as the first value and what the others add, so that equal runs have it exactly."""
+    return float(values[0] + (values - values[0]).mean())
+
+
+def _variance(values: Array) -> float:
+    """Sample variance, exactly 0 for equal values, whose rounded mean would leave 1e-34."""
+    return float(values.var(ddof=1)) if np.ptp(values) != 0 else 0.0
+
+
+def _by_mean(values: Array) -> Array:
+    """Values over their mean, taken as the study took it: of values cut to four digits."""
+    size = np.floor(np.log10(np.abs(values), where=values != 0, out=np.zeros_like(values)))
+    scale = 10.0 ** (3.0 - size)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a mean of 0 is refused by the caller
+        return np.asarray(values / (np.round(values * scale) / scale).mean())
+
+
+def _mann_whitney(b: Array, o: Array, *, published: bool) -> float:
+    from scipy.stats import mannwhitneyu  # costly to import, and only needed here
+
+    if np.ptp(np.concatenate([b, o])) == 0:
+        return 1.0  # all values tie: no arrangement is more extreme than any other
+    if published:
+        side: Literal["less", "greater"] = "less" if b.mean() < o.mean() else "greater"
+        return float(mannwhitneyu(b, o, alternative=side, method="asymptotic").pvalue)
+    ties = np.unique(np.concatenate([b, o])).size < b.size + o.size
+    exact = not ties and max(b.size, o.size) <= EXACT_UP_TO
+    method: Literal["exact", "asymptotic"] = "exact" if exact else "asymptotic"
+    return float(mannwhitneyu(b, o, alternative="two-sided", method=method).pvalue)
+
+
+def _levene(b: Array, o: Array) -> float:
+    from scipy.stats import levene
+
+    with np.errstate(divide="ignore", invalid="ignore"):  # spread within neither side: F is inf
+        return float(levene(b, o, center="median").pvalue)
+
+
+def _welch(b: Array, o: Array, level: float) -> Estimate:
+    """Difference of means with Welch's t interval (Welch 1947, Biometrika 34:28-35)."""
+    parts = np.array([_variance(b) / b.size, _variance(o) / o.size])
+    value, n, members = _mean(o) - _mean(b), b.size + o.size, min(b.size, o.size)
+    if not parts.sum() > 0:
+        reason = f"interval not estimable (nothing varies over {n} runs)"
+        return undefined(reason, value=value, n=n, members=members, level=level, note=THIS_TEST_SET)
+    df = parts.sum() ** 2 / (parts[0] ** 2 / (b.size - 1) + parts[1] ** 2 / (o.size - 1))
+    return Estimate.on_scale(
+        value, math.sqrt(parts.sum()), float(df), n=n, members=members, level=level,
+        note=THIS_TEST_SET,
+    )  # fmt: skip
+
+
+def _cohens_d(b: Array, o: Array, level: float) -> Estimate:
+    """Cohen's d over the root of the mean variance, with its noncentral t interval.
+
+    d sqrt(N) has a noncentral t distribution with noncentrality delta sqrt(N), where
+    N = n n' (s^2 + s'^2) / (2 (n' s^2 + n s'^2)): half the runs a side where n = n'. Its degrees of
+    freedom are those of the mean of two variances that may differ (Delacre et al. 2021, "Why
+    Hedges' g*s based on the non-pooled standard deviation should be reported with Welch's t-test").
+    """
+    n, m = b.size, o.size
+    s, t = _variance(b), _variance(o)
+    if not s + t > 0:
+        reason = f"undefined (nothing varies over {n + m} runs)"
+        return undefined(reason, n=n + m, members=min(n, m), level=level, note=THIS_TEST_SET)
+    d = (_mean(o) - _mean(b)) / math.sqrt((s + t) / 2)
+    weight = math.sqrt(n * m * (s + t) / (2 * (m * s + n * t)))
+    df = (n - 1) * (m - 1) * (s + t) ** 2 / ((m - 1) * s**2 + (n - 1) * t**2)
+    tail = (1 - level) / 2
+    low, high = (float(nctdtrinc(df, p, d * weight)) / weight for p in (1 - tail, tail))
+    return Estimate(d, low, high, n + m, min(n, m), math.nan, df, level, note=THIS_TEST_SET)
+
+
+def _sawilowsky(d: float) -> str:
+    if math.isnan(d):
+        return "undefined"
+    return next((name for name, least in SAWILOWSKY.items() if abs(d) >= least), "negligible")
+
+
+def _sigma(values: Array, level: float) -> Estimate:
+    """The standard deviation with its chi-square interval."""
+    df = values.size - 1
+    s = math.sqrt(_variance(values))
+    note = f"{THIS_TEST_SET}; takes the runs as normal"
+    if not s > 0:
+        why = "a run has no value" if math.isnan(s) else f"nothing varies over {values.size} runs"
+        return undefined(
+            f"interval not estimable ({why})", value=s, n=values.size, members=values.size,
+            level=level, note=note,
+        )  # fmt: skip
+    low, high = (
+        s * math.sqrt(df / float(chdtri(df, p))) for p in ((1 - level) / 2, (1 + level) / 2)
+    )
+    return Estimate(s, low, high, values.size, values.size, math.nan, df, level, note=note)
+
+
+def _ratio(numerator: float, denominator: float) -> float:
+    """Ratio of the standard deviations behind two variances."""
+    if denominator > 0:
+        return math.sqrt(numerator / denominator)
+    return math.inf if numerator > 0 else math.nan
+
+
+def _mark(adjusted: float, raw: float, direction: float, alpha: float) -> str:
+    p = raw if math.isnan(adjusted) else adjusted
+    if not p <= alpha:
+        return "NS"
+    return "+" if direction > 0 else "-"

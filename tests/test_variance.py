@@ -1,0 +1,354 @@
+from __future__ import annotations
+
+import json
+import math
+from decimal import ROUND_HALF_EVEN, Decimal
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from scotoma.errors import DataError
+from scotoma.variance import compare, compare_family, spread
+
+METRICS = ["DP", "DI", "SPSF", "FPSF", "EOFP", "EOTP", "BA"]
+
+# Overall DP of 16 fixed-seed runs, and what Qian et al. 2021 state of them against S-Base: values
+# and statistics of the artefact lin-tan/fairness-variance (BSD-3-Clause).
+S_BASE = """2984 2914 3046 3048 2902 2962 2842 3124 2868 2922 2910 3020 3064 2976 2942 2956"""
+DP_RUNS = {
+    "S-UC": "4504 4314 4066 4254 3714 4254 4136 4450 4006 4000 3946 3972 4460 3882 4400 3814",
+    "S-GR": "3852 3146 4078 3854 2864 3820 3284 3162 3842 2546 3286 3684 3756 3788 2472 4188",
+    "S-DD1": "3452 3406 3566 3342 3422 3636 3456 3346 3436 3392 3442 3554 3582 3456 3432 3660",
+}
+#         U p      d     Levene p  mean  variance
+PRINTED = {
+    "S-UC": (0.00000, 6.38, 0.00097, "+", "+"),
+    "S-GR": (0.00121, 1.35, 0.00124, "+", "+"),
+    "S-DD1": (0.00000, 5.79, 0.97524, "+", "NS"),
+}
+
+
+def typed(line: str) -> np.ndarray:
+    return np.array(line.split(), float) / 100_000
+
+
+@cache
+def study(folder: Path) -> tuple[dict, dict]:
+    with np.load(folder / "data" / "fairness_variance" / "bias_runs.npz") as runs:
+        values = {name: runs[name] for name in runs.files}
+    text = (folder / "data" / "fairness_variance" / "expected.json").read_text()
+    return values, json.loads(text)
+
+
+def percent(value: float) -> float:
+    """As the study prints: four significant digits, times 100, one decimal, half to even."""
+    shown = Decimal(f"{value:.4g}") * 100
+    return float(shown.quantize(Decimal("0.1"), rounding=ROUND_HALF_EVEN))
+
+
+# --- the published study, from its raw runs -------------------------------------------------------
+
+
+@pytest.mark.parametrize("technique", PRINTED)
+def test_typed_runs_give_the_statistics_the_study_prints(technique):
+    u_p, d, levene_p, mean, variance = PRINTED[technique]
+    seen = compare(typed(S_BASE), typed(DP_RUNS[technique]), protocol="published")
+    assert round(seen.u_p, 5) == u_p
+    assert round(seen.cohens_d.value, 2) == d
+    assert round(seen.levene_p, 5) == levene_p
+    assert (seen.mean_moves(), seen.variance_moves()) == (mean, variance)
+
+
+def test_every_published_test_is_reproduced_to_its_last_printed_digit(shared):
+    values, expected = study(shared)
+    assert len(expected["stat_tests"]) == 77
+    for row in expected["stat_tests"]:
+        base = values[f"{row['base']}|{row['metric']}"][:, -1]
+        other = values[f"{row['tech']}|{row['metric']}"][:, -1]
+        seen = compare(base, other, protocol="published")
+        where = f"{row['tech']} {row['metric']}"
+        assert round(seen.u_p, 5) == row["u_p"], where
+        assert round(seen.levene_p, 5) == row["levene_p"], where
+        if row["abs_cohen_d"] is not None:
+            assert round(abs(seen.cohens_d.value), 2) == row["abs_cohen_d"], where
+        assert seen.mean_moves() == row["u_sig"], where
+        assert seen.variance_moves() == row["levene_sig"], where
+        assert seen.difference.value == pytest.approx(row["mit_mean"] - row["base_mean"], abs=4e-5)
+
+
+def test_table_2_of_the_study_is_reproduced(shared):
+    values, expected = study(shared)
+    for technique, printed in expected["table2"].items():
+        for column, metric in enumerate(METRICS):
+            runs = values[f"{technique}|{metric}"]
+            whole, classes = spread(runs[:, -1]), spread(runs[:, :-1])
+            assert percent(whole.max_diff) == printed["overall_maxdiff"][column], metric
+            assert percent(whole.std) == printed["overall_std"][column], metric
+            assert percent(classes.class_max_diff) == printed["perclass_maxdiff"][column], metric
+            assert percent(classes.class_std) == printed["perclass_std"][column], metric
+
+
+def test_table_4_of_the_study_is_reproduced(shared):
+    values, expected = study(shared)
+    assert len(expected["table4"]) == 13
+    for technique, printed in expected["table4"].items():
+        runs = values[f"{technique}|DI"]
+        seen = spread(runs[:, :-1])
+        shown = [seen.max_diff, seen.std, seen.class_max_diff, seen.class_std]
+        assert [percent(value) for value in shown] == printed, technique
+
+
+def test_huge_effects_of_the_study_are_called_huge(shared):
+    values, expected = study(shared)
+    for row in expected["stat_tests"]:
+        if row["abs_cohen_d"] is None or row["abs_cohen_d"] == 2.0:
+            continue
+        base = values[f"{row['base']}|{row['metric']}"][:, -1]
+        seen = compare(base, values[f"{row['tech']}|{row['metric']}"][:, -1])
+        assert (seen.effect == "huge") == (row["abs_cohen_d"] > 2.0)
+
+
+# --- tests against things we did not write --------------------------------------------------------
+
+
+def exact_two_sided(b: list[float], o: list[float]) -> float:
+    """All arrangements counted: the share whose U lies as far from its mean as the one seen."""
+    pooled = np.array(b + o)
+    ranks = pooled.argsort().argsort()
+    centre = len(b) * (len(pooled) - 1) / 2
+    seen = abs(ranks[: len(b)].sum() - centre)
+    all_ways = list(combinations(range(len(pooled)), len(b)))
+    return sum(abs(sum(way) - centre) >= seen - 1e-9 for way in all_ways) / len(all_ways)
+
+
+@given(
+    values=st.lists(st.integers(0, 10**6), min_size=5, max_size=10, unique=True),
+    cut=st.integers(2, 3),
+)
+@settings(max_examples=30, deadline=None)
+def test_the_sound_p_value_counts_all_arrangements(values, cut):
+    b, o = [float(v) for v in values[:cut]], [float(v) for v in values[cut:]]
+    assert compare(b, o).u_p == pytest.approx(exact_two_sided(b, o), abs=1e-12)
+
+
+def test_with_ties_or_more_than_20_runs_the_normal_approximation_is_used():
+    rng = np.random.default_rng(5)
+    b, o = rng.normal(size=21), rng.normal(0.6, 1.3, size=9)
+    approximate = stats.mannwhitneyu(b, o, method="asymptotic").pvalue
+    assert compare(b, o).u_p == approximate
+    exact = stats.mannwhitneyu(b[:20], o, method="exact").pvalue
+    assert compare(b[:20], o).u_p == exact
+    tied = np.round(b[:8], 1), np.append(np.round(b[:3], 1), 2.0)
+    assert compare(*tied).u_p == stats.mannwhitneyu(*tied, method="asymptotic").pvalue
+
+
+def test_the_sound_variance_test_is_brown_forsythe_on_the_values_themselves():
+    rng = np.random.default_rng(6)
+    b, o = rng.normal(3, 1, size=12), rng.normal(9, 3, size=10)
+    assert compare(b, o).levene_p == stats.levene(b, o, center="median").pvalue
+    assert compare(b, o).levene_p < 0.01 < compare(b, o, protocol="published").levene_p
+
+
+def test_the_difference_has_welchs_interval():
+    rng = np.random.default_rng(7)
+    b, o = rng.normal(3, 1, size=12), rng.normal(4, 3, size=7)
+    welch = stats.ttest_ind(o, b, equal_var=False).confidence_interval(0.9)
+    seen = compare(b, o, level=0.9).difference
+    np.testing.assert_allclose([seen.low, seen.high], welch, rtol=1e-12)
+    assert (seen.n, seen.members, seen.note) == (19, 7, "about training runs on this test set")
+
+
+def test_the_ends_of_the_interval_of_d_put_the_t_seen_at_their_tails():
+    rng = np.random.default_rng(8)
+    b, o = rng.normal(0, 1, size=9), rng.normal(1.4, 1, size=9)
+    seen = compare(b, o).cohens_d
+    t = stats.ttest_ind(o, b, equal_var=False).statistic
+    weight = math.sqrt(9 / 2)
+    assert seen.value * weight == pytest.approx(t)
+    assert stats.nct.cdf(t, seen.df, seen.low * weight) == pytest.approx(0.975, abs=1e-5)
+    assert stats.nct.cdf(t, seen.df, seen.high * weight) == pytest.approx(0.025, abs=1e-5)
+
+
+@pytest.mark.parametrize(("runs", "sigma"), [((6, 6), 1.0), ((8, 14), 2.0)])
+def test_intervals_cover_the_true_difference_and_the_true_d(runs, sigma):
+    rng = np.random.default_rng(9)
+    truth, d = 0.8, 0.8 / math.sqrt((1 + sigma**2) / 2)
+    hits = np.zeros(2)
+    for _ in range(300):
+        seen = compare(rng.normal(0, 1, runs[0]), rng.normal(truth, sigma, runs[1]))
+        hits += seen.difference.low <= truth <= seen.difference.high
+        hits[1] += (seen.cohens_d.low <= d <= seen.cohens_d.high) - (
+            seen.difference.low <= truth <= seen.difference.high
+        )
+    assert (hits >= 0.91 * 300).all()
+    assert (hits <= 0.995 * 300).all()
+
+
+def test_a_one_sided_test_in_the_direction_of_the_data_alarms_twice_as_often_as_it_says():
+    rng = np.random.default_rng(10)
+    pairs = rng.normal(size=(300, 2, 16))
+    alarms = {
+        protocol: sum(compare(b, o, protocol=protocol).u_p <= 0.05 for b, o in pairs)
+        for protocol in ("published", "sound")
+    }
+    # 99% of Binomial(300, .1) lies in 17 to 44, of Binomial(300, .05) in 6 to 25.
+    assert 20 <= alarms["published"] <= 44
+    assert alarms["sound"] <= 25
+    assert alarms["published"] > 1.4 * alarms["sound"]
+
+
+# --- spread ---------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=20))
+def test_spread_is_range_and_population_standard_deviation(values):
+    seen = spread(values)
+    assert seen.max_diff == max(values) - min(values)
+    assert seen.std == pytest.approx(np.sqrt(np.mean((np.array(values) - np.mean(values)) ** 2)))
+    assert seen.std <= seen.max_diff / 2 + 1e-12  # Popoviciu's inequality
+    assert (seen.worst_class, seen.runs) == (None, len(values))
+
+
+def test_the_first_of_two_equally_spread_classes_is_the_worst():
+    seen = spread([[0.5, 0.25, 0.5, 0.1], [0.5, 0.75, 0.0, 0.1], [0.5, 0.75, 0.25, 0.1]])
+    assert (seen.worst_class, seen.class_max_diff) == (1, 0.5)
+    assert seen.class_std == pytest.approx(math.sqrt(1 / 18))
+    assert seen.max_diff == pytest.approx(0.4 - 0.3375)
+
+
+def test_a_class_undefined_in_one_run_leaves_the_overall_spread_undefined():
+    seen = spread([[0.1, math.nan], [0.3, 0.5]])
+    assert math.isnan(seen.max_diff)
+    assert math.isnan(seen.sigma.value)
+    assert seen.sigma.reason == "interval not estimable (a run has no value)"
+    assert (seen.worst_class, round(seen.class_max_diff, 6)) == (0, 0.2)
+    assert spread([[math.nan], [0.5]]).worst_class is None
+
+
+def test_the_interval_of_sigma_covers_as_promised():
+    rng = np.random.default_rng(11)
+    shown = [spread(rng.normal(0, 2, 8)).sigma for _ in range(300)]
+    assert 0.91 <= np.mean([one.low <= 2 <= one.high for one in shown]) <= 0.995
+
+
+# --- degenerate runs, families, refusals ----------------------------------------------------------
+
+
+def test_runs_that_never_vary_have_no_effect_size_and_say_why():
+    for protocol in ("sound", "published"):
+        seen = compare([0.2, 0.2, 0.2], [0.2, 0.2], protocol=protocol)
+        assert seen.u_p == 1.0
+        assert math.isnan(seen.levene_p)
+        assert seen.reason == "no test of variances (nothing varies over 5 runs)"
+        assert seen.cohens_d.reason == "undefined (nothing varies over 5 runs)"
+        assert (seen.difference.value, seen.effect) == (0.0, "undefined")
+        assert (seen.mean_moves(), seen.variance_moves()) == ("NS", "NS")
+
+
+def test_a_mean_of_zero_leaves_the_published_variance_test_undefined():
+    seen = compare([-1.0, 1.0, 0.0], [1.0, 2.0, 4.0], protocol="published")
+    assert math.isnan(seen.levene_p)
+    assert seen.reason == "no test of variances (a mean of 0 cannot be divided by)"
+    assert not compare([-1.0, 1.0, 0.0], [1.0, 2.0, 4.0]).reason
+
+
+def test_a_baseline_without_spread_still_meets_one_with_spread():
+    seen = compare([0.2, 0.2, 0.2, 0.2], [0.2, 0.4, 0.1, 0.5])
+    assert seen.spread_ratio == math.inf
+    assert seen.levene_p < 0.05
+    assert seen.variance_moves() == "+"
+
+
+@given(
+    st.lists(st.integers(0, 1000), min_size=3, max_size=12),
+    st.lists(st.integers(0, 1000), min_size=3, max_size=12),
+)
+@settings(max_examples=50, deadline=None)
+def test_swapping_base_and_other_turns_signs_and_keeps_p_values(b, o):
+    there, back = compare(b, o), compare(o, b)
+    assert there.u_p == pytest.approx(back.u_p)
+    assert there.difference.value == pytest.approx(-back.difference.value)
+    np.testing.assert_allclose(there.levene_p, back.levene_p, rtol=1e-9)
+    np.testing.assert_allclose(there.cohens_d.low, -back.cohens_d.high, rtol=1e-5, atol=1e-9)
+    assert there.effect == back.effect
+
+
+@pytest.mark.parametrize(
+    ("shift", "name"),
+    [
+        (2.0, "huge"),
+        (1.99, "very large"),
+        (1.2, "very large"),
+        (0.8, "large"),
+        (0.5, "medium"),
+        (0.2, "small"),
+        (0.01, "very small"),
+        (0.009, "negligible"),
+    ],
+)
+def test_effects_carry_sawilowskys_names(shift, name):
+    unit = np.array([-1.0, 0.0, 1.0])  # standard deviation 1 with ddof=1
+    assert compare(unit, unit + shift * (1 + 1e-12)).effect == name
+
+
+def test_a_family_is_adjusted_by_benjamini_hochberg_and_the_published_one_is_not():
+    rng = np.random.default_rng(12)
+    pairs = {f"{k}": (rng.normal(size=9), rng.normal(0.5 * k, 1, size=8)) for k in range(5)}
+    sound = compare_family(pairs)
+    alone = [compare(*pair) for pair in pairs.values()]
+    np.testing.assert_allclose(
+        [one.u_p_adjusted for one in sound.values()],
+        stats.false_discovery_control([one.u_p for one in alone]),
+    )
+    np.testing.assert_allclose(
+        [one.levene_p_adjusted for one in sound.values()],
+        stats.false_discovery_control([one.levene_p for one in alone]),
+    )
+    published = compare_family(pairs, protocol="published")
+    assert all(one.u_p_adjusted == one.u_p for one in published.values())
+    assert compare_family({}) == {}
+
+
+def test_significance_inside_a_family_is_that_of_the_adjusted_p_value():
+    base = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    higher = [3.5, 4.5, 6.5, 7.5, 8.5, 9.5]
+    same = [1.1, 2.1, 2.9, 4.1, 4.9, 6.2]
+    assert compare(base, higher).u_p == pytest.approx(0.0411, abs=1e-4)
+    assert compare(base, higher).mean_moves() == "+"
+    family = compare_family({"higher": (base, higher), "a": (base, same), "b": (base, same)})
+    assert family["higher"].mean_moves() == "NS"
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (
+            lambda: compare([0.1], [0.1, 0.2]),
+            "base must hold the values of two or more runs, got shape (1,): pass one number a run",
+        ),
+        (
+            lambda: compare([0.1, 0.2], [0.1, math.nan]),
+            "other must be finite, got nan for run 1: "
+            "leave out the classes or metrics that are undefined in a run",
+        ),
+        (
+            lambda: compare([0.1, 0.2], [0.1, 0.3], protocol="exact"),
+            "protocol must be 'sound' or 'published', got 'exact': name one of the two",
+        ),
+        (
+            lambda: spread([0.1]),
+            "runs must be two or more values, or rows of one value a class, got shape (1,): "
+            "train at least two runs",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_in_one_sentence(call, sentence):
+    with pytest.raises(DataError) as refusal:
+        call()
+    assert str(refusal.value) == sentence
