@@ -1,0 +1,93 @@
+"""The embedded data: real 8x8 digits in two styles, each class with a rare one.
+
+The skew is made as CIFAR-10S makes colour and grey (Wang et al. 2020, "Towards Fairness in Visual
+Recognition"): in training, five classes stand almost always in one style and five in the other,
+so that style is a cue for the class, and a false one for the few in the other style. The test set
+holds every digit once in each style.
+"""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from scotoma.config import DigitsSource
+from scotoma.extras import needs
+
+__all__ = ["load_digits_s"]
+
+STYLES = ("plain", "styled")
+TRAIN_SHARE = 0.5
+MADE_WITH_SEED = 20  # of the split and of who is rare: the data are the same for every audit
+
+
+def load_digits_s(source: DigitsSource) -> pl.DataFrame:
+    """Make the digits in two styles.
+
+    Args:
+        source: The share of a class's majority style in training.
+
+    Returns:
+        One row an image: `example_id`, `split`, `image` (PNG), `digit`, `style` (plain or styled),
+        `exposure` (majority or minority: how often training shows this class in this style) and
+        `source_id`, which both styles of one test digit share.
+    """
+    datasets = needs("sklearn.datasets", "train", "the embedded digits")
+    bunch = datasets.load_digits()
+    pixels, digits = np.asarray(bunch.images) * (255 / 16), np.asarray(bunch.target)
+    rng = np.random.default_rng(MADE_WITH_SEED)
+    order = rng.permutation(len(digits))
+    train, test = np.split(order, [round(TRAIN_SHARE * len(digits))])
+    majority = digits % 2  # even classes are mostly plain, odd ones mostly styled
+    rare = np.zeros(len(digits), dtype=bool)
+    for digit in range(10):
+        members = train[digits[train] == digit]
+        rare[members[: round((1 - source.skew) * len(members))]] = True
+
+    rows = [(index, "train", majority[index] ^ rare[index]) for index in train]
+    rows += [(index, "test", style) for index in test for style in (0, 1)]
+    return pl.DataFrame(
+        [
+            {
+                "example_id": f"{index:04d}-{STYLES[style]}",
+                "split": split,
+                "image": {
+                    "bytes": _png(render(pixels[index], STYLES[style])),
+                    "path": f"{index:04d}-{STYLES[style]}.png",
+                },
+                "digit": str(digits[index]),
+                "style": STYLES[style],
+                "exposure": "majority" if style == majority[index] else "minority",
+                "source_id": f"{index:04d}",
+            }
+            for index, split, style in rows
+        ]
+    )
+
+
+def render(pixels: NDArray[np.float64], style: str) -> NDArray[np.uint8]:
+    """One digit in one style: white ink on black paper, or on blue.
+
+    Args:
+        pixels: Ink, shape (8, 8), in [0, 255].
+        style: `plain` or `styled`.
+
+    Returns:
+        RGB, uint8, shape (8, 8, 3).
+
+    >>> render(np.zeros((8, 8)), "plain")[0, 0], render(np.zeros((8, 8)), "styled")[0, 0]
+    (array([0, 0, 0], dtype=uint8), array([ 0,  0, 77], dtype=uint8))
+    """
+    paper = (0, 0, 77) if style == "styled" else (0, 0, 0)
+    rgb = [colour + (255 - colour) / 255 * pixels for colour in paper]
+    return np.rint(np.stack(rgb, axis=-1)).astype(np.uint8)
+
+
+def _png(rgb: NDArray[np.uint8]) -> bytes:
+    image = needs("PIL.Image", "train", "the embedded digits")
+    buffer = io.BytesIO()
+    image.fromarray(rgb).save(buffer, "PNG")
+    return buffer.getvalue()

@@ -1,0 +1,48 @@
+"""How far a step is: events in a file that the command shows as bars.
+
+Steps run in processes of their own, some of them in workers below those. Each appends lines to
+the file named by SCOTOMA_PROGRESS; lines are shorter than a pipe's buffer, so they stay whole.
+Without the variable, as on a cluster, nothing is written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["PROGRESS_VARIABLE", "advance", "read_events", "start"]
+
+PROGRESS_VARIABLE = "SCOTOMA_PROGRESS"
+
+
+def start(task: str, total: int) -> None:
+    """Announce a task of `total` units."""
+    _append({"task": task, "total": total})
+
+
+def advance(task: str, units: int = 1) -> None:
+    """Report units done."""
+    _append({"task": task, "done": units})
+
+
+def _append(event: dict[str, object]) -> None:
+    if path := os.environ.get(PROGRESS_VARIABLE):
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(event) + "\n")
+
+
+def read_events(path: Path, offset: int) -> tuple[list[dict[str, object]], int]:
+    """Whole events written since `offset` (bytes), and the offset to go on from."""
+    if not path.exists():
+        return [], offset
+    with path.open("rb") as file:
+        file.seek(offset)
+        whole, newline, _ = file.read().rpartition(b"\n")
+    return list(_parse(whole)), offset + len(whole) + len(newline)
+
+
+def _parse(lines: bytes) -> Iterator[dict[str, object]]:
+    for line in lines.splitlines():
+        yield json.loads(line)

@@ -1,0 +1,87 @@
+"""What each step of the pipeline opens, calls and writes.
+
+A component's body is one call of `execute`. The numbers come from the modules named in each
+stage; here is only what lies between them and the run's folder.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import platform
+from pathlib import Path
+
+from scotoma.errors import DataError, ScotomaError
+from scotoma.runs import Run, file_digest, read_json, write_json
+
+__all__ = ["STAGES", "Shard", "execute"]
+
+from scotoma.stages.shards import Shard
+
+# Step: the module that holds its function, which is called as the step is.
+STAGES = {
+    "prepare": "scotoma.stages.populations",
+    "train": "scotoma.stages.populations",
+    "prune": "scotoma.stages.populations",
+    "quantize": "scotoma.stages.populations",
+    "predict": "scotoma.stages.populations",
+    "gather": "scotoma.stages.populations",
+    "divergence": "scotoma.stages.measures",
+    "bias": "scotoma.stages.measures",
+    "report": "scotoma.stages.results",
+    "log": "scotoma.stages.results",
+}
+
+
+def execute(
+    step: str, run_uri: str, pointer: str, *, after: list[str] | None = None, shard: str = ""
+) -> None:
+    """Run one step of the pipeline.
+
+    Args:
+        step: One of `STAGES`.
+        run_uri: The run's folder.
+        pointer: Where to write which files the step left, with their checksums.
+        after: Pointers of the steps before it, whose files must be there and whole.
+        shard: Which members, for the steps that are fanned out.
+
+    Raises:
+        ScotomaError: Whatever the step refuses; its sentence is also left in `error.json`.
+    """
+    run = Run.open(Path(run_uri))
+    try:
+        for path in after or []:
+            _check(run, read_json(Path(path)))
+        function = getattr(importlib.import_module(STAGES[step]), step)
+        outputs: list[Path] = function(run, Shard.parse(shard)) if shard else function(run)
+    except ScotomaError as error:
+        write_json(
+            run.path("error.json"), {"message": str(error), "exit_code": error.exit_code}
+        )
+        raise
+    digests = {path.relative_to(run.root).as_posix(): file_digest(path) for path in outputs}
+    write_json(Path(pointer), {"run_uri": run_uri, "files": digests})
+
+
+def _check(run: Run, pointer: dict[str, dict[str, str]]) -> None:
+    """Refuse files that an earlier step promised and that are absent or changed since."""
+    for name, digest in pointer["files"].items():
+        path = run.path(name)
+        if not path.exists() or file_digest(path) != digest:
+            raise DataError(
+                f"{path} is missing or was changed since its step ended; run the audit again"
+            )
+
+
+def hardware() -> dict[str, str | int]:
+    """What the numbers in measurements.json were measured on."""
+    import os
+
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines()
+                 if line.startswith("model name")]
+        model = names[0] if names else model
+    return {"cpu": model, "cores": os.cpu_count() or 1, "system": platform.system(),
+            "python": platform.python_version()}

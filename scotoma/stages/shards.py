@@ -1,0 +1,52 @@
+"""Which members one task of a fanned-out step takes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = ["Shard", "shards"]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A range of members, of every variant.
+
+    Attributes:
+        index: Number of the shard.
+        members: Indices of the members.
+    """
+
+    index: int
+    members: range
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Read what `str` writes.
+
+        >>> Shard.parse("1:5-9")
+        Shard(index=1, members=range(5, 10))
+        """
+        found = re.fullmatch(r"(\d+):(\d+)-(\d+)", text)
+        if found is None:
+            raise ValueError(f"a shard is INDEX:FIRST-LAST, got {text!r}")
+        index, first, last = map(int, found.groups())
+        return cls(index, range(first, last + 1))
+
+    def __str__(self) -> str:
+        return f"{self.index}:{self.members.start}-{self.members.stop - 1}"
+
+
+def shards(members: int, count: int) -> list[Shard]:
+    """Cut a population into ranges of nearly equal length.
+
+    >>> [str(shard) for shard in shards(10, 3)]
+    ['0:0-3', '1:4-6', '2:7-9']
+    """
+    count = min(count, members)
+    size, spare = divmod(members, count)
+    starts = [index * size + min(index, spare) for index in range(count + 1)]
+    return [
+        Shard(index, range(start, stop))
+        for index, (start, stop) in enumerate(zip(starts[:-1], starts[1:], strict=True))
+    ]

@@ -1,0 +1,73 @@
+"""Which network a name stands for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scotoma.errors import ConfigError
+from scotoma.extras import needs
+
+if TYPE_CHECKING:
+    import torch
+
+torch = needs("torch", "train", "training")  # type: ignore[assignment]  # noqa: F811
+nn = torch.nn
+
+__all__ = ["OURS", "build_model"]
+
+
+def tiny_convnet(classes: int, *, width: int = 48) -> torch.nn.Module:
+    """Two wide convolutions for images of 8x8 to 16x16 pixels.
+
+    Wide and shallow on purpose: at 95% sparsity a narrow first layer of 432 weights would keep 22
+    of them, and the network would collapse instead of showing whom it sacrifices.
+
+    Args:
+        classes: Number of outputs.
+        width: Channels of the first convolution; the second has twice as many.
+
+    Returns:
+        A network from (B, 3, H, W) to (B, classes).
+    """
+    return nn.Sequential(
+        nn.Conv2d(3, width, 5, stride=2, padding=2, bias=False),
+        nn.BatchNorm2d(width),
+        nn.ReLU(),
+        nn.Conv2d(width, 2 * width, 3, stride=2, padding=1, bias=False),
+        nn.BatchNorm2d(2 * width),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(8 * width, classes),
+    )
+
+
+OURS = {"tiny-convnet": tiny_convnet}
+
+
+def build_model(name: str, classes: int, seed: int) -> torch.nn.Module:
+    """A freshly initialised network.
+
+    Args:
+        name: One of `OURS`, or a classifier of torchvision.
+        classes: Number of outputs.
+        seed: Decides the initial weights, and nothing else.
+
+    Returns:
+        The network, in training mode.
+
+    Raises:
+        ConfigError: No network has this name.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if name in OURS:
+            return OURS[name](classes)
+        zoo = needs("torchvision.models", "train", f"model {name!r}")
+        if name not in zoo.list_models(module=zoo):
+            raise ConfigError(
+                f"source.model {name!r} is neither one of {', '.join(OURS)} nor a classifier of "
+                "torchvision, such as 'resnet18'"
+            )
+        model: torch.nn.Module = zoo.get_model(name, weights=None, num_classes=classes)
+        return model

@@ -1,0 +1,107 @@
+"""Which weights are zero when: magnitude pruning on the schedule of Zhu and Gupta (2017)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scotoma.extras import needs
+
+if TYPE_CHECKING:
+    import torch
+
+    from scotoma.config import Recipe
+
+torch = needs("torch", "train", "pruning")  # type: ignore[assignment]  # noqa: F811
+
+__all__ = ["cubic_sparsity", "magnitude_mask", "prunable", "pruned_count", "update_steps"]
+
+
+def cubic_sparsity(
+    step: int, *, final: float, begin: int, end: int, every: int, initial: float = 0.0
+) -> float:
+    """Sparsity in force at a step.
+
+    Args:
+        step: Optimiser step, counted from 0.
+        final: Sparsity from `end` on, a fraction in [0, 1).
+        begin: Step of the first mask update.
+        end: Step of the last one.
+        every: Steps between updates; in between the sparsity stays.
+        initial: Sparsity at `begin`.
+
+    Returns:
+        s_f + (s_i - s_f) (1 - (t - t0)/(n dt))^3, a fraction; 0 before `begin`.
+
+    References:
+        Zhu and Gupta (2017), "To prune, or not to prune", equation 1.
+
+    >>> [round(cubic_sparsity(t, final=0.9, begin=100, end=500, every=100), 4)
+    ...  for t in (99, 100, 199, 200, 500, 900)]
+    [0.0, 0.0, 0.0, 0.5203, 0.9, 0.9]
+    """
+    if step < begin:
+        return 0.0
+    if step >= end:
+        return final
+    progress = (step - begin) // every * every / (end - begin)
+    return final + (initial - final) * (1 - progress) ** 3
+
+
+def update_steps(recipe: Recipe) -> tuple[int, int, int]:
+    """First step, last step and distance of the mask updates.
+
+    The distance is kept, so the last update falls on the largest multiple of it that fits.
+
+    >>> from scotoma.config import Recipe
+    >>> cie_paper = Recipe(steps=10_000, prune_begin=0.1, prune_end=0.9, prune_every=0.05)
+    >>> update_steps(cie_paper)
+    (1000, 9000, 500)
+    """
+    begin = round(recipe.prune_begin * recipe.steps)
+    every = max(1, round(recipe.prune_every * recipe.steps))
+    updates = max(1, round((recipe.prune_end - recipe.prune_begin) * recipe.steps) // every)
+    return begin, begin + updates * every, every
+
+
+def prunable(module: torch.nn.Module) -> tuple[str, ...]:
+    """Names of the parameters that pruning may zero: conv and linear weights, nothing else."""
+    kinds = (torch.nn.modules.conv._ConvNd, torch.nn.Linear)
+    return tuple(
+        f"{name}.weight" if name else "weight"
+        for name, child in module.named_modules()
+        if isinstance(child, kinds)
+    )
+
+
+def pruned_count(size: int, sparsity: float) -> int:
+    """How many of `size` weights are zero: the nearest whole number, halves to the even one.
+
+    >>> pruned_count(10, 0.95), pruned_count(288, 0.9)
+    (10, 259)
+    """
+    return int(np.rint(size * sparsity))
+
+
+def magnitude_mask(weight: torch.Tensor, sparsity: float) -> torch.Tensor:
+    """Keep the largest magnitudes of one layer.
+
+    Args:
+        weight: Any shape.
+        sparsity: Fraction to remove, in [0, 1).
+
+    Returns:
+        Bool, the shape of `weight`; False for exactly `pruned_count` weights, none of them larger
+        in magnitude than a kept one. Among equals the first in memory go.
+    """
+    remove = pruned_count(weight.numel(), sparsity)
+    if remove == 0:
+        return torch.ones_like(weight, dtype=torch.bool)
+    magnitude = weight.detach().abs().flatten()
+    threshold = magnitude.kthvalue(remove).values
+    keep = magnitude > threshold
+    tied = magnitude == threshold
+    spare = weight.numel() - remove - int(keep.sum())  # of the tied ones, the last stay
+    keep |= tied & (tied.flip(0).cumsum(0).flip(0) <= spare)
+    return keep.view_as(weight)
