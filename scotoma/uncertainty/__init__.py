@@ -7,27 +7,42 @@ both. No draws, no seed: the same predictions give the same bytes.
 
 from __future__ import annotations
 
+from scotoma.uncertainty.clusters import cluster_sums, ratio_influence
 from scotoma.uncertainty.crossed import (
     Variance,
-    cluster_sums,
+    combine,
     crossed_variance,
     mean_difference,
     n_effective,
+    of_variance,
     single_mean,
 )
-from scotoma.uncertainty.estimate import Estimate, none_seen, undefined
+from scotoma.uncertainty.estimate import ONE_RUN, Estimate, check_level, none_seen, undefined
+from scotoma.uncertainty.moments import Moments, merge
 from scotoma.uncertainty.multiplicity import benjamini_hochberg, holm
+from scotoma.uncertainty.rates import FEW_EVENTS, ChangeEvidence, RateEvidence, Words
 
 __all__ = [
+    "FEW_EVENTS",
+    "ONE_RUN",
+    "ChangeEvidence",
     "Estimate",
+    "Moments",
+    "RateEvidence",
     "Variance",
+    "Words",
     "benjamini_hochberg",
+    "check_level",
     "cluster_sums",
+    "combine",
     "crossed_variance",
     "holm",
     "mean_difference",
+    "merge",
     "n_effective",
     "none_seen",
+    "of_variance",
+    "ratio_influence",
     "single_mean",
     "undefined",
 ]

@@ -126,6 +126,32 @@ def combine(
     return Variance(*fields)
 
 
+def member_variance(rates: Array) -> Array:
+    """V_mod of one population: the variance of the mean of its members' rates.
+
+    Args:
+        rates: One rate (times its gradient) a member, shape (..., K), K >= 2.
+
+    >>> import numpy as np
+    >>> float(member_variance(np.array([0.1, 0.2, 0.3])).round(6))
+    0.003333
+    """
+    return np.where(constant(rates), 0.0, rates.var(-1, ddof=1) / rates.shape[-1])
+
+
+def constant(values: Array) -> npt.NDArray[np.bool_]:
+    """Whether nothing varies along the last axis but the last bits of rounding.
+
+    >>> import numpy as np
+    >>> constant(np.array([[0.1 + 0.2, 0.3], [0.3, 0.4]])).tolist()
+    [True, False]
+    """
+    if values.shape[-1] == 0:
+        return np.ones(values.shape[:-1], np.bool_)
+    reach = 8 * np.finfo(np.float64).eps * np.abs(values).max(-1)
+    return np.asarray(np.ptp(values, axis=-1) <= reach)
+
+
 def n_effective(s: npt.ArrayLike) -> float:
     """Number of examples that carry a rate: (sum s)^2 / sum s^2.
 
@@ -141,40 +167,6 @@ def n_effective(s: npt.ArrayLike) -> float:
     counts = np.asarray(s, float)
     total = float(counts.sum())
     return total**2 / float(np.dot(counts, counts)) if total else 0.0
-
-
-def cluster_sums(values: npt.ArrayLike, clusters: npt.ArrayLike | None) -> Array:
-    """Sum the rows of each cluster: rows of one source are one unit.
-
-    Args:
-        values: Shape (N, K) or (N,).
-        clusters: Integer id of each row's source, shape (N,), any non-negative numbers; None
-            leaves every row its own unit.
-
-    Returns:
-        Shape (n, K) or (n,), one row a cluster that occurs, in order of id.
-
-    Raises:
-        DataError: There are not as many ids as rows.
-
-    >>> cluster_sums([[1, 0], [1, 1], [0, 1]], [7, 3, 7])
-    array([[1., 1.],
-           [1., 1.]])
-    """
-    rows = np.asarray(values, np.float64)
-    if clusters is None:
-        return rows
-    ids = np.asarray(clusters)
-    if ids.shape != rows.shape[:1]:
-        raise DataError(
-            f"clusters must give one id a row, got shape {ids.shape} for {rows.shape[0]} rows: "
-            "pass the ids in the order of the examples"
-        )
-    _, codes = np.unique(ids, return_inverse=True)
-    n = int(codes.max()) + 1 if codes.size else 0
-    sums = np.zeros((n, *rows.shape[1:]))
-    np.add.at(sums, codes, rows)
-    return sums
 
 
 def mean_difference(
@@ -308,6 +300,7 @@ def _examples(psi: Array) -> tuple[Array, Array, int]:
         return nothing, nothing, n
     squares = (psi - psi.mean(-1, keepdims=True)) ** 2
     second, fourth = squares.mean(-1), (squares**2).mean(-1)
+    second = np.where(constant(psi), 0.0, second)
     with np.errstate(divide="ignore", invalid="ignore"):
         excess = np.where(second > 0, fourth / second**2 - 1, 0.0)
     return second / (n - 1), np.maximum(excess, 0.0), n
@@ -321,4 +314,4 @@ def _population(e: Array) -> tuple[Array, Array, int]:
     columns = e.mean(-2, keepdims=True)
     residuals = e - e.mean(-1, keepdims=True) - columns + columns.mean(-1, keepdims=True)
     sse = np.einsum("...xm,...xm->...", residuals, residuals)
-    return columns[..., 0, :].var(-1, ddof=1) / k, sse / ((n - 1) * (k - 1) * n * k), k
+    return member_variance(columns[..., 0, :]), sse / ((n - 1) * (k - 1) * n * k), k

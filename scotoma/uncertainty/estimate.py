@@ -132,11 +132,13 @@ class Estimate:
             limit: In the unit of `value`.
 
         Returns:
-            Fraction in [0, 1]; nan without a standard error.
+            Fraction in [0, 1]; nan without an interval.
 
         >>> round(Estimate.on_scale(0.02, 0.005, 9.0, n=500, members=10).p_above(0.01), 4)
         0.0383
         """
+        if self.scale == "rule of three":
+            return self._p_unseen(self.value - limit, self.value - self.low)
         distance = _hidden(self.value, self.scale) - _hidden(limit, self.scale)
         return float(stdtr(self.df, -distance / self.se)) if self.se > 0 else math.nan
 
@@ -147,13 +149,21 @@ class Estimate:
             limit: In the unit of `value`.
 
         Returns:
-            Fraction in [0, 1]; nan without a standard error.
+            Fraction in [0, 1]; nan without an interval.
 
         >>> round(Estimate.on_scale(0.02, 0.005, 9.0, n=500, members=10).p_below(0.04), 4)
         0.0016
         """
+        if self.scale == "rule of three":
+            return self._p_unseen(limit - self.value, self.high - self.value)
         distance = _hidden(limit, self.scale) - _hidden(self.value, self.scale)
         return float(stdtr(self.df, -distance / self.se)) if self.se > 0 else math.nan
+
+    def _p_unseen(self, distance: float, reach: float) -> float:
+        # The bound that `level` gives solved for the level: a whole reach away p is 1 - level.
+        if distance <= 0:
+            return 1.0
+        return float((1 - self.level) ** (distance / reach)) if reach > 0 else 0.0
 
     def as_dict(self) -> dict[str, float | int | str | None]:
         """Every field, unrounded and safe in JSON: nan is None, an infinite number its name.
@@ -200,6 +210,8 @@ def none_seen(
     highest: float = math.inf,
     level: float = 0.95,
     note: str = "",
+    events: float = 0.0,
+    unit: float = 1.0,
 ) -> Estimate:
     """An estimate that no example speaks against: value -+ 3/n at 95%, the rule of three.
 
@@ -211,6 +223,8 @@ def none_seen(
         highest: Upper limit of what the number can be.
         level: Coverage; the 3 is the rounded log(1/0.05), other levels are in proportion.
         note: What to say beside the number.
+        events: Number of examples that carry the value.
+        unit: What a share of 1 amounts to in the unit of `value`.
 
     References:
         Hanley and Lippman-Hand (1983), JAMA 249:1743-1745.
@@ -218,10 +232,12 @@ def none_seen(
     >>> none_seen(0.0, n=150, members=10, lowest=0.0).high
     0.02
     """
-    reach = _three(level) / n
+    reach = _three(level) / n * unit
     low, high = max(lowest, value - reach), min(highest, value + reach)
     nan = math.nan
-    return Estimate(value, low, high, n, members, 0.0, nan, level, "", note, nan, "rule of three")
+    return Estimate(
+        value, low, high, n, members, events, nan, level, "", note, nan, "rule of three"
+    )
 
 
 def check_level(level: float) -> None:

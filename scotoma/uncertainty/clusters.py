@@ -1,0 +1,69 @@
+"""Rows that share a source are one unit: sums over sources, rates as ratios of such sums."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from scotoma.errors import DataError
+
+Array = npt.NDArray[np.float64]
+
+
+def cluster_sums(values: npt.ArrayLike, clusters: npt.ArrayLike | None) -> Array:
+    """Sum the rows of each cluster: rows of one source are one unit.
+
+    Args:
+        values: Shape (N, K) or (N,).
+        clusters: Integer id of each row's source, shape (N,), any non-negative numbers; None
+            leaves every row its own unit.
+
+    Returns:
+        Shape (n, K) or (n,), one row a cluster that occurs, in order of id.
+
+    Raises:
+        DataError: There are not as many ids as rows.
+
+    >>> cluster_sums([[1, 0], [1, 1], [0, 1]], [7, 3, 7])
+    array([[1., 1.],
+           [1., 1.]])
+    """
+    rows = np.asarray(values, np.float64)
+    if clusters is None:
+        return rows
+    ids = np.asarray(clusters)
+    if ids.shape != rows.shape[:1]:
+        raise DataError(
+            f"clusters must give one id a row, got shape {ids.shape} for {rows.shape[0]} rows: "
+            "pass the ids in the order of the examples"
+        )
+    if ids.size == 0:
+        return rows
+    order = np.argsort(ids, kind="stable")
+    starts = np.flatnonzero(np.diff(ids[order], prepend=ids[order[0]] - 1))
+    return np.add.reduceat(rows[order], starts, axis=0)
+
+
+def ratio_influence(events: npt.ArrayLike, at_risk: npt.ArrayLike) -> Array:
+    """Influence of each unit on a rate whose denominator varies between units.
+
+    The rate is sum(events) / (K sum(at_risk)); linearised, unit x moves member m's rate by
+    (e_xm - p r_x) / mean(r).
+
+    Args:
+        events: Events of each member among the rows of each unit, shape (n, K).
+        at_risk: Rows of each unit that could have had the event, shape (n,), some above 0.
+
+    Returns:
+        Shape (n, K); the mean over units and members is 0.
+
+    References:
+        Cochran (1977), Sampling Techniques, 3rd edition, section 6.3, the ratio estimator.
+
+    >>> ratio_influence([[1, 1], [0, 2]], [1, 3])
+    array([[ 0.25,  0.25],
+           [-0.75,  0.25]])
+    """
+    e, r = np.asarray(events, np.float64), np.asarray(at_risk, np.float64)
+    rate = e.sum() / (r.sum() * e.shape[1])
+    return np.asarray((e - rate * r[:, None]) / r.mean())

@@ -1,0 +1,315 @@
+"""Rates and their change between two populations, and when they cannot be estimated."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from scotoma.uncertainty.clusters import ratio_influence
+from scotoma.uncertainty.crossed import (
+    Array,
+    Variance,
+    crossed_variance,
+    n_effective,
+    of_variance,
+)
+from scotoma.uncertainty.estimate import ONE_RUN, Estimate, none_seen, undefined
+from scotoma.uncertainty.moments import Moments
+
+Ints = npt.NDArray[np.int64]
+Index = tuple[int, ...]
+UNKNOWN = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)
+FEWEST = 5  # carriers below which the t interval of a ratio holds its level no more
+FEW = 10  # carriers below which it is shown with a warning
+FEW_EVENTS = "few events"
+
+
+@dataclass(frozen=True)
+class Words:
+    """How a rate speaks of itself when it cannot be estimated.
+
+    Attributes:
+        event: What is counted, singular: "false positive".
+        at_risk: The examples it is counted among, after a number: "negatives".
+        where: The population, after "in": "group 'men'".
+    """
+
+    event: str
+    at_risk: str
+    where: str
+
+
+@dataclass(frozen=True)
+class RateEvidence:
+    """What is known of one rate of one population; arrays of one shape.
+
+    Attributes:
+        rows: Examples at risk.
+        n: The same in independent units: clusters where rows of one source were joined.
+        members: Members of the population.
+        value: The mean rate; nan without examples.
+        carriers: `n_effective` of the rate.
+        variance: Its variance.
+    """
+
+    rows: Ints
+    n: Ints
+    members: int
+    value: Array
+    carriers: Array
+    variance: Variance
+
+    @classmethod
+    def of_moments(cls, moments: Moments) -> RateEvidence:
+        """The evidence on the dense members in additive moments, every example its own unit.
+
+        >>> float(RateEvidence.of_moments(Moments.of([[1, 0], [1, 1]])).value)
+        0.75
+        """
+        return cls(
+            rows=moments.n,
+            n=moments.n,
+            members=moments.dense.shape[-1],
+            value=moments.rates()[0],
+            carriers=moments.carriers()[0],
+            variance=moments.variance(1.0, None),
+        )
+
+    @classmethod
+    def of_clusters(cls, events: npt.ArrayLike, at_risk: npt.ArrayLike) -> RateEvidence:
+        """The evidence on one population whose rows were summed by cluster.
+
+        Args:
+            events: Events of each member, shape (n, K), a row a cluster.
+            at_risk: Rows at risk in each cluster, shape (n,); clusters with none do not count.
+
+        >>> int(RateEvidence.of_clusters([[1, 0], [2, 1], [0, 0]], [1, 2, 0]).n)
+        2
+        """
+        e, r = _at_risk(events, at_risk)
+        return cls(
+            rows=np.asarray(r.sum(), np.int64),
+            n=np.asarray(len(r), np.int64),
+            members=e.shape[1],
+            value=np.asarray(e.sum() / (r.sum() * e.shape[1]) if len(r) else np.nan),
+            carriers=np.asarray(n_effective(e.sum(1))),
+            variance=crossed_variance(ratio_influence(e, r) if len(r) else e),
+        )
+
+    def estimate(self, index: Index, words: Words, *, level: float = 0.95) -> Estimate:
+        """The rate at one place, its interval on the logit scale.
+
+        Args:
+            index: Place in the arrays.
+            words: How it speaks of itself.
+            level: Coverage, a fraction in (0, 1).
+
+        Returns:
+            The rate; undefined without examples at risk, within 3/n of 0 or 1 where no example
+            or every example has the event.
+
+        >>> alone = RateEvidence.of_moments(Moments.of([[0, 0]] * 150))
+        >>> alone.estimate((), Words("error", "examples", "group 'men'")).high
+        0.02
+        """
+        n, value, carriers = int(self.n[index]), float(self.value[index]), self.carriers[index]
+        common = _Common(n, self.members, float(carriers), level)
+        if n == 0:
+            return common.undefined(f"undefined (no {words.at_risk} in {words.where})")
+        variance = _pick(self.variance, index)
+        if variance.total == 0:
+            return common.none_seen(value, lowest=0.0, highest=1.0)
+        if value in (0.0, 1.0):
+            return common.interval(value, variance, "identity")
+        return common.interval(value, _scaled(variance, 1 / (value * (1 - value))), "logit")
+
+
+@dataclass(frozen=True)
+class ChangeEvidence:
+    """What is known of one rate in two populations; arrays of one shape.
+
+    Attributes:
+        dense: The rate of the dense members.
+        compressed: The rate of the compressed members.
+        difference: Variance of the compressed rate minus the dense rate.
+        log_ratio: Variance of log(compressed rate / dense rate); nan where either is 0.
+    """
+
+    dense: RateEvidence
+    compressed: RateEvidence
+    difference: Variance
+    log_ratio: Variance
+
+    @classmethod
+    def of_moments(cls, moments: Moments) -> ChangeEvidence:
+        """The evidence in additive moments, every example its own unit.
+
+        >>> float(ChangeEvidence.of_moments(Moments.of([[1, 0], [1, 1]], [[1], [0]])).dense.value)
+        0.75
+        """
+        dense, compressed = moments.rates()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_ratio = moments.variance(1 / dense, 1 / compressed)
+        return cls(
+            dense=RateEvidence.of_moments(moments),
+            compressed=RateEvidence.of_moments(moments.compressed_only()),
+            difference=moments.variance(),
+            log_ratio=log_ratio,
+        )
+
+    @classmethod
+    def of_clusters(
+        cls,
+        dense: npt.ArrayLike,
+        compressed: npt.ArrayLike,
+        at_risk: npt.ArrayLike,
+        *,
+        paired: bool = False,
+    ) -> ChangeEvidence:
+        """The evidence on two populations whose rows were summed by cluster.
+
+        Args:
+            dense: Events of each dense member, shape (n, K), a row a cluster.
+            compressed: Events of each compressed member, shape (n, K').
+            at_risk: Rows at risk in each cluster, shape (n,); clusters with none do not count.
+            paired: Member m of `compressed` derives from member m of `dense`.
+
+        >>> evidence = ChangeEvidence.of_clusters([[1, 0], [2, 1]], [[1], [2]], [1, 2])
+        >>> round(float(evidence.compressed.value), 4)
+        1.0
+        """
+        d, r = _at_risk(dense, at_risk)
+        c, _ = _at_risk(compressed, at_risk)
+        of_dense = RateEvidence.of_clusters(d, r)
+        of_compressed = RateEvidence.of_clusters(c, r)
+        if len(r):
+            d, c = ratio_influence(d, r), ratio_influence(c, r)
+        difference = crossed_variance(d, c, paired=paired)
+        log_ratio = UNKNOWN
+        if of_dense.value > 0 and of_compressed.value > 0:
+            d, c = d / of_dense.value, c / of_compressed.value
+            log_ratio = crossed_variance(d, c, paired=paired)
+        return cls(of_dense, of_compressed, difference, log_ratio)
+
+    def absolute(self, index: Index, words: Words, *, level: float = 0.95) -> Estimate:
+        """Compressed rate minus dense rate at one place.
+
+        Args:
+            index: Place in the arrays.
+            words: How it speaks of itself.
+            level: Coverage, a fraction in (0, 1).
+
+        Returns:
+            The difference; undefined without examples at risk, within 3/n where no example
+            differs (no event on either side, or the same predictions).
+
+        >>> evidence = ChangeEvidence.of_moments(Moments.of([[0]] * 300, [[0]] * 300))
+        >>> evidence.absolute((), Words("error", "examples", "group 'men'")).high
+        0.01
+        """
+        common = self._common(index, level)
+        if common.n == 0:
+            return common.undefined(f"undefined (no {words.at_risk} in {words.where})")
+        value = float(self.compressed.value[index] - self.dense.value[index])
+        variance = _pick(self.difference, index)
+        if variance.total == 0:
+            return common.none_seen(value, lowest=-1.0, highest=1.0)
+        return common.interval(value, variance, "identity")
+
+    def relative(self, index: Index, words: Words, *, level: float = 0.95) -> Estimate:
+        """100 (compressed rate / dense rate - 1) at one place, its interval on the log scale.
+
+        Args:
+            index: Place in the arrays.
+            words: How it speaks of itself.
+            level: Coverage, a fraction in (0, 1).
+
+        Returns:
+            The change in per cent; nan without examples at risk, without an event in one
+            population, or carried by fewer than 5 examples.
+
+        >>> evidence = ChangeEvidence.of_moments(Moments.of([[1]] + [[0]] * 169, [[0]] * 170))
+        >>> evidence.relative((), Words("error", "examples", "group 'men'")).reason
+        'relative change not estimable (no error among 170 examples)'
+        """
+        common = self._common(index, level)
+        dense, compressed = float(self.dense.value[index]), float(self.compressed.value[index])
+        if common.n == 0:
+            return common.undefined(f"undefined (no {words.at_risk} in {words.where})")
+        if common.carriers == 0:
+            found = f"no {words.event} among {int(self.dense.rows[index]):,} {words.at_risk}"
+            return common.undefined(f"relative change not estimable ({found})")
+        if common.carriers < FEWEST:
+            found = "1 example" if common.carriers < 2 else f"{int(common.carriers)} examples"
+            return common.undefined(f"relative change not estimable (carried by {found})")
+        value = 100.0 * (compressed - dense) / dense
+        variance = _pick(self.log_ratio, index)
+        if variance.total == 0:
+            return common.none_seen(value, lowest=-100.0, unit=100.0 / dense)
+        return common.interval(value, variance, "log")
+
+    def _common(self, index: Index, level: float) -> _Common:
+        carriers = min(self.dense.carriers[index], self.compressed.carriers[index])
+        members = min(self.dense.members, self.compressed.members)
+        return _Common(int(self.dense.n[index]), members, float(carriers), level)
+
+
+@dataclass(frozen=True)
+class _Common:
+    """What all estimates at one place share."""
+
+    n: int
+    members: int
+    carriers: float
+    level: float
+
+    def interval(
+        self, value: float, variance: Variance, scale: Literal["identity", "logit", "log"]
+    ) -> Estimate:
+        return of_variance(
+            value, variance, n=self.n, members=self.members, events=self.carriers,
+            level=self.level, scale=scale, note=FEW_EVENTS if self.carriers < FEW else "",
+        )  # fmt: skip
+
+    def none_seen(
+        self, value: float, *, lowest: float, highest: float = math.inf, unit: float = 1.0
+    ) -> Estimate:
+        return none_seen(
+            value, n=self.n, members=self.members, lowest=lowest, highest=highest,
+            level=self.level, note=self._note(), events=self.carriers, unit=unit,
+        )  # fmt: skip
+
+    def undefined(self, reason: str) -> Estimate:
+        return undefined(
+            reason, n=self.n, members=self.members, events=self.carriers, level=self.level,
+            note=self._note() if self.n else "",
+        )  # fmt: skip
+
+    def _note(self) -> str:
+        few, alone = self.carriers < FEW, self.members == 1
+        return "; ".join([FEW_EVENTS] * few + [ONE_RUN] * alone)
+
+
+def _at_risk(events: npt.ArrayLike, at_risk: npt.ArrayLike) -> tuple[Array, Array]:
+    r = np.asarray(at_risk, np.float64)
+    return np.asarray(events, np.float64)[r > 0], r[r > 0]
+
+
+def _pick(variance: Variance, index: Index) -> Variance:
+    """The variance at one place, as floats."""
+    return Variance(*(float(np.asarray(part)[index]) for part in _parts(variance)))
+
+
+def _scaled(variance: Variance, gradient: float) -> Variance:
+    """The variance on a scale with this gradient; degrees of freedom stay."""
+    total, examples, members, residual, df = _parts(variance)
+    square = gradient**2
+    return Variance(total * square, examples * square, members * square, residual * square, df)
+
+
+def _parts(variance: Variance) -> list[Any]:
+    return [getattr(variance, field.name) for field in fields(variance)]
