@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.uncertainty.estimate import ONE_RUN, Estimate, check_level, undefined
+from scotoma.uncertainty.estimate import ONE_RUN, Estimate, check_level, json_safe, undefined
 
 Array = npt.NDArray[np.float64]
 
@@ -25,6 +25,9 @@ class Variance:
         members: What other training runs would change; 0 for populations of one member.
         residual: Chance of one member on one example, counted in both of the above.
         df: Satterthwaite's degrees of freedom of `total`; inf where nothing varies.
+
+    >>> Variance(4.0, 3.0, 2.0, 1.0, 9.0).scaled(10.0).total
+    400.0
     """
 
     total: Any
@@ -32,6 +35,26 @@ class Variance:
     members: Any
     residual: Any
     df: Any
+
+    def at(self, index: tuple[int, ...]) -> Variance:
+        """The variance at one place of the arrays, as floats."""
+        return Variance(**{name: float(np.asarray(part)[index]) for name, part in self._parts()})
+
+    def scaled(self, gradient: float) -> Variance:
+        """The variance on a scale with this gradient; the degrees of freedom stay."""
+        parts = {name: part * gradient**2 for name, part in self._parts() if name != "df"}
+        return Variance(**parts, df=self.df)
+
+    def as_dict(self) -> dict[str, float | int | str | None]:
+        """Every part of a variance of floats, safe in JSON: nan is None, infinity its name.
+
+        >>> Variance(0.0, 0.0, 0.0, 0.0, math.inf).as_dict()["df"]
+        'inf'
+        """
+        return {name: json_safe(float(part)) for name, part in self._parts()}
+
+    def _parts(self) -> list[tuple[str, Any]]:
+        return [(field.name, getattr(self, field.name)) for field in fields(self)]
 
 
 def crossed_variance(

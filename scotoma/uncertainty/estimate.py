@@ -170,7 +170,7 @@ class Estimate:
 
         >>> undefined("undefined (no negatives in group 'men')", n=0, members=5).as_dict()["value"]
         """
-        return {field.name: _json(getattr(self, field.name)) for field in fields(self)}
+        return {field.name: json_safe(getattr(self, field.name)) for field in fields(self)}
 
 
 def undefined(
@@ -249,6 +249,17 @@ def check_level(level: float) -> None:
         raise DataError(f"level must be a fraction in (0, 1), got {level}: write 0.95 for 95%")
 
 
+def json_safe(value: float | int | str) -> float | int | str | None:
+    """The value as JSON can hold it: nan is None, an infinite number its name.
+
+    >>> json_safe(float("nan")), json_safe(float("-inf")), json_safe(0.1)
+    (None, '-inf', 0.1)
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
+
+
 def _quantile(level: float, df: float) -> float:
     check_level(level)
     return float(stdtrit(df, (1 + level) / 2))
@@ -274,10 +285,4 @@ def _hidden(value: float, scale: Scale) -> float:
         return (
             2.0 * math.atanh(2.0 * value - 1.0) if 0.0 < value < 1.0 else math.inf * (value - 0.5)
         )
-    return value
-
-
-def _json(value: float | int | str) -> float | int | str | None:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
     return value

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -120,12 +120,12 @@ class RateEvidence:
         common = _Common(n, self.members, float(carriers), level)
         if n == 0:
             return common.undefined(f"undefined (no {words.at_risk} in {words.where})")
-        variance = _pick(self.variance, index)
+        variance = self.variance.at(index)
         if variance.total == 0:
             return common.none_seen(value, lowest=0.0, highest=1.0)
         if value in (0.0, 1.0):
             return common.interval(value, variance, "identity")
-        return common.interval(value, _scaled(variance, 1 / (value * (1 - value))), "logit")
+        return common.interval(value, variance.scaled(1 / (value * (1 - value))), "logit")
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class ChangeEvidence:
         if common.n == 0:
             return common.undefined(f"undefined (no {words.at_risk} in {words.where})")
         value = float(self.compressed.value[index] - self.dense.value[index])
-        variance = _pick(self.difference, index)
+        variance = self.difference.at(index)
         if variance.total == 0:
             return common.none_seen(value, lowest=-1.0, highest=1.0)
         return common.interval(value, variance, "identity")
@@ -247,7 +247,7 @@ class ChangeEvidence:
             found = "1 example" if common.carriers < 2 else f"{int(common.carriers)} examples"
             return common.undefined(f"relative change not estimable (carried by {found})")
         value = 100.0 * (compressed - dense) / dense
-        variance = _pick(self.log_ratio, index)
+        variance = self.log_ratio.at(index)
         if variance.total == 0:
             return common.none_seen(value, lowest=-100.0, unit=100.0 / dense)
         return common.interval(value, variance, "log")
@@ -297,19 +297,3 @@ class _Common:
 def _at_risk(events: npt.ArrayLike, at_risk: npt.ArrayLike) -> tuple[Array, Array]:
     r = np.asarray(at_risk, np.float64)
     return np.asarray(events, np.float64)[r > 0], r[r > 0]
-
-
-def _pick(variance: Variance, index: Index) -> Variance:
-    """The variance at one place, as floats."""
-    return Variance(*(float(np.asarray(part)[index]) for part in _parts(variance)))
-
-
-def _scaled(variance: Variance, gradient: float) -> Variance:
-    """The variance on a scale with this gradient; degrees of freedom stay."""
-    total, examples, members, residual, df = _parts(variance)
-    square = gradient**2
-    return Variance(total * square, examples * square, members * square, residual * square, df)
-
-
-def _parts(variance: Variance) -> list[Any]:
-    return [getattr(variance, field.name) for field in fields(variance)]

@@ -1,0 +1,19 @@
+"""Which groups does compression hurt?"""
+
+from __future__ import annotations
+
+from scotoma.bias.counting import counts, tally
+from scotoma.bias.results import GroupChange, GroupGap, GroupRate
+from scotoma.bias.subgroup import amplification, changes, gap, rates
+
+__all__ = [
+    "GroupChange",
+    "GroupGap",
+    "GroupRate",
+    "amplification",
+    "changes",
+    "counts",
+    "gap",
+    "rates",
+    "tally",
+]

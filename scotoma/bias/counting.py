@@ -1,0 +1,320 @@
+"""Counts per group: how often each member gives which label which prediction, and what goes wrong.
+
+Everything here adds over examples: shards are counted apart and summed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from scotoma.errors import DataError
+from scotoma.inputs import Codes, Flags, Labels, booleans, class_ids, populations, true_labels
+from scotoma.uncertainty import Moments, Words
+from scotoma.uncertainty.moments import power_table
+
+Counts = npt.NDArray[np.int64]
+CELLS_AT_ONCE = 2**20  # predictions coded at a time: a few megabytes, whatever the audit's size
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A rate that every group has.
+
+    Attributes:
+        name: `error`, `fpr` or `fnr`.
+        class_id: The class against the rest; None for the error and for the positive class.
+        event: What is counted, singular.
+        at_risk: The examples it is counted among.
+    """
+
+    name: str
+    class_id: int | None
+    event: str
+    at_risk: str
+
+    def words(self, group: str) -> Words:
+        """How the metric of one group speaks of itself.
+
+        >>> metrics(2, 1)[1].words("men").where
+        "group 'men'"
+        """
+        return Words(self.event, self.at_risk, f"group '{group}'")
+
+
+@dataclass(frozen=True)
+class Events:
+    """Who goes wrong where, one entry an event; the metrics of `metrics` number the kinds.
+
+    Attributes:
+        row: Example, shape (E,).
+        kind: Number of the metric that counts it.
+        member: The member with the event.
+        members: Number of members.
+    """
+
+    row: npt.NDArray[np.intp]
+    kind: npt.NDArray[np.intp]
+    member: npt.NDArray[np.intp]
+    members: int
+
+
+def counts(
+    labels: npt.ArrayLike, predicted: npt.ArrayLike, groups: npt.ArrayLike, n_classes: int
+) -> Counts:
+    """Examples of group g with label y that member m predicts as p.
+
+    Args:
+        labels: True class ids in [0, n_classes), shape (N,).
+        predicted: Predicted class ids, shape (N, K).
+        groups: Who belongs to which group, bool, shape (G, N); groups may overlap.
+        n_classes: Number of classes C, at least 2.
+
+    Returns:
+        counts[g, m, y, p], int64, shape (G, K, C, C).
+
+    Raises:
+        DataError: Ids out of range or shapes that do not fit together.
+
+    >>> counts([0, 1, 1], [[0], [1], [0]], [[True, True, True], [False, True, True]], 2).tolist()
+    [[[[1, 0], [1, 1]]], [[[0, 0], [1, 1]]]]
+    """
+    ids = class_ids(predicted, "predicted", n_classes)
+    rows, members = ids.shape
+    y = true_labels(labels, rows, n_classes)
+    masks = group_masks(groups, rows)
+    bins = members * n_classes**2
+    total = np.zeros((len(masks), bins), np.int64)
+    first = np.arange(members) * n_classes**2
+    # Fewer rows than bins at a time would spend the time on empty bins.
+    step = max(1, max(CELLS_AT_ONCE, bins) // members)
+    for start in range(0, rows, step):
+        part = slice(start, start + step)
+        codes = ids[part] + (y[part, None].astype(np.intp) * n_classes + first)
+        for g, mask in enumerate(masks[:, part]):
+            total[g] += np.bincount(codes[mask].ravel(), minlength=bins)
+    return total.reshape(len(masks), members, n_classes, n_classes)
+
+
+def tally(
+    labels: npt.ArrayLike,
+    dense: npt.ArrayLike,
+    compressed: npt.ArrayLike | None,
+    groups: npt.ArrayLike,
+    *,
+    positive: int | None = None,
+    n_classes: int,
+    paired: bool = False,
+) -> Moments:
+    """The additive moments of every group and metric; shards merge by `+`.
+
+    Args:
+        labels: True class ids, shape (N,).
+        dense: Predictions of the dense members, shape (N, K).
+        compressed: Predictions of the compressed members, shape (N, K'); None for one population.
+        groups: Who belongs to which group, bool, shape (G, N).
+        positive: The positive class; None for every class against the rest.
+        n_classes: Number of classes.
+        paired: Member m of `compressed` derives from member m of `dense`.
+
+    Returns:
+        Moments of shape (G, E), the metrics in the order of `metrics`.
+
+    Raises:
+        DataError: Ids out of range or shapes that do not fit together.
+
+    >>> moments = tally([0, 1, 1], [[0], [1], [0]], [[1], [1], [0]], [[True] * 3],
+    ...                 positive=1, n_classes=2)
+    >>> moments.dense[0, :, 0].tolist(), moments.compressed[0, :, 0].tolist(), moments.n.tolist()
+    ([1, 0, 1], [2, 1, 1], [[3, 1, 2]])
+    """
+    if compressed is None:
+        d = class_ids(dense, "predicted", n_classes)
+        c = d[:, :0]
+    else:
+        d, c = populations(dense, compressed, n_classes, paired=paired)
+    y = true_labels(labels, len(d), n_classes)
+    masks = group_masks(groups, len(y))
+    kinds = len(metrics(n_classes, positive))
+    of_dense, of_compressed = (events(y, ids, n_classes, positive) for ids in (d, c))
+    per_label = np.stack([np.bincount(y[mask], minlength=n_classes) for mask in masks])
+    powers = _powers(of_dense, of_compressed, masks, kinds)
+    powers[..., 0, 0] = per_label @ at_risk(n_classes, positive)
+    return Moments(
+        powers=powers,
+        dense=_per_member(of_dense, masks, kinds),
+        compressed=_per_member(of_compressed, masks, kinds),
+        both=_per_member(_joint(of_dense, of_compressed, kinds), masks, kinds) if paired else None,
+    )
+
+
+def metrics(n_classes: int, positive: int | None) -> list[Metric]:
+    """The rates of a group: error, FPR and FNR, the latter of the positive class or of every class.
+
+    Args:
+        n_classes: Number of classes C.
+        positive: The positive class; None for every class against the rest.
+
+    Returns:
+        Three metrics, or 1 + 2 C: the error, the FPRs by class, the FNRs by class.
+
+    Raises:
+        DataError: The positive class is none of the classes.
+
+    >>> [(metric.name, metric.class_id) for metric in metrics(2, None)]
+    [('error', None), ('fpr', 0), ('fpr', 1), ('fnr', 0), ('fnr', 1)]
+    """
+    if positive is not None and not 0 <= positive < n_classes:
+        raise DataError(
+            f"positive must be a class id from 0 to {n_classes - 1}, got {positive}: name one of "
+            "the classes, or None for every class against the rest"
+        )
+    error = Metric("error", None, "error", "examples")
+    if positive is not None:
+        return [
+            error,
+            Metric("fpr", None, "false positive", "negatives"),
+            Metric("fnr", None, "false negative", "positives"),
+        ]
+    return [
+        error,
+        *(
+            Metric("fpr", c, f"false positive of class {c}", f"examples outside class {c}")
+            for c in range(n_classes)
+        ),
+        *(
+            Metric("fnr", c, f"false negative of class {c}", f"examples of class {c}")
+            for c in range(n_classes)
+        ),
+    ]
+
+
+def at_risk(n_classes: int, positive: int | None) -> Flags:
+    """Whether an example of label y counts towards the denominator of metric e, shape (C, E).
+
+    >>> at_risk(2, 1).astype(int).tolist()
+    [[1, 1, 0], [1, 0, 1]]
+    """
+    own = np.eye(n_classes, dtype=np.bool_)
+    if positive is not None:
+        own = own[:, [positive]]
+    return np.hstack([np.ones((n_classes, 1), np.bool_), ~own, own])
+
+
+def events(labels: Labels, predicted: Labels, n_classes: int, positive: int | None) -> Events:
+    """The events of one population: every wrong prediction, counted under its metrics.
+
+    With a positive class an error is a false positive or a false negative, so that confusions
+    among other classes are none.
+
+    Args:
+        labels: True class ids, shape (N,).
+        predicted: Predicted class ids, shape (N, K).
+        n_classes: Number of classes.
+        positive: The positive class; None for every class against the rest.
+
+    >>> import numpy as np
+    >>> events(np.array([0, 1]), np.array([[1, 0], [1, 0]]), 2, 1).kind.tolist()
+    [0, 0, 1, 2]
+    """
+    row, member = np.nonzero(predicted != labels[:, None])
+    given, truth = predicted[row, member].astype(np.intp), labels[row].astype(np.intp)
+    if positive is None:
+        kinds = [np.zeros_like(row), 1 + given, 1 + n_classes + truth]
+    else:
+        counted = (given == positive) | (truth == positive)
+        row, member, given = row[counted], member[counted], given[counted]
+        kinds = [np.zeros_like(row), np.where(given == positive, 1, 2)]
+    times = len(kinds)
+    return Events(
+        np.tile(row, times), np.concatenate(kinds), np.tile(member, times), predicted.shape[1]
+    )
+
+
+def group_masks(groups: npt.ArrayLike, rows: int, names: Sequence[str] | None = None) -> Flags:
+    """Membership of the groups, bool, shape (G, rows), checked, with their names where given.
+
+    Raises:
+        DataError: Not bool, not one column an example, or names that do not name each group once.
+
+    >>> group_masks([[True, False]], 2, ["men"]).shape
+    (1, 2)
+    """
+    array = np.asarray(groups)
+    masks = booleans(array, "groups", (len(array) if array.ndim else 0, rows))
+    if names is not None and (len(names) != len(masks) or len(set(names)) != len(names)):
+        raise DataError(
+            f"names must name each of {len(masks)} groups once, got {len(names)} names, "
+            f"{len(set(names))} of them different: pass one name a group"
+        )
+    return masks
+
+
+def by_cluster(found: Events, mask: Flags, kind: int, codes: Codes) -> Counts:
+    """Events of one group and kind, per cluster and member, shape (n, K).
+
+    Args:
+        found: The events of one population.
+        mask: Members of the group, bool, shape (N,).
+        kind: Number of the metric.
+        codes: Number of each row's cluster, from 0 without gaps, shape (N,).
+
+    >>> import numpy as np
+    >>> wrong = events(np.array([0, 0]), np.array([[1, 0], [1, 1]]), 2, 1)
+    >>> by_cluster(wrong, np.array([True, True]), 1, np.array([0, 0])).tolist()
+    [[2, 1]]
+    """
+    kept = (found.kind == kind) & mask[found.row]
+    n = int(codes.max()) + 1
+    flat = codes[found.row[kept]] * found.members + found.member[kept]
+    return np.bincount(flat, minlength=n * found.members).reshape(n, found.members)
+
+
+def _powers(dense: Events, compressed: Events, masks: Flags, kinds: int) -> Counts:
+    """Sums of s^i t^j per group and kind, without the examples that have no event."""
+    s_key, s_count = np.unique(dense.row * kinds + dense.kind, return_counts=True)
+    t_key, t_count = np.unique(compressed.row * kinds + compressed.kind, return_counts=True)
+    keys = np.union1d(s_key, t_key)
+    powers = np.zeros((len(masks), kinds, 5, 5), np.int64)
+    if not keys.size:
+        return powers
+    s, t = np.zeros(keys.size, np.int64), np.zeros(keys.size, np.int64)
+    s[np.searchsorted(keys, s_key)] = s_count
+    t[np.searchsorted(keys, t_key)] = t_count
+    row, kind = np.divmod(keys, kinds)
+    # Few pairs (s, t) occur, so examples are counted by pair and only pairs are raised to powers.
+    base = compressed.members + 1
+    pair = (kind * (dense.members + 1) + s) * base + t
+    pairs, pair_of = np.unique(pair, return_inverse=True)
+    rest, t_pair = np.divmod(pairs, base)
+    kind_pair, s_pair = np.divmod(rest, dense.members + 1)
+    table = power_table(s_pair, t_pair).reshape(len(pairs), -1)
+    present, starts = np.unique(kind_pair, return_index=True)
+    for g, mask in enumerate(masks):
+        seen = np.bincount(pair_of[mask[row]], minlength=len(pairs))
+        sums = np.add.reduceat(seen[:, None] * table, starts, axis=0)
+        powers[g, present] = sums.reshape(-1, 5, 5)
+    return powers
+
+
+def _per_member(found: Events, masks: Flags, kinds: int) -> Counts:
+    """Events of each member per group and kind, shape (G, E, K)."""
+    code, bins = found.kind * found.members + found.member, kinds * found.members
+    total = np.zeros((len(masks), bins), np.int64)
+    for g, mask in enumerate(masks):
+        total[g] = np.bincount(code[mask[found.row]], minlength=bins)[:bins]
+    return total.reshape(len(masks), kinds, found.members)
+
+
+def _joint(dense: Events, compressed: Events, kinds: int) -> Events:
+    """The events that member m of both populations has on the same example."""
+    k = dense.members
+    first, second = (
+        (found.row * kinds + found.kind) * k + found.member for found in (dense, compressed)
+    )
+    row_kind, member = np.divmod(np.intersect1d(first, second, assume_unique=True), k)
+    row, kind = np.divmod(row_kind, kinds)
+    return Events(row, kind, member, k)
