@@ -1,0 +1,123 @@
+"""How far the labels of two facets lie apart: KL, JS, LP, TVD, KS.
+
+They are never negative, so where the facets are alike their estimates err in one direction only,
+and no interval around them can hold 0. What can be had is an upper bound; DPL, or the difference
+of any one label's shares, has the signed interval.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+DISTANCES = ("KL", "JS", "LP", "TVD", "KS")
+DRAWS = 2000  # the 95% point of as many draws lies between the true 94% and 96% points
+_CHUNK = 2_000_000  # weights held at once, 16 MB
+
+
+def distance(name: str, counts: npt.ArrayLike, *, slips: bool = False) -> Array:
+    """Distance between the label distributions of two facets.
+
+    Args:
+        name: KL, JS (both in nats), LP, TVD or KS.
+        counts: Examples of each facet with each label, shape (..., 2, C), the advantaged facet
+            first, over all labels that occur in either.
+        slips: Reproduce the reference implementation, which drops labels absent from one facet, so
+            that KL can be negative.
+
+    Returns:
+        Shape (...). nan where a facet is empty; KL is infinite where only the advantaged facet has
+        a label.
+
+    >>> alike, apart = [[30, 10], [6, 2]], [[13984, 6396], [8670, 1112]]
+    >>> distance("KL", [alike, apart]).round(4)
+    array([0.    , 0.1431])
+    """
+    of = np.asarray(counts, np.float64)
+    total = of.sum(axis=-1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = of / total
+    if slips:
+        shares = np.where((of > 0).all(axis=-2, keepdims=True), shares, 0.0)
+    a, d = shares[..., 0, :], shares[..., 1, :]
+    if name == "KL":
+        value = _divergence(a, d)
+    elif name == "JS":
+        middle = (a + d) / 2
+        value = (_divergence(a, middle) + _divergence(d, middle)) / 2
+    elif name == "LP":
+        value = np.sqrt(((a - d) ** 2).sum(axis=-1))
+    elif name == "TVD":
+        value = np.abs(a - d).sum(axis=-1) / 2
+    else:
+        value = np.abs(a - d).max(axis=-1, initial=0.0)
+    return np.where((total == 0).any(axis=(-1, -2)), np.nan, value)
+
+
+def upper_bound(
+    name: str,
+    counts: Array,
+    *,
+    clusters: npt.NDArray[np.intp] | None = None,
+    cells: npt.NDArray[np.intp] | None = None,
+    level: float = 0.95,
+    seed: int = 0,
+) -> float:
+    """One-sided bootstrap bound of a distance: the truth lies below it with probability `level`.
+
+    Each example is drawn Poisson(1) times. The examples of one cell are then drawn Poisson(count)
+    times together, so that nothing but the counts is needed, unless examples are clustered.
+
+    Args:
+        name: As for `distance`.
+        counts: Shape (2, C), as for `distance`.
+        clusters: Number of each example's cluster from 0, shape (N,); None for single examples.
+        cells: Flat index into `counts` of each example, shape (N,); with clusters only.
+        level: Confidence, a fraction in (0, 1).
+        seed: Same seed, same bound.
+
+    Returns:
+        At least the distance itself; infinite where KL is in more draws than 1 - level.
+
+    References:
+        Chamandy et al. 2012, "Estimating uncertainty for massive data streams", Poisson weights.
+
+    >>> import numpy as np
+    >>> round(upper_bound("TVD", np.array([[600.0, 400.0], [130.0, 70.0]])), 3)
+    0.112
+    """
+    rng = np.random.Generator(np.random.Philox(key=seed))
+    if clusters is None or cells is None:
+        drawn = rng.poisson(counts, size=(DRAWS, *counts.shape)).astype(np.float64)
+    else:
+        drawn = _draw_clusters(rng, clusters, cells, counts.size).reshape(DRAWS, *counts.shape)
+    values = distance(name, drawn)
+    defined = values[~np.isnan(values)]  # a facet may vanish from a draw
+    bound = np.quantile(defined, level, method="higher") if defined.size else np.nan
+    return max(float(bound), float(distance(name, counts)))
+
+
+def _divergence(p: Array, q: Array) -> Array:
+    """KL(p, q) with 0 ln 0 = 0, infinite where q = 0 < p."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(p > 0, p * np.log(p / q), 0.0)
+    return np.asarray(terms.sum(axis=-1))
+
+
+def _draw_clusters(
+    rng: np.random.Generator,
+    clusters: npt.NDArray[np.intp],
+    cells: npt.NDArray[np.intp],
+    size: int,
+) -> Array:
+    """Cell counts of every draw when clusters are drawn whole, shape (DRAWS, size)."""
+    n = int(clusters.max()) + 1
+    table = np.bincount(clusters * size + cells, minlength=n * size).reshape(n, size)
+    step = max(1, _CHUNK // n)
+    parts = [
+        rng.poisson(1.0, size=(min(step, DRAWS - start), n)) @ table
+        for start in range(0, DRAWS, step)
+    ]
+    return np.concatenate(parts).astype(np.float64)

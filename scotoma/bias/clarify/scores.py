@@ -1,0 +1,117 @@
+"""A metric as the mean of scores, one an example and member, from which intervals follow."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from scotoma.bias.clarify.arguments import Case
+from scotoma.bias.clarify.rates import DIFFERENCES, FACETS, RATES, Rate, measure
+from scotoma.uncertainty import cluster_sums, n_effective
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A metric as the mean of scores over examples (or clusters) and members.
+
+    Attributes:
+        values: The metric on each member, shape (K,); nan where undefined.
+        scores: Shape (n, K): each column has its member's value as mean.
+        n: Examples or clusters that enter.
+        events: Examples that carry the rarest part.
+        sizes: Of a difference of proportions: numerators and denominators of each facet, mean over
+            members, shape (2, 2); None otherwise.
+        reason: Why values are nan.
+    """
+
+    values: Array
+    scores: Array
+    n: int
+    events: float
+    sizes: Array | None = None
+    reason: str = ""
+
+
+def metric_scores(name: str, case: Case) -> Scores:
+    """Scores of a metric other than the distances.
+
+    Args:
+        name: A key of METRICS whose needs the case meets.
+        case: Checked arguments.
+
+    >>> from scotoma.bias.clarify.arguments import read_case
+    >>> case = read_case(d=[True, True, False, False], p=[True, False, True, True])
+    >>> metric_scores("DPPL", case).scores.ravel()
+    array([-0.5,  1.5,  0.5,  0.5])
+    """
+    if name == "FT":
+        return _flip_scores(case)
+    measured = measure(name, case.cells, strata=case.strata_names)
+    members, *shape = case.cells.shape
+    table = np.broadcast_to(measured.influence, case.cells.shape).reshape(members, -1)
+    at_risk = np.broadcast_to(measured.at_risk > 0, shape).ravel()[case.index].any(axis=1)
+    rate = _rate_of(name)
+    return Scores(
+        measured.values,
+        _units(table[np.arange(members), case.index], measured.values, case),
+        int(np.count_nonzero(cluster_sums(at_risk, case.clusters))),
+        _events(name, case),
+        None if rate is None or not rate.proportion or name == "DI" else _sizes(rate, case),
+        measured.reason,
+    )
+
+
+def _flip_scores(case: Case) -> Scores:
+    if not case.both_facets:
+        reason = f"undefined (no examples in the {FACETS[0 if case.d.all() else 1]})"
+        nothing = np.full(case.members, math.nan)
+        return Scores(nothing, np.empty((0, case.members)), case.units, 0.0, None, reason)
+    flips = case.flips
+    return Scores(
+        flips.values,
+        _units(flips.influences, flips.values, case),
+        case.units,
+        n_effective(cluster_sums(flips.flips, case.clusters)),
+    )
+
+
+def _units(influences: Array, values: Array, case: Case) -> Array:
+    """Scores of the independent units, whose column means are the members' values."""
+    sums = cluster_sums(influences, case.clusters)
+    return sums * (len(sums) / case.n) + values
+
+
+def _rate_of(name: str) -> Rate | None:
+    if name == "DI":
+        return RATES["predicted positive"]
+    return RATES[DIFFERENCES[name][0]] if name in DIFFERENCES else None
+
+
+def _events(name: str, case: Case) -> float:
+    """Number of examples that carry the rarest part of a metric; nan for those over strata."""
+    rate = _rate_of(name)
+    if rate is not None:
+        parts = [np.stack([mask, 0 * mask]) for mask in rate.carriers]
+        parts += [part[::-1] for part in parts]
+    elif name == "CI":
+        one = np.stack([np.ones((2, 2)), np.zeros((2, 2))])
+        parts = [one, 1 - one]
+    elif name == "GE":
+        parts = [np.broadcast_to(np.array([[0.0, 1.0], [1.0, 0.0]]), (2, 2, 2))]
+    else:
+        return math.nan
+    at = case.index % 8
+    return min(
+        n_effective(cluster_sums(part.ravel()[at].sum(axis=1), case.clusters)) for part in parts
+    )
+
+
+def _sizes(rate: Rate, case: Case) -> Array:
+    """Numerator and denominator of each facet, mean over members, in independent units."""
+    cells = case.cells.sum(axis=1).mean(axis=0) * (case.units / case.n)
+    return np.stack([(cells * mask).sum(axis=(1, 2)) for mask in (rate.over, rate.under)], axis=1)

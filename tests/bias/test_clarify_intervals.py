@@ -1,0 +1,318 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scotoma.bias.clarify import METRICS, all_metrics, changes, metric
+from scotoma.bias.clarify.arguments import read_case
+from scotoma.bias.clarify.distances import DISTANCES
+from scotoma.bias.clarify.fliptest import fliptest
+from scotoma.bias.clarify.rates import measure
+from scotoma.errors import DataError
+
+SMOOTH = [name for name in METRICS if name not in (*DISTANCES, "FT")]
+
+
+def audit(rng, n: int, members: int = 1, *, run_effect: float = 0.0) -> dict[str, np.ndarray]:
+    """Two facets that differ in labels and in how they are judged; probit errors, runs differ."""
+    d = rng.random(n) < 0.35
+    strata = rng.integers(0, 2, n)
+    features = rng.normal(size=(n, 2))
+    y = rng.random(n) < np.where(d, 0.35, 0.5) + 0.05 * strata
+    runs = run_effect * rng.normal(size=(2, members))
+    score = np.where(y, 1.0, -1.0) + 0.6 * features[:, 0] - 0.3 * d + rng.normal(size=n)
+    p = score[:, None] + runs[d.astype(int)] + rng.normal(size=(n, members)) > 0
+    return {"d": d, "y": y, "p": p, "strata": strata, "features": features}
+
+
+def true_value(name: str, members: int, run_effect: float) -> float:
+    rng = np.random.default_rng(99)
+    values = []
+    for _ in range(5):
+        many = audit(rng, 40_000, 4 * members, run_effect=run_effect)
+        del many["features"]
+        values.append(measure(name, read_case(**many).cells).values.mean())
+    return float(np.mean(values))
+
+
+# --- influences -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_an_influence_is_the_slope_in_the_weight_of_an_example(name):
+    cells = np.random.default_rng(1).integers(3, 40, size=(2, 3, 2, 2, 2)).astype(float)
+    if name not in ("CDDL", "CDDPL"):
+        cells = cells[:, :1]
+    table = np.broadcast_to(measure(name, cells).influence, cells.shape)
+    step = 1e-4
+    for at in np.ndindex(cells.shape[1:]):
+        for k, n in enumerate(cells.sum(axis=(1, 2, 3, 4))):
+            more, less = cells.copy(), cells.copy()
+            more[k][at] += step
+            less[k][at] -= step
+            slope = (measure(name, more).values[k] - measure(name, less).values[k]) / (2 * step)
+            assert table[k][at] == pytest.approx(n * slope, rel=1e-5, abs=1e-6)
+    np.testing.assert_allclose((cells * table).sum(axis=(1, 2, 3, 4)), 0, atol=1e-8)
+
+
+@pytest.mark.parametrize("grid", [False, True])
+def test_fliptest_influences_are_what_leaving_out_a_row_does(grid):
+    rng = np.random.default_rng(2)
+    d, p = rng.random(40) < 0.4, rng.random((40, 3)) < 0.5
+    x = rng.integers(0, 4, (40, 2)).astype(float) if grid else rng.normal(size=(40, 2))
+    seen = fliptest(x, d, p)
+    keep = ~np.eye(40, dtype=bool)
+    without = np.array([fliptest(x[one], d[one], p[one]).values for one in keep])
+    moved = 40 * (seen.values - without)
+    of_a = moved[~d] - moved[~d].mean(axis=0)
+    np.testing.assert_allclose(seen.influences[~d], of_a, atol=1e-10)
+    # A mean over n_d rows moves by (h - mean) / (n_d - 1) when a row leaves.
+    n_d = d.sum()
+    np.testing.assert_allclose(seen.influences[d], moved[d] * (n_d - 1) / n_d, atol=1e-10)
+
+
+# --- coverage: 300 audits, bars 91 to 99.5% -------------------------------------------------------
+
+
+def coverage(name: str, n: int, members: int, run_effect: float) -> tuple[float, float]:
+    """Share of intervals that hold the truth, and their mean width against the true spread."""
+    truth = true_value(name, members, run_effect)
+    shown = []
+    for seed in range(300):
+        one = audit(np.random.default_rng(seed), n, members, run_effect=run_effect)
+        needs = {key: one[key] for key in METRICS[name].needs if key != "labels"}
+        shown.append(all_metrics(d=one["d"], **needs)[name])
+    held = np.mean([one.low <= truth <= one.high for one in shown])
+    width = np.mean([one.high - one.low for one in shown]) / 2
+    return float(held), float(width / (1.96 * np.std([one.value for one in shown])))
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "run_effect"), [("RD", 1, 0.0), ("TE", 1, 0.0), ("DI", 5, 0.2)]
+)
+def test_intervals_cover_another_test_set_and_another_run(name, members, run_effect):
+    held, width = coverage(name, 500, members, run_effect)
+    assert 0.91 <= held <= 0.995
+    assert 0.85 <= width <= 1.25
+
+
+def test_the_interval_of_a_change_covers_it():
+    def pair(rng, n):
+        one = audit(rng, n)
+        worse = one["d"] & (rng.random(n) < 0.3)
+        return one, np.where(worse[:, None], ~one["y"][:, None], one["p"])
+
+    one, pruned = pair(np.random.default_rng(99), 400_000)
+    y, d, dense = one["y"], one["d"], one["p"][:, 0]
+
+    def gap(p):
+        return np.mean(p[y & ~d]) - np.mean(p[y & d])
+
+    truth = gap(pruned[:, 0]) - gap(dense)
+    held = 0
+    for seed in range(300):
+        one, pruned = pair(np.random.default_rng(seed), 500)
+        seen = changes(d=one["d"], y=one["y"], dense=one["p"], compressed=pruned)["RD"]
+        held += seen.low <= truth <= seen.high
+    assert 0.91 <= held / 300 <= 0.995
+
+
+def test_upper_bounds_of_distances_hold_also_where_the_facets_are_alike():
+    shares = np.array([0.5, 0.3, 0.2])
+    held = dict.fromkeys(DISTANCES, 0)
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        d = rng.random(150) < 0.4
+        other = np.where(d, rng.choice(3, 150, p=shares[::-1]), rng.choice(3, 150, p=shares))
+        seen = all_metrics(d=d, labels=other, seed=seed)
+        true_l2 = math.sqrt(((shares - shares[::-1]) ** 2).sum())
+        true = {"TVD": 0.3, "KS": 0.3, "LP": true_l2, "KL": 0.3 * math.log(2.5)}
+        for name, value in true.items():
+            held[name] += seen[name].high >= value
+        alike = all_metrics(d=d, labels=rng.choice(3, 150, p=shares), seed=seed)
+        assert all(alike[name].low == 0.0 < alike[name].high for name in DISTANCES)
+    # 99% of Binomial(60, .95) lies at 52 and above.
+    assert all(held[name] >= 52 for name in ("KL", "LP", "TVD", "KS"))
+
+
+# --- what stands beside the numbers ---------------------------------------------------------------
+
+
+def test_two_labels_make_every_distance_a_function_of_dpl():
+    one = audit(np.random.default_rng(3), 300)
+    table = all_metrics(d=one["d"], y=one["y"])
+    dpl = abs(table["DPL"].value)
+    for name, value in {"TVD": dpl, "KS": dpl, "LP": math.sqrt(2) * dpl}.items():
+        assert table[name].value == pytest.approx(value)
+        assert table[name].members == 0
+        assert table[name].note.startswith("upper bound only")
+    # A one-sided 95% bound of |DPL|, up to the noise of the draws.
+    one_sided = table["DPL"].value + 1.645 * table["DPL"].se
+    assert table["TVD"].high == pytest.approx(one_sided, rel=0.05)
+
+
+def test_kl_stays_infinite_up_to_its_bound_where_only_a_has_a_label():
+    d = np.arange(40) < 20
+    seen = all_metrics(d=d, labels=np.where(np.arange(40) == 39, 2, np.arange(40) % 2))["KL"]
+    assert (seen.value, seen.low, seen.high) == (math.inf, 0.0, math.inf)
+
+
+def test_rows_of_one_source_count_once():
+    one = audit(np.random.default_rng(4), 400, 3)
+    twice = {name: np.repeat(values, 2, axis=0) for name, values in one.items()}
+    del one["features"], twice["features"]  # a neighbourhood of copies is another one
+    people = np.repeat(np.random.default_rng(5).permutation(400), 2)
+    single, joined = all_metrics(**one), all_metrics(**twice, clusters=people)
+    apart = all_metrics(**twice)
+    for name in SMOOTH:
+        ends = [single[name].low, single[name].high]
+        np.testing.assert_allclose([joined[name].low, joined[name].high], ends, rtol=1e-9)
+        assert joined[name].n == single[name].n
+        assert joined[name].events == pytest.approx(single[name].events, nan_ok=True)
+        assert apart[name].se < joined[name].se or name == "DI"  # DI keeps its on the log scale
+    for name in DISTANCES:
+        assert joined[name].high == pytest.approx(single[name].high, rel=0.1)
+        assert apart[name].high < joined[name].high
+
+
+def test_changes_of_identical_paired_models_are_bounded_by_the_rule_of_three():
+    one = audit(np.random.default_rng(6), 300, 4)
+    same = changes(
+        d=one["d"], y=one["y"], dense=one["p"], compressed=one["p"].copy(), paired=True,
+        strata=one["strata"], features=one["features"],
+    )  # fmt: skip
+    assert list(same) == [name for name, row in METRICS.items() if row.stage == "post-training"]
+    smaller = min((one["y"] & one["d"]).sum(), (one["y"] & ~one["d"]).sum())
+    assert same["RD"].value == 0
+    assert same["RD"].high == pytest.approx(3 / smaller)
+    for name in ("DI", "TE", "GE", "CDDPL", "FT", "DCA"):
+        assert same[name].value == pytest.approx(0, abs=1e-12)
+        assert "nothing varies" in same[name].reason, name
+
+
+def test_a_change_is_the_difference_of_the_metrics():
+    one, two = audit(np.random.default_rng(7), 300, 3), audit(np.random.default_rng(8), 300, 3)
+    given_ = {name: one[name] for name in ("d", "y", "strata", "features")}
+    dense, pruned = all_metrics(**given_, p=one["p"]), all_metrics(**given_, p=two["p"])
+    moved = changes(**given_, dense=one["p"], compressed=two["p"])
+    for name, seen in moved.items():
+        assert seen.value == pytest.approx(pruned[name].value - dense[name].value, abs=1e-12)
+        assert seen.low < seen.value < seen.high
+        assert seen.members == 3
+    means = [metric("RD", d=one["d"], y=one["y"], p=p) for p in one["p"].T]
+    assert dense["RD"].value == pytest.approx(np.mean(means))
+
+
+def test_paired_members_are_compared_with_their_own():
+    rng = np.random.default_rng(9)
+    one = audit(rng, 400, 8, run_effect=0.5)
+    flipped = one["p"] ^ (rng.random(one["p"].shape) < 0.01)
+    given_ = {"d": one["d"], "y": one["y"], "dense": one["p"], "compressed": flipped}
+    paired, apart = changes(**given_, paired=True), changes(**given_)
+    for name in ("RD", "DPPL", "DI"):
+        assert paired[name].high - paired[name].low < 0.5 * (apart[name].high - apart[name].low)
+
+
+YES, NO = True, False
+# d: two rows, one of them positive; a: three rows.
+TINY = {"d": [YES, YES, NO, NO, NO], "y": [YES, NO, YES, NO, NO]}
+
+
+@pytest.mark.parametrize(
+    ("name", "given_", "reason"),
+    [
+        ("RD", {"y": [NO, NO, YES, NO, NO], "p": TINY["y"]}, "undefined (no positive labels in the disadvantaged facet)"),  # noqa: E501
+        ("DAR", {"p": [NO, NO, YES, NO, NO]}, "undefined (no positive predictions in the disadvantaged facet)"),  # noqa: E501
+        ("DI", {"p": [YES, NO, NO, NO, NO]}, "undefined (no positive predictions in the advantaged facet)"),  # noqa: E501
+        ("SD", {"y": [YES, NO, YES, YES, YES], "p": TINY["y"]}, "undefined (no negative labels in the advantaged facet)"),  # noqa: E501
+        ("DRR", {"p": [YES, YES, YES, NO, NO]}, "undefined (no negative predictions in the disadvantaged facet)"),  # noqa: E501
+        ("TE", {"p": [NO, YES, NO, NO, NO]}, "undefined (no false positives in the advantaged facet)"),  # noqa: E501
+        ("AD", {"d": [NO] * 5, "p": TINY["y"]}, "undefined (no examples in the disadvantaged facet)"),  # noqa: E501
+        ("FT", {"d": [YES] * 5, "p": TINY["y"], "features": np.arange(5)}, "undefined (no examples in the advantaged facet)"),  # noqa: E501
+        ("KL", {"d": [YES] * 5}, "undefined (no examples in the advantaged facet)"),
+        ("CDDL", {"strata": ["x", "x", "y", "y", "y"], "y": [YES, NO, NO, NO, NO]}, "undefined (no positive labels in stratum 'y')"),  # noqa: E501
+        ("CDDPL", {"strata": ["x"] * 5, "p": [YES] * 5}, "undefined (no negative predictions in stratum 'x')"),  # noqa: E501
+        ("GE", {"y": [YES] * 5, "p": [NO] * 5}, "undefined (every example is a missed positive)"),
+        ("RD", {}, "not computed (needs p)"),
+        ("CDDPL", {}, "not computed (needs p and strata)"),
+    ],
+)  # fmt: skip
+def test_what_is_undefined_is_nan_and_says_why(name, given_, reason):
+    seen = all_metrics(**(TINY | given_))[name]
+    assert math.isnan(seen.value)
+    assert math.isnan(seen.low)
+    assert seen.reason == reason
+    if not reason.startswith("not"):
+        assert math.isnan(metric(name, **(TINY | given_)))
+
+
+def test_a_metric_undefined_for_one_member_is_undefined_for_the_population():
+    p = np.array([[YES, NO], [NO, NO], [YES, YES], [NO, NO], [YES, NO]])
+    seen = all_metrics(**TINY, p=p)["DAR"]
+    assert math.isnan(seen.value)
+    assert seen.reason == (
+        "undefined (no positive predictions in the disadvantaged facet for 1 of 2 members)"
+    )
+
+
+def test_a_ratio_carried_by_few_examples_has_a_value_but_no_interval():
+    d = np.arange(100) < 50
+    p = np.isin(np.arange(100), [3, 7, 12]) | (np.arange(100) > 80)
+    seen = all_metrics(d=d, p=p)
+    assert seen["DI"].value == pytest.approx(3 / 19)
+    assert seen["DI"].reason == "interval not estimable (carried by 3 examples)"
+    assert math.isnan(seen["DI"].low)
+    assert (seen["DI"].events, seen["DI"].note) == (3.0, "few events")
+    assert seen["DPPL"].low < seen["DPPL"].value < seen["DPPL"].high  # the difference is shown
+    assert seen["DPPL"].note.startswith("few events")
+
+
+def test_a_facet_without_errors_does_not_pass_for_certain():
+    d, y = np.arange(80) < 40, np.arange(80) % 2 == 0
+    seen = all_metrics(d=d, y=y, p=y)["RD"]
+    assert seen.value == 0.0
+    # One success and one failure more in each facet of 20 positives: 2 x (1/22)(21/22)/22.
+    reach = 1.959964 * math.sqrt(2 * (1 / 22) * (21 / 22) / 22)
+    assert (seen.low, seen.high) == (pytest.approx(-reach), pytest.approx(reach))
+
+
+def test_the_number_of_examples_is_that_which_enters():
+    one = audit(np.random.default_rng(10), 200)
+    seen = all_metrics(**one)
+    assert seen["RD"].n == one["y"].sum()
+    assert seen["SD"].n == (~one["y"]).sum()
+    assert seen["DAR"].n == one["p"].sum()
+    assert seen["DI"].n == seen["CI"].n == seen["FT"].n == 200
+    missed, found = one["y"] & ~one["p"][:, 0], one["y"] & one["p"][:, 0]
+    rarest = min((part & side).sum() for part in (missed, found) for side in (one["d"], ~one["d"]))
+    assert seen["RD"].events == rarest
+    assert seen["RD"].members == 1
+    assert "one training run" in seen["RD"].note
+    assert seen["CI"].members == 0
+    assert "training run" not in seen["CI"].note
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=15, deadline=None)
+def test_the_same_predictions_give_the_same_bytes_and_every_interval_holds_its_value(seed):
+    one = audit(np.random.default_rng(seed), 60, 2)
+    first, again = all_metrics(**one), all_metrics(**one)
+    for name, seen in first.items():
+        assert replace(again[name]).as_dict() == seen.as_dict()
+        if not math.isnan(seen.low):
+            assert seen.low <= seen.value <= seen.high, name
+        assert math.isnan(seen.low) == bool(seen.reason), name
+
+
+def test_a_level_that_is_no_fraction_is_refused():
+    for call in (
+        lambda: all_metrics(**TINY, level=95),
+        lambda: changes(d=TINY["d"], dense=TINY["y"], compressed=TINY["y"], level=95),
+    ):
+        with pytest.raises(DataError, match=r"level must be a fraction in \(0, 1\), got 95"):
+            call()
