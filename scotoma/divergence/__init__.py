@@ -1,0 +1,42 @@
+"""Which examples does compression change?"""
+
+from __future__ import annotations
+
+from scotoma.divergence.floor import Excess, excess, half_size
+from scotoma.divergence.ledger import LedgerRow, flip_ledger
+from scotoma.divergence.ranking import (
+    Threshold,
+    hash_ids,
+    percentile_weights,
+    rank_subset,
+    threshold,
+)
+from scotoma.divergence.scoring import CieCount, Scores, score
+from scotoma.divergence.tables import (
+    AccuracyRow,
+    OverIndex,
+    flip_rate,
+    over_index,
+    top1_table,
+)
+
+__all__ = [
+    "AccuracyRow",
+    "CieCount",
+    "Excess",
+    "LedgerRow",
+    "OverIndex",
+    "Scores",
+    "Threshold",
+    "excess",
+    "flip_ledger",
+    "flip_rate",
+    "half_size",
+    "hash_ids",
+    "over_index",
+    "percentile_weights",
+    "rank_subset",
+    "score",
+    "threshold",
+    "top1_table",
+]

@@ -1,0 +1,191 @@
+"""What net changes hide: every way a prediction can change, by group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from scotoma.divergence.halves import row_labels
+from scotoma.divergence.units import over_units
+from scotoma.inputs import Codes, Floats, Labels, booleans, populations, true_labels, units
+from scotoma.predictions import label_counts
+from scotoma.uncertainty import (
+    FEW_EVENTS,
+    Estimate,
+    cluster_sums,
+    crossed_variance,
+    n_effective,
+    none_seen,
+    of_variance,
+    undefined,
+)
+from scotoma.uncertainty.rates import FEW
+
+CHUNK = 2**15  # rows whose labels are sorted at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerRow:
+    """How the predictions of one group change, as shares of its predictions.
+
+    Attributes:
+        group: Its name.
+        n: Examples of the group.
+        right_to_wrong: Dense right, compressed wrong.
+        wrong_to_right: Dense wrong, compressed right.
+        wrong_to_other: Both wrong, with different labels.
+    """
+
+    group: str
+    n: int
+    right_to_wrong: Estimate
+    wrong_to_right: Estimate
+    wrong_to_other: Estimate
+
+    @property
+    def net(self) -> float:
+        """Change of accuracy: what is left when gains are set off against losses."""
+        return self.wrong_to_right.value - self.right_to_wrong.value
+
+
+def flip_ledger(
+    dense: npt.ArrayLike,
+    compressed: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    names: Sequence[str],
+    *,
+    paired: bool = False,
+    clusters: npt.ArrayLike | None = None,
+    level: float = 0.95,
+) -> list[LedgerRow]:
+    """Gross flips of each group: right to wrong, wrong to right, wrong to another wrong.
+
+    Averaged over pairs of a dense and a compressed member, no modal label in between: over the K
+    pairs where they are paired, over all K K' pairs otherwise. Flips of unpaired members hold those
+    that seeds alone make; compare them with the ledger of a second dense population.
+
+    Args:
+        dense: Class ids, shape (N, K).
+        compressed: Class ids of the same examples, shape (N, K').
+        labels: True class ids, shape (N,).
+        groups: Which examples belong to each group, bool, shape (G, N); groups may overlap.
+        names: G names.
+        paired: Member m of `compressed` derives from member m of `dense`.
+        clusters: Integer id of each row's source, shape (N,); rows of one source are one unit.
+        level: Coverage, a fraction in (0, 1).
+
+    Returns:
+        One row a group, intervals on the logit scale over examples and training runs.
+
+    Raises:
+        DataError: As `score`; groups that are not one row a name.
+
+    >>> row = flip_ledger([[0], [1], [1]], [[1], [0], [2]], [0, 0, 0], [[True] * 3], ["all"])[0]
+    >>> [round(flip.value, 2) for flip in (row.right_to_wrong, row.wrong_to_right)]
+    [0.33, 0.33]
+    """
+    d, c = populations(dense, compressed, None, paired=paired)
+    y = true_labels(labels, len(d), None)[:, None]
+    inside = booleans(groups, "groups", (len(names), len(d)))
+    codes = units(clusters, len(d))
+    kinds = _paired_flips(d, c, y) if paired else _unpaired_flips(d, c, y)
+    rows = []
+    for name, group in zip(names, inside, strict=True):
+        own = None if codes is None else np.unique(codes[group], return_inverse=True)[1]
+        shares = {}
+        for kind, (by_dense, by_compressed) in kinds.items():
+            parts = by_dense[group], None if by_compressed is None else by_compressed[group]
+            shares[kind] = _share(*parts, own, min(d.shape[1], c.shape[1]), name, level)
+        rows.append(LedgerRow(group=name, n=int(group.sum()), **shares))
+    return rows
+
+
+# Share of the partners with whom each member makes the flip: of each dense member, (N, K), and of
+# each compressed member, (N, K'); None where members have one partner and the two are the same.
+Kinds = dict[str, tuple[Floats, Floats | None]]
+
+
+def _paired_flips(dense: Labels, compressed: Labels, y: Labels) -> Kinds:
+    was, now = dense == y, compressed == y
+    flips = {
+        "right_to_wrong": was & ~now,
+        "wrong_to_right": ~was & now,
+        "wrong_to_other": ~was & ~now & (dense != compressed),
+    }
+    return {kind: (flip.astype(np.float64), None) for kind, flip in flips.items()}
+
+
+def _unpaired_flips(dense: Labels, compressed: Labels, y: Labels) -> Kinds:
+    was, now = dense == y, compressed == y
+    k, other = dense.shape[1], compressed.shape[1]
+    # Whole numbers until the division: what never happens must be 0, not rounding dust.
+    a, c = was.sum(axis=1, keepdims=True), now.sum(axis=1, keepdims=True)
+    same_d, same_c = _agreement(dense, compressed)
+    return {
+        "right_to_wrong": (was * (other - c) / other, ~now * a / k),
+        "wrong_to_right": (~was * c / other, now * (k - a) / k),
+        # A label shared with a wrong member is wrong: what is neither right nor shared is another.
+        "wrong_to_other": (~was * (other - c - same_d) / other, ~now * (k - a - same_c) / k),
+    }
+
+
+def _agreement(dense: Labels, compressed: Labels) -> tuple[Labels, Labels]:
+    """Members of the other population that give each member's label, (N, K) and (N, K')."""
+    k = dense.shape[1]
+    of_dense, of_compressed = np.empty(dense.shape, int), np.empty(compressed.shape, int)
+    for start in range(0, len(dense), CHUNK):
+        rows = slice(start, start + CHUNK)
+        local, widths = row_labels(np.concatenate([dense[rows], compressed[rows]], axis=1))
+        width = int(widths.max())
+        b, v = label_counts(local[:, :k], width), label_counts(local[:, k:], width)
+        of_dense[rows] = np.take_along_axis(v, local[:, :k], axis=1)
+        of_compressed[rows] = np.take_along_axis(b, local[:, k:], axis=1)
+    return of_dense, of_compressed
+
+
+def _share(
+    by_dense: Floats,
+    by_compressed: Floats | None,
+    codes: Codes | None,
+    members: int,
+    group: str,
+    level: float,
+) -> Estimate:
+    """Rate of a flip over pairs of members.
+
+    With e_x the share of pairs that flip on x, psi_x = e_x and the members' influences are the
+    shares of each one's partners: the first-order terms of a two-sample U-statistic.
+    """
+    pairs = by_dense.mean(axis=1)
+    n = len(pairs) if codes is None else int(codes.max(initial=-1)) + 1
+    if not n:
+        reason = f"undefined (no examples in group {group!r})"
+        return undefined(reason, n=0, members=members, level=level)
+    value = float(pairs.mean())
+    if not 0 < value < 1:
+        whole = float(round(value))
+        return none_seen(whole, n=n, members=members, lowest=0.0, highest=1.0, level=level)
+    slope = 1 / (value * (1 - value))
+    if by_compressed is None:
+        variance = crossed_variance(over_units(by_dense * slope, codes))
+    else:
+        # Taking e from one side makes the difference of the two -e_x, not 0.
+        variance = crossed_variance(
+            over_units(by_dense * slope, codes),
+            over_units((by_compressed - pairs[:, None]) * slope, codes),
+        )
+    events = n_effective(cluster_sums(pairs, codes))
+    return of_variance(
+        value,
+        variance,
+        n=n,
+        members=members,
+        events=events,
+        level=level,
+        scale="logit",
+        note=FEW_EVENTS if events < FEW else "",
+    )
