@@ -226,7 +226,9 @@ class Config(_Frozen):
             if entry == "dense":
                 found.insert(0, Variant(name="dense", kind="dense"))
             elif isinstance(entry, Prune):
-                found += [Variant(name=f"prune-{s:g}", kind="prune", sparsity=s) for s in entry.prune]
+                found += [
+                    Variant(name=f"prune-{s:g}", kind="prune", sparsity=s) for s in entry.prune
+                ]
             elif isinstance(entry, Int8):
                 found += [
                     Variant(name=f"int8-{m}", kind="int8", mode=m, bits=8) for m in entry.int8
@@ -301,9 +303,9 @@ def load_config(path: Path) -> Config:
 
 
 def parse_config(text: str, origin: str) -> Config:
-    """Check the text of a configuration; `origin` is what messages call it.
+    r"""Check the text of a configuration; `origin` is what messages call it.
 
-    >>> parse_config("version: 1\\npopulation: {models: 0}\\nvariants: [dense]", "a.yaml")
+    >>> parse_config("version: 1\npopulation: {models: 0}\nvariants: [dense]", "a.yaml")
     Traceback (most recent call last):
     ...
     scotoma.errors.ConfigError: a.yaml:2 population.models must be at least 1, got 0

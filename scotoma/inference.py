@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-from scotoma.extras import needs
-
-if TYPE_CHECKING:
-    import torch
-    from numpy.typing import NDArray
-
-torch = needs("torch", "train", "inference")  # type: ignore[assignment]  # noqa: F811
+import onnxruntime
+import torch
+from numpy.typing import NDArray
 
 __all__ = ["predict_onnx", "predict_torch", "scores_onnx"]
 
@@ -48,14 +42,12 @@ def predict_onnx(path: Path, images: NDArray[np.float32]) -> NDArray[np.uint16]:
 
 def scores_onnx(path: Path | bytes, images: NDArray[np.float32]) -> NDArray[np.float32]:
     """Scores of one ONNX model, float32, shape (N, C), on the CPU with one thread."""
-    runtime = needs("onnxruntime", "train", "ONNX inference")
-    options = runtime.SessionOptions()
+    options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     model = path if isinstance(path, bytes) else str(path)
-    session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     (name,) = (entry.name for entry in session.get_inputs())
     parts = [
-        session.run(None, {name: images[at : at + BATCH]})[0]
-        for at in range(0, len(images), BATCH)
+        session.run(None, {name: images[at : at + BATCH]})[0] for at in range(0, len(images), BATCH)
     ]
     return np.concatenate(parts)

@@ -8,19 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from scotoma.extras import needs
-
-if TYPE_CHECKING:
-    import onnx
-    import torch
-    from numpy.typing import NDArray
-
-torch = needs("torch", "train", "ONNX export")  # type: ignore[assignment]  # noqa: F811
-onnx = needs("onnx", "train", "ONNX export")  # type: ignore[assignment]  # noqa: F811
+import onnx
+import torch
+from numpy.typing import NDArray
+from onnxruntime import quantization
+from onnxruntime.quantization.shape_inference import quant_pre_process
+from torch.fx.experimental.optimization import fuse
 
 __all__ = ["CALIBRATION_IMAGES", "INPUT", "export_graph", "fold", "put_weights", "quantize"]
 
@@ -31,8 +26,6 @@ TOLERANCE = 1e-4  # of a score, between the graph and torch
 
 def fold(model: torch.nn.Module) -> torch.nn.Module:
     """The same function with every batch normalisation folded into its convolution."""
-    from torch.fx.experimental.optimization import fuse
-
     folded: torch.nn.Module = fuse(model.eval())
     return folded
 
@@ -98,22 +91,18 @@ def quantize(
             ranges from the calibration images, per-channel weights).
         calibration: Normalised images, shape (B, 3, H, W); used by `static` only.
     """
-    quantization = needs("onnxruntime.quantization", "train", "quantization")
-    prepare = needs("onnxruntime.quantization.shape_inference", "train", "quantization")
     # The quantizer reads a file, so the graph goes through one beside its target.
     source = path.with_suffix(".float32")
     try:
-        prepare.quant_pre_process(graph, str(source))
+        quant_pre_process(graph, str(source))
         if mode == "dynamic":
             # ConvInteger on CPU takes unsigned weights only.
-            quantization.quantize_dynamic(
-                source, path, weight_type=quantization.QuantType.QUInt8
-            )
+            quantization.quantize_dynamic(source, path, weight_type=quantization.QuantType.QUInt8)
         else:
             quantization.quantize_static(
                 source,
                 path,
-                _reader(quantization, calibration),
+                _Calibration(calibration),
                 quant_format=quantization.QuantFormat.QDQ,
                 per_channel=True,
                 weight_type=quantization.QuantType.QInt8,
@@ -123,12 +112,11 @@ def quantize(
         source.unlink(missing_ok=True)
 
 
-def _reader(quantization: Any, calibration: NDArray[np.float32]) -> Any:
-    class Reader(quantization.CalibrationDataReader):  # type: ignore[misc]
-        def __init__(self) -> None:
-            self.batches: Iterator[dict[str, NDArray[np.float32]]] = iter([{INPUT: calibration}])
+class _Calibration(quantization.CalibrationDataReader):
+    """All calibration images as one batch."""
 
-        def get_next(self) -> dict[str, NDArray[np.float32]] | None:
-            return next(self.batches, None)
+    def __init__(self, images: NDArray[np.float32]) -> None:
+        self.batches: Iterator[dict[str, NDArray[np.float32]]] = iter([{INPUT: images}])
 
-    return Reader()
+    def get_next(self) -> dict[str, NDArray[np.float32]] | None:
+        return next(self.batches, None)

@@ -140,8 +140,10 @@ class Run:
     def predictions(self, variant: str, shard: int | None = None) -> Path:
         """The predictions of one variant, or of one shard of its members."""
         name = f"{variant}.parquet"
-        return self.path("predictions", name) if shard is None else self.path(
-            "shards", f"{shard:03d}", "predictions", name
+        return (
+            self.path("predictions", name)
+            if shard is None
+            else self.path("shards", f"{shard:03d}", "predictions", name)
         )
 
     def section(self, name: str) -> Path:

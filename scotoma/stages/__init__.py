@@ -7,16 +7,13 @@ stage; here is only what lies between them and the run's folder.
 from __future__ import annotations
 
 import importlib
-import json
-import platform
 from pathlib import Path
 
 from scotoma.errors import DataError, ScotomaError
 from scotoma.runs import Run, file_digest, read_json, write_json
-
-__all__ = ["STAGES", "Shard", "execute"]
-
 from scotoma.stages.shards import Shard
+
+__all__ = ["STAGES", "execute"]
 
 # Step: the module that holds its function, which is called as the step is.
 STAGES = {
@@ -55,9 +52,7 @@ def execute(
         function = getattr(importlib.import_module(STAGES[step]), step)
         outputs: list[Path] = function(run, Shard.parse(shard)) if shard else function(run)
     except ScotomaError as error:
-        write_json(
-            run.path("error.json"), {"message": str(error), "exit_code": error.exit_code}
-        )
+        write_json(run.path("error.json"), {"message": str(error), "exit_code": error.exit_code})
         raise
     digests = {path.relative_to(run.root).as_posix(): file_digest(path) for path in outputs}
     write_json(Path(pointer), {"run_uri": run_uri, "files": digests})
@@ -71,17 +66,3 @@ def _check(run: Run, pointer: dict[str, dict[str, str]]) -> None:
             raise DataError(
                 f"{path} is missing or was changed since its step ended; run the audit again"
             )
-
-
-def hardware() -> dict[str, str | int]:
-    """What the numbers in measurements.json were measured on."""
-    import os
-
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines()
-                 if line.startswith("model name")]
-        model = names[0] if names else model
-    return {"cpu": model, "cores": os.cpu_count() or 1, "system": platform.system(),
-            "python": platform.python_version()}

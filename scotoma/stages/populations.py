@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from scotoma import progress
 from scotoma.datasets import Examples, decode_images, load_examples
+from scotoma.extras import needs
 from scotoma.predictions import Predictions
 from scotoma.runs import Run, file_digest, read_json, write_json, written
 from scotoma.stages.shards import Shard, shards
@@ -43,6 +44,7 @@ def _train(run: Run, step: str, variants: list[str], shard: Shard) -> list[Path]
     outputs = [run.member(variant, index) for variant in variants for index in shard.members]
     with run.step(f"{step}-{shard.index:03d}", outputs) as due:
         if due and variants:
+            needs("torch", "train", "training")
             from scotoma.training.population import train_populations
 
             train_populations(run, variants, shard.members)
@@ -60,7 +62,8 @@ def quantize(run: Run, shard: Shard) -> list[Path]:
 
 
 def _quantize(run: Run, variants: list[str], shard: Shard) -> None:
-    import torch
+    torch = needs("torch", "train", "quantization")
+    needs("onnxruntime", "train", "quantization")
     from safetensors.torch import load_file
 
     from scotoma import quantization
@@ -125,7 +128,7 @@ def predict(run: Run, shard: Shard) -> list[Path]:
 
 
 def _predict(run: Run, shard: Shard) -> None:
-    import torch
+    torch = needs("torch", "train", "prediction")
     from safetensors.torch import load_file
 
     from scotoma.inference import predict_onnx, predict_torch

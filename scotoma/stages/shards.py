@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 __all__ = ["Shard", "shards"]
 
@@ -47,6 +48,5 @@ def shards(members: int, count: int) -> list[Shard]:
     size, spare = divmod(members, count)
     starts = [index * size + min(index, spare) for index in range(count + 1)]
     return [
-        Shard(index, range(start, stop))
-        for index, (start, stop) in enumerate(zip(starts[:-1], starts[1:], strict=True))
+        Shard(index, range(start, stop)) for index, (start, stop) in enumerate(pairwise(starts))
     ]

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from scotoma.config import Recipe
-from scotoma.extras import needs
 from scotoma.training.models import build_model
 from scotoma.training.pruning import cubic_sparsity, magnitude_mask, prunable, update_steps
 from scotoma.training.randomness import minibatch
 
-if TYPE_CHECKING:
-    import torch
-    from numpy.typing import NDArray
-
-torch = needs("torch", "train", "training")  # type: ignore[assignment]  # noqa: F811
-
 __all__ = ["Member", "TrainedMember", "learning_rate", "normalise", "train_members"]
 
-Tensors = dict[str, "torch.Tensor"]
+Tensors = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -153,7 +147,9 @@ def _stack(models: list[torch.nn.Module]) -> tuple[Tensors, Tensors]:
     return {name: value.detach().clone() for name, value in state.items()}, dict(buffers)
 
 
-def _gradients(template: torch.nn.Module, objective: Callable[..., torch.Tensor]) -> Callable[..., tuple[Tensors, tuple[torch.Tensor, Tensors]]]:
+def _gradients(
+    template: torch.nn.Module, objective: Callable[..., torch.Tensor]
+) -> Callable[..., tuple[Tensors, tuple[torch.Tensor, Tensors]]]:
     """Gradients, losses and new buffers of all members, from one batch each."""
 
     def loss(

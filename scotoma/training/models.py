@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import torch
+import torchvision
+from torch import nn
 
 from scotoma.errors import ConfigError
-from scotoma.extras import needs
-
-if TYPE_CHECKING:
-    import torch
-
-torch = needs("torch", "train", "training")  # type: ignore[assignment]  # noqa: F811
-nn = torch.nn
 
 __all__ = ["OURS", "build_model"]
 
@@ -63,7 +58,7 @@ def build_model(name: str, classes: int, seed: int) -> torch.nn.Module:
         torch.manual_seed(seed)
         if name in OURS:
             return OURS[name](classes)
-        zoo = needs("torchvision.models", "train", f"model {name!r}")
+        zoo = torchvision.models
         if name not in zoo.list_models(module=zoo):
             raise ConfigError(
                 f"source.model {name!r} is neither one of {', '.join(OURS)} nor a classifier of "

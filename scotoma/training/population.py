@@ -81,7 +81,10 @@ def train_populations(run: Run, variants: list[str], members: range) -> list[Pat
 def _finished(run: Run, variant: str, indices: list[int], data_digest: str) -> bool:
     """Whether every member of a chunk is there, whole, and made from this recipe and data."""
     for index in indices:
-        record, weights = run.member(variant, index).with_suffix(".json"), run.member(variant, index)
+        record, weights = (
+            run.member(variant, index).with_suffix(".json"),
+            run.member(variant, index),
+        )
         if not (record.exists() and weights.exists()):
             return False
         found = read_json(record)
@@ -105,16 +108,14 @@ _data: tuple[NDArray[np.uint8], NDArray[np.int64], Config]  # of a worker, sent 
 def _start_worker(images: NDArray[np.uint8], labels: NDArray[np.int64], config: Config) -> None:
     import torch
 
-    global _data  # noqa: PLW0603  a process pool has no other place for what all its tasks share
+    global _data  # a process pool has no other place for what its tasks share
     _data = (images, labels, config)
     torch.set_num_threads(1)
     if config.deterministic:
         torch.use_deterministic_algorithms(True)
 
 
-def _train_chunk(
-    root: Path, variant: str, indices: list[int], data_digest: str, task: str
-) -> None:
+def _train_chunk(root: Path, variant: str, indices: list[int], data_digest: str, task: str) -> None:
     """Train one chunk in a worker and write its members."""
     from safetensors.torch import save_file
 

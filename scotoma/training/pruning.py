@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import torch
+from torch import nn
 
-from scotoma.extras import needs
-
-if TYPE_CHECKING:
-    import torch
-
-    from scotoma.config import Recipe
-
-torch = needs("torch", "train", "pruning")  # type: ignore[assignment]  # noqa: F811
+from scotoma.config import Recipe
 
 __all__ = ["cubic_sparsity", "magnitude_mask", "prunable", "pruned_count", "update_steps"]
 
@@ -67,7 +60,7 @@ def update_steps(recipe: Recipe) -> tuple[int, int, int]:
 
 def prunable(module: torch.nn.Module) -> tuple[str, ...]:
     """Names of the parameters that pruning may zero: conv and linear weights, nothing else."""
-    kinds = (torch.nn.modules.conv._ConvNd, torch.nn.Linear)
+    kinds = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
     return tuple(
         f"{name}.weight" if name else "weight"
         for name, child in module.named_modules()

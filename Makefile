@@ -1,0 +1,28 @@
+# The two commands of the README. Both can be repeated: what is done is not done again.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: audit test lint
+
+audit: $(VENV)/installed
+	$(BIN)/scotoma audit
+
+test: $(VENV)/installed-test
+	$(BIN)/python -m pytest $(PYTEST_ARGUMENTS)
+
+lint: $(VENV)/installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: pyproject.toml setup.py $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[all]'
+	touch $@
+
+$(VENV)/installed-test: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --group test
+	touch $@

@@ -1,0 +1,27 @@
+"""The steps of the pipeline, one folder a Kubeflow component."""
+
+from __future__ import annotations
+
+from scotoma.components.gather_shards import gather_shards
+from scotoma.components.log_tracking import log_tracking
+from scotoma.components.predict_batch import predict_batch
+from scotoma.components.prepare_data import prepare_data
+from scotoma.components.prune_magnitude import prune_magnitude
+from scotoma.components.quantize_int8 import quantize_int8
+from scotoma.components.report_bias import report_bias
+from scotoma.components.score_divergence import score_divergence
+from scotoma.components.train_dense import train_dense
+from scotoma.components.write_report import write_report
+
+__all__ = [
+    "gather_shards",
+    "log_tracking",
+    "predict_batch",
+    "prepare_data",
+    "prune_magnitude",
+    "quantize_int8",
+    "report_bias",
+    "score_divergence",
+    "train_dense",
+    "write_report",
+]

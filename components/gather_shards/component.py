@@ -1,0 +1,28 @@
+from kfp import dsl
+
+from scotoma.components.image import IMAGE
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)
+def gather_shards(
+    run_uri: str,
+    parts: dsl.Input[list[dsl.Dataset]],
+    predictions: dsl.Output[dsl.Dataset],
+) -> None:
+    """Put the shards of every variant together, predictions and manifests.
+
+    Args:
+        run_uri: Folder of the run.
+        parts: Where the predictions of every shard are.
+
+    Returns:
+        predictions: Where the predictions of every variant are.
+    """
+    from scotoma.stages import execute
+
+    execute(
+        "gather",
+        run_uri,
+        predictions.path,
+        after=[part.path for part in parts],
+    )

@@ -1,0 +1,28 @@
+from kfp import dsl
+
+from scotoma.components.image import IMAGE
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)
+def log_tracking(
+    run_uri: str,
+    report: dsl.Input[dsl.Artifact],
+    tracked: dsl.Output[dsl.Artifact],
+) -> None:
+    """Log the audit to MLflow: one run a variant, one a member.
+
+    Args:
+        run_uri: Folder of the run.
+        report: Where audit.json and the report are.
+
+    Returns:
+        tracked: Where the links to the runs are.
+    """
+    from scotoma.stages import execute
+
+    execute(
+        "log",
+        run_uri,
+        tracked.path,
+        after=[report.path],
+    )

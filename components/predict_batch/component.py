@@ -1,0 +1,37 @@
+from kfp import dsl
+
+from scotoma.components.image import IMAGE
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)
+def predict_batch(
+    run_uri: str,
+    shard: str,
+    examples: dsl.Input[dsl.Dataset],
+    dense: dsl.Input[dsl.Model],
+    pruned: dsl.Input[dsl.Model],
+    quantized: dsl.Input[dsl.Model],
+    predictions: dsl.Output[dsl.Dataset],
+) -> None:
+    """Run every member of a shard on the test examples.
+
+    Args:
+        run_uri: Folder of the run.
+        shard: Members to take, as INDEX:FIRST-LAST.
+        examples: Where the examples are.
+        dense: Where the dense members of the shard are.
+        pruned: Where the pruned members are.
+        quantized: Where the int8 members are.
+
+    Returns:
+        predictions: Where the predictions of the shard are.
+    """
+    from scotoma.stages import execute
+
+    execute(
+        "predict",
+        run_uri,
+        predictions.path,
+        after=[examples.path, dense.path, pruned.path, quantized.path],
+        shard=shard,
+    )

@@ -1,0 +1,25 @@
+from kfp import dsl
+
+from scotoma.components.image import IMAGE
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)
+def prepare_data(
+    run_uri: str,
+    examples: dsl.Output[dsl.Dataset],
+) -> None:
+    """Read the source, check it against the configuration, write the examples.
+
+    Args:
+        run_uri: Folder of the run.
+
+    Returns:
+        examples: Where the examples are.
+    """
+    from scotoma.stages import execute
+
+    execute(
+        "prepare",
+        run_uri,
+        examples.path,
+    )

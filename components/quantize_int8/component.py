@@ -1,0 +1,33 @@
+from kfp import dsl
+
+from scotoma.components.image import IMAGE
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)
+def quantize_int8(
+    run_uri: str,
+    shard: str,
+    examples: dsl.Input[dsl.Dataset],
+    dense: dsl.Input[dsl.Model],
+    quantized: dsl.Output[dsl.Model],
+) -> None:
+    """Export the dense members of a shard to ONNX and quantize them to int8.
+
+    Args:
+        run_uri: Folder of the run.
+        shard: Members to take, as INDEX:FIRST-LAST.
+        examples: Where the examples are.
+        dense: Where the dense members of the shard are.
+
+    Returns:
+        quantized: Where the int8 members are.
+    """
+    from scotoma.stages import execute
+
+    execute(
+        "quantize",
+        run_uri,
+        quantized.path,
+        after=[examples.path, dense.path],
+        shard=shard,
+    )

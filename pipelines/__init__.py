@@ -1,0 +1,7 @@
+"""The DAGs."""
+
+from __future__ import annotations
+
+from scotoma.pipelines.audit import build_pipeline, compile_pipeline
+
+__all__ = ["build_pipeline", "compile_pipeline"]

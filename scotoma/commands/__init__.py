@@ -1,0 +1,1 @@
+"""What lies behind each command of the command line, one module a command."""

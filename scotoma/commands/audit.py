@@ -1,0 +1,152 @@
+"""The audit command: the compiled pipeline in a child process, watched and summed up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from scotoma.config import Config, default_config, load_config
+from scotoma.errors import ConfigError, DataError, ScotomaError
+from scotoma.progress import PROGRESS_VARIABLE, read_events
+from scotoma.runs import Run, read_json
+from scotoma.summary import summary
+
+__all__ = ["run_audit"]
+
+TRACKING_VARIABLE = "SCOTOMA_TRACKING_URI"  # credentials travel here, never through a file
+
+
+def run_audit(
+    path: Path | None,
+    out: Path | None,
+    *,
+    deterministic: bool,
+    seed: int | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Run the whole pipeline and print its summary.
+
+    Args:
+        path: Configuration; None for the embedded default.
+        out: Folder of the run; None for one named after the project and the configuration.
+        deterministic: Overrides `deterministic` with True.
+        seed: Overrides `population.seed`.
+        as_json: Print audit.json instead of the summary.
+        quiet: Write nothing to stderr.
+
+    Raises:
+        ScotomaError: The configuration or the data cannot be audited; nothing is left behind.
+    """
+    config = _configuration(path, deterministic=deterministic, seed=seed)
+    root = out or Path("runs") / f"{config.project.replace(' ', '-')}-{config.digest()[:8]}"
+    fresh = not root.exists()
+    run = Run.create(root, config)
+    console = Console(stderr=True, quiet=quiet)
+    began = time.perf_counter()
+    try:
+        _run_pipeline(run, config, console)
+    except (ConfigError, DataError):
+        if fresh:
+            run.remove()
+        raise
+    sys.stdout.write(
+        run.path("audit.json").read_text(encoding="utf-8")
+        if as_json
+        else summary(read_json(run.path("audit.json")))
+    )
+    console.print(f"took    {time.perf_counter() - began:.0f} s", highlight=False)
+    console.print(f"report  {root / 'report.html'}", highlight=False, soft_wrap=True)
+
+
+def _configuration(path: Path | None, *, deterministic: bool, seed: int | None) -> Config:
+    config = default_config() if path is None else load_config(path)
+    if seed is not None:
+        population = config.population.model_copy(update={"seed": seed})
+        config = config.model_copy(update={"population": population})
+    return config.model_copy(update={"deterministic": True}) if deterministic else config
+
+
+def _run_pipeline(run: Run, config: Config, console: Console) -> None:
+    """Run the pipeline in a process group of its own; its words go to logs/pipeline.log."""
+    error, log = run.path("error.json"), run.path("logs", "pipeline.log")
+    error.unlink(missing_ok=True)
+    log.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="scotoma-") as temporary, log.open("wb") as sink:
+        events = Path(temporary) / "progress"
+        environment = os.environ | {"TMPDIR": temporary, PROGRESS_VARIABLE: str(events)}
+        if config.tracking.uri:
+            environment[TRACKING_VARIABLE] = config.tracking.uri
+        with subprocess.Popen(
+            [sys.executable, "-m", "scotoma.pipelines.local", str(run.root)],
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        ) as child:
+            try:
+                _watch(child, events, console)
+            finally:
+                if child.poll() is None:
+                    os.killpg(child.pid, signal.SIGTERM)
+    if child.returncode:
+        if error.exists():
+            raise _recorded(error)
+        raise ScotomaError(
+            f"the pipeline ended with an internal error; its last words are in {log}"
+        )
+
+
+def _recorded(path: Path) -> ScotomaError:
+    """The error that a step left: its sentence, with the exit code it asked for."""
+    record = read_json(path)
+    path.unlink()
+    kinds = {kind.exit_code: kind for kind in (ScotomaError, ConfigError, DataError)}
+    return kinds[record["exit_code"]](record["message"])
+
+
+def _watch(child: subprocess.Popen[bytes], events: Path, console: Console) -> None:
+    """Show a bar for every task that the steps announce, until the child ends."""
+    bars = Progress(
+        TextColumn("{task.description:<24}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
+    tasks: dict[object, TaskID] = {}
+    offset = 0
+    with bars:
+        while True:
+            ended = child.poll() is not None
+            found, offset = read_events(events, offset)
+            for event in found:
+                if "total" in event:
+                    name, total = str(event["task"]), float(str(event["total"]))
+                    tasks[event["task"]] = bars.add_task(name, total=total)
+                    if not console.is_terminal:
+                        console.print(name, highlight=False)
+                elif event["task"] in tasks:
+                    bars.advance(tasks[event["task"]], float(str(event["done"])))
+            if ended:
+                return
+            time.sleep(0.1)

@@ -1,0 +1,45 @@
+"""How results become JSON: every number bare, nan as null beside its reason."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+__all__ = ["jsonable"]
+
+
+def jsonable(value: Any) -> Any:
+    """Dataclasses, arrays and containers as what `json` can write.
+
+    Args:
+        value: Dataclasses become objects (by their own `as_dict` where they have one), arrays
+            lists, numpy numbers numbers.
+
+    Returns:
+        The same in dicts, lists, strings, numbers and None; nan and infinities become None, since
+        JSON has neither.
+
+    >>> jsonable({"share": np.float64(0.5), "low": float("nan"), "ids": np.array([1, 2])})
+    {'share': 0.5, 'low': None, 'ids': [1, 2]}
+    """
+    if hasattr(value, "as_dict"):
+        return jsonable(value.as_dict())
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: jsonable(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, dict):
+        return {str(key): jsonable(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return jsonable(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [jsonable(item) for item in value]
+    if isinstance(value, np.generic):
+        return jsonable(value.item())
+    if isinstance(value, Enum):
+        return jsonable(value.value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,246 @@
+"""From predictions to numbers: divergence, then classes and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from scotoma import progress
+from scotoma.config import Variant
+from scotoma.datasets import Examples, Partition
+from scotoma.errors import DataError
+from scotoma.jsonable import jsonable
+from scotoma.predictions import Predictions
+from scotoma.runs import Run, write_json, written
+
+__all__ = ["bias", "divergence"]
+
+PERCENTILES = (90.0, 95.0, 99.0)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One compressed population beside the dense one, on the same examples.
+
+    Attributes:
+        variant: The compressed variant.
+        dense: Class ids of the dense members, shape (N, K).
+        compressed: Class ids of the compressed members, shape (N, K').
+    """
+
+    variant: Variant
+    dense: NDArray[np.uint16]
+    compressed: NDArray[np.uint16]
+
+
+def _comparisons(run: Run, examples: Examples) -> Iterator[Comparison]:
+    dense = Predictions.read(run.predictions("dense"))
+    for variant in run.config.resolved_variants[1:]:
+        compressed = Predictions.read(run.predictions(variant.name))
+        if not compressed.example_ids == dense.example_ids == tuple(examples.ids):
+            raise DataError(
+                f"predictions of {variant.name} are for other examples than those of dense; "
+                "run the audit again in a new folder"
+            )
+        yield Comparison(variant, dense.predicted, compressed.predicted)
+
+
+def divergence(run: Run) -> list[Path]:
+    """Score every example under every variant, and sum the scores up."""
+    table, section = run.path("divergence.parquet"), run.section("divergence")
+    with run.step("divergence", [table, section]) as due:
+        if due:
+            examples = Examples.read(run.examples).split("test")
+            progress.start("score divergence", len(run.config.resolved_variants) - 1)
+            rows, found = [], {}
+            for comparison in _comparisons(run, examples):
+                frame, summary = _divergence(comparison, examples, run.config.population.seed)
+                rows.append(frame)
+                found[comparison.variant.name] = summary
+                progress.advance("score divergence")
+            with written(table) as temporary:
+                pl.concat(rows).write_parquet(temporary)
+            write_json(section, jsonable(found))
+    return [table, section]
+
+
+def _divergence(
+    comparison: Comparison, examples: Examples, seed: int
+) -> tuple[pl.DataFrame, dict[str, Any]]:
+    from scotoma.divergence import (
+        excess,
+        flip_ledger,
+        flip_rate,
+        over_index,
+        score,
+        threshold,
+        top1_table,
+    )
+
+    dense, compressed = comparison.dense, comparison.compressed
+    paired = comparison.variant.paired
+    classes, clusters, groups = examples.classes, examples.clusters, examples.partition()
+    scores = score(dense, compressed, len(classes), seed=seed)
+    named = np.array(classes)
+    frame = pl.DataFrame(
+        {
+            "example_id": examples.ids,
+            "variant": [comparison.variant.name] * len(examples.ids),
+            "cie": scores.cie,
+            "taxicab": scores.taxicab,
+            "jaccard": scores.jaccard,
+            "dense_modal": named[scores.dense_modal],
+            "dense_votes": scores.dense_votes,
+            "compressed_modal": named[scores.compressed_modal],
+            "compressed_votes": scores.compressed_votes,
+        }
+    )
+    distances, counts = np.unique(scores.taxicab, return_counts=True)
+    summary = {
+        "cie": excess(dense, compressed, len(classes), paired=paired, clusters=clusters, seed=seed),
+        "flips": flip_rate(dense, compressed, clusters) if paired else None,
+        "taxicab": {"distance": distances, "examples": counts, "n": scores.n},
+        "thresholds": [threshold(scores, percentile) for percentile in PERCENTILES],
+        "top1": top1_table(
+            scores,
+            dense,
+            compressed,
+            examples.labels,
+            percentiles=PERCENTILES,
+            clusters=clusters,
+        ),
+        "over_index": over_index(
+            scores.cie,
+            dict(zip(groups.keys[1:], groups.masks[1:], strict=True)),
+            members=dense.shape[1],
+            clusters=clusters,
+        ),
+        "ledger": flip_ledger(
+            dense,
+            compressed,
+            examples.labels,
+            groups.masks,
+            groups.keys,
+            paired=paired,
+            clusters=clusters,
+        ),
+    }
+    return frame, summary
+
+
+def bias(run: Run) -> list[Path]:
+    """Measure which classes and which groups pay."""
+    section = run.section("bias")
+    with run.step("bias", [section]) as due:
+        if due:
+            examples = Examples.read(run.examples).split("test")
+            progress.start("measure groups", len(run.config.resolved_variants) - 1)
+            found: dict[str, Any] = {"classes": {}, "subgroups": {}, "gaps": {}}
+            for comparison in _comparisons(run, examples):
+                name = comparison.variant.name
+                for part, rows in _bias(comparison, examples, run.config.label.positive).items():
+                    found[part][name] = rows
+                progress.advance("measure groups")
+            write_json(section, jsonable(found))
+    return [section]
+
+
+def _bias(
+    comparison: Comparison, examples: Examples, positive: str | int | None
+) -> dict[str, list[dict[str, Any]]]:
+    from scotoma.bias.subgroup import amplification, gap
+    from scotoma.impact import class_impact
+
+    classes, clusters, groups = examples.classes, examples.clusters, examples.partition()
+    positive_id = None if positive is None else classes.index(str(positive))
+    labels, dense, compressed = examples.labels, comparison.dense, comparison.compressed
+    paired = comparison.variant.paired
+    changes = amplification(
+        labels,
+        dense,
+        compressed,
+        groups.masks,
+        groups.keys,
+        positive=positive_id,
+        n_classes=len(classes),
+        clusters=clusters,
+        paired=paired,
+    )
+    impact = class_impact(
+        dense, compressed, labels, n_classes=len(classes), clusters=clusters, paired=paired
+    )
+    gaps = []
+    for attribute, names, masks in _contrasts(examples, groups):
+        found = gap(
+            labels,
+            dense,
+            compressed,
+            *masks,
+            names=names,
+            n_classes=len(classes),
+            clusters=clusters,
+            paired=paired,
+        )
+        p = 2 * min(found.gap.p_above(0.0), found.gap.p_below(0.0))
+        gaps.append({"attribute": attribute, "p": p} | found.as_dict())
+    return {
+        "classes": [
+            {"class": name} | row for name, row in zip(classes, _rows(impact), strict=True)
+        ],
+        "subgroups": [
+            {
+                "group": change.group,
+                "metric": change.metric,
+                "class": None if change.class_id is None else classes[change.class_id],
+                "dense": change.dense,
+                "compressed": change.compressed,
+                "relative": change.relative,
+                "absolute": change.absolute,
+            }
+            for change in changes
+        ],
+        "gaps": gaps,
+    }
+
+
+def _contrasts(
+    examples: Examples, groups: Partition
+) -> Iterator[tuple[str, tuple[str, str], tuple[NDArray[np.bool_], NDArray[np.bool_]]]]:
+    """Which groups of an attribute are set against each other: two values, or each and the rest."""
+    for attribute in examples.attributes:
+        keys = [key for key in groups.keys if key.startswith(f"{attribute}.") and " & " not in key]
+        if len(keys) == 2:
+            yield attribute, (keys[0], keys[1]), (groups.mask(keys[0]), groups.mask(keys[1]))
+            continue
+        for key in keys:
+            yield attribute, ("the rest", key), (~groups.mask(key), groups.mask(key))
+
+
+def _rows(table: Any) -> list[dict[str, Any]]:
+    """A dataclass of arrays of one length as a list of objects."""
+    columns = {
+        name: value
+        for name, value in jsonable(table).items()
+        if isinstance(value, list) and len(value) == len(table.n)
+    }
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def accuracy(examples: Examples, predictions: Predictions) -> dict[str, Any]:
+    """Top-1 accuracy of a population: its mean with interval, and that of every member."""
+    from scotoma.uncertainty import cluster_sums
+    from scotoma.uncertainty.rates import RateEvidence, Words
+
+    correct = predictions.predicted == examples.labels[:, None]
+    sizes = cluster_sums(np.ones((len(correct), 1)), examples.clusters)[:, 0]
+    evidence = RateEvidence.of_clusters(cluster_sums(correct, examples.clusters), sizes)
+    return {
+        "top1": evidence.estimate((), Words("hit", "examples", "the test split")),
+        "members": correct.mean(axis=0),
+    }

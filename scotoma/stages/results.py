@@ -1,0 +1,259 @@
+"""From numbers to what people read: audit.json, the report, MLflow, and how long it all took."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from scotoma import progress
+from scotoma._version import __version__
+from scotoma.datasets import Examples
+from scotoma.divergence import hash_ids
+from scotoma.jsonable import jsonable
+from scotoma.predictions import Predictions
+from scotoma.runs import Run, file_digest, read_json, write_json, written
+from scotoma.stages.hardware import hardware
+from scotoma.stages.measures import accuracy
+from scotoma.uncertainty import holm
+
+__all__ = ["log", "report"]
+
+GALLERY_PAIRS = 8  # CIEs shown a variant, each beside a non-CIE of its class
+MEASURED_PACKAGES = ("kfp", "mlflow", "numpy", "onnx", "onnxruntime", "polars", "scipy", "torch")
+
+
+def report(run: Run) -> list[Path]:
+    """Put every number into audit.json and onto one page."""
+    audit, page = run.path("audit.json"), run.path("report.html")
+    with run.step("report", [audit, page]) as due:
+        if due:
+            from scotoma.report import render
+
+            progress.start("write report", 2)
+            examples = Examples.read(run.examples)
+            found = assemble(run, examples)
+            write_json(audit, found)
+            progress.advance("write report")
+            images = {
+                example_id: image["bytes"]
+                for example_id, image in examples.table.filter(
+                    pl.col("example_id").is_in(_shown(found))
+                )
+                .select("example_id", "image")
+                .iter_rows()
+            }
+            with written(page) as temporary:
+                temporary.write_text(render(found, images), encoding="utf-8")
+            progress.advance("write report")
+    return [audit, page]
+
+
+def assemble(run: Run, examples: Examples) -> dict[str, Any]:
+    """Every number of the audit; nothing in it depends on the clock, the machine or a path."""
+    config, test = run.config, examples.split("test")
+    partition = test.partition()
+    bias = read_json(run.section("bias"))
+    variants = config.resolved_variants
+    found = {
+        "version": 1,
+        "scotoma": __version__,
+        "project": config.project,
+        "config_sha256": config.digest(),
+        "deterministic": config.deterministic,
+        "scope": "population" if config.population.models > 1 else "shipped",
+        "seed": config.population.seed,
+        "level": 0.95,
+        "examples": {
+            "train": examples.split("train").table.height,
+            "test": test.table.height,
+            "units": test.table.height if test.clusters is None else int(test.clusters.max()) + 1,
+            "dataset_sha256": file_digest(run.examples),
+            "classes": examples.classes,
+            "positive": None if config.label.positive is None else str(config.label.positive),
+        },
+        "groups": [
+            {"key": key, "name": name, "n": int(mask.sum()), "train": int(trained.sum())}
+            for key, name, mask, trained in zip(
+                partition.keys,
+                partition.names,
+                partition.masks,
+                _training_masks(examples, partition.keys),
+                strict=True,
+            )
+        ],
+        "variants": [
+            {
+                "name": variant.name,
+                "kind": variant.kind,
+                "sparsity": variant.sparsity,
+                "mode": variant.mode,
+                "bits": variant.bits,
+                "paired": variant.paired,
+                "members": config.population.models,
+            }
+            for variant in variants
+        ],
+        "accuracy": {
+            variant.name: accuracy(test, Predictions.read(run.predictions(variant.name)))
+            for variant in variants
+        },
+        "divergence": read_json(run.section("divergence")),
+        "classes": bias["classes"],
+        "subgroups": bias["subgroups"],
+        "gaps": _adjusted(bias["gaps"]),
+        "gallery": _gallery(run, test),
+    }
+    plain: dict[str, Any] = jsonable(found)
+    return plain
+
+
+def _training_masks(examples: Examples, keys: tuple[str, ...]) -> list[np.ndarray[Any, Any]]:
+    """The same groups among the training examples; a value that training lacks has none."""
+    train = examples.split("train").partition()
+    empty = np.zeros(train.masks.shape[1], dtype=bool)
+    return [train.mask(key) if key in train.keys else empty for key in keys]
+
+
+def _adjusted(gaps: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """The gaps with p-values adjusted by Holm over all of the audit: one table, one family."""
+    flat = [gap for rows in gaps.values() for gap in rows]
+    p = np.array([np.nan if gap["p"] is None else gap["p"] for gap in flat], dtype=float)
+    adjusted = iter(holm(p))
+    return {
+        name: [gap | {"p_adjusted": float(next(adjusted))} for gap in rows]
+        for name, rows in gaps.items()
+    }
+
+
+def _gallery(run: Run, test: Examples) -> dict[str, list[dict[str, Any]]]:
+    """The most divergent CIEs of every variant, each with a non-CIE of its class.
+
+    Ties are broken by a hash of the example id, never by the order of rows.
+    """
+    scores = pl.read_parquet(run.path("divergence.parquet")).join(
+        test.table.select("example_id", "label", *test.attributes), on="example_id"
+    )
+    order = pl.DataFrame(
+        {
+            "example_id": test.ids,
+            "lot": hash_ids(np.array(test.ids), run.config.population.seed).astype(np.uint64),
+        }
+    )
+    scores = scores.join(order, on="example_id")
+    gallery: dict[str, list[dict[str, Any]]] = {}
+    for variant in run.config.resolved_variants[1:]:
+        mine = scores.filter(pl.col("variant") == variant.name)
+        exemplars = (
+            mine.filter(pl.col("cie"))
+            .sort(["taxicab", "lot"], descending=[True, False])
+            .head(GALLERY_PAIRS)
+        )
+        others = mine.filter(~pl.col("cie")).sort("lot")
+        pairs = []
+        used: set[str] = set()
+        for exemplar in exemplars.iter_rows(named=True):
+            partner = next(
+                (
+                    row
+                    for row in others.filter(pl.col("label") == exemplar["label"]).iter_rows(
+                        named=True
+                    )
+                    if row["example_id"] not in used
+                ),
+                None,
+            )
+            if partner is not None:
+                used.add(partner["example_id"])
+            pairs.append(
+                {
+                    "cie": _card(exemplar, test.attributes),
+                    "non_cie": None if partner is None else _card(partner, test.attributes),
+                }
+            )
+        gallery[variant.name] = pairs
+    return gallery
+
+
+def _card(row: dict[str, Any], attributes: tuple[str, ...]) -> dict[str, Any]:
+    shown = (
+        "example_id",
+        "label",
+        "dense_modal",
+        "dense_votes",
+        "compressed_modal",
+        "compressed_votes",
+        "taxicab",
+    )
+    return {key: row[key] for key in shown} | {
+        "attributes": {attribute: row[attribute] for attribute in attributes}
+    }
+
+
+def _shown(audit: dict[str, Any]) -> list[str]:
+    """Ids of the examples whose images the page shows."""
+    return sorted(
+        {
+            card["example_id"]
+            for pairs in audit["gallery"].values()
+            for pair in pairs
+            for card in pair.values()
+            if card is not None
+        }
+    )
+
+
+def log(run: Run) -> list[Path]:
+    """Log the audit to MLflow, and write down how long each step took, on what."""
+    tracked = run.path("tracking.json")
+    with run.step("log", [tracked]) as due:
+        if due:
+            from scotoma.tracking import log_audit, tracking_uri
+
+            progress.start("log to MLflow", 1)
+            uri = tracking_uri(run, dict(os.environ))
+            if uri is None:
+                write_json(tracked, {"reason": "tracking is off"})
+            else:
+                write_json(
+                    tracked, jsonable(log_audit(run, read_json(run.path("audit.json")), uri))
+                )
+            progress.advance("log to MLflow")
+    write_json(run.path("measurements.json"), _measurements(run))
+    return [tracked]
+
+
+def _measurements(run: Run) -> dict[str, Any]:
+    """Times, sizes and versions: what the promise of equal bytes does not cover."""
+    return {
+        "hardware": hardware(),
+        "versions": {"scotoma": __version__} | {name: _version(name) for name in MEASURED_PACKAGES},
+        "time_s": {
+            path.stem: read_json(path)["time_s"]
+            for path in sorted(run.path("steps").glob("*.json"))
+        },
+        "bytes_per_member": {
+            variant.name: {
+                "mean": sum(m["bytes"] for m in _members(run, variant.name))
+                / run.config.population.models,
+                "n": run.config.population.models,
+            }
+            for variant in run.config.resolved_variants
+        },
+    }
+
+
+def _members(run: Run, variant: str) -> list[dict[str, Any]]:
+    members: list[dict[str, Any]] = read_json(run.population(variant) / "manifest.json")["members"]
+    return members
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"

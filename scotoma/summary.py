@@ -1,0 +1,129 @@
+"""What the terminal says at the end of an audit, in 80 columns."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+__all__ = ["printable", "summary", "worst_change"]
+
+COLUMNS = "{:<12} {:>9} {:>8} {:>18} {:>18}  {}"
+
+
+def summary(audit: dict[str, Any]) -> str:
+    """One line a variant, with what the numbers rest on above and what they mean below.
+
+    Args:
+        audit: The content of audit.json.
+
+    Returns:
+        Lines of text, each ended.
+    """
+    examples, members = audit["examples"], audit["variants"][0]["members"]
+    level = f"{100 * audit['level']:.0f}%"
+    lines = [
+        f"{printable(audit['project'])}: {examples['test']:,} test examples from "
+        f"{examples['units']:,} sources, {members} members a variant, intervals {level}",
+        "",
+        COLUMNS.format(
+            "variant", "top-1 %", "CIE/floor", "excess, points", "worst change", "where"
+        ),
+    ]
+    for variant in audit["variants"]:
+        name = variant["name"]
+        top1 = audit["accuracy"][name]["top1"]
+        cells = [name, _plus_minus(top1), "", "", "", ""]
+        if name in audit["divergence"]:
+            cie = audit["divergence"][name]["cie"]
+            cells[2] = _count_and_floor(cie)
+            cells[3] = _interval(cie["excess"], 100, 1)
+            worst = worst_change(audit, name)
+            if worst is not None:
+                cells[4] = _interval(worst["relative"], 1, 0, "%")
+                cells[5] = printable(_where(audit, worst))
+        lines.append(COLUMNS.format(*cells).rstrip())
+    lines += [
+        "",
+        "CIE: examples whose most frequent label changes; floor: how many two dense",
+        "populations would show; excess: percentage points beyond that. Worst change:",
+        "of a group's error, the one whose interval lies highest.",
+        "",
+    ]
+    lines += [
+        _gap_sentence(audit, variant["name"], gap)
+        for variant in audit["variants"]
+        for gap in audit["gaps"].get(variant["name"], [])
+        if gap["p_adjusted"] is not None and gap["p_adjusted"] <= 1 - audit["level"]
+    ]
+    if members < 5:
+        lines.append(
+            f"With {members} members a variant, counts of CIEs are unstable: use 10 or more."
+        )
+    return "\n".join(lines) + "\n"
+
+
+def worst_change(audit: dict[str, Any], variant: str) -> dict[str, Any] | None:
+    """The change of a group's rate whose interval lies highest; None if none is estimable.
+
+    Of the positive class error, FPR and FNR are searched, without one the error.
+    """
+    rows = [
+        row
+        for row in audit["subgroups"][variant]
+        if row["class"] is None and row["relative"]["low"] is not None
+    ]
+    return max(rows, key=lambda row: row["relative"]["low"], default=None)
+
+
+def printable(text: str) -> str:
+    r"""Text that cannot steer a terminal: control and format characters become spaces.
+
+    >>> printable("male\x1b[31m\u202e")
+    'male [31m '
+    """
+    return "".join(" " if unicodedata.category(c)[0] == "C" else c for c in text)
+
+
+def _plus_minus(estimate: dict[str, Any]) -> str:
+    value = 100 * estimate["value"]
+    if estimate["low"] is None:
+        return f"{value:.1f}"
+    half = max(value - 100 * estimate["low"], 100 * estimate["high"] - value)
+    return f"{value:.1f} ±{half:.1f}"
+
+
+def _count_and_floor(cie: dict[str, Any]) -> str:
+    floor = cie["floor_at_k"]["value"]
+    count = f"{cie['cie']['count']:,}"
+    return count if floor is None else f"{count}/{floor * cie['n']:,.0f}"
+
+
+def _interval(estimate: dict[str, Any], factor: float, digits: int, unit: str = "") -> str:
+    value, low, high = (
+        None if estimate[key] is None else factor * estimate[key]
+        for key in ("value", "low", "high")
+    )
+    if value is None:
+        return "undefined"
+    shown = f"{value:+.{digits}f}{unit}"
+    if low is None or high is None:
+        return shown
+    return f"{shown} [{low:+.{digits}f}, {high:+.{digits}f}]"
+
+
+def _where(audit: dict[str, Any], row: dict[str, Any]) -> str:
+    names = {group["key"]: group["name"] for group in audit["groups"]}
+    metric = "" if row["metric"] == "error" else f"{row['metric'].upper()} "
+    return f"{metric}{names[row['group']]}"
+
+
+def _gap_sentence(audit: dict[str, Any], variant: str, gap: dict[str, Any]) -> str:
+    names = {group["key"]: group["name"] for group in audit["groups"]}
+    payer, other = gap["group_b"], gap["group_a"]
+    value, low, high = (100 * gap["gap"][key] for key in ("value", "low", "high"))
+    if value < 0:
+        payer, other, value, low, high = other, payer, -value, -high, -low
+    return (
+        f"{variant}: the error of {printable(names.get(payer, payer))} rises {value:.1f} points "
+        f"[{low:.1f}, {high:.1f}] more than that of {printable(names.get(other, other))}"
+    )

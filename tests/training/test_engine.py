@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from torch.nn.functional import cross_entropy
+
+from scotoma.config import Recipe
+from scotoma.training import engine
+from scotoma.training.engine import Member, learning_rate, train_members
+from scotoma.training.models import build_model
+from scotoma.training.pruning import magnitude_mask, prunable, update_steps
+from scotoma.training.randomness import member_seed, minibatch
+
+RECIPE = Recipe(steps=12, batch_size=16, prune_begin=0.2, prune_end=0.8, prune_every=0.1)
+CLASSES = 4
+
+
+@pytest.fixture
+def data() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, CLASSES, 70)
+    images = rng.integers(0, 256, (70, 3, 8, 8))
+    images[:, 0] = (images[:, 0] + 50 * labels[:, None, None]).clip(0, 255)
+    return images.astype(np.uint8), labels
+
+
+@pytest.fixture
+def float64() -> Iterator[None]:
+    """Trajectories in float32 diverge chaotically: only float64 can be compared."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
+
+
+@pytest.fixture(autouse=True)
+def _double_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        engine, "normalise", lambda pixels: pixels.to(torch.get_default_dtype()) / 127.5 - 1.0
+    )
+
+
+def train(data: tuple[NDArray[np.uint8], NDArray[np.int64]], members: list[Member], **change: int):
+    recipe = RECIPE.model_copy(update=change)
+    images, labels = data
+    return train_members(
+        members, images, labels, model="tiny-convnet", classes=CLASSES, recipe=recipe
+    )
+
+
+def reference(
+    data: tuple[NDArray[np.uint8], NDArray[np.int64]], member: Member
+) -> dict[str, torch.Tensor]:
+    """The slow twin: torch.optim.SGD, one module, one step after the other."""
+    images, labels = torch.from_numpy(data[0]), torch.from_numpy(data[1])
+    model = build_model("tiny-convnet", CLASSES, member.seed)
+    masked = prunable(model)
+    parameters = dict(model.named_parameters())
+    optimiser = torch.optim.SGD(
+        [
+            {"params": [parameters[name] for name in masked], "weight_decay": RECIPE.weight_decay},
+            {"params": [p for name, p in parameters.items() if name not in masked]},
+        ],
+        lr=1.0,
+        momentum=RECIPE.momentum,
+        nesterov=True,
+    )
+    masks = {name: torch.ones_like(parameters[name], dtype=torch.bool) for name in masked}
+    begin, end, every = update_steps(RECIPE)
+    for step in range(RECIPE.steps):
+        if begin <= step <= end and (step - begin) % every == 0:
+            share = 1 - (step - begin) / (end - begin)
+            now = member.sparsity * (1 - share**3)
+            masks = {name: magnitude_mask(parameters[name], now) for name in masked}
+        rows = minibatch(member.seed, step, RECIPE.batch_size, len(labels))
+        shadow = {name: parameters[name].detach().clone() for name in masked}
+        with torch.no_grad():
+            for name in masked:
+                parameters[name].mul_(masks[name])
+        optimiser.zero_grad()
+        cross_entropy(model(engine.normalise(images[rows])), labels[rows]).backward()
+        with torch.no_grad():
+            for name in masked:  # the update goes to the shadow, at the gradient of the masked
+                parameters[name].copy_(shadow[name])
+        for group in optimiser.param_groups:
+            group["lr"] = learning_rate(step, RECIPE)
+        optimiser.step()
+    with torch.no_grad():
+        for name in masked:
+            parameters[name].mul_(masks[name])
+    return {name: value.detach() for name, value in model.state_dict().items()}
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("sparsity", [0.0, 0.5, 0.9])
+def test_stacked_training_equals_torchs_optimiser_on_one_model(data, sparsity: float) -> None:
+    members = [Member("a", 0, 5, sparsity), Member("b", 1, 6, 0.3), Member("c", 2, 7, 0.0)]
+    state = train(data, members)[0].state
+    for name, expected in reference(data, members[0]).items():
+        torch.testing.assert_close(
+            state[name].to(expected.dtype), expected, rtol=1e-9, atol=1e-11, msg=name
+        )
+
+
+@pytest.mark.usefixtures("float64")
+def test_a_member_does_not_depend_on_its_company(data) -> None:
+    member = Member("a", 0, 5, 0.9)
+    (alone,) = train(data, [member])
+    together = train(data, [Member("b", 1, 6, 0.3), member])[1]
+    for name, value in alone.state.items():
+        torch.testing.assert_close(together.state[name], value, rtol=1e-10, atol=1e-12)
+
+
+def test_sparsity_0_gives_the_bits_of_dense_training(data) -> None:
+    dense = train(data, [Member("dense", 0, 5)])
+    pruned = train(data, [Member("prune-0", 0, 5, 0.0)])
+    for name, value in dense[0].state.items():
+        assert torch.equal(pruned[0].state[name], value), name
+
+
+def test_the_same_members_twice_give_the_same_bits(data) -> None:
+    members = [Member("a", 0, 5, 0.9), Member("b", 1, 6, 0.5)]
+    first, second = train(data, members), train(data, members)
+    for one, other in zip(first, second, strict=True):
+        assert all(torch.equal(one.state[name], other.state[name]) for name in one.state)
+        assert one.loss == other.loss
+
+
+def test_masked_weights_are_exactly_0_in_the_declared_number(data) -> None:
+    (result,) = train(data, [Member("a", 0, 5, 0.9)])
+    for name in prunable(build_model("tiny-convnet", CLASSES, 0)):
+        weight = result.state[name]
+        assert int((weight == 0).sum()) == round(0.9 * weight.numel()), name
+
+
+def test_training_learns(data) -> None:
+    (result,) = train(data, [Member("a", 0, 5)], steps=60)
+    assert result.loss[-1] < 0.5 * result.loss[0]
+
+
+@settings(max_examples=50)
+@given(seed=st.integers(0, 2**32 - 1), examples=st.integers(1, 50), batch_size=st.integers(1, 60))
+def test_an_epoch_shows_every_example_at_most_once(
+    seed: int, examples: int, batch_size: int
+) -> None:
+    size = min(batch_size, examples)
+    batches = examples // size
+    epochs = [
+        np.concatenate(
+            [minibatch(seed, e * batches + b, batch_size, examples) for b in range(batches)]
+        )
+        for e in range(2)
+    ]
+    for seen in epochs:
+        assert len(seen) == batches * size == len(set(seen.tolist()))
+        assert set(seen.tolist()) <= set(range(examples))
+
+
+def test_members_of_different_variants_and_populations_share_no_seed() -> None:
+    seeds = {
+        member_seed(population, variant, member)
+        for population in range(5)
+        for variant in ("dense", "prune-0.5", "prune-0.9")
+        for member in range(30)
+    }
+    assert len(seeds) == 5 * 3 * 30
