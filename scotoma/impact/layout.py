@@ -1,0 +1,150 @@
+"""Sums over classes and units, and the variance of every class's impact at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scotoma.inputs import Codes, Floats, Labels
+from scotoma.uncertainty import Variance, cluster_sums, combine
+from scotoma.uncertainty.crossed import member_variance
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Rows put in order of class, and within a class of unit, so that sums are runs of rows.
+
+    A pair is the rows of one class in one unit; without clusters every row is its own.
+    """
+
+    order: Codes  # rows in order of (class, unit), shape (N,)
+    pair_start: Codes  # first place in `order` of each pair, shape (J,)
+    pair_rows: Floats  # rows of each pair, shape (J,)
+    pair_class: Codes  # place of its class in `present`, shape (J,)
+    pair_unit: Codes  # its unit, shape (J,)
+    class_start: Codes  # first pair of each class, shape (P,)
+    class_rows: Floats  # rows of each class, shape (P,)
+    class_units: Floats  # pairs of each class, shape (P,)
+    present: Codes  # ids of the classes that have rows, shape (P,)
+    codes: Codes | None  # unit of each row, shape (N,); None where every row is its own
+    unit_rows: Floats  # rows of each unit, shape (G,)
+
+    @classmethod
+    def of(cls, labels: Labels, codes: Codes | None) -> Layout:
+        """Lay out the rows of `labels`, shape (N,), whose units are `codes`.
+
+        >>> Layout.of(np.array([1, 0, 1]), None).order.tolist()
+        [1, 0, 2]
+        """
+        unit = np.arange(len(labels)) if codes is None else codes
+        order = np.lexsort((unit, labels))
+        present, class_of = np.unique(labels[order], return_inverse=True)
+        new_class = np.diff(class_of, prepend=-1) != 0
+        pair_start = np.flatnonzero(new_class | (np.diff(unit[order], prepend=-1) != 0))
+        pair_class = class_of[pair_start]
+        return cls(
+            order=order,
+            pair_start=pair_start,
+            pair_rows=np.diff(pair_start, append=len(labels)).astype(np.float64),
+            pair_class=pair_class,
+            pair_unit=unit[order][pair_start],
+            class_start=np.flatnonzero(np.diff(pair_class, prepend=-1)),
+            class_rows=np.bincount(class_of).astype(np.float64),
+            class_units=np.bincount(pair_class).astype(np.float64),
+            present=present.astype(np.intp),
+            codes=codes,
+            unit_rows=np.bincount(unit).astype(np.float64),
+        )
+
+    def pair_sums(self, values: Floats) -> Floats:
+        """Sums of rows (N, ...) over each pair, (J, ...)."""
+        ordered = values[self.order]
+        if self.codes is None:
+            return ordered
+        return np.asarray(np.add.reduceat(ordered, self.pair_start), np.float64)
+
+    def class_sums(self, pairs: Floats) -> Floats:
+        """Sums of pairs (J, ...) over each class, (P, ...)."""
+        return np.asarray(np.add.reduceat(pairs, self.class_start), np.float64)
+
+    def class_means(self, values: Floats) -> Floats:
+        """Means of rows (N, K) over each class, (P, K).
+
+        >>> layout = Layout.of(np.array([1, 0, 1]), None)
+        >>> layout.class_means(np.array([[1.0], [0.0], [0.0]])).tolist()
+        [[0.0], [0.5]]
+        """
+        return self.class_sums(self.pair_sums(values)) / self.class_rows[:, None]
+
+    def carriers(self, events: Floats) -> Floats:
+        """Effective number of units of each class that carry the events, (sum s)^2 / sum s^2.
+
+        >>> Layout.of(np.array([1, 0, 1]), None).carriers(np.array([2.0, 0.0, 2.0])).tolist()
+        [0.0, 2.0]
+        """
+        s = self.pair_sums(events)
+        squares = self.class_sums(s**2)
+        return np.where(squares > 0, self.class_sums(s) ** 2 / np.maximum(squares, 1), 0.0)
+
+    def influences(self, values: Floats) -> tuple[Floats, Floats]:
+        """What pairs add to their class's recall, (J, K), and units to the accuracy, (G, K).
+
+        The influence of unit g on (recall of a class - accuracy) is u of its pair in that class, 0
+        if it has none, minus v_g; over the units its mean is 0 and its spread that of the estimate.
+        """
+        means = self.class_means(values)
+        pairs = self.pair_sums(values) - self.pair_rows[:, None] * means[self.pair_class]
+        u = pairs * (len(self.unit_rows) / self.class_rows)[self.pair_class][:, None]
+        whole = cluster_sums(values - values.mean(axis=0), self.codes)
+        return u, whole * (len(self.unit_rows) / len(values))
+
+    def squares(self, u: Floats, v: Floats) -> Floats:
+        """Sum over units and members of (u - v)^2 for each class, shape (P,)."""
+        crossed = (u * (u - 2 * v[self.pair_unit])).sum(axis=1)
+        return np.asarray((v**2).sum() + self.class_sums(crossed), np.float64)
+
+    def fourths(self, u: Floats, v: Floats) -> Floats:
+        """Sum over units of (u - v)^4 for each class, shape (P,)."""
+        own = v[self.pair_unit]
+        beyond = ((u - own) ** 4 - own**4).sum(axis=1)
+        return np.asarray((v**4).sum() + self.class_sums(beyond), np.float64)
+
+    def spread(self, values: Floats, n_classes: int) -> Floats:
+        """Numbers of the classes that have rows as numbers of all classes, nan for the others."""
+        whole = np.full(n_classes, np.nan)
+        whole[self.present] = values
+        return whole
+
+
+def crossed(was: Floats, now: Floats, layout: Layout, *, paired: bool) -> Variance:
+    """Crossed variance of (recall - accuracy), compressed minus dense, of each class.
+
+    What `crossed_variance` gives for the classes' influences one by one, without a table of
+    examples by classes: off its class an example's influence is the same for every class.
+    """
+    n = len(layout.unit_rows)
+    if n < 2:
+        nothing = np.full(layout.present.shape, np.nan)
+        return Variance(nothing, nothing, nothing, nothing, nothing)
+    u, v = layout.influences((now.mean(axis=1) - was.mean(axis=1))[:, None])
+    second = np.maximum(layout.squares(u, v), 0.0)
+    fourth = layout.fourths(u, v)
+    varies = second > 0
+    kurtosis = np.where(varies, n * fourth / np.where(varies, second, 1.0) ** 2, 1.0)
+    parts = []
+    for values in [now - was] if paired else [was, now]:
+        k = values.shape[1]
+        if k == 1:
+            parts.append((np.zeros_like(second), np.zeros_like(second), k))
+            continue
+        own = member_variance(layout.class_means(values) - values.mean(axis=0))
+        residuals = layout.influences(values - values.mean(axis=1, keepdims=True))
+        parts.append((own, layout.squares(*residuals) / ((n - 1) * (k - 1) * n * k), k))
+    return combine(second / (n - 1) / n, np.maximum(kurtosis - 1, 0.0), n, parts)
+
+
+def welch(before: Floats, after: Floats) -> Variance:
+    """Variance of the difference of the members' means, test images fixed, of each class."""
+    own = [(member_variance(part), np.zeros(len(part)), part.shape[1]) for part in (before, after)]
+    return combine(np.zeros(len(before)), np.zeros(len(before)), 1, own)

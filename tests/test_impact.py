@@ -1,0 +1,271 @@
+"""Class-level impact: Welch against scipy, the sound test against explicit influences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_ind
+
+from scotoma.errors import DataError
+from scotoma.impact import ClassChange, ClassImpact, class_impact
+from scotoma.uncertainty import benjamini_hochberg, crossed_variance, holm
+
+
+def draw(rng, sizes, k, other, *, correlation=0.9, harm=()):
+    """Labels and the ids that two populations give them; classes in `harm` lose much."""
+    y = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    z = rng.standard_normal((y.size, 1))
+    z2 = correlation * z + np.sqrt(1 - correlation**2) * rng.standard_normal((y.size, 1))
+    z2 = z2 + 1.5 * np.isin(y, harm)[:, None]
+    ids = []
+    for side, members in ((z, k), (z2, other)):
+        run = 0.1 * rng.standard_normal(members)
+        errs = 1.5 * side - 1.3 + run + rng.standard_normal((y.size, members)) > 0
+        ids.append((y[:, None] + errs * rng.integers(1, len(sizes), errs.shape)) % len(sizes))
+    return y, *ids
+
+
+SIZES = (40, 25, 60, 8)
+
+
+def shifted(ids, y):
+    """The paper's samples, one class and member after another: recall_c - accuracy."""
+    return [
+        [np.mean(ids[y == c, m] == c) - np.mean(ids[:, m] == y) for m in range(ids.shape[1])]
+        for c in range(len(SIZES))
+    ]
+
+
+@pytest.mark.parametrize("level", [0.95, 0.8])
+def test_published_is_welchs_test_on_recall_minus_accuracy(level):
+    y, dense, compressed = draw(np.random.default_rng(0), SIZES, 6, 9)
+    found = class_impact(dense, compressed, y, n_classes=4, protocol="published", level=level)
+    oracle = ttest_ind(shifted(compressed, y), shifted(dense, y), axis=1, equal_var=False)
+    np.testing.assert_allclose(found.p, oracle.pvalue, rtol=1e-9)
+    np.testing.assert_allclose(found.df, oracle.df, rtol=1e-9)
+    interval = oracle.confidence_interval(level)
+    np.testing.assert_allclose(found.low, 100 * interval.low, rtol=1e-9)
+    np.testing.assert_allclose(found.high, 100 * interval.high, rtol=1e-9)
+    np.testing.assert_array_equal(found.p_adjusted, found.p)
+    np.testing.assert_array_equal(found.significant, oracle.pvalue <= 1 - level)
+    assert found.correction is None
+
+
+def influences(ids, y, c, clusters):
+    """What each unit adds to recall_c - accuracy of each member, from the definition of a ratio."""
+    hit = (ids == y[:, None]).astype(float)
+    in_class = (y == c).astype(float)[:, None]
+    units = np.unique(clusters)
+    total = np.zeros((units.size, ids.shape[1]))
+    recall = (hit * in_class).sum(0) / in_class.sum()
+    own = in_class * (hit - recall) / in_class.sum() - (hit - hit.mean(0)) / y.size
+    for place, unit in enumerate(units):
+        total[place] = units.size * own[clusters == unit].sum(0)
+    return total + recall - hit.mean(0)
+
+
+@pytest.mark.parametrize(("k", "other"), [(6, 6), (6, 3), (1, 1)])
+@pytest.mark.parametrize("joined", [False, True])
+def test_sound_is_the_crossed_variance_of_explicit_influences(k, other, joined):
+    rng = np.random.default_rng(1)
+    y, dense, compressed = draw(rng, SIZES, k, other)
+    # Clusters of about three rows, across classes and within.
+    clusters = rng.integers(0, 44, y.size) if joined else np.arange(y.size)
+    for paired in (False, True) if k == other else (False,):
+        found = class_impact(
+            dense, compressed, y, n_classes=4, clusters=clusters if joined else None, paired=paired
+        )
+        for c in range(4):
+            before, after = (influences(ids, y, c, clusters) for ids in (dense, compressed))
+            variance = crossed_variance(before, after, paired=paired)
+            assert found.se[c] == pytest.approx(100 * np.sqrt(variance.total), rel=1e-9)
+            assert found.df[c] == pytest.approx(variance.df, rel=1e-9)
+            value = np.mean(shifted(compressed, y)[c]) - np.mean(shifted(dense, y)[c])
+            assert found.normalised[c] == pytest.approx(100 * value)
+            assert found.n[c] == np.unique(clusters[y == c]).size
+
+
+# Hooker et al. 2019, Table 1, ImageNet: accuracy difference, then norm and abs of the class that
+# gains and of the class that loses most.
+TABLE_1 = """
+-0.02  2.55  2.53   -2.64  -2.66
+-0.2   3.55  3.33   -4.51  -4.73
+-0.8   3.41  2.60   -4.66  -5.46
+-1.7   4.99  3.33   -6.94  -8.60
+-4.1   8.78  4.67  -12.82 -16.93
+"""
+
+
+def test_normalised_is_absolute_less_the_change_of_accuracy_as_in_the_papers_table():
+    for row in TABLE_1.split("\n")[1:-1]:
+        accuracy, up, up_abs, down, down_abs = map(float, row.split())
+        assert up_abs - up == pytest.approx(accuracy, abs=0.06)  # one decimal is printed
+        assert down_abs - down == pytest.approx(accuracy, abs=0.06)
+    y, dense, compressed = draw(np.random.default_rng(2), SIZES, 5, 5, harm=[1])
+    found = class_impact(dense, compressed, y, n_classes=4)
+    change = found.summary().accuracy_difference
+    np.testing.assert_allclose(found.absolute - found.normalised, change)
+    np.testing.assert_allclose(
+        found.absolute, 100 * (found.compressed_recall - found.dense_recall), rtol=1e-12
+    )
+    np.testing.assert_allclose((found.dense_recall * SIZES).sum() / sum(SIZES),
+                               found.dense_accuracy)  # fmt: skip
+
+
+def test_the_summary_counts_significant_classes_and_names_the_largest():
+    y, dense, compressed = draw(np.random.default_rng(3), (300,) * 6, 8, 8, harm=[1, 4])
+    found = class_impact(dense, compressed, y, n_classes=6)
+    row = found.summary(["a", "b", "c", "d", "e", "f"])
+    gains = found.normalised * found.significant
+    assert (row.decreases, row.increases) == ((gains < 0).sum(), (gains > 0).sum())
+    assert row.decreases == 2
+    worst = int(gains.argmin())
+    assert row.largest_decrease == ClassChange(
+        name="abcdef"[worst], normalised=found.normalised[worst], absolute=found.absolute[worst]
+    )
+    assert row.largest_increase.normalised == gains.max()
+    same = class_impact(dense, dense[:, ::-1], y, n_classes=6).summary()
+    assert (same.increases, same.largest_increase, same.largest_decrease) == (0, None, None)
+
+
+def test_on_new_test_images_the_published_test_finds_too_much_and_the_sound_one_does_not():
+    # 50 images a class as in ImageNet, K = 30, difficulties that correlate .95, no class hurt.
+    rng = np.random.default_rng(4)
+    alarms = {"published": [], "sound": []}
+    for _ in range(20):
+        y, dense, compressed = draw(rng, (50,) * 20, 30, 30, correlation=0.95)
+        for protocol, found in alarms.items():
+            impact = class_impact(
+                dense, compressed, y, n_classes=20, protocol=protocol, correction=None
+            )
+            found.append(impact.significant)
+    # 400 tests, standard error .02 of the published share (.20 in a larger simulation), .011 of
+    # the nominal .05.
+    assert 0.12 < np.mean(alarms["published"]) < 0.3
+    assert 0.01 < np.mean(alarms["sound"]) < 0.08
+
+
+def test_intervals_hold_the_truth_where_training_runs_differ_by_class():
+    size, k, runs = 400, 5, 0.3
+    rng = np.random.default_rng(5)
+    held = []
+    for _ in range(60):
+        y = np.repeat(np.arange(5), size)
+        own = runs * rng.standard_normal((2, 5, k))[:, y]  # a class has good and bad runs
+        errs = rng.standard_normal((2, y.size, 1)) + own + rng.standard_normal((2, y.size, k)) > 1
+        impact = class_impact(*((y[:, None] + errs) % 5), y, n_classes=5)
+        held.append((impact.low <= 0) & (impact.high >= 0))
+    # 300 intervals; without the variance over members they hold 56% of the time.
+    assert 0.91 <= np.mean(held) <= 0.995
+
+
+@pytest.mark.parametrize(
+    ("correction", "adjust"),
+    [
+        ("bh", benjamini_hochberg),
+        ("by", lambda p: benjamini_hochberg(p, dependence=True)),
+        ("holm", holm),
+        (None, lambda p: p),
+    ],
+)
+def test_p_values_are_adjusted_over_the_classes_in_the_table(correction, adjust):
+    y, dense, compressed = draw(np.random.default_rng(6), SIZES, 6, 6)
+    found = class_impact(dense, compressed, y, n_classes=6, correction=correction)
+    np.testing.assert_allclose(found.p_adjusted[:4], adjust(found.p[:4]))
+    assert np.isnan(found.p_adjusted[4:]).all()
+    assert found.correction == correction
+    assert class_impact(dense, compressed, y, n_classes=4).correction == "bh"
+
+
+def test_a_class_without_examples_stays_undefined():
+    y, dense, compressed = draw(np.random.default_rng(7), SIZES, 6, 6)
+    shift = np.array([0, 2, 3, 5])
+    found = class_impact(shift[dense], shift[compressed], shift[y], n_classes=6)
+    plain = class_impact(dense, compressed, y, n_classes=4)
+    np.testing.assert_allclose(found.p[shift], plain.p)
+    for c in (1, 4):
+        assert found.reason[c] == f"undefined (no examples of class {c})"
+        assert (found.n[c], found.significant[c]) == (0, False)
+        assert np.isnan([found.dense_recall[c], found.normalised[c], found.low[c]]).all()
+        assert found.estimate(c).reason == found.reason[c]
+
+
+def test_a_class_without_errors_has_no_p_value():
+    y = np.repeat([0, 1], 40)
+    errs = np.random.default_rng(8).random((2, 80, 5)) < 0.3 * y[:, None]
+    found = class_impact(*(y[:, None] ^ errs), y, n_classes=2)
+    assert found.reason == ("p not estimable (no error among 40 examples of the class)", "")
+    assert np.isnan(found.p[0])
+    assert np.isfinite(found.normalised[0])
+    assert class_impact(*(1 - (y[:, None] ^ errs)), y, n_classes=2).reason[0] == (
+        "p not estimable (no hit among 40 examples of the class)"
+    )
+
+
+def test_a_single_class_and_equal_members_have_no_spread():
+    zeros = np.zeros((30, 4), int)
+    zeros[:3, 0] = 1
+    one = class_impact(zeros, zeros[::-1], np.zeros(30, int), n_classes=2)
+    assert one.reason[0] == "p not estimable (one class: its recall is the accuracy)"
+    y = np.arange(30) % 3
+    ids = (y + (np.arange(30) < 7))[:, None].repeat(4, axis=1) % 3
+    equal = class_impact(ids, ids, y, n_classes=3, protocol="published")
+    assert set(equal.reason) == {"p not estimable (no spread between members)"}
+
+
+def test_an_estimate_carries_interval_and_what_it_rests_on():
+    y, dense, compressed = draw(np.random.default_rng(9), SIZES, 6, 4)
+    found = class_impact(dense, compressed, y, n_classes=4)
+    for c in range(4):
+        one = found.estimate(c)
+        assert (one.low, one.high) == (pytest.approx(found.low[c]), pytest.approx(found.high[c]))
+        assert (one.n, one.members, one.value) == (SIZES[c], 4, found.normalised[c])
+        assert 2 * min(one.p_above(0), one.p_below(0)) == pytest.approx(found.p[c])
+    assert found.estimate(3).note == "few events"
+    shipped = class_impact(dense[:, :1], compressed[:, :1], y, n_classes=4)
+    assert "one training run" in shipped.estimate(0).note
+
+
+def test_order_of_rows_and_members_changes_nothing():
+    rng = np.random.default_rng(10)
+    y, dense, compressed = draw(rng, SIZES, 6, 6)
+    rows, members = rng.permutation(y.size), rng.permutation(6)
+    first = class_impact(dense, compressed, y, n_classes=4)
+    again = class_impact(dense[rows][:, members], compressed[rows], y[rows], n_classes=4)
+    np.testing.assert_allclose(again.p, first.p)
+
+
+def test_rows_of_one_source_count_once():
+    y, dense, compressed = draw(np.random.default_rng(11), SIZES, 6, 6)
+    once = class_impact(dense, compressed, y, n_classes=4)
+    clusters = np.repeat(np.arange(y.size), 2)
+    twice = class_impact(
+        dense.repeat(2, axis=0), compressed.repeat(2, axis=0), y.repeat(2), n_classes=4,
+        clusters=clusters,
+    )  # fmt: skip
+    np.testing.assert_allclose(twice.se, once.se)
+    np.testing.assert_allclose(twice.events, once.events)
+
+
+def test_a_table_is_as_long_as_there_are_classes():
+    found = class_impact([[0], [1]], [[0], [1]], [0, 1], n_classes=1000)
+    assert isinstance(found, ClassImpact)
+    assert {len(found.n), len(found.p), len(found.reason)} == {1000}
+
+
+def test_bad_input_is_refused_in_one_sentence():
+    two, y = np.zeros((3, 2), int), [0, 1, 1]
+    with pytest.raises(DataError, match=r"^protocol must be 'sound' or 'published', got 'welch': "):
+        class_impact(two, two, y, n_classes=2, protocol="welch")
+    with pytest.raises(
+        DataError, match=r"^correction must be 'bh', 'by', 'holm' or None, got 'no'"
+    ):
+        class_impact(two, two, y, n_classes=2, correction="no")
+    with pytest.raises(DataError, match="needs at least 2 members a population, got 1 and 2: use"):
+        class_impact(two[:, :1], two, y, n_classes=2, protocol="published")
+    with pytest.raises(DataError, match=r"labels must give one class id a row, got shape \(2,\)"):
+        class_impact(two, two, [0, 1], n_classes=2)
+    with pytest.raises(DataError, match="labels must hold class ids from 0 to 1, got 7: number"):
+        class_impact(two, two, [0, 1, 7], n_classes=2)
+    with pytest.raises(DataError, match=r"level must be a fraction in \(0, 1\), got 95"):
+        class_impact(two, two, y, n_classes=2, level=95)
