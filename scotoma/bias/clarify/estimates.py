@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal
 
@@ -107,6 +108,7 @@ def all_metrics(
     clusters: npt.ArrayLike | None = None,
     level: float = 0.95,
     seed: int = 0,
+    only: Iterable[str] = tuple(METRICS),
 ) -> dict[str, Estimate]:
     """All 21 metrics with intervals, of one model or averaged over a population.
 
@@ -128,9 +130,10 @@ def all_metrics(
             photographs of a person); None for examples of their own.
         level: Coverage, a fraction in (0, 1).
         seed: Of the bootstrap behind the upper bounds; same seed, same bounds.
+        only: The metrics wanted.
 
     Returns:
-        Metric name to its estimate, in the order of METRICS. Where an argument is missing or a rate
+        Metric name to its estimate, in the order asked for. Where an argument is missing or a rate
         has no denominator the value is nan and the reason says so. `n` counts the examples (or
         clusters) that enter, `events` those that carry the rarest part of the metric; data metrics
         have 0 members.
@@ -153,7 +156,7 @@ def all_metrics(
     case = read_case(
         d=d, y=y, p=p, strata=strata, features=features, labels=labels, clusters=clusters
     )
-    return {name: _estimate(name, case, level, seed) for name in METRICS}
+    return {name: _estimate(name, case, level, seed) for name in only}
 
 
 def changes(

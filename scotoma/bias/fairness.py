@@ -1,0 +1,397 @@
+"""The seven group metrics of the fixed-seed study: one number a class, and their mean.
+
+Each takes one class against the rest and asks whether the groups are treated alike; all are
+fractions in [0, 1], and 0 is fair. They are absolute values or largest pairs, so that chance alone
+lifts them above 0: `upper_bound` says how large the truth may be, `signed` gives the two-sided
+interval of the difference behind a metric of two groups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from scotoma.bias.bootstrap import example_draws, weigh
+from scotoma.bias.clarify import all_metrics
+from scotoma.bias.clarify.rates import FACETS
+from scotoma.bias.counting import group_masks
+from scotoma.errors import DataError
+from scotoma.inputs import Codes, Labels, class_ids, true_labels, units
+from scotoma.uncertainty import ONE_RUN, Estimate, check_level, undefined
+
+Array = npt.NDArray[np.float64]
+Weights = Literal["examples", "negatives"]
+
+NAMES = ("DP", "DI", "SPSF", "FPSF", "EOFP", "EOTP", "BA")
+# The Clarify metric that is the signed difference behind each of these, group 0 minus group 1.
+SIGNED = {"DP": "DPPL", "EOFP": "SD", "EOTP": "RD"}
+BOUND_NOTE = "upper bound only: chance alone lifts an absolute difference above 0"
+
+
+@dataclass(frozen=True)
+class Fairness:
+    """One metric on every class and every member.
+
+    Attributes:
+        per_class: Shape (C,), or (M, C) for a tensor with members; nan where undefined.
+        overall: Unweighted mean over the classes, shape () or (M,); nan where a class is undefined.
+        reasons: Class to why it is undefined, for at least one member.
+    """
+
+    per_class: Array
+    overall: Array
+    reasons: dict[int, str]
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Counts of one class against the rest, by group: shape (G, M, C) each."""
+
+    tp: Array
+    fp: Array
+    fn: Array
+    tn: Array
+
+
+def metric(
+    name: str,
+    confusion: npt.ArrayLike,
+    *,
+    weights: Weights = "examples",
+    groups: Sequence[str] = (),
+) -> Fairness:
+    """One of the seven metrics from counts per group, label and prediction.
+
+    With PPR the share predicted positive, for each class against the rest:
+
+        DP    |PPR_0 - PPR_1|
+        DI    1 - min(PPR_0/PPR_1, PPR_1/PPR_0)
+        SPSF  sum_g Pr[g] |PPR - PPR_g|
+        FPSF  sum_g Pr[g] |FPR - FPR_g|
+        EOFP  |FPR_0 - FPR_1|
+        EOTP  |TPR_0 - TPR_1|
+        BA    |(TP_g + FP_g)/(TP + FP) - P_g/P|, g = argmax P_g/P
+
+    With more than two groups DP, DI, EOFP and EOTP are the largest over all pairs. Where groups tie
+    for the largest share of P, BA is the largest over them (with two groups they agree).
+
+    Args:
+        name: DP, DI, SPSF, FPSF, EOFP, EOTP or BA.
+        confusion: Counts [g, y, p], or [g, m, y, p] with members; the groups share no example.
+        weights: Of the groups in FPSF: Pr[g], their share of the examples; `negatives`, their
+            negatives over all examples, as in the artefact whose numbers the study printed.
+        groups: Names of the groups, for reasons; numbers where it is empty.
+
+    Returns:
+        The metric per class and overall.
+
+    Raises:
+        DataError: An unknown name or weighting, or a tensor that is none of counts.
+
+    References:
+        Qian et al. 2021, Section 2.2 and Appendix A.2.
+
+    >>> import numpy as np
+    >>> female, male = [[80, 20], [10, 90]], [[60, 40], [70, 30]]
+    >>> [round(100 * float(metric(name, [female, male]).overall), 1) for name in NAMES]
+    [20.0, 33.6, 10.0, 20.0, 40.0, 40.0, 10.1]
+    """
+    if name not in NAMES:
+        raise DataError(f"no metric is called {name!r}: choose among {', '.join(NAMES)}")
+    if weights not in ("examples", "negatives"):
+        raise DataError(f"weights must be 'examples' or 'negatives', got {weights!r}: name one")
+    counts = np.asarray(confusion, np.float64)
+    if counts.ndim not in (3, 4) or counts.shape[-1] != counts.shape[-2] or counts.shape[0] < 2:
+        raise DataError(
+            f"confusion must be counts [g, y, p] or [g, m, y, p] of two groups or more, got shape "
+            f"{counts.shape}: count predictions by group first"
+        )
+    if not (counts >= 0).all():
+        raise DataError(
+            f"confusion must hold counts, got {counts[~(counts >= 0)][0]:g}: pass counts, not rates"
+        )
+    tensor = counts if counts.ndim == 4 else counts[:, None]
+    tp = np.einsum("gmcc->gmc", tensor)
+    fp, fn = tensor.sum(axis=2) - tp, tensor.sum(axis=3) - tp
+    cells = _Cells(tp, fp, fn, tensor.sum(axis=(2, 3))[..., None] - tp - fp - fn)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value, lacking = _FORMULAS[name](cells, weights)
+    if counts.ndim == 3:
+        return Fairness(value[0], value[0].mean(), _reasons(value, lacking, groups))
+    return Fairness(value, value.mean(axis=1), _reasons(value, lacking, groups))
+
+
+def signed(
+    name: str,
+    labels: npt.ArrayLike,
+    predicted: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    *,
+    class_id: int,
+    clusters: npt.ArrayLike | None = None,
+    level: float = 0.95,
+) -> Estimate:
+    """The difference behind DP, EOFP or EOTP of two groups, with its sign and its interval.
+
+    Args:
+        name: DP, EOFP or EOTP.
+        labels: True class ids, shape (N,).
+        predicted: Predicted class ids, shape (N,) or (N, K).
+        groups: Who belongs to which of the two groups, bool, shape (2, N); rows in neither are
+            left out.
+        class_id: The class against the rest.
+        clusters: One id a row where rows share sources, shape (N,).
+        level: Coverage, a fraction in (0, 1).
+
+    Returns:
+        Rate of group 0 minus that of group 1, mean over the members, with the interval over
+        examples and members, crossed. Its absolute value is the metric of that class for a single
+        model; of several, the metric averages their absolute values and is larger.
+
+    Raises:
+        DataError: Another metric, other than two groups that share no row, or shapes that do not
+            fit together.
+
+    >>> labels = [1] * 40
+    >>> predicted = [1] * 18 + [0] * 2 + [1] * 9 + [0] * 11
+    >>> groups = [[True] * 20 + [False] * 20, [False] * 20 + [True] * 20]
+    >>> gap = signed("EOTP", labels, predicted, groups, class_id=1)
+    >>> round(gap.value, 2), round(gap.low, 2), round(gap.high, 2)
+    (0.45, 0.18, 0.72)
+    """
+    if name not in SIGNED:
+        raise DataError(
+            f"signed differences stand behind DP, EOFP and EOTP, got {name!r}: "
+            "use upper_bound for the others"
+        )
+    y, p, group, rows = _examples(labels, predicted, groups, None)
+    if group.max(initial=0) > 1 or np.asarray(groups).shape[0] != 2:
+        raise DataError(
+            f"a signed difference needs two groups, got {np.asarray(groups).shape[0]}: "
+            "choose two, or use upper_bound"
+        )
+    source = units(clusters, len(rows))
+    seen = all_metrics(
+        d=group == 1,
+        y=y == class_id,
+        p=p == class_id,
+        clusters=None if source is None else source[rows],
+        level=level,
+        only=[SIGNED[name]],
+    )[SIGNED[name]]
+    a, d = (f"the {facet}" for facet in FACETS)
+    reason = seen.reason.replace(a, "the first group").replace(d, "the second group")
+    return replace(seen, reason=reason)
+
+
+def upper_bound(
+    name: str,
+    labels: npt.ArrayLike,
+    predicted: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    *,
+    n_classes: int,
+    class_id: int | None = None,
+    weights: Weights = "examples",
+    clusters: npt.ArrayLike | None = None,
+    level: float = 0.95,
+    draws: int = 1000,
+    seed: int = 0,
+) -> Estimate:
+    """A metric averaged over members, and how large the truth may be.
+
+    The bound is the `level` point of a crossed bootstrap: every draw weighs examples (or clusters)
+    by Poisson(1), the same for all members, and takes K - 1 of the K members with replacement.
+    Rows that agree in group, label and all predictions are drawn together, which is the same and
+    far cheaper.
+
+    Args:
+        name: As for `metric`.
+        labels: True class ids, shape (N,).
+        predicted: Predicted class ids, shape (N,) or (N, K).
+        groups: Who belongs to which group, bool, shape (G, N); no row in two groups, rows in none
+            are left out.
+        n_classes: Number of classes.
+        class_id: The class against the rest; None for the mean over all classes.
+        weights: As for `metric`.
+        clusters: One id a row where rows share sources, shape (N,).
+        level: Probability that the truth lies below `high`, a fraction in (0, 1).
+        draws: Number of draws.
+        seed: Same seed, same bound.
+
+    Returns:
+        Value and upper bound; `low` is 0, the end of the scale. nan with its reason where the
+        metric is undefined for a member.
+
+    Raises:
+        DataError: As for `metric`, groups that overlap, shapes that do not fit together.
+
+    References:
+        Owen and Eckles (2012), Annals of Applied Statistics 6:895-927, crossed bootstraps.
+
+    >>> import numpy as np
+    >>> row = np.arange(400)
+    >>> found = upper_bound("EOTP", np.ones(400, int), (row % np.where(row < 200, 20, 5) > 0) * 1,
+    ...                     [row < 200, row >= 200], n_classes=2, class_id=1)
+    >>> round(found.value, 2), found.low, round(found.high, 2)
+    (0.15, 0.0, 0.2)
+    """
+    check_level(level)
+    if class_id is not None and not 0 <= class_id < n_classes:
+        raise DataError(
+            f"class_id must be from 0 to {n_classes - 1}, got {class_id}: name one of the classes"
+        )
+    y, p, group, rows = _examples(labels, predicted, groups, n_classes)
+    members = p.shape[1]
+    shape = (int(np.asarray(groups).shape[0]), n_classes, n_classes)
+
+    def measured(counts: Array) -> Array:
+        found = metric(name, counts, weights=weights)
+        return found.overall if class_id is None else found.per_class[:, class_id]
+
+    codes = (group * n_classes + y)[:, None] * n_classes + p
+    whole = weigh(codes, np.ones((1, len(codes))), shape)
+    values = measured(whole)
+    source = units(clusters, np.asarray(labels).shape[0])
+    source = None if source is None else np.unique(source[rows], return_inverse=True)[1]
+    n = len(codes) if source is None else int(source.max(initial=-1)) + 1
+    note = f"{BOUND_NOTE}; {ONE_RUN}" if members == 1 else BOUND_NOTE
+    value = float(values.mean())
+    if math.isnan(value):
+        reasons = metric(name, whole, weights=weights).reasons
+        reason = reasons[class_id] if class_id is not None else next(iter(reasons.values()))
+        return undefined(reason, n=n, members=members, level=level)
+
+    rng = np.random.Generator(np.random.Philox(key=seed))
+    drawn = np.concatenate(
+        [
+            measured(weigh(rows_drawn, times, shape)).reshape(-1, members)
+            for rows_drawn, times in example_draws(rng, codes, source, draws, math.prod(shape))
+        ]
+    )
+    chosen = rng.multinomial(max(members - 1, 1), np.full(members, 1 / members), size=draws)
+    # A member that was not chosen must not make a draw undefined.
+    totals = np.where(chosen > 0, drawn, 0.0) * chosen
+    averages = totals.sum(axis=1) / chosen.sum(axis=1)
+    defined = averages[~np.isnan(averages)]
+    high = float(np.quantile(defined, level, method="higher")) if defined.size else math.nan
+    nan = math.nan
+    return Estimate(value, 0.0, max(high, value), n, members, nan, nan, level, note=note)
+
+
+def _rate(over: Array, under: Array) -> Array:
+    return np.asarray(np.where(under > 0, over / under, np.nan))
+
+
+def _largest_pair(rates: Array) -> Array:
+    return np.asarray(rates.max(axis=0) - rates.min(axis=0))
+
+
+def _examples_of(c: _Cells) -> Array:
+    return c.tp + c.fp + c.fn + c.tn
+
+
+def _parity(c: _Cells, weights: Weights) -> tuple[Array, dict[str, Array]]:
+    n = _examples_of(c)
+    return _largest_pair(_rate(c.tp + c.fp, n)), {"examples": n}
+
+
+def _impact(c: _Cells, weights: Weights) -> tuple[Array, dict[str, Array]]:
+    """1 - smallest/largest: the formula's min, also where the smaller rate is 0."""
+    n = _examples_of(c)
+    ppr = _rate(c.tp + c.fp, n)
+    value = 1 - _rate(ppr.min(axis=0), ppr.max(axis=0))
+    return value, {"examples": n, "predictions": (c.tp + c.fp).sum(axis=0, keepdims=True)}
+
+
+def _subgroups(rate: Array, whole: Array, share: Array) -> Array:
+    """Weighted mean distance from the rate of all; a group without weight adds nothing."""
+    return np.asarray(np.where(share > 0, share * np.abs(whole - rate), 0.0).sum(axis=0))
+
+
+def _statistical_parity(c: _Cells, weights: Weights) -> tuple[Array, dict[str, Array]]:
+    n, called = _examples_of(c), c.tp + c.fp
+    whole = _rate(called.sum(axis=0), n.sum(axis=0))
+    value = _subgroups(_rate(called, n), whole, n / n.sum(axis=0))
+    return np.where(n.sum(axis=0) > 0, value, np.nan), {"examples": n.sum(axis=0, keepdims=True)}
+
+
+def _false_positive(c: _Cells, weights: Weights) -> tuple[Array, dict[str, Array]]:
+    n, negatives = _examples_of(c), c.fp + c.tn
+    whole = _rate(c.fp.sum(axis=0), negatives.sum(axis=0))
+    share = (n if weights == "examples" else negatives) / n.sum(axis=0)
+    value = _subgroups(_rate(c.fp, negatives), whole, share)
+    value = np.where(negatives.sum(axis=0) > 0, value, np.nan)
+    return value, {"negatives": np.where(share > 0, negatives, np.nan)}
+
+
+def _odds_fp(c: _Cells, weights: Weights) -> tuple[Array, dict[str, Array]]:
+    return _largest_pair(_rate(c.fp, c.fp + c.tn)), {"negatives": c.fp + c.tn}
+
+
+def _odds_tp(c: _Cells, weights: Weights) -> tuple[Array, dict[str, Array]]:
+    return _largest_pair(_rate(c.tp, c.tp + c.fn)), {"positives": c.tp + c.fn}
+
+
+def _amplification(c: _Cells, weights: Weights) -> tuple[Array, dict[str, Array]]:
+    positives, called = c.tp + c.fn, c.tp + c.fp
+    moved = np.abs(_rate(called, called.sum(axis=0)) - _rate(positives, positives.sum(axis=0)))
+    leading = positives == positives.max(axis=0)
+    value = np.where(leading, moved, -np.inf).max(axis=0)
+    value = np.where(np.isnan(moved).any(axis=0), np.nan, value)
+    lacking = {
+        "predictions": called.sum(axis=0, keepdims=True),
+        "positives": positives.sum(axis=0, keepdims=True),
+    }
+    return value, lacking
+
+
+_FORMULAS: dict[str, Callable[[_Cells, Weights], tuple[Array, dict[str, Array]]]] = {
+    "DP": _parity,
+    "DI": _impact,
+    "SPSF": _statistical_parity,
+    "FPSF": _false_positive,
+    "EOFP": _odds_fp,
+    "EOTP": _odds_tp,
+    "BA": _amplification,
+}
+
+
+def _reasons(value: Array, lacking: dict[str, Array], groups: Sequence[str]) -> dict[int, str]:
+    """Why classes are undefined: the first denominator that is 0, in a group or in all."""
+    found: dict[int, str] = {}
+    for class_id in np.flatnonzero(np.isnan(value).any(axis=0)).tolist():
+        for what, sizes in lacking.items():
+            empty = np.argwhere(sizes[..., class_id] == 0)
+            if not len(empty):
+                continue
+            kind = f"{what} of class {class_id}" if what != "examples" else what
+            group = int(empty[0][0])
+            where = "" if len(sizes) == 1 else f" in group {groups[group] if groups else group!r}"
+            found[class_id] = f"undefined (no {kind}{where})"
+            break
+    return found
+
+
+def _examples(
+    labels: npt.ArrayLike, predicted: npt.ArrayLike, groups: npt.ArrayLike, n_classes: int | None
+) -> tuple[Codes, Codes, Codes, Codes]:
+    """Labels, predictions (n, K), group number and row number of the rows that have a group."""
+    array = np.asarray(predicted)
+    p: Labels = class_ids(array[:, None] if array.ndim == 1 else array, "predicted", n_classes)
+    y = true_labels(labels, len(p), n_classes)
+    masks = group_masks(groups, len(p))
+    if (masks.sum(axis=0) > 1).any():
+        row = int((masks.sum(axis=0) > 1).argmax())
+        raise DataError(
+            f"groups must share no row, but row {row} is in {int(masks[:, row].sum())}: "
+            "compare the values of one attribute"
+        )
+    rows = np.flatnonzero(masks.any(axis=0))
+    group = masks.argmax(axis=0)[rows]
+    return y[rows].astype(np.intp), p[rows].astype(np.intp), group, rows
