@@ -152,7 +152,9 @@ class Int8(_Frozen):
 def _variant_kind(entry: Any) -> str | None:
     if isinstance(entry, dict):
         return next((key for key in ("prune", "int8") if key in entry), None)
-    return {Prune: "prune", Int8: "int8"}.get(type(entry), "dense")
+    if isinstance(entry, Prune):
+        return "prune"
+    return "int8" if isinstance(entry, Int8) else "dense"
 
 
 VariantEntry = Annotated[

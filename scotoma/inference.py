@@ -30,14 +30,14 @@ def predict_torch(
     with torch.inference_mode():
         parts = [
             torch.func.functional_call(model, state, (batch,)).argmax(dim=1)
-            for batch in images.split(BATCH)
+            for batch in torch.split(images, BATCH)
         ]
     return torch.cat(parts).numpy().astype(np.uint16)
 
 
 def predict_onnx(path: Path, images: NDArray[np.float32]) -> NDArray[np.uint16]:
     """Class ids of one ONNX member; arguments as `predict_torch`."""
-    return scores_onnx(path, images).argmax(axis=1).astype(np.uint16)
+    return np.asarray(scores_onnx(path, images).argmax(axis=1), dtype=np.uint16)
 
 
 def scores_onnx(path: Path | bytes, images: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -61,6 +61,8 @@ def export_graph(model: torch.nn.Module, images: torch.Tensor) -> onnx.ModelProt
         )
     finally:
         model.load_state_dict(trained, strict=False)
+    if program is None:
+        raise RuntimeError("torch exported no ONNX program")
     graph: onnx.ModelProto = program.model_proto
     found = {initializer.name for initializer in graph.graph.initializer}
     if missing := sorted(set(noise) - found):

@@ -39,7 +39,7 @@ class Partition:
 
     def mask(self, key: str) -> NDArray[np.bool_]:
         """Membership in one group, shape (N,)."""
-        return self.masks[self.keys.index(key)]
+        return np.asarray(self.masks[self.keys.index(key)])
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,7 @@ def train_members(
 
 def _stack(models: list[torch.nn.Module]) -> tuple[Tensors, Tensors]:
     """Parameters and buffers of many models, each stacked along a new first axis."""
-    state, buffers = torch.func.stack_module_state(models)  # type: ignore[arg-type]
+    state, buffers = torch.func.stack_module_state(models)
     return {name: value.detach().clone() for name, value in state.items()}, dict(buffers)
 
 

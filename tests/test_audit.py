@@ -1,0 +1,164 @@
+"""The main job from end to end, through the command, in a size that tests can afford."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from safetensors.numpy import load_file
+
+from scotoma.config import load_config
+from scotoma.datasets import Examples
+from scotoma.predictions import Predictions
+
+SMALL = """\
+version: 1
+project: small
+source:
+  kind: digits-s
+  recipe: {steps: 60, batch_size: 32}
+label: {column: digit}
+groups:
+  style: {column: style}
+  exposure: {column: exposure}
+  intersections: [[style, exposure]]
+cluster: {column: source_id}
+variants: [dense, {prune: [0.5]}, {int8: [dynamic, static]}]
+population: {models: 3, seed: 1}
+tracking: {uri: "off"}
+"""
+VARIANTS = ("dense", "prune-0.5", "int8-dynamic", "int8-static")
+
+
+def audit(config: Path, out: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "scotoma", "audit", str(config), "--out", str(out), *options],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("config") / "small.yaml"
+    path.write_text(SMALL)
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("audit") / "run"
+    done = audit(config, out, "--deterministic")
+    assert done.returncode == 0, done.stderr + (out / "logs" / "pipeline.log").read_text()
+    assert done.stdout.startswith("small: 1,798 test examples from 899 sources, 3 members")
+    assert str(out / "report.html") in done.stderr
+    return out
+
+
+def test_the_folder_holds_what_the_documentation_lists(run: Path) -> None:
+    expected = {"config.yaml", "measurements.json", "examples.parquet", "divergence.parquet"}
+    expected |= {"audit.json", "report.html", "tracking.json", "pipeline.yaml"}
+    assert expected <= {path.name for path in run.iterdir()}
+    for variant in VARIANTS:
+        manifest = json.loads((run / "populations" / variant / "manifest.json").read_text())
+        assert len(manifest["members"]) == 3
+        assert all(
+            (run / "populations" / variant / m["file"]).exists() for m in manifest["members"]
+        )
+    assert load_config(run / "config.yaml").population.models == 3
+
+
+def test_nothing_half_written_stays_behind(run: Path) -> None:
+    assert not [path for path in run.rglob("*") if "partial" in path.name]
+    assert not (run / "error.json").exists()
+
+
+def test_the_same_config_twice_gives_the_same_bytes(
+    run: Path, config: Path, tmp_path: Path
+) -> None:
+    assert audit(config, tmp_path / "again", "--deterministic").returncode == 0
+    names = ["audit.json", "report.html", "divergence.parquet", "examples.parquet"]
+    names += [f"predictions/{variant}.parquet" for variant in VARIANTS]
+    for name in names:
+        assert (run / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
+
+
+def test_a_finished_run_is_taken_up_without_doing_anything_again(run: Path, config: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (run / "populations").rglob("member*")}
+    done = audit(config, run, "--deterministic", "--json")
+    assert done.returncode == 0
+    assert done.stdout == (run / "audit.json").read_text()
+    assert before == {p: p.stat().st_mtime_ns for p in (run / "populations").rglob("member*")}
+
+
+def test_accuracy_in_the_report_is_that_of_the_predictions(run: Path) -> None:
+    found = json.loads((run / "audit.json").read_text())["accuracy"]
+    examples = Examples.read(run / "examples.parquet").split("test")
+    for variant in VARIANTS:
+        predictions = Predictions.read(run / "predictions" / f"{variant}.parquet")
+        assert list(predictions.example_ids) == examples.ids
+        correct = predictions.predicted == examples.labels[:, None]
+        assert found[variant]["top1"]["value"] == pytest.approx(correct.mean(), abs=1e-12)
+        assert found[variant]["top1"]["n"] == 899
+        np.testing.assert_allclose(found[variant]["members"], correct.mean(axis=0))
+        assert found[variant]["top1"]["value"] > 0.5  # chance is 0.1
+
+
+def test_pruned_members_have_their_zeros_and_int8_members_name_their_dense_one(run: Path) -> None:
+    weights = load_file(run / "populations" / "prune-0.5" / "member-000.safetensors")
+    convolution = weights["3.weight"]
+    assert (convolution == 0).sum() == convolution.size // 2
+    dense = json.loads((run / "populations" / "dense" / "manifest.json").read_text())
+    int8 = json.loads((run / "populations" / "int8-static" / "manifest.json").read_text())
+    for mine, theirs in zip(int8["members"], dense["members"], strict=True):
+        assert mine["paired_with"] == {"variant": "dense", "sha256": theirs["sha256"]}
+        assert mine["seed"] == theirs["seed"]
+    pruned = json.loads((run / "populations" / "prune-0.5" / "manifest.json").read_text())
+    seeds = {m["seed"] for m in pruned["members"]} & {m["seed"] for m in dense["members"]}
+    assert not seeds, "pruned members are independent of the dense ones"
+
+
+def test_every_number_shown_has_its_n_and_its_interval_or_a_reason(run: Path) -> None:
+    found = json.loads((run / "audit.json").read_text())
+
+    def estimates(value: object):
+        if isinstance(value, dict):
+            if {"value", "low", "high", "n"} <= value.keys():
+                yield value
+            else:
+                for item in value.values():
+                    yield from estimates(item)
+        elif isinstance(value, list):
+            for item in value:
+                yield from estimates(item)
+
+    seen = list(estimates(found))
+    assert len(seen) > 500
+    for estimate in seen:
+        assert isinstance(estimate["n"], int)
+        if None in (estimate["value"], estimate["low"], estimate["high"]):
+            assert estimate["reason"] or estimate["note"], estimate
+
+
+def test_divergence_scores_are_those_of_the_predictions(run: Path) -> None:
+    table = pl.read_parquet(run / "divergence.parquet").filter(pl.col("variant") == "prune-0.5")
+    dense = Predictions.read(run / "predictions" / "dense.parquet").predicted
+    pruned = Predictions.read(run / "predictions" / "prune-0.5.parquet").predicted
+    # Slow twin: the taxicab distance in the paper's letters, one example at a time.
+    for x in range(0, len(dense), 17):
+        b, v = (np.bincount(rows[x], minlength=10) for rows in (dense, pruned))
+        assert table["taxicab"][x] == np.abs(b - v).sum()
+        assert table["cie"][x] == (b.argmax() != v.argmax())
+
+
+def test_nothing_in_the_audit_names_a_path_or_a_time(run: Path) -> None:
+    text = (run / "audit.json").read_text()
+    assert str(run) not in text
+    assert "/tmp" not in text
+    assert "time_s" not in text

@@ -1,0 +1,65 @@
+"""The documents cannot drift: their configurations are parsed and their commands are run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scotoma.config import Config, parse_config
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_in_the_documents_run(page: Path, tmp_path: Path) -> None:
+    for text in blocks(page, "yaml"):
+        if name := re.match(r"# (\S+\.yaml)\n", text):
+            (tmp_path / name[1]).write_text(text)
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M))
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for block in blocks(page, "sh"):
+        for line in block.splitlines():
+            command = line.partition(" #")[0].strip()
+            if command.startswith("make "):  # this very command runs the tests
+                assert command.split()[1] in targets, f"{page.name}: {command}"
+                continue
+            done = subprocess.run(
+                command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True
+            )
+            assert done.returncode == 0, f"{page.name}: {command}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_configurations_in_the_documents_are_valid(page: Path) -> None:
+    for text in blocks(page, "yaml"):
+        parse_config(text, page.name)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_in_the_documents_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_key_of_the_configuration_is_in_its_page() -> None:
+    text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    rows = "\n".join(line for line in text.splitlines() if line.startswith("| `"))
+    for key in Config.model_fields:
+        assert f"`{key}" in rows, key
+    schema = Config.model_json_schema()["$defs"]
+    for model in ("Recipe", "Population", "Tracking"):
+        for key in schema[model]["properties"]:
+            assert key in rows, f"{model}.{key}"
+    for key, value in schema["Recipe"]["properties"].items():
+        row = next(line for line in rows.splitlines() if key in line)
+        assert f"{value['default']:g}" in row, f"default of {key}"
