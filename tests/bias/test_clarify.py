@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
-from scipy.stats import entropy
+from scipy.stats import entropy, hypergeom
 
 from scotoma.bias.clarify import METRICS, all_metrics, facets, metric
 from scotoma.bias.clarify.distances import DISTANCES
@@ -278,19 +278,20 @@ def test_tied_neighbours_are_averaged_over_at_scale():
     assert metric("FT", d=d, p=p, features=grid) == pytest.approx(fliptest_twin(d, p, grid))
 
 
-def test_blocks_and_wider_searches_leave_the_fliptest_as_it_is(monkeypatch):
-    rng = np.random.default_rng(4)
-    # 24 distinct rows at the same distance from each other's centre: ties beyond the first search.
-    angle = rng.permutation(48) * (2 * np.pi / 48)
-    circle = np.round(np.column_stack([np.cos(angle), np.sin(angle)]), 12)
-    x = np.vstack([circle, rng.normal(size=(6, 2)) * 1e-3, np.zeros((1, 2))])
-    d = np.arange(55) >= 48
-    p = rng.random(55) < 0.5
-    whole = metric("FT", d=d, p=p, features=x)
-    share = p[:48].mean()
-    assert 0 < share < 1
+def test_ties_beyond_the_first_search_and_small_blocks_are_exact(monkeypatch):
+    grid = np.arange(-65, 66)
+    circle = np.argwhere(np.add.outer(grid**2, grid**2) == 65**2) - 65.0
+    assert len(circle) == 36  # integer points at distance 65: exact ties, more than are asked for
+    p = np.random.default_rng(4).random(36 + 5) < 0.6
+    d = np.arange(41) >= 36
+    x = np.vstack([circle, np.zeros((4, 2)), [[60.0, 20.0]]])
+    # Five of 36 are drawn for each of the four in the centre; the fifth has single neighbours.
+    centre = hypergeom.sf(2, 36, p[:36].sum(), 5)
+    near = p[np.linalg.norm(circle - x[-1], axis=1).argsort()[:5]].sum() > 2
+    expected = (4 * centre + near - p[d].sum()) / 5
+    assert metric("FT", d=d, p=p, features=x) == pytest.approx(expected)
     monkeypatch.setattr("scotoma.bias.clarify.fliptest._CHUNK", 1)
-    assert metric("FT", d=d, p=p, features=x) == whole
+    assert metric("FT", d=d, p=p, features=x) == pytest.approx(expected)
 
 
 # --- laws that hold for all metrics ---------------------------------------------------------------
@@ -436,3 +437,9 @@ def test_bad_arguments_are_refused_in_one_sentence(call, sentence):
 def test_an_unknown_metric_is_answered_with_the_known_ones():
     with pytest.raises(DataError, match="no metric is called 'AUC': choose among CI, DPL, KL, JS"):
         metric("AUC", d=D)
+    with pytest.raises(DataError, match="no metric is called 'AUC'"):
+        all_metrics(d=D, only=["CI", "AUC"])
+
+
+def test_only_the_metrics_asked_for_are_computed():
+    assert list(all_metrics(d=D, y=D, only=("DPL", "CI"))) == ["DPL", "CI"]

@@ -215,9 +215,10 @@ def changes(
 
 
 def _estimate(name: str, case: Case, level: float, seed: int) -> Estimate:
+    absent = missing(name, case)
     data = METRICS[name].stage == "pre-training"
     members = 0 if data else case.members
-    if absent := missing(name, case):
+    if absent:
         return undefined(
             f"not computed (needs {absent})", n=case.units, members=members, level=level
         )
