@@ -86,7 +86,7 @@ def coverage(name: str, n: int, members: int, run_effect: float) -> tuple[float,
     for seed in range(300):
         one = audit(np.random.default_rng(seed), n, members, run_effect=run_effect)
         needs = {key: one[key] for key in METRICS[name].needs if key != "labels"}
-        shown.append(all_metrics(d=one["d"], **needs)[name])
+        shown.append(all_metrics(d=one["d"], **needs, only=[name])[name])
     held = np.mean([one.low <= truth <= one.high for one in shown])
     width = np.mean([one.high - one.low for one in shown]) / 2
     return float(held), float(width / (1.96 * np.std([one.value for one in shown])))
@@ -117,7 +117,8 @@ def test_the_interval_of_a_change_covers_it():
     held = 0
     for seed in range(300):
         one, pruned = pair(np.random.default_rng(seed), 500)
-        seen = changes(d=one["d"], y=one["y"], dense=one["p"], compressed=pruned)["RD"]
+        given_ = {"d": one["d"], "y": one["y"], "dense": one["p"], "compressed": pruned}
+        seen = changes(**given_, only=["RD"])["RD"]
         held += seen.low <= truth <= seen.high
     assert 0.91 <= held / 300 <= 0.995
 
@@ -307,6 +308,11 @@ def test_the_same_predictions_give_the_same_bytes_and_every_interval_holds_its_v
         if not math.isnan(seen.low):
             assert seen.low <= seen.value <= seen.high, name
         assert math.isnan(seen.low) == bool(seen.reason), name
+
+
+def test_a_change_of_a_data_metric_is_refused():
+    with pytest.raises(DataError, match="DPL describes the data, which compression does not"):
+        changes(d=TINY["d"], dense=TINY["y"], compressed=TINY["y"], only=["RD", "DPL"])
 
 
 def test_a_level_that_is_no_fraction_is_refused():

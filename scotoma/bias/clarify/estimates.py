@@ -34,6 +34,7 @@ Array = npt.NDArray[np.float64]
 FEW = 10.0  # fewer examples that carry a metric are marked
 TOO_FEW = 5.0  # fewer leave a ratio without an interval
 RATIOS = ("DI", "DCA", "DCR", "TE")  # not bounded: a few examples in a denominator move them far
+POST_TRAINING = tuple(name for name, row in METRICS.items() if row.stage == "post-training")
 BOUND_NOTE = "upper bound only: a distance is never negative, so no interval around it can hold 0"
 
 
@@ -170,6 +171,7 @@ def changes(
     clusters: npt.ArrayLike | None = None,
     paired: bool = False,
     level: float = 0.95,
+    only: Iterable[str] = POST_TRAINING,
 ) -> dict[str, Estimate]:
     """What compression does to each post-training metric: compressed minus dense.
 
@@ -185,6 +187,7 @@ def changes(
         clusters: As for `all_metrics`.
         paired: Member m of `compressed` derives from member m of `dense`; then K = K'.
         level: Coverage, a fraction in (0, 1).
+        only: The post-training metrics wanted.
 
     Returns:
         Metric name to the absolute difference of the metric's means, with an interval over examples
@@ -207,11 +210,13 @@ def changes(
 
     check_level(level)
     before, after = case(dense), case(compressed)
-    return {
-        name: _change(name, before, after, paired, level)
-        for name, row in METRICS.items()
-        if row.stage == "post-training"
-    }
+    wanted = list(only)
+    if data := [name for name in wanted if name in METRICS and name not in POST_TRAINING]:
+        raise DataError(
+            f"{data[0]} describes the data, which compression does not change: "
+            f"choose among {', '.join(POST_TRAINING)}"
+        )
+    return {name: _change(name, before, after, paired, level) for name in wanted}
 
 
 def _estimate(name: str, case: Case, level: float, seed: int) -> Estimate:
