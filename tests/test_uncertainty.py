@@ -1,0 +1,412 @@
+from __future__ import annotations
+
+import json
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+
+from scotoma.errors import DataError
+from scotoma.uncertainty import (
+    ChangeEvidence,
+    Estimate,
+    Moments,
+    Variance,
+    Words,
+    benjamini_hochberg,
+    cluster_sums,
+    crossed_variance,
+    holm,
+    mean_difference,
+    merge,
+    n_effective,
+    none_seen,
+    ratio_influence,
+    single_mean,
+)
+
+PARTS = ("total", "examples", "members", "residual", "df")
+
+
+def hard_examples(rng, n, k, shift=0.0):
+    """0/1 events that examples and members both decide, so that no variance part is 0."""
+    latent = 1.5 * rng.normal(size=(n, 1)) + 0.4 * rng.normal(size=(1, k)) + rng.normal(size=(n, k))
+    return (latent > 1.5 - shift).astype(float)
+
+
+def slow_variance(d, c, g_d, g_c, paired):
+    """Steps 1 to 5 in their own letters, with loops; c None for a single rate."""
+    n, K = len(d), len(d[0])
+    Kc = 0 if c is None else len(c[0])
+    X = range(n)
+    a = [sum(d[x]) / K for x in X]
+    cc = [0.0] * n if c is None else [sum(c[x]) / Kc for x in X]
+    psi = [(0.0 if c is None else g_c * cc[x]) - g_d * a[x] for x in X]
+    mean = sum(psi) / n
+    V_ex = sum((v - mean) ** 2 for v in psi) / (n - 1) / n
+    m2 = sum((v - mean) ** 2 for v in psi) / n
+    m4 = sum((v - mean) ** 4 for v in psi) / n
+    f = 2 * n / (m4 / m2**2 - 1)
+
+    def part(e, k):
+        p_m = [sum(e[x][m] for x in X) / n for m in range(k)]
+        p = sum(p_m) / k
+        V_pop = sum((q - p) ** 2 for q in p_m) / (k - 1) / k
+        SSE = (
+            sum(e[x][m] ** 2 for x in X for m in range(k))
+            - k * sum((sum(e[x]) / k) ** 2 for x in X)
+            - n * sum(q**2 for q in p_m)
+            + n * k * p**2
+        )
+        return V_pop, SSE / ((n - 1) * (k - 1) * n * k), k
+
+    if paired:
+        z = [[g_c * c[x][m] - g_d * d[x][m] for m in range(K)] for x in X]
+        parts = [part(z, K)]
+    else:
+        parts = [part([[g_d * v for v in row] for row in d], K)]
+        if c is not None:
+            parts.append(part([[g_c * v for v in row] for row in c], Kc))
+    V_mod, V_res = sum(p[0] for p in parts), sum(p[1] for p in parts)
+    V = max(V_ex + V_mod - V_res, V_ex, V_mod)
+    df = V**2 / (V_ex**2 / f + sum(p[0] ** 2 / (p[2] - 1) for p in parts))
+    return V, V_ex, V_mod, V_res, df
+
+
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize("k", [2, 5])
+def test_variance_is_the_slow_one_in_the_letters_of_the_design(paired, k):
+    rng = np.random.default_rng(k)
+    d = hard_examples(rng, 40, k)
+    c = np.maximum(d, hard_examples(rng, 40, k)) if paired else hard_examples(rng, 40, k + 2, 0.5)
+    g_d, g_c = 1 / d.mean(), 1 / c.mean()
+    slow = slow_variance(d.tolist(), c.tolist(), g_d, g_c, paired)
+    fast = crossed_variance(g_d * d, g_c * c, paired=paired)
+    assert min(slow) > 0
+    np.testing.assert_allclose([getattr(fast, part) for part in PARTS], slow, rtol=1e-12)
+
+
+def test_variance_of_a_single_rate_is_the_slow_one():
+    d = hard_examples(np.random.default_rng(3), 40, 4)
+    slow = slow_variance(d.tolist(), None, 2.5, None, False)
+    fast = crossed_variance(2.5 * d)
+    np.testing.assert_allclose([getattr(fast, part) for part in PARTS], slow, rtol=1e-12)
+
+
+def test_variance_never_falls_below_either_of_its_levels():
+    # Examples that differ in nothing but chance: V_ex + V_mod - V_res comes out below V_mod.
+    d = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
+    variance = crossed_variance(d)
+    assert variance.examples + variance.members - variance.residual < variance.members
+    assert variance.total == max(variance.members, variance.examples) > 0
+
+
+def test_one_member_each_is_the_paired_interval_over_examples_alone():
+    # McNemar: 9 examples newly wrong, 4 newly right, of 200. V = sum (psi - mean)^2 / (n (n - 1)).
+    d, c = np.zeros((200, 1)), np.zeros((200, 1))
+    d[:4], c[4:13] = 1, 1
+    variance = crossed_variance(d, c, paired=True)
+    mean = 5 / 200
+    assert variance.total == pytest.approx((13 - 200 * mean**2) / (200 * 199))
+    assert (variance.members, variance.residual) == (0, 0)
+    change = mean_difference(d, c, paired=True)
+    assert change.note == "one training run: says nothing about the next one"
+    psi = (c - d)[:, 0]
+    f = 2 * 200 / (stats.kurtosis(psi, fisher=False) - 1)
+    assert change.df == pytest.approx(f)
+    assert change.high - change.value == pytest.approx(
+        stats.t.ppf(0.975, f) * stats.sem(psi), rel=1e-12
+    )
+
+
+def test_a_population_of_one_is_taken_as_it_is_and_the_other_is_not():
+    rng = np.random.default_rng(5)
+    d, c = hard_examples(rng, 50, 1), hard_examples(rng, 50, 6)
+    variance, alone = crossed_variance(d, c), crossed_variance(c)
+    assert variance.members == pytest.approx(alone.members)
+    assert variance.residual == pytest.approx(alone.residual)
+
+
+def test_batches_of_influences_are_batches_of_variances():
+    rng = np.random.default_rng(1)
+    d, c = rng.normal(size=(3, 20, 4)), rng.normal(size=(3, 20, 5))
+    batch = crossed_variance(d, c)
+    for i in range(3):
+        one = crossed_variance(d[i], c[i])
+        for part in PARTS:
+            assert getattr(batch, part)[i] == pytest.approx(getattr(one, part), rel=1e-12)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data(), st.booleans(), st.booleans())
+def test_moments_give_what_the_matrices_give(data, paired, ratio):
+    n, k = data.draw(st.integers(2, 40)), data.draw(st.integers(1, 6))
+    k_c = k if paired else data.draw(st.integers(1, 6))
+    d = data.draw(arrays(np.bool_, (n, k)))
+    c = data.draw(arrays(np.bool_, (n, k_c)))
+    g_d, g_c = (1 / max(d.mean(), 0.01), 1 / max(c.mean(), 0.01)) if ratio else (1.0, 1.0)
+    fast = Moments.of(d, c, paired=paired).variance(g_d, g_c)
+    slow = crossed_variance(g_d * d, g_c * c, paired=paired)
+    scale = g_d**2 + g_c**2
+    for part in PARTS[:-1]:
+        np.testing.assert_allclose(
+            getattr(fast, part), getattr(slow, part), rtol=1e-10, atol=1e-15 * scale
+        )
+    if slow.total > 1e-12 * scale:
+        assert fast.df == pytest.approx(slow.df, rel=1e-10)
+
+
+def test_moments_give_the_intervals_of_the_matrices_at_full_size():
+    rng = np.random.default_rng(11)
+    d, c = hard_examples(rng, 3000, 30), hard_examples(rng, 3000, 30, 0.1)
+    words = Words("error", "examples", "group 'all'")
+    for paired in (False, True):
+        whole = ChangeEvidence.of_moments(Moments.of(d, c, paired=paired))
+        rows = ChangeEvidence.of_clusters(d, c, np.ones(3000), paired=paired)
+        for name in ("relative", "absolute"):
+            a, b = (getattr(known, name)((), words) for known in (whole, rows))
+            np.testing.assert_allclose(
+                [a.value, a.low, a.high, a.df, a.events],
+                [b.value, b.low, b.high, b.df, b.events],
+                rtol=1e-10,
+            )
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data(), st.booleans())
+def test_shards_sum_to_the_whole_in_any_order(data, paired):
+    n, cut = 24, data.draw(st.integers(0, 24))
+    d, c = data.draw(arrays(np.bool_, (n, 3))), data.draw(arrays(np.bool_, (n, 3)))
+    groups = data.draw(arrays(np.bool_, (2, n)))
+    whole = Moments.of(d, c, groups, paired=paired)
+    parts = [
+        Moments.of(d[s], c[s], groups[:, s], paired=paired) for s in (slice(cut), slice(cut, n))
+    ]
+    for shards in (parts, parts[::-1]):
+        merged = merge(shards)
+        for name in ("powers", "dense", "compressed", "both"):
+            np.testing.assert_array_equal(getattr(merged, name), getattr(whole, name))
+
+
+def test_moments_are_sums_of_powers_over_the_examples_at_risk():
+    rng = np.random.default_rng(2)
+    d, c = rng.random((30, 3)) < 0.4, rng.random((30, 4)) < 0.6
+    risk = rng.random(30) < 0.7
+    powers = Moments.of(d, c, risk).powers
+    for i, j in product(range(5), repeat=2):
+        expected = sum(int(d[x].sum()) ** i * int(c[x].sum()) ** j for x in np.flatnonzero(risk))
+        assert powers[i, j] == (expected if i + j <= 4 else 0)
+
+
+def test_fourth_powers_of_255_members_fit():
+    moments = Moments.of(np.ones((3, 255)), np.ones((3, 255)))
+    assert int(moments.powers[4, 0]) * (10**9 // 3) < 2**63
+    with pytest.raises(DataError, match="moments hold at most 255 members, got 256"):
+        Moments.of(np.ones((1, 256)))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.randoms(use_true_random=False), st.booleans())
+def test_order_of_examples_and_members_changes_nothing(random, paired):
+    rng = np.random.default_rng(random.randrange(2**32))
+    d, c = hard_examples(rng, 30, 4), hard_examples(rng, 30, 4, 0.5)
+    rows, columns = rng.permutation(30), rng.permutation(4)
+    other = columns if paired else rng.permutation(4)
+    before = mean_difference(d, c, paired=paired)
+    after = mean_difference(d[rows][:, columns], c[rows][:, other], paired=paired)
+    assert after.value == pytest.approx(before.value, abs=1e-15)
+    assert (after.low, after.high) == pytest.approx((before.low, before.high), rel=1e-9)
+
+
+def test_pairing_removes_what_the_members_share():
+    rng = np.random.default_rng(4)
+    runs = rng.normal(size=(1, 8))
+    d = rng.normal(size=(300, 8)) + runs
+    c = d + 0.1 * rng.normal(size=(300, 8)) + 0.2
+    paired, apart = mean_difference(d, c, paired=True), mean_difference(d, c)
+    assert paired.se < apart.se / 5
+    assert paired.value == apart.value
+
+
+def test_clusters_are_summed_in_order_of_their_ids():
+    sums = cluster_sums([[1.0, 2.0], [10.0, 20.0], [100.0, 200.0]], [9, 4, 9])
+    assert sums.tolist() == [[10.0, 20.0], [101.0, 202.0]]
+    assert cluster_sums([[1.0]], None).tolist() == [[1.0]]
+    assert cluster_sums([1.0, 2.0, 3.0], [0, 0, 0]).tolist() == [6.0]
+    with pytest.raises(DataError, match=r"one id a row, got shape \(2,\) for 3 rows"):
+        cluster_sums([1, 2, 3], [0, 1])
+
+
+def test_doubling_every_row_within_its_cluster_changes_nothing():
+    rng = np.random.default_rng(8)
+    d, c = hard_examples(rng, 60, 5), hard_examples(rng, 60, 5, 0.4)
+    ids = np.repeat(np.arange(60), 2)
+    once = ChangeEvidence.of_clusters(d, c, np.ones(60))
+    sums = [cluster_sums(np.repeat(e, 2, axis=0), ids) for e in (d, c)]
+    twice = ChangeEvidence.of_clusters(*sums, np.full(60, 2))
+    words = Words("error", "examples", "all")
+    a, b = once.relative((), words), twice.relative((), words)
+    np.testing.assert_allclose([a.value, a.se, a.df, a.events], [b.value, b.se, b.df, b.events])
+    assert (a.n, b.n) == (60, 60)
+
+
+def test_influences_of_a_ratio_are_its_derivatives():
+    rng = np.random.default_rng(9)
+    r = rng.integers(1, 5, 12).astype(float)
+    e = rng.binomial(r.astype(int)[:, None], 0.3, (12, 3)).astype(float)
+    rate = e.mean(1).sum() / r.sum()
+    influence = ratio_influence(e, r).mean(1)
+    for x in range(12):
+        weights = np.ones(12)
+        weights[x] += 1e-6  # the rate with a little more of cluster x
+        moved = (weights @ e.mean(1)) / (weights @ r)
+        assert (moved - rate) / 1e-6 * 12 == pytest.approx(influence[x], abs=1e-5)
+
+
+def test_n_effective_counts_examples_that_carry_the_rate():
+    assert n_effective([0, 3, 3, 3]) == 3
+    assert n_effective([1, 9]) == pytest.approx(100 / 82)
+    assert n_effective([0, 0]) == 0
+
+
+def test_single_mean_on_the_logit_scale_stays_inside_the_unit_interval():
+    scores = hard_examples(np.random.default_rng(6), 25, 3, -1.2)
+    plain, logit = single_mean(scores), single_mean(scores, scale="logit")
+    assert plain.low < 0 < logit.low < logit.value < logit.high < 1
+    assert plain.value == logit.value
+    assert logit.df == pytest.approx(plain.df)  # the gradient cancels
+    assert logit.se == pytest.approx(plain.se / (plain.value * (1 - plain.value)))
+
+
+def test_t_not_normal_decides_the_width():
+    d = hard_examples(np.random.default_rng(7), 200, 5)
+    rate = single_mean(d)
+    assert rate.df < 30
+    assert rate.high - rate.value == pytest.approx(stats.t.ppf(0.975, rate.df) * rate.se)
+
+
+@pytest.mark.parametrize(
+    ("scores", "reason"),
+    [
+        (np.zeros((0, 3)), "undefined (no examples)"),
+        (np.ones((1, 3)), "interval not estimable (one example)"),
+        (np.full((50, 3), 0.1), "interval not estimable (nothing varies over 50 examples)"),
+    ],
+)
+def test_means_without_interval_say_why(scores, reason):
+    for estimate in (single_mean(scores), mean_difference(scores, scores)):
+        assert estimate.reason == reason
+        assert math.isnan(estimate.low)
+        assert math.isnan(estimate.high)
+    assert math.isnan(single_mean(scores).value) == (len(scores) == 0)
+
+
+def test_a_mean_of_one_has_no_logit():
+    rate = single_mean(np.ones((9, 2)), scale="logit")
+    assert rate.value == 1
+    assert rate.reason == "interval not estimable (mean 1 has no logit)"
+
+
+@given(
+    value=st.floats(0.01, 0.99),
+    se=st.floats(0.01, 2),
+    df=st.floats(1, 1e6),
+    level=st.floats(0.5, 0.999),
+    scale=st.sampled_from(["identity", "logit", "log"]),
+)
+def test_intervals_and_p_values_agree_at_every_level(value, se, df, level, scale):
+    first = Estimate.on_scale(value, se, df, n=100, members=5, scale=scale)
+    estimate = first.at(level)
+    again = Estimate.on_scale(value, se, df, n=100, members=5, scale=scale, level=level)
+    assert estimate == again
+    if se * stats.t.ppf((1 + level) / 2, df) < 5:  # further out the ends run into 0 and 1
+        assert estimate.p_above(estimate.low) == pytest.approx((1 - level) / 2, rel=1e-5)
+    assert estimate.p_above(value) == pytest.approx(0.5)
+    assert estimate.p_above(0.5) + estimate.p_below(0.5) == pytest.approx(1)
+
+
+def test_rule_of_three_bounds_what_was_never_seen():
+    change = none_seen(0.0, n=300, members=10, lowest=-1.0)
+    assert (change.low, change.high) == pytest.approx((-0.01, 0.01))
+    # Exactly: seeing none of 300 has probability 5% when the share is 0.993%.
+    assert (1 - change.high) ** 300 == pytest.approx(0.05, abs=0.002)
+    assert change.p_below(0.01) == pytest.approx(0.05)
+    assert change.p_below(0.02) == pytest.approx(0.0025)
+    assert change.p_above(0.01) == 1
+    assert change.at(0.9975).high == pytest.approx(0.02)
+    assert none_seen(0.0, n=2, members=1, lowest=0.0, highest=1.0).high == 1
+
+
+def test_estimates_survive_json_with_nan_as_none():
+    missing = mean_difference(np.zeros((5, 2)), np.zeros((5, 2)))
+    text = json.dumps(missing.as_dict(), allow_nan=False)
+    assert json.loads(text)["low"] is None
+    third = Estimate.on_scale(1 / 3, 0.1, math.inf, n=3, members=2).as_dict()
+    assert third["value"] == 1 / 3
+    assert third["df"] == "inf"
+    variance = Variance(1.0, 0.5, 0.5, 0.0, math.inf).as_dict()
+    assert json.loads(json.dumps(variance, allow_nan=False))["total"] == 1
+
+
+def test_holm_prints_the_published_steps():
+    # Holm (1979) by hand: sorted 0.005, 0.011, 0.02, 0.04, times 4, 3, 2, 1, never falling.
+    np.testing.assert_allclose(holm([0.02, 0.005, 0.04, 0.011]), [0.04, 0.02, 0.04, 0.033])
+    np.testing.assert_allclose(holm([0.6, 0.7]), [1, 1])
+
+
+@given(st.lists(st.one_of(st.floats(0, 1), st.just(math.nan)), max_size=12))
+def test_adjusted_p_values_keep_order_and_skip_what_was_not_tested(p):
+    values = np.array(p, float)
+    tested = ~np.isnan(values)
+    for adjusted in (holm(p), benjamini_hochberg(p)):
+        assert (np.isnan(adjusted) == ~tested).all()
+        assert ((adjusted >= values) & (adjusted <= 1))[tested].all()
+        order = np.argsort(values[tested], kind="stable")
+        assert (np.diff(adjusted[tested][order]) >= 0).all()
+    if tested.any():
+        oracle = stats.false_discovery_control(values[tested], method="bh")
+        np.testing.assert_allclose(benjamini_hochberg(p)[tested], oracle)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (
+            lambda: crossed_variance(np.ones((3, 2)), np.ones((4, 2))),
+            "dense and compressed must hold the same examples, got shapes (3, 2) and (4, 2): "
+            "score both on one test set",
+        ),
+        (
+            lambda: crossed_variance(np.ones((3, 2)), np.ones((3, 4)), paired=True),
+            "paired populations need as many compressed as dense members, got 4 and 2: "
+            "drop the members without a partner, or pass paired=False",
+        ),
+        (
+            lambda: single_mean(np.ones(3)),
+            "scores must be a table of examples by members, got shape (3,): "
+            "pass at least one member as a column",
+        ),
+        (
+            lambda: mean_difference(np.ones((3, 2)), np.ones((3, 2)), level=95),
+            "level must be a fraction in (0, 1), got 95: write 0.95 for 95%",
+        ),
+        (
+            lambda: holm([0.5, 1.5]),
+            "p-values must be fractions in [0, 1], got 1.5: pass nan for what was not tested",
+        ),
+        (
+            lambda: Moments.of(np.ones((2, 2))) + Moments.of(np.ones((2, 3))),
+            "shards must hold the same groups, events and members, got shapes (2,) and (3,): "
+            "count both with the same configuration",
+        ),
+    ],
+)
+def test_bad_input_gets_one_sentence(call, sentence):
+    with pytest.raises(DataError) as caught:
+        call()
+    assert str(caught.value) == sentence
