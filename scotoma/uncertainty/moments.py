@@ -123,10 +123,6 @@ class Moments:
             )
         return Moments(*map(add, self._arrays(), other._arrays()))
 
-    def __getitem__(self, index: int | tuple[int, ...]) -> Moments:
-        """The moments at one place of the leading axes."""
-        return Moments(*(array[index] for array in self._arrays()))
-
     @property
     def n(self) -> Counts:
         """Examples at risk, shape (...)."""
