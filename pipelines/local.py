@@ -12,24 +12,33 @@ from pathlib import Path
 
 from kfp import components, local
 
-from scotoma.runs import Run
+from scotoma.pipelines.audit import compile_pipeline
+from scotoma.runs import Run, written
 
 __all__ = ["run_locally"]
 
 
 def run_locally(root: Path) -> None:
-    """Run `pipeline.yaml` of a run's folder through kfp's subprocess runner.
+    """Compile the pipeline into a run's folder and run it through kfp's subprocess runner.
 
     Args:
-        root: Folder that holds `config.yaml` and `pipeline.yaml`.
+        root: Folder that holds `config.yaml`.
+
+    Raises:
+        RuntimeError: A step failed; what it refused is in `error.json`.
     """
     run = Run.open(root)
+    definition = run.path("pipeline.yaml")
+    with written(definition) as temporary:
+        # The compiler goes by the suffix.
+        compile_pipeline(run.config, temporary.with_suffix(".yaml"))
+        temporary.with_suffix(".yaml").rename(temporary)
     local.init(
         runner=local.SubprocessRunner(use_venv=False),
         pipeline_root=tempfile.mkdtemp(prefix="kfp-"),
         raise_on_error=True,
     )
-    pipeline = components.load_component_from_file(str(run.path("pipeline.yaml")))
+    pipeline = components.load_component_from_file(str(definition))
     pipeline(run_uri=str(run.root))
 
 

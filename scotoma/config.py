@@ -41,12 +41,12 @@ class Recipe(_Frozen):
 
     steps: int = Field(600, ge=1, le=10_000_000, description="Optimiser steps of one member.")
     batch_size: int = Field(64, ge=1, description="Images a step.")
-    learning_rate: float = Field(0.05, gt=0, description="Peak step size, reached after `warmup`.")
+    learning_rate: float = Field(0.02, gt=0, description="Peak step size, reached after `warmup`.")
     warmup: float = Field(0.1, ge=0, lt=1, description="Fraction of the steps with a rising rate.")
     momentum: float = Field(0.9, ge=0, lt=1, description="Nesterov momentum.")
     weight_decay: float = Field(5e-4, ge=0, description="L2 penalty on conv and linear weights.")
     prune_begin: float = Field(0.1, ge=0, lt=1, description="First mask update, fraction of steps.")
-    prune_end: float = Field(0.7, gt=0, le=1, description="Last mask update, fraction of steps.")
+    prune_end: float = Field(0.65, gt=0, le=1, description="Last mask update, fraction of steps.")
     prune_every: float = Field(0.02, gt=0, le=1, description="Between updates, fraction of steps.")
 
     @model_validator(mode="after")
