@@ -367,6 +367,11 @@ def _sentence(path: str, location: tuple[str | int, ...], fault: dict[str, Any])
             return f"{path} must be less than {context['lt']}, got {shown}"
         case "less_than_equal":
             return f"{path} must be at most {context['le']}, got {shown}"
+        case "string_pattern_mismatch":
+            return (
+                f"{path} must begin with a letter or digit and hold only letters, digits, spaces, "
+                f"dots and dashes, got {shown}"
+            )
         case "union_tag_invalid":
             return f"{path}.kind must be one of {context['expected_tags']}, got {context['tag']!r}"
         case "union_tag_not_found" if location[0] == "source":
@@ -378,7 +383,7 @@ def _sentence(path: str, location: tuple[str | int, ...], fault: dict[str, Any])
         case "value_error":
             return f"{context['error']}"
         case _:
-            rule = fault["msg"].removeprefix("Input ").removeprefix("should ")
+            rule = fault["msg"].partition("should ")[2] or fault["msg"]
             return f"{path} should {rule}, got {shown}"
 
 

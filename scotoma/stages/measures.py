@@ -187,7 +187,7 @@ def _bias(
             clusters=clusters,
             paired=paired,
         )
-        p = 2 * min(found.gap.p_above(0.0), found.gap.p_below(0.0))
+        p = np.minimum(1.0, 2 * min(found.gap.p_above(0.0), found.gap.p_below(0.0)))
         gaps.append({"attribute": attribute, "p": p} | found.as_dict())
     return {
         "classes": [
