@@ -71,7 +71,8 @@ def redact(uri: str) -> str:
     >>> redact("https://host/path?token=abc&x=1")
     'https://host/path?***'
     """
-    without_user = re.sub(r"(?<=://)[^/@\s]*(?::[^/\s]*)?@", "***@", uri)
+    # Up to the last @: a password may hold a slash, a colon or an @ of its own.
+    without_user = re.sub(r"(?<=://)\S*@", "***@", uri)
     return re.sub(r"\?.*", "?***", without_user) if "://" in uri else without_user
 
 
@@ -185,6 +186,10 @@ class Run:
                 "time_s": round(time.perf_counter() - began, 3),
             },
         )
+
+    def forget(self, name: str) -> None:
+        """Let a step be done again by the next run."""
+        self.path("steps", f"{name}.json").unlink(missing_ok=True)
 
     def _relative(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix()

@@ -25,7 +25,7 @@ from scotoma.config import Config, default_config, load_config
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.progress import PROGRESS_VARIABLE, read_events
 from scotoma.runs import Run, read_json
-from scotoma.summary import summary
+from scotoma.summary import printable, summary
 
 __all__ = ["run_audit"]
 
@@ -72,7 +72,17 @@ def run_audit(
         else summary(read_json(run.path("audit.json")))
     )
     console.print(f"took    {time.perf_counter() - began:.0f} s", highlight=False)
-    console.print(f"report  {root / 'report.html'}", highlight=False, soft_wrap=True)
+    tracked = read_json(run.path("tracking.json"))
+    if tracked["reason"]:
+        console.print(
+            f"mlflow  not logged: {printable(tracked['reason'])}; repeat the command to log it",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+    elif tracked["link"]:
+        console.print(f"mlflow  {tracked['link']}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"report  {root / 'report.html'}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _configuration(path: Path | None, *, deterministic: bool, seed: int | None) -> Config:

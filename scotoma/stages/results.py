@@ -208,7 +208,11 @@ def _shown(audit: dict[str, Any]) -> list[str]:
 
 
 def log(run: Run) -> list[Path]:
-    """Log the audit to MLflow, and write down how long each step took, on what."""
+    """Log the audit to MLflow, and write down how long each step took, on what.
+
+    What could not be logged, because a server is down, leaves the step unfinished: the next call
+    logs it.
+    """
     tracked = run.path("tracking.json")
     with run.step("log", [tracked]) as due:
         if due:
@@ -217,12 +221,13 @@ def log(run: Run) -> list[Path]:
             progress.start("log to MLflow", 1)
             uri = tracking_uri(run, dict(os.environ))
             if uri is None:
-                write_json(tracked, {"reason": "tracking is off"})
+                found = {"reason": "", "link": "", "runs": {}}
             else:
-                write_json(
-                    tracked, jsonable(log_audit(run, read_json(run.path("audit.json")), uri))
-                )
+                found = jsonable(log_audit(run, read_json(run.path("audit.json")), uri))
+            write_json(tracked, found)
             progress.advance("log to MLflow")
+    if read_json(tracked)["reason"]:
+        run.forget("log")
     write_json(run.path("measurements.json"), _measurements(run))
     return [tracked]
 
