@@ -1,0 +1,321 @@
+"""What the bias command reads: labels, predictions and groups out of one table, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from scotoma.commands.tables import (
+    MISSING,
+    Texts,
+    column,
+    columns,
+    listed,
+    naturally,
+    numbers,
+    quoted,
+    texts,
+)
+from scotoma.errors import ConfigError, DataError
+from scotoma.uncertainty import check_level
+
+__all__ = ["Audited", "BiasQuestion", "Facet", "read_audited"]
+
+Flags = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BiasQuestion:
+    """What is asked of a table with one row an example.
+
+    Attributes:
+        label: Column of the true labels.
+        predicted: Columns of predicted labels, one a model, or patterns such as `pruned_*`.
+        baseline: The same for the models that `predicted` is compared with; may be empty.
+        groups: Columns whose values are groups.
+        advantaged: Values of group columns, VALUE or COLUMN=VALUE, against whom the Clarify metrics
+            set the rest; a column without one has each value set against the rest in turn.
+        intersections: Also measure every combination of values of the group columns.
+        positive: The label that is the favourable outcome; None for every class against the rest.
+        identifier: Column of example ids, which must be unique.
+        cluster: Column that says which rows share a source.
+        strata: Column of the strata of CDDL and CDDPL.
+        features: Columns of numbers by which FT finds an example's likes.
+        paired: Each predicted model derives from the baseline model at the same place.
+        level: Coverage of the intervals, a fraction in (0, 1).
+        seed: Of the bootstraps behind upper bounds.
+    """
+
+    label: str
+    predicted: Sequence[str]
+    groups: Sequence[str]
+    baseline: Sequence[str] = ()
+    advantaged: Sequence[str] = ()
+    intersections: bool = False
+    positive: str | None = None
+    identifier: str | None = None
+    cluster: str | None = None
+    strata: str | None = None
+    features: Sequence[str] = ()
+    paired: bool = False
+    level: float = 0.95
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Facet:
+    """Who is set against whom in one column.
+
+    Attributes:
+        column: The group column.
+        disadvantaged: Name of facet d.
+        advantaged: Name of facet a.
+        d: Members of facet d, shape (N,).
+    """
+
+    column: str
+    disadvantaged: str
+    advantaged: str
+    d: Flags
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Audited:
+    """A table as arrays, checked.
+
+    Attributes:
+        classes: Label values by class id.
+        labels: Class ids, shape (N,).
+        predicted: Class ids, shape (N, K).
+        baseline: Class ids, shape (N, K'); None without a baseline.
+        positive: Class id of the favourable outcome, or None.
+        groups: Name of each group to its members, shape (N,); the first is all.
+        values: Group column to its values and each row's value as their place, shape (N,).
+        facets: For the Clarify metrics.
+        clusters: Codes of shared sources, shape (N,), or None.
+        strata: Shape (N,), or None.
+        features: Of standard deviation 1, shape (N, F), or None.
+        messages: What a reader should know about how the table was read.
+    """
+
+    classes: tuple[str, ...]
+    labels: Codes
+    predicted: Codes
+    baseline: Codes | None
+    positive: int | None
+    groups: dict[str, Flags]
+    values: dict[str, tuple[list[str], Codes]]
+    facets: list[Facet]
+    clusters: Codes | None
+    strata: Texts | None
+    features: npt.NDArray[np.float64] | None
+    messages: tuple[str, ...] = ()
+
+
+def read_audited(table: pl.DataFrame, question: BiasQuestion) -> Audited:
+    """The table as arrays.
+
+    Raises:
+        ConfigError: An option names a column or a value that is not there, or contradicts another.
+        DataError: Ids, labels or predictions are missing or repeated, or a group stands alone.
+    """
+    check_level(question.level)
+    label = column(table, question.label, "--label")
+    after = columns(table, question.predicted, "--predicted")
+    before = columns(table, question.baseline, "--baseline")
+    if not after:
+        raise ConfigError("--predicted must name at least one column, got none: name one a model")
+    if clash := (set(after) & set(before)) | ({label} & {*after, *before}):
+        raise ConfigError(
+            f"label, baseline and predicted must be different columns, got {quoted(min(clash))} "
+            "twice: narrow the pattern"
+        )
+    if question.paired and len(before) != len(after):
+        raise ConfigError(
+            f"--paired needs as many baseline as predicted columns, got {len(before)} and "
+            f"{len(after)}: leave models without a partner out"
+        )
+    _unique_ids(table, question.identifier)
+    truth = texts(table, label)
+    said = {name: texts(table, name) for name in [*before, *after]}
+    classes, messages = _classes(truth, said, label)
+    positive = _positive(question.positive, classes)
+    named = list(dict.fromkeys(column(table, name, "--group") for name in question.groups))
+    values = {}
+    for name in named:
+        rows = texts(table, name, missing=MISSING)
+        if empty := int((rows == MISSING).sum()):
+            messages.append(
+                f"column {quoted(name)} is empty in {empty:,} of {len(rows):,} rows: they are the "
+                f"group {quoted(MISSING)}"
+            )
+        values[name] = _coded(rows, name)
+    if question.positive is None:
+        messages.append("no --positive: every class against the rest, no metric of an outcome")
+    cluster = None if question.cluster is None else column(table, question.cluster, "--cluster")
+    strata = None if question.strata is None else column(table, question.strata, "--strata")
+    features = columns(table, question.features, "--feature")
+    return Audited(
+        classes=tuple(classes),
+        labels=_ids(truth, classes),
+        predicted=np.stack([_ids(said[name], classes) for name in after], axis=1),
+        baseline=np.stack([_ids(said[name], classes) for name in before], axis=1)
+        if before
+        else None,
+        positive=positive,
+        groups=_groups(values, table.height, crossed=question.intersections),
+        values=values,
+        facets=list(_facets(values, _advantaged(question.advantaged, values))),
+        clusters=None
+        if cluster is None
+        else np.unique(texts(table, cluster).astype(str), return_inverse=True)[1].astype(np.intp),
+        strata=None if strata is None else texts(table, strata, missing=MISSING).astype(str),
+        features=_scaled(table, features),
+        messages=tuple(messages),
+    )
+
+
+def _unique_ids(table: pl.DataFrame, name: str | None) -> None:
+    if name is None:
+        return
+    ids, times = np.unique(
+        texts(table, column(table, name, "--id")).astype(str), return_counts=True
+    )
+    if len(ids) < table.height:
+        most = int(times.argmax())
+        raise DataError(
+            f"example ids must be unique, but {quoted(ids[most])} stands in column {quoted(name)} "
+            f"{times[most]:,} times: keep one row an example"
+        )
+
+
+def _classes(truth: Texts, said: dict[str, Texts], label: str) -> tuple[list[str], list[str]]:
+    """Values of labels and predictions, and what to say where they differ."""
+    known, messages = set(truth), []
+    for name, rows in said.items():
+        new = naturally(set(rows) - known)
+        if new and not set(rows) & known:
+            raise DataError(
+                f"predictions must be labels, but column {quoted(name)} holds {listed(new)} and "
+                f"label {quoted(label)} {listed(naturally(known))}: write both with the same names"
+            )
+        if fraction := next((value for value in new if _is_fraction(value)), None):
+            raise DataError(
+                f"predictions must be labels, got {quoted(fraction)} in column {quoted(name)}: "
+                "turn scores into labels with a threshold"
+            )
+        if new:
+            messages.append(
+                f"column {quoted(name)} predicts {listed(new)}, which no example of the table is"
+            )
+    classes = naturally(known.union(*said.values()))
+    if len(classes) < 2:
+        raise DataError(
+            f"label {quoted(label)} and all predictions are {quoted(classes[0])}: bias needs at "
+            "least two classes"
+        )
+    return classes, messages
+
+
+def _is_fraction(value: str) -> bool:
+    try:
+        return float(value) % 1 != 0
+    except ValueError:
+        return False
+
+
+def _positive(value: str | None, classes: list[str]) -> int | None:
+    if value is None:
+        return None
+    if value not in classes:
+        raise ConfigError(
+            f"--positive must be a value of the label, got {quoted(value)}: choose among "
+            f"{listed(classes)}"
+        )
+    return classes.index(value)
+
+
+def _ids(rows: Texts, classes: list[str]) -> Codes:
+    place = {name: number for number, name in enumerate(classes)}
+    return np.fromiter((place[value] for value in rows), np.intp, len(rows))
+
+
+def _coded(rows: Texts, name: str) -> tuple[list[str], Codes]:
+    values = naturally(rows)
+    if len(values) < 2:
+        raise DataError(
+            f"column {quoted(name)} holds one value, {quoted(values[0])}: a comparison of groups "
+            "needs two"
+        )
+    return values, _ids(rows, values)
+
+
+def _groups(
+    values: dict[str, tuple[list[str], Codes]], rows: int, *, crossed: bool
+) -> dict[str, Flags]:
+    groups = {"all": np.ones(rows, np.bool_)}
+    cells = {
+        name: {f"{name}={value}": codes == place for place, value in enumerate(found)}
+        for name, (found, codes) in values.items()
+    }
+    for masks in cells.values():
+        groups |= masks
+    if crossed and len(cells) > 1:
+        for parts in product(*(masks.items() for masks in cells.values())):
+            names, masks_of = zip(*parts, strict=True)
+            groups[" & ".join(names)] = np.logical_and.reduce(masks_of)
+    return groups
+
+
+def _advantaged(
+    choices: Sequence[str], values: dict[str, tuple[list[str], Codes]]
+) -> dict[str, list[str]]:
+    """The advantaged values of each column that has some."""
+    chosen: dict[str, list[str]] = {}
+    for choice in choices:
+        owners = [(name, choice) for name, (found, _) in values.items() if choice in found]
+        name, _, value = choice.partition("=")
+        if name in values and value in values[name][0]:
+            owners = [(name, value)]
+        if len(owners) != 1:
+            have = "no group column has" if not owners else "several group columns have"
+            raise ConfigError(
+                f"--advantaged must be a value of one --group, but {have} {quoted(choice)}: write "
+                "COLUMN=VALUE"
+            )
+        chosen.setdefault(owners[0][0], []).append(owners[0][1])
+    for name, favoured in chosen.items():
+        if set(favoured) == set(values[name][0]):
+            raise ConfigError(
+                f"--advantaged names every value of column {quoted(name)}: leave out those that "
+                "are not"
+            )
+    return chosen
+
+
+def _facets(
+    values: dict[str, tuple[list[str], Codes]], advantaged: dict[str, list[str]]
+) -> Iterator[Facet]:
+    for name, (found, codes) in values.items():
+        if name in advantaged:
+            others = [value for value in found if value not in advantaged[name]]
+            d = np.isin(codes, [found.index(value) for value in others])
+            yield Facet(name, " or ".join(others), " or ".join(advantaged[name]), d)
+            continue
+        for place, value in enumerate(found):
+            rest = found[1 - place] if len(found) == 2 else "the rest"
+            yield Facet(name, value, rest, codes == place)
+
+
+def _scaled(table: pl.DataFrame, names: list[str]) -> npt.NDArray[np.float64] | None:
+    if not names:
+        return None
+    raw = np.stack([numbers(table, name) for name in names], axis=1)
+    spread = raw.std(axis=0)
+    return np.asarray((raw - raw.mean(axis=0)) / np.where(spread > 0, spread, 1.0))

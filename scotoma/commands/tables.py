@@ -1,0 +1,283 @@
+"""Tables of the commands: read from CSV or Parquet, printed in at most 100 columns."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from rich.cells import cell_len, set_cell_size
+
+from scotoma.errors import ConfigError, DataError
+from scotoma.summary import printable
+from scotoma.uncertainty import Estimate
+
+WIDTH = 100
+INDENT = 4  # of a reason that needs a line of its own
+MISSING = "(missing)"
+
+Texts = npt.NDArray[np.object_]
+
+
+def read_table(path: Path) -> pl.DataFrame:
+    """Read CSV (also .csv.gz), every column as text, or Parquet.
+
+    Raises:
+        ConfigError: No such file, or one of another kind.
+        DataError: A file that cannot be read, has no rows, or names a column twice.
+    """
+    name = quoted(path.name)
+    if not path.is_file():
+        raise ConfigError(f"table {quoted(str(path))} does not exist: check the path")
+    kind = re.search(r"\.(csv|csv\.gz|parquet)$", path.name.lower())
+    if not kind:
+        raise ConfigError(f"table must be a .csv, .csv.gz or .parquet file, got {name}: convert it")
+    try:
+        if kind[1] == "parquet":
+            table = pl.read_parquet(path)
+        else:
+            table = pl.read_csv(path, infer_schema=False)
+    except pl.exceptions.NoDataError:
+        table = pl.DataFrame()
+    except (OSError, pl.exceptions.PolarsError) as error:
+        why = printable(str(error).splitlines()[0])
+        raise DataError(
+            f"table {name} cannot be read as {kind[1]} ({why}): write it in UTF-8 with one header "
+            "line and as many fields in every row"
+        ) from error
+    if not table.height:
+        raise DataError(f"table {name} holds no rows: give it one row an example or run")
+    for column in table.columns:
+        base = re.sub(r"_duplicated_\d+$", "", column)  # what Polars calls a name's second column
+        if base != column and base in table.columns:
+            raise DataError(f"table {name} has two columns {quoted(base)}: rename one of them")
+    return table
+
+
+def column(table: pl.DataFrame, name: str, option: str) -> str:
+    """The name, if the table has such a column.
+
+    Raises:
+        ConfigError: It has not; the message has the nearest name.
+
+    >>> column(pl.DataFrame({"sex": ["f"]}), "sex", "--group")
+    'sex'
+    """
+    if name in table.columns:
+        return name
+    near = difflib.get_close_matches(name, table.columns, 1, 0.5)
+    near += [other for other in table.columns if other.lower() == name.lower()]
+    way = f"did you mean {quoted(near[-1])}?" if near else f"it has {listed(table.columns)}"
+    raise ConfigError(f"{option} names column {quoted(name)}, which is not in the table; {way}")
+
+
+def columns(table: pl.DataFrame, patterns: Iterable[str], option: str) -> list[str]:
+    """The columns that names or patterns (`member_*`) stand for, in the order of the table.
+
+    >>> columns(pl.DataFrame({"m_1": [0], "m_2": [0], "sex": [1]}), ["m_*"], "--predicted")
+    ['m_1', 'm_2']
+    """
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        exact = [pattern] if pattern in table.columns else []
+        matched = exact or [name for name in table.columns if fnmatchcase(name, pattern)]
+        found |= dict.fromkeys(matched or [column(table, pattern, option)])
+    return list(found)
+
+
+def texts(table: pl.DataFrame, name: str, *, missing: str | None = None) -> Texts:
+    """A column as text, shape (N,).
+
+    Args:
+        table: From `read_table`.
+        name: The column.
+        missing: What to put where it is empty or nan; None refuses such rows.
+
+    Raises:
+        DataError: Empty rows where none may be, or a column of lists.
+
+    >>> texts(pl.DataFrame({"sex": ["f", None]}), "sex", missing="(missing)").tolist()
+    ['f', '(missing)']
+    """
+    series = table[name]
+    if series.dtype.is_nested():
+        raise DataError(f"column {quoted(name)} holds lists: give every member a column of its own")
+    text = series.cast(pl.String)
+    text = text.set(text.str.to_lowercase() == "nan", None)
+    if empty := text.null_count():
+        if missing is None:
+            row = int(text.is_null().arg_max() or 0) + 1
+            raise DataError(
+                f"column {quoted(name)} is empty in {empty:,} of {len(text):,} rows, first in row "
+                f"{row:,}: fill or remove them"
+            )
+        text = text.fill_null(missing)
+    return np.array(text.to_list(), dtype=object)
+
+
+def numbers(table: pl.DataFrame, name: str) -> npt.NDArray[np.float64]:
+    """A column as finite numbers, shape (N,).
+
+    Raises:
+        DataError: A row that is empty, no number or not finite.
+
+    >>> numbers(pl.DataFrame({"value": ["0.5", "1e-3"]}), "value").tolist()
+    [0.5, 0.001]
+    """
+    values = texts(table, name)
+    found = pl.Series(values.tolist(), dtype=pl.String).str.strip_chars()
+    cast = found.cast(pl.Float64, strict=False).fill_null(math.nan).to_numpy()
+    bad = ~np.isfinite(cast)
+    if bad.any():
+        row = int(bad.argmax())
+        raise DataError(
+            f"column {quoted(name)} must hold finite numbers, got {quoted(values[row])} in row "
+            f"{row + 1:,}: correct or remove the row"
+        )
+    return cast
+
+
+def naturally(values: Iterable[str]) -> list[str]:
+    """Distinct values, numbers by size before words by alphabet.
+
+    >>> naturally(["10", "b", "9", "a", "9"])
+    ['9', '10', 'a', 'b']
+    """
+
+    def key(value: str) -> tuple[int, float, str]:
+        try:
+            return (0, float(value), value)
+        except ValueError:
+            return (1, 0.0, value)
+
+    return sorted(set(values), key=key)
+
+
+def quoted(text: str) -> str:
+    r"""A name from a table or a command line inside a message: printable, not too long.
+
+    >>> quoted("a\x1b[31m")
+    "'a [31m'"
+    """
+    shown = printable(text)
+    return f"'{shown if len(shown) <= 60 else shown[:59] + '…'}'"
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names for a message.
+
+    >>> listed(["a", "b"])
+    "'a', 'b'"
+    """
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return ", ".join(quoted(name) for name in names[:8]) + more
+
+
+def number(value: float, digits: int = 3, sign: str = "", *, significant: bool = False) -> str:
+    """A number with `digits` decimals, fewer from 10 upwards, or with `digits` significant ones.
+
+    >>> number(0.14159), number(1234.5), number(-0.5, 1, "+"), number(math.inf)
+    ('0.142', '1,234', '-0.5', 'inf')
+    >>> number(0.00014159, significant=True)
+    '0.000142'
+    """
+    if not math.isfinite(value):
+        return "undefined" if math.isnan(value) else str(value)
+    if significant:
+        return f"{value:{sign}.{digits}g}"
+    kept = max(0, min(digits, digits + 1 - len(str(int(abs(value))))))
+    return f"{value:{sign},.{kept}f}"
+
+
+def shown(
+    estimate: Estimate,
+    *,
+    factor: float = 1.0,
+    digits: int = 3,
+    sign: str = "",
+    significant: bool = False,
+) -> str:
+    """An estimate and its interval; `undefined` where there is none, the reason stands beside.
+
+    >>> shown(Estimate(0.25, 0.125, 0.5, 40, 1, 9.0, 3.0), factor=100, digits=2)
+    '25.0 [12.5, 50.0]'
+    """
+
+    def text(value: float) -> str:
+        return number(factor * value, digits, sign, significant=significant)
+
+    if math.isnan(estimate.value):
+        return "undefined"
+    if math.isnan(estimate.low) or math.isnan(estimate.high):
+        return text(estimate.value)
+    if estimate.note.startswith("upper bound only"):
+        return f"{text(estimate.value)}, at most {text(estimate.high)}"
+    return f"{text(estimate.value)} [{text(estimate.low)}, {text(estimate.high)}]"
+
+
+def aside(estimates: Iterable[Estimate], *hidden: str) -> str:
+    """Reasons and notes of estimates in a row, each once, without what is `hidden`."""
+    said = {
+        part: None
+        for estimate in estimates
+        for text in (estimate.reason, estimate.note)
+        for part in text.split("; ")
+        if part and not part.startswith(hidden)
+    }
+    return "; ".join(said)
+
+
+def lines(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: int) -> list[str]:
+    """Cells in columns; the last one, for reasons, goes below its row where it does not fit.
+
+    Args:
+        header: Title of each column; the last one's is not printed.
+        rows: Cells, as many as titles.
+        right: Place of the first column of numbers, which align right; the names before it are
+            cropped where the width does not hold them.
+
+    Returns:
+        Lines of at most 100 cells, as long as the numbers leave room for that.
+
+    >>> lines(["group", "n", ""], [["a", "10", "few events"], ["bb", "9", ""]], right=1)
+    ['group   n', 'a      10  few events', 'bb      9']
+    """
+    clean = [[printable(cell) for cell in row] for row in [[*header[:-1], ""], *rows]]
+    last = len(header) - 1
+    widths = [max(cell_len(row[place]) for row in clean) for place in range(last)]
+    while sum(widths) + 2 * last > WIDTH and max(widths[:right]) > 6:
+        widths[widths.index(max(widths[:right]))] -= 1
+    start = sum(widths) + 2 * last
+    found = []
+    for row in clean:
+        cells = [
+            set_cell_size(cut(cell, width), width)
+            if at < right
+            else " " * (width - cell_len(cell)) + cell
+            for at, (cell, width) in enumerate(zip(row, widths, strict=False))
+        ]
+        if start + cell_len(row[last]) <= WIDTH:
+            found.append("  ".join([*cells, row[last]]).rstrip())
+            continue
+        wide = cell_len(row[last]) > len(row[last])
+        room = (WIDTH - INDENT) // (1 + wide)
+        found.append("  ".join(cells).rstrip())
+        found += [" " * INDENT + part for part in textwrap.wrap(row[last], room)]
+    return found
+
+
+def cut(text: str, width: int = WIDTH) -> str:
+    """Printable text of at most `width` cells.
+
+    >>> cut("abcdef", 4)
+    'abc…'
+    """
+    line = printable(text)
+    return line if cell_len(line) <= width else set_cell_size(line, width - 1).rstrip() + "…"

@@ -1,0 +1,480 @@
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import math
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from rich.cells import cell_len
+from sklearn.metrics import confusion_matrix
+
+from scotoma.bias import amplification, rates
+from scotoma.bias.clarify import METRICS, all_metrics
+from scotoma.cli import main
+from scotoma.divergence import excess, over_index
+from scotoma.errors import DataError
+
+ROOT = Path(__file__).resolve().parents[1]
+HOSTILE = "\x1b[31mred\u202e\n\x00"
+
+
+def scotoma(*arguments: str | Path) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a command."""
+    out, err = io.StringIO(), io.StringIO()
+    before, sys.argv = sys.argv, ["scotoma", *map(str, arguments)]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            main()
+        code: object = 0
+    except SystemExit as end:
+        code = end.code or 0
+    finally:
+        sys.argv = before
+    assert isinstance(code, int)
+    return code, out.getvalue(), err.getvalue()
+
+
+def measured(*arguments: str | Path) -> dict:
+    code, out, err = scotoma(*arguments, "--json")
+    assert code == 0, err
+    return json.loads(out)
+
+
+def audit_table(seed: int = 0, n: int = 900, members: int = 3) -> pl.DataFrame:
+    """Three classes, two attributes, dense and pruned members that fail the old more often."""
+    rng = np.random.default_rng(seed)
+    label = rng.integers(0, 3, n)
+    old = rng.random(n) < 0.3
+    columns = {
+        "id": [f"e{row}" for row in range(n)],
+        "label": [f"c{value}" for value in label],
+        "sex": np.where(rng.random(n) < 0.4, "female", "male"),
+        "age": np.where(old, "old", "young"),
+        "person": [f"p{row // 2}" for row in range(n)],
+        "income": rng.normal(40, 9, n).round(2),
+    }
+    for name, error in (("dense", 0.1), ("pruned", 0.15)):
+        for member in range(members):
+            wrong = rng.random(n) < error * (1 + old)
+            columns[f"{name}_{member}"] = [f"c{v}" for v in (label + wrong) % 3]
+    return pl.DataFrame(columns)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "table.csv"
+    audit_table().write_csv(path)
+    return path
+
+
+ASKED = ("--label", "label", "--predicted", "pruned_*", "--group", "sex", "--group", "age")
+COMPARED = (*ASKED, "--baseline", "dense_*", "--positive", "c1")
+FULL = (
+    *COMPARED, "--intersections", "--advantaged", "male", "--strata", "age", "--feature", "income",
+    "--id", "id",
+)  # fmt: skip
+
+
+# --- against things we did not write --------------------------------------------------------------
+
+
+def test_rates_of_a_group_are_those_of_scikit_learns_confusion_matrix(table):
+    frame = audit_table()
+    found = measured("bias", table, *ASKED, "--positive", "c1")
+    for group, rows in {
+        "sex=female": frame["sex"] == "female",
+        "age=old": frame["age"] == "old",
+    }.items():
+        part = frame.filter(rows)
+        expected = {"fpr": [], "fnr": [], "error": []}
+        for member in range(3):
+            (tn, fp), (fn, tp) = confusion_matrix(
+                part["label"] == "c1", part[f"pruned_{member}"] == "c1"
+            )
+            expected["fpr"].append(fp / (fp + tn))
+            expected["fnr"].append(fn / (fn + tp))
+            expected["error"].append((fp + fn) / len(part))
+        for row in found["subgroups"]:
+            if row["group"] == group:
+                assert row["predicted"]["value"] == pytest.approx(np.mean(expected[row["metric"]]))
+                assert (
+                    row["predicted"]["low"] < row["predicted"]["value"] < row["predicted"]["high"]
+                )
+
+
+# AWS blog "Learn How Amazon SageMaker Clarify Helps Detect Bias": confusion matrices of XGBoost on
+# the 30,162 training rows of UCI Adult without gaps, and the values it prints.
+BLOG = {
+    ("Female", ">50K", ">50K"): 433, ("Female", "<=50K", ">50K"): 10,
+    ("Female", ">50K", "<=50K"): 679, ("Female", "<=50K", "<=50K"): 8660,
+    ("Male", ">50K", ">50K"): 2718, ("Male", "<=50K", ">50K"): 84,
+    ("Male", ">50K", "<=50K"): 3678, ("Male", "<=50K", "<=50K"): 13900,
+}  # fmt: skip
+PRINTED = {"DPL": 0.20, "KL": 0.143, "DPPL": 0.092, "RD": 0.036, "DAR": -0.007, "TE": 24.114}
+
+
+def test_the_command_prints_the_values_of_the_blog(tmp_path):
+    path = tmp_path / "adult.parquet"
+    rows = [cell for cell, count in BLOG.items() for _ in range(count)]
+    pl.DataFrame(rows, schema=["sex", "income", "xgboost"], orient="row").write_parquet(path)
+    asked = (
+        "--label", "income", "--predicted", "xgboost", "--positive", ">50K", "--group", "sex",
+        "--advantaged", "Male",
+    )  # fmt: skip
+    found = {row["metric"]: row for row in measured("bias", path, *asked)["clarify"]}
+    assert list(found) == list(METRICS)
+    for name, value in PRINTED.items():
+        assert round(found[name]["predicted"]["value"], 2 if name == "DPL" else 3) == value, name
+    assert found["DPPL"]["predicted"]["n"] == 30_162
+    assert found["FT"]["lacks"] == "--feature"
+    out = scotoma("bias", path, *asked)[1]
+    assert re.search(r"^DPPL .* 30,162 +0\.092 \[0\.0\d\d, 0\.\d{3}\]$", out, re.MULTILINE)
+
+
+def test_the_running_example_of_the_study_is_reproduced(tmp_path):
+    # Qian et al. 2021, Section 2.2: 100 positive and 100 negative examples a group.
+    path = tmp_path / "example.csv"
+    cells = {
+        ("female", "0", "0"): 80, ("female", "0", "1"): 20, ("female", "1", "0"): 10,
+        ("female", "1", "1"): 90, ("male", "0", "0"): 60, ("male", "0", "1"): 40,
+        ("male", "1", "0"): 70, ("male", "1", "1"): 30,
+    }  # fmt: skip
+    rows = [cell for cell, count in cells.items() for _ in range(count)]
+    pl.DataFrame(rows, schema=["sex", "y", "p"], orient="row").write_csv(path)
+    found = measured("bias", path, "--label", "y", "--predicted", "p", "--group", "sex")
+    values = [round(100 * row["predicted"]["value"], 1) for row in found["fairness"]]
+    assert values == [20.0, 33.6, 10.0, 20.0, 40.0, 40.0, 10.1]
+
+
+def test_the_command_says_what_the_functions_say(tmp_path):
+    frame, table = audit_table(n=300), tmp_path / "table.csv"
+    frame.write_csv(table)
+    label = frame["label"].str.slice(1).cast(pl.Int64).to_numpy()
+    dense, pruned = (
+        np.stack([frame[f"{name}_{m}"].str.slice(1).cast(pl.Int64) for m in range(3)], axis=1)
+        for name in ("dense", "pruned")
+    )
+    women = (frame["sex"] == "female").to_numpy()
+    clusters = frame["person"].str.slice(1).cast(pl.Int64).to_numpy()
+    found = measured("bias", table, *COMPARED, "--cluster", "person", "--paired")
+    (of_women,) = [
+        row for row in found["subgroups"] if (row["group"], row["metric"]) == ("sex=female", "fnr")
+    ]
+    twin = amplification(
+        label, dense, pruned, women[None], ["women"], positive=1, n_classes=3, clusters=clusters,
+        paired=True,
+    )[2]  # fmt: skip
+    assert of_women["relative"] == pytest.approx(twin.relative.as_dict())
+    assert of_women["absolute"] == pytest.approx(twin.absolute.as_dict())
+    table_of = all_metrics(d=women, y=label == 1, p=pruned == 1, clusters=clusters)
+    shown = [row for row in found["clarify"] if row["disadvantaged"] == "female"]
+    assert {row["metric"]: row["predicted"]["low"] for row in shown} == {
+        name: pytest.approx(estimate.as_dict()["low"]) for name, estimate in table_of.items()
+    }
+
+
+# --- laws -----------------------------------------------------------------------------------------
+
+
+def test_order_of_rows_and_columns_changes_nothing(tmp_path):
+    said = []
+    for seed in (None, 1):
+        frame = audit_table()
+        if seed is not None:
+            frame = frame.sample(fraction=1.0, shuffle=True, seed=seed)
+            frame = frame.select(sorted(frame.columns, reverse=True))
+        path = tmp_path / "table.csv"
+        frame.write_csv(path)
+        said.append(measured("bias", path, *COMPARED, "--intersections"))
+    assert said[0]["groups"] == said[1]["groups"]
+    # Upper bounds draw members by their place, so that only the values are free of it.
+    for one, other in zip(said[0]["fairness"], said[1]["fairness"], strict=True):
+        assert one["predicted"]["value"] == pytest.approx(other["predicted"]["value"], rel=1e-9)
+    for one, other in zip(said[0]["subgroups"], said[1]["subgroups"], strict=True):
+        assert one["absolute"]["low"] == pytest.approx(other["absolute"]["low"], rel=1e-9)
+
+
+def test_csv_gzip_and_parquet_say_the_same(table):
+    frame = audit_table()
+    frame.write_parquet(table.with_suffix(".parquet"))
+    with gzip.open(table.with_name("table.csv.gz"), "wb") as file:
+        file.write(table.read_bytes())
+    said = {
+        scotoma("bias", table.with_name(name), *FULL)[1].partition(":")[2]
+        for name in ("table.csv", "table.csv.gz", "table.parquet")
+    }
+    assert len(said) == 1
+
+
+def test_rows_of_one_source_count_once(tmp_path):
+    frame = audit_table(n=150).with_columns(source=pl.col("id"))
+    once, twice = tmp_path / "once.csv", tmp_path / "twice.csv"
+    frame.write_csv(once)
+    pl.concat([frame, frame]).write_csv(twice)
+    found = [measured("bias", path, *COMPARED, "--cluster", "source") for path in (once, twice)]
+    assert [one["sources"] for one in found] == [150, 150]
+    for one, other in zip(found[0]["subgroups"], found[1]["subgroups"], strict=True):
+        assert one["absolute"]["n"] == other["absolute"]["n"]
+        assert one["absolute"]["low"] == pytest.approx(other["absolute"]["low"])
+
+
+def test_every_number_has_its_n_and_its_interval_or_a_reason(table):
+    found = measured("bias", table, *FULL)
+    estimates = [
+        value
+        for section in ("subgroups", "clarify", "fairness")
+        for row in found[section]
+        for value in row.values()
+        if isinstance(value, dict)
+    ]
+    assert len(estimates) > 200
+    for estimate in estimates:
+        assert isinstance(estimate["n"], int)
+        whole = None not in (estimate["value"], estimate["low"], estimate["high"])
+        assert whole or estimate["reason"], estimate
+
+
+def test_a_page_is_at_most_100_columns_wide_and_has_every_section(table):
+    code, out, err = scotoma("bias", table, *FULL)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert max(map(cell_len, lines)) <= 100
+    assert lines[0] == (
+        "table.csv: 900 examples, 3 models against 3 models, positive 'c1', intervals 95%"
+    )
+    assert {line.split()[0] for line in lines if line} >= {*METRICS, "DP", "SPSF", "EOTP", "BA"}
+    assert any(line.startswith("sex=female & age=old") for line in lines)
+    assert "sex: d = female, a = male" in lines
+    assert "age: d = old, a = young" in lines  # without --advantaged each value in turn
+    assert "age: d = young, a = old" in lines
+    assert "sex: d = male, a = female" not in lines
+
+
+def test_one_model_says_what_its_intervals_cannot(table):
+    asked = ("--label", "label", "--predicted", "pruned_0", "--group", "sex", "--positive", "c1")
+    out = scotoma("bias", table, *asked)[1]
+    assert "One training run: intervals speak of another test set" in out
+    assert out.count("training run") == 2  # and not again in every row
+
+
+def test_hostile_names_cannot_steer_the_terminal(tmp_path):
+    frame = audit_table(n=300).with_columns(
+        pl.when(pl.col("sex") == "female")
+        .then(pl.lit(HOSTILE))
+        .otherwise(pl.lit("貓" * 80))
+        .alias(HOSTILE)
+    )
+    path = tmp_path / "table.parquet"
+    frame.write_parquet(path)
+    asked = ("--label", "label", "--predicted", "pruned_*", "--baseline", "dense_*")
+    for extra in ((), ("--positive", "c1"), ("--json",)):
+        code, out, err = scotoma("bias", path, *asked, "--group", HOSTILE, *extra)
+        assert code == 0
+        assert all(character.isprintable() for line in out.split("\n") for character in line)
+        assert all(character.isprintable() for character in err.replace("\n", ""))
+        if "--json" not in extra:
+            assert max(map(cell_len, out.splitlines())) <= 100
+    for wrong in (("--group", f"{HOSTILE}x"), ("--group", HOSTILE, "--advantaged", HOSTILE + "x")):
+        code, out, err = scotoma("bias", path, *asked, *wrong)
+        assert (code, out) == (2, "")
+        assert err.removesuffix("\n").isprintable()
+
+
+def test_messages_go_to_stderr_unless_quiet(table):
+    assert "no --positive" in scotoma("bias", table, *ASKED)[2]
+    assert scotoma("bias", table, *ASKED, "--quiet")[2] == ""
+    assert json.loads(scotoma("bias", table, *ASKED, "--json")[1])["positive"] is None
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+def test_rows_without_an_attribute_are_a_group_of_their_own(tmp_path):
+    frame = audit_table().with_columns(
+        pl.when(pl.int_range(900) % 10 > 0).then("sex"), age=pl.int_range(900) % 2 / 1
+    )
+    frame = frame.with_columns(pl.when(pl.int_range(900) > 99).then("age").otherwise(math.nan))
+    path = tmp_path / "table.parquet"
+    frame.write_parquet(path)
+    code, out, err = scotoma("bias", path, *ASKED, "--positive", "c1", "--json")
+    assert code == 0
+    assert err == (
+        "column 'sex' is empty in 90 of 900 rows: they are the group '(missing)'\n"
+        "column 'age' is empty in 100 of 900 rows: they are the group '(missing)'\n"
+    )
+    sizes = {group["group"]: group["examples"] for group in json.loads(out)["groups"]}
+    assert sizes["sex=(missing)"] == 90
+    assert sum(size for name, size in sizes.items() if name.startswith("sex")) == 900
+    assert sum(size for name, size in sizes.items() if name.startswith("age")) == 900
+
+
+def test_a_group_without_members_is_undefined_and_says_so(tmp_path):
+    frame = audit_table().filter((pl.col("sex") == "male") | (pl.col("age") == "young"))
+    path = tmp_path / "table.csv"
+    frame.write_csv(path)
+    found = measured("bias", path, *COMPARED, "--intersections")
+    (row,) = [
+        row
+        for row in found["subgroups"]
+        if (row["group"], row["metric"]) == ("sex=female & age=old", "error")
+    ]
+    for part in ("baseline", "predicted", "absolute", "relative"):
+        assert row[part]["value"] is None
+        assert row[part]["reason"] == "undefined (no examples in group 'sex=female & age=old')"
+
+
+def test_labels_of_one_class_leave_rates_undefined_and_not_zero(tmp_path):
+    frame = audit_table().with_columns(label=pl.lit("c1"))
+    path = tmp_path / "table.csv"
+    frame.write_csv(path)
+    found = measured("bias", path, *ASKED, "--positive", "c1")
+    fpr = [row["predicted"] for row in found["subgroups"] if row["metric"] == "fpr"]
+    assert all(one["value"] is None for one in fpr)
+    assert fpr[0]["reason"] == "undefined (no negatives in group 'all')"
+
+
+def changed(**columns: object) -> pl.DataFrame:
+    return audit_table(n=60).with_columns(**columns)
+
+
+LABEL = ("--label", "label")
+BAD = {
+    "empty": (lambda: audit_table(n=60).clear(), ASKED, 4, "table 'bad.csv' holds no rows: give it "
+              "one row an example or run"),
+    "column": (audit_table, (*LABEL, "--predicted", "pruned_0", "--group", "Sex"), 2,
+               "--group names column 'Sex', which is not in the table; did you mean 'sex'?"),
+    "pattern": (audit_table, (*LABEL, "--predicted", "int8_*", "--group", "sex"), 2,
+                "--predicted names column 'int8_*', which is not in the table; it has 'id', "
+                "'label', 'sex', 'age', 'person', 'income', 'dense_0', 'dense_1' and 4 more"),
+    "positive": (audit_table, (*ASKED, "--positive", "c9"), 2, "--positive must be a value of the "
+                 "label, got 'c9': choose among 'c0', 'c1', 'c2'"),
+    "advantaged": (audit_table, (*ASKED, "--advantaged", "rich"), 2, "--advantaged must be a value "
+                   "of one --group, but no group column has 'rich': write COLUMN=VALUE"),
+    "all advantaged": (audit_table, (*ASKED, "--advantaged", "male", "--advantaged", "sex=female"),
+                       2, "--advantaged names every value of column 'sex': leave out those that "
+                       "are not"),
+    "twice": (audit_table, (*LABEL, "--predicted", "pruned_*", "--baseline", "*_0", "--group",
+              "sex"), 2, "label, baseline and predicted must be different columns, got 'pruned_0' "
+              "twice: narrow the pattern"),
+    "itself": (audit_table, (*LABEL, "--predicted", "label", "--group", "sex"), 2, "label, "
+               "baseline and predicted must be different columns, got 'label' twice: narrow the "
+               "pattern"),
+    "paired": (audit_table, (*ASKED, "--baseline", "dense_0", "--paired"), 2, "--paired needs as "
+               "many baseline as predicted columns, got 1 and 3: leave models without a partner "
+               "out"),
+    "level": (audit_table, (*ASKED, "--level", "95"), 4, "level must be a fraction in (0, 1), got "
+              "95.0: write 0.95 for 95%"),
+    "one group": (lambda: changed(sex=pl.lit("male")), ASKED, 4, "column 'sex' holds one value, "
+                  "'male': a comparison of groups needs two"),
+    "ids": (lambda: changed(id=pl.int_range(60) % 59), (*ASKED, "--id", "id"), 4, "example ids "
+            "must be unique, but '0' stands in column 'id' 2 times: keep one row an example"),
+    "label": (lambda: changed(label=pl.when(pl.int_range(60) != 6).then("label")), ASKED, 4,
+              "column 'label' is empty in 1 of 60 rows, first in row 7: fill or remove them"),
+    "prediction": (lambda: changed(pruned_1=pl.when(pl.int_range(60) > 1).then("pruned_1")), ASKED,
+                   4, "column 'pruned_1' is empty in 2 of 60 rows, first in row 1: fill or remove "
+                   "them"),
+    "cluster": (lambda: changed(person=pl.when(pl.int_range(60) > 1).then("person")),
+                (*ASKED, "--cluster", "person"), 4, "column 'person' is empty in 2 of 60 rows, "
+                "first in row 1: fill or remove them"),
+    "scores": (lambda: changed(label=pl.int_range(60) % 2, pruned_0=pl.int_range(60) / 59),
+               (*LABEL, "--predicted", "pruned_0", "--group", "sex"), 4, "predictions must be "
+               "labels, but column 'pruned_0' holds"),
+    "some scores": (lambda: changed(label=pl.format("{}.0", pl.int_range(60) % 2),
+                    pruned_0=pl.int_range(60) / 59), (*LABEL, "--predicted", "pruned_0", "--group",
+                    "sex"), 4, "predictions must be labels, got '0.01"),
+    "other names": (lambda: changed(pruned_0=pl.lit("blond")), (*LABEL, "--predicted", "pruned_0",
+                    "--group", "sex"), 4, "predictions must be labels, but column 'pruned_0' holds "
+                    "'blond' and label 'label' 'c0', 'c1', 'c2': write both with the same names"),
+    "one class": (lambda: changed(label=pl.lit("c1"), pruned_0=pl.lit("c1")), (*LABEL,
+                  "--predicted", "pruned_0", "--group", "sex"), 4, "label 'label' and all "
+                  "predictions are 'c1': bias needs at least two classes"),
+    "features": (lambda: changed(income=pl.lit("much")), (*ASKED, "--feature", "income"), 4,
+                 "column 'income' must hold finite numbers, got 'much' in row 1: correct or remove "
+                 "the row"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_gets_one_sentence_and_no_data(name, tmp_path):
+    frame, asked, code, sentence = BAD[name]
+    path = tmp_path / "bad.csv"
+    frame().write_csv(path)
+    got = scotoma("bias", path, *asked)
+    assert got[:2] == (code, "")
+    assert got[2].startswith(f"scotoma: {sentence}")
+    assert got[2].count("\n") == 1
+
+
+FILES = {
+    "absent.csv": (None, 2, "does not exist: check the path"),
+    "table.xlsx": (b"PK", 2, "table must be a .csv, .csv.gz or .parquet file, got 'table.xlsx': "
+                   "convert it"),
+    "empty.csv": (b"", 4, "table 'empty.csv' holds no rows"),
+    "ragged.csv": (b"a,b\n1,2\n3,4,5\n", 4, "table 'ragged.csv' cannot be read as csv ("),
+    "latin.csv": (b"a,b\n1,\xe9\n", 4, "table 'latin.csv' cannot be read as csv ("),
+    "no.parquet": (b"a,b\n1,2\n", 4, "table 'no.parquet' cannot be read as parquet ("),
+    "twice.csv": (b"a,b,a\n1,2,3\n", 4, "table 'twice.csv' has two columns 'a': rename one of "
+                  "them"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_no_table_gets_one_sentence(name, tmp_path):
+    content, code, sentence = FILES[name]
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    got = scotoma("bias", tmp_path / name, *ASKED)
+    assert got[:2] == (code, "")
+    assert sentence in got[2]
+    assert got[2].count("\n") == 1
+
+
+def test_predictions_in_lists_are_refused(tmp_path):
+    path = tmp_path / "table.parquet"
+    frame = audit_table(n=60).with_columns(pruned_0=pl.concat_list("pruned_0", "pruned_1"))
+    frame.write_parquet(path)
+    assert "column 'pruned_0' holds lists" in scotoma("bias", path, *ASKED)[2]
+
+
+def test_functions_refuse_empty_tables_and_attributes_with_gaps():
+    nobody = np.zeros((0, 2), int)
+    with pytest.raises(DataError, match=r"^predicted must be a table of at least one example"):
+        rates([], nobody, np.zeros((1, 0), bool), ["all"], n_classes=2)
+    with pytest.raises(DataError, match=r"^dense must be a table of at least one example"):
+        excess(nobody, nobody, 2)
+    gaps = [math.nan, 1.0]
+    with pytest.raises(DataError, match=r"^groups must be true or false, got values of type float"):
+        rates([0, 1], [[0], [1]], [gaps], ["men"], n_classes=2)
+    with pytest.raises(DataError, match=r"^attribute 'men' must be true or false"):
+        over_index([True, False], {"men": np.array(gaps)}, members=2)
+
+
+# --- the page about it ----------------------------------------------------------------------------
+
+
+def test_python_in_the_measuring_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "measuring.md").read_text(encoding="utf-8")
+    blocks = re.findall(
+        r"^```python\n(.*?)^```\n+```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL
+    )
+    assert len(blocks) >= 3
+    names: dict[str, object] = {}
+    for code, printed in blocks:
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(compile(code, "docs/measuring.md", "exec"), names)
+        assert out.getvalue() == printed
+
+
+def test_the_measuring_page_has_every_metric_with_its_sign():
+    page = (ROOT / "docs" / "measuring.md").read_text(encoding="utf-8")
+    for name, metric in METRICS.items():
+        assert f"| {name} | {metric.question} | {metric.sign} |\n" in page
