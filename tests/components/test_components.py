@@ -1,0 +1,86 @@
+"""Components are thin: open, call once, leave; read from their sources."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from scotoma import components
+from scotoma.stages import STAGES
+
+FOLDERS = sorted(path.parent for path in Path(components.__file__).parent.glob("*/component.py"))
+
+
+def function_of(folder: Path) -> tuple[ast.Module, ast.FunctionDef]:
+    module = ast.parse((folder / "component.py").read_text())
+    (function,) = (node for node in module.body if isinstance(node, ast.FunctionDef))
+    return module, function
+
+
+def parameters(function: ast.FunctionDef, kind: str) -> list[str]:
+    """Names of the parameters annotated `dsl.Input[...]` or `dsl.Output[...]`."""
+    found = []
+    for argument in function.args.args:
+        assert argument.annotation is not None
+        if ast.unparse(argument.annotation).startswith(f"dsl.{kind}["):
+            found.append(argument.arg)
+    return found
+
+
+def call_in(function: ast.FunctionDef) -> ast.Call:
+    statement = function.body[-1]
+    assert isinstance(statement, ast.Expr)
+    assert isinstance(statement.value, ast.Call)
+    return statement.value
+
+
+def test_components_are_all_exported_and_each_has_its_folder() -> None:
+    assert len(FOLDERS) >= 10
+    assert components.__all__ == [folder.name for folder in FOLDERS]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_component_is_called_as_its_folder(folder: Path) -> None:
+    assert function_of(folder)[1].name == folder.name
+    assert getattr(components, folder.name).name == folder.name.replace("_", "-")
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_component_imports_nothing_but_kfp_before_it_runs(folder: Path) -> None:
+    module, function = function_of(folder)
+    imports = [ast.unparse(node) for node in module.body if node is not function]
+    assert imports == [
+        "from kfp import dsl",
+        "from scotoma.components.image import IMAGE",
+    ]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_body_of_a_component_is_one_import_and_one_call(folder: Path) -> None:
+    _, function = function_of(folder)
+    docstring, statement, _ = function.body
+    assert isinstance(docstring, ast.Expr)
+    assert isinstance(docstring.value, ast.Constant)
+    assert ast.unparse(statement) == "from scotoma.stages import execute"
+    assert ast.unparse(call_in(function).func) == "execute"
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_component_hands_over_every_artifact_that_it_was_given(folder: Path) -> None:
+    _, function = function_of(folder)
+    call = call_in(function)
+    step, run_uri, pointer = (ast.unparse(argument) for argument in call.args)
+    assert ast.literal_eval(step) in STAGES
+    assert run_uri == "run_uri"
+    assert [pointer] == [f"{name}.path" for name in parameters(function, "Output")]
+    words = {str(word.arg): ast.unparse(word.value) for word in call.keywords}
+    for name in parameters(function, "Input"):
+        assert f"{name}.path" in words["after"] or f" in {name}]" in words["after"]
+    assert ("shard" in words) == ("shard" in {argument.arg for argument in function.args.args})
+
+
+def test_every_stage_belongs_to_one_component() -> None:
+    steps = [ast.literal_eval(call_in(function_of(folder)[1]).args[0]) for folder in FOLDERS]
+    assert sorted(steps) == sorted(STAGES)

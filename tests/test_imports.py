@@ -1,0 +1,223 @@
+"""The arrows: which module may import which, read from the sources and seen in real imports."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = {
+    "scotoma": ROOT / "scotoma",
+    "scotoma.components": ROOT / "components",
+    "scotoma.pipelines": ROOT / "pipelines",
+}
+
+# From left to right: a question imports only those of the rows before its own, and itself.
+SERVING = {"_version", "config", "errors", "extras", "jsonable", "progress", "runs"}
+CHAIN = [
+    {"datasets"},
+    {"training"},
+    {"quantization"},
+    {"inference"},
+    {"predictions", "inputs"},
+    {"uncertainty", "power"},
+    {"divergence", "impact", "bias", "variance", "slices"},
+    {"verdict"},
+    {"summary"},
+    {"report", "tracking"},
+]
+TOP = {"cli", "__main__", "commands", "components", "pipelines", "stages"}
+RANK = {name: rank for rank, names in enumerate([SERVING, *CHAIN, TOP]) for name in names}
+BESIDE = {("predictions", "inputs"), ("power", "uncertainty")}  # neighbours that may be imported
+
+MEASURING = {"predictions", "inputs", "uncertainty", "power"} | CHAIN[6]
+NOT_MEASURING = {"torch", "torchvision", "kfp", "kfp_kubernetes", "mlflow"}
+HEAVY = {"torch", "kfp", "mlflow", "polars", "scipy", "numpy", "pydantic"}
+
+
+def modules() -> dict[str, Path]:
+    """Dotted name of every module of the package, and its file."""
+    found = {}
+    for package, folder in FOLDERS.items():
+        for path in sorted(folder.rglob("*.py")):
+            parts = path.relative_to(folder).with_suffix("").parts
+            name = ".".join((package, *parts))
+            found[name.removesuffix(".__init__")] = path
+    return found
+
+
+def imported(source: str, module: str, *, package: bool = False) -> set[str]:
+    """Every name that a module imports, wherever in it: dotted, `needs` and `import_module` too."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                here = module.split(".")
+                above = here[: len(here) - node.level + package]
+                base = ".".join([*above, *([base] if base else [])])
+            found |= {f"{base}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Call) and node.args:
+            called = ast.unparse(node.func).rpartition(".")[2]
+            name = node.args[0]
+            if called in ("needs", "import_module", "__import__") and isinstance(
+                name, ast.Constant
+            ):
+                found.add(str(name.value))
+    return found
+
+
+def question(name: str) -> str | None:
+    """The question that a module of ours belongs to: `bias` for scotoma.bias.clarify.rates."""
+    parts = name.split(".")
+    return parts[1] if parts[0] == "scotoma" and len(parts) > 1 else None
+
+
+def forbidden(importer: str, target: str) -> bool:
+    """Whether an arrow from one question to another points the wrong way."""
+    if importer == target or (importer, target) in BESIDE:
+        return False
+    if "__main__" in (importer, target) or RANK[importer] == RANK["cli"]:
+        return False
+    if importer in SERVING:
+        return target not in SERVING
+    return RANK[target] >= RANK[importer]
+
+
+def arrows() -> Iterator[tuple[str, str, str]]:
+    """Module, its question, and the question of each module of ours that it imports."""
+    known = modules()
+    for name, path in known.items():
+        source = question(name)
+        is_package = path.name == "__init__.py"
+        for target in imported(path.read_text("utf-8"), name, package=is_package):
+            aim = question(target)
+            if source is not None and aim is not None and f"scotoma.{aim}" in known:
+                yield name, source, aim
+
+
+def is_heavy(name: str, heavy: set[str]) -> bool:
+    root = name.partition(".")[0]
+    return root in heavy or root.startswith("onnx")
+
+
+# --- the scanner itself ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "module", "found"),
+    [
+        ("import torch.nn as nn, math", "scotoma.bias", {"torch.nn", "math"}),
+        ("from torch import nn", "scotoma.bias", {"torch.nn"}),
+        ("def f():\n    import torch", "scotoma.bias", {"torch"}),
+        ("if TYPE_CHECKING:\n    from scotoma import runs", "scotoma.bias", {"scotoma.runs"}),
+        ("from ..runs import Run", "scotoma.bias.counting", {"scotoma.runs.Run"}),
+        ("from . import rates", "scotoma.bias.counting", {"scotoma.bias.rates"}),
+        ('torch = needs("torch", "train", "training")', "scotoma.stages", {"torch"}),
+        ('importlib.import_module("kfp.local")', "scotoma.stages", {"kfp.local"}),
+    ],
+)
+def test_scanner_finds_every_way_to_import(source: str, module: str, found: set[str]) -> None:
+    assert imported(source, module) == found
+
+
+def test_scanner_takes_a_package_as_the_folder_that_it_is() -> None:
+    assert imported("from . import rates", "scotoma.bias", package=True) == {"scotoma.bias.rates"}
+
+
+@pytest.mark.parametrize(
+    ("importer", "target", "wrong"),
+    [
+        ("bias", "predictions", False),
+        ("predictions", "bias", True),
+        ("bias", "divergence", True),
+        ("variance", "bias", True),
+        ("runs", "config", False),
+        ("config", "datasets", True),
+        ("runs", "stages", True),
+        ("report", "tracking", True),
+        ("report", "verdict", False),
+        ("verdict", "report", True),
+        ("training", "inference", True),
+        ("stages", "report", False),
+        ("report", "stages", True),
+        ("cli", "commands", False),
+    ],
+)
+def test_arrows_point_to_the_left(importer: str, target: str, wrong: bool) -> None:
+    assert forbidden(importer, target) is wrong
+
+
+# --- the package ----------------------------------------------------------------------------------
+
+
+def test_every_module_has_its_place_in_the_house() -> None:
+    assert {question(name) for name in modules()} - {None} <= RANK.keys()
+
+
+def test_no_module_imports_what_stands_right_of_it() -> None:
+    wrong = {f"{name} imports {aim}" for name, source, aim in arrows() if forbidden(source, aim)}
+    assert sorted(wrong) == []
+    assert len(list(arrows())) > 60  # the scanner has seen the house
+
+
+def test_measuring_half_names_no_training_pipeline_or_tracking_library() -> None:
+    wrong = [
+        f"{name} imports {target}"
+        for name, path in modules().items()
+        if question(name) in MEASURING
+        for target in imported(path.read_text("utf-8"), name)
+        if is_heavy(target, NOT_MEASURING)
+    ]
+    assert wrong == []
+
+
+IMPORT_EACH = """
+import importlib, json, sys
+seen = {}
+for name in json.loads(sys.argv[1]):
+    before = set(sys.modules)
+    importlib.import_module(name)
+    seen[name] = sorted({new.partition(".")[0] for new in set(sys.modules) - before})
+print(json.dumps(seen))
+"""
+
+
+def loaded_by(*names: str) -> dict[str, list[str]]:
+    """Top-level packages that each import loads in a fresh process, beyond those before it."""
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT_EACH, json.dumps(names)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: dict[str, list[str]] = json.loads(done.stdout)
+    return found
+
+
+def test_importing_the_measuring_half_loads_none_of_them() -> None:
+    names = [name for name in modules() if question(name) in MEASURING]
+    assert {"scotoma.predictions", "scotoma.uncertainty", "scotoma.bias.counting"} <= set(names)
+    loaded = loaded_by(*names)
+    wrong = [
+        f"importing {name} loads {package}"
+        for name, packages in loaded.items()
+        for package in packages
+        if is_heavy(package, NOT_MEASURING)
+    ]
+    assert wrong == []
+    assert "numpy" in {package for packages in loaded.values() for package in packages}
+
+
+def test_importing_the_command_loads_nothing_heavy() -> None:
+    loaded = loaded_by("scotoma.cli", "scotoma.__main__")["scotoma.cli"]
+    assert "typer" in loaded
+    assert [package for package in loaded if is_heavy(package, HEAVY)] == []
