@@ -1,0 +1,7 @@
+"""What people read: every number of an audit on one page that works offline."""
+
+from __future__ import annotations
+
+from scotoma.report.page import render
+
+__all__ = ["render"]

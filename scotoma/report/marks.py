@@ -1,0 +1,99 @@
+"""Where things lie in the small drawings beside the numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["HEIGHT", "WIDTH", "Mark", "Scale", "bar", "mark", "scale_of"]
+
+WIDTH, HEIGHT = 160, 16  # of one drawing, in SVG units
+MARGIN = 8  # room for half a symbol at both ends
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One axis for all drawings of a column, so that they can be compared; 0 is on it.
+
+    Attributes:
+        low: Number at the left end.
+        high: Number at the right end, above `low`.
+    """
+
+    low: float
+    high: float
+
+    def at(self, value: float) -> float:
+        """Place of a number in SVG units, held inside the drawing.
+
+        >>> Scale(-1.0, 1.0).at(0.0), Scale(-1.0, 1.0).at(float("inf"))
+        (80.0, 152.0)
+        """
+        inside = min(max(value, self.low), self.high)
+        share = (inside - self.low) / (self.high - self.low)
+        return round(MARGIN + share * (WIDTH - 2 * MARGIN), 1)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """An interval as drawn, places in SVG units.
+
+    Attributes:
+        zero: Place of 0.
+        value: Place of the number.
+        low: Left end of the interval; None where there is none.
+        high: Right end of the interval; None where there is none.
+        beyond: The interval lies wholly on one side of 0.
+    """
+
+    zero: float
+    value: float
+    low: float | None
+    high: float | None
+    beyond: bool
+
+
+def scale_of(estimates: Iterable[Mapping[str, Any]]) -> Scale | None:
+    """The axis that holds 0, all numbers and all finite ends; None where there is no number.
+
+    >>> scale_of([{"value": 2.0, "low": 1.0, "high": 3.0}, {"value": -1.0, "low": None,
+    ...           "high": None}])
+    Scale(low=-1.0, high=3.0)
+    """
+    found = [
+        float(estimate[key])
+        for estimate in estimates
+        for key in ("value", "low", "high")
+        if estimate[key] is not None
+    ]
+    if not found:
+        return None
+    finite = [0.0, *filter(math.isfinite, found)]
+    low, high = min(finite), max(finite)
+    return Scale(low, high if high > low else low + 0.01)
+
+
+def mark(estimate: Mapping[str, Any], scale: Scale | None) -> Mark | None:
+    """What to draw of an estimate; None where it has no value.
+
+    >>> mark({"value": 1.0, "low": 0.5, "high": 1.5}, Scale(0.0, 2.0))
+    Mark(zero=8.0, value=80.0, low=44.0, high=116.0, beyond=True)
+    """
+    if scale is None or estimate["value"] is None:
+        return None
+    zero, value = scale.at(0.0), scale.at(float(estimate["value"]))
+    if estimate["low"] is None or estimate["high"] is None:
+        return Mark(zero, value, None, None, beyond=False)
+    low, high = float(estimate["low"]), float(estimate["high"])
+    return Mark(zero, value, scale.at(low), scale.at(high), beyond=low > 0 or high < 0)
+
+
+def bar(number: float, largest: float) -> float:
+    """Length of a bar, SVG units; what is there at all stays visible.
+
+    >>> bar(50, 100), bar(1, 10**6), bar(0, 5)
+    (80.0, 1.0, 0.0)
+    """
+    return max(1.0, round(WIDTH * number / largest, 1)) if number > 0 else 0.0

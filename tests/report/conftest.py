@@ -1,0 +1,158 @@
+"""Small audits measured by the real code, and a browser to look at their pages."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from scotoma.config import Config
+from scotoma.datasets import Examples
+from scotoma.predictions import Predictions
+from scotoma.runs import Run
+from scotoma.stages import measures, results
+
+# As root in a container Chromium has no sandbox; the rest keeps it from calling home.
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What `render` takes, and the page that the report step wrote from it."""
+
+    content: dict[str, Any]
+    images: dict[str, bytes]
+    page: str
+
+
+def png(shade: int, side: int = 4) -> bytes:
+    """A grey square."""
+    rows = (b"\0" + bytes([shade] * side)) * side
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        checksum = struct.pack(">I", zlib.crc32(kind + data))
+        return struct.pack(">I", len(data)) + kind + data + checksum
+
+    header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
+    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + body
+
+
+@pytest.fixture(scope="session")
+def make_audit(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]:
+    """Audits of random predictions in which compression fails group `b` more."""
+
+    def made(
+        classes: tuple[str, ...] = ("cat", "dog", "owl"),
+        values: tuple[str, str] = ("a", "b"),
+        attribute: str = "side",
+        ids: str = "example",
+        positive: str | None = None,
+        members: int = 10,
+        examples: int = 160,
+        clustered: bool = True,
+        sparsities: tuple[float, ...] = (0.5, 0.9),
+    ) -> Audit:
+        rng = np.random.default_rng(0)
+        labels = rng.integers(len(classes), size=examples)
+        in_b = rng.random(examples) < 0.3
+        table = pl.DataFrame(
+            {
+                "example_id": [f"{ids}-{i}" for i in range(examples)] + ["seen"],
+                "split": ["test"] * examples + ["train"],
+                "label": [classes[y] for y in labels] + [classes[0]],
+                attribute: [values[int(b)] for b in in_b] + [values[0]],
+                "cluster": [str(i // 2) for i in range(examples)] + ["seen"],
+                "image": [{"bytes": png(i % 256), "path": None} for i in range(examples + 1)],
+            }
+        )
+        config = Config.model_validate_json(
+            json.dumps(
+                {
+                    "project": "tiny",
+                    "label": {"column": "label", "positive": positive},
+                    "groups": {attribute: {"column": attribute}},
+                    "variants": ["dense", {"prune": list(sparsities)}, {"int8": ["dynamic"]}],
+                    "population": {"models": members},
+                }
+            )
+        )
+        run = Run.create(tmp_path_factory.mktemp("audit"), config)
+        table = table if clustered else table.drop("cluster")
+        Examples(table, classes, (attribute,), ()).write(run.examples)
+        run.path("predictions").mkdir()
+        difficulty = rng.random((examples, 1))
+        dense = _predicted(rng, labels, difficulty < 0.1, members, len(classes))
+        for variant in config.resolved_variants:
+            predicted = dense
+            if variant.kind == "prune":
+                limit = np.where(in_b, 0.1 + (variant.sparsity > 0.8) * 0.4, 0.12)
+                hard = difficulty < limit[:, None]
+                predicted = _predicted(rng, labels, hard, members, len(classes))
+            elif variant.paired:
+                flipped = rng.random(dense.shape) < 0.02
+                predicted = np.where(flipped, (dense + 1) % len(classes), dense).astype(np.uint16)
+            Predictions(
+                variant=variant.name,
+                example_ids=tuple(table["example_id"][:examples]),
+                members=tuple(range(members)),
+                classes=classes,
+                predicted=predicted,
+            ).write(run.predictions(variant.name))
+        measures.divergence(run)
+        measures.bias(run)
+        content, page = results.report(run)
+        images = dict(
+            zip(table["example_id"], (row["bytes"] for row in table["image"]), strict=True)
+        )
+        return Audit(json.loads(content.read_text()), images, page.read_text())
+
+    return made
+
+
+def _predicted(rng: np.random.Generator, labels: Any, hard: Any, members: int, classes: int) -> Any:
+    wrong = hard & (rng.random((len(labels), members)) < 0.7)
+    return ((labels[:, None] + wrong) % classes).astype(np.uint16)
+
+
+@pytest.fixture(scope="session")
+def audit(make_audit: Callable[..., Audit]) -> Audit:
+    """Three classes, two groups, rows in pairs, ten members."""
+    return make_audit()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium, headless; skipped where it or its driver is not installed."""
+    driver = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        pytest.skip("no chromium on the path")
+    with driver.sync_playwright() as running:
+        chromium = running.chromium.launch(executable_path=found, args=CHROMIUM_FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The source of axe-core, which finds faults of accessibility."""
+    package = pytest.importorskip("axe_playwright_python", reason="axe-core is not installed")
+    return (Path(package.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
