@@ -87,7 +87,11 @@ def magnitude(estimate: Estimate) -> str:
 
 
 def class_change(estimate: Estimate) -> Shown:
-    """A difference that is in percentage points already."""
+    """A difference that is in percentage points already.
+
+    >>> class_change({"value": -4.05, "low": -7.13, "high": -0.97, "reason": "", "note": ""}).low
+    '−7.13'
+    """
     return _shown(estimate, factor=1.0, sign="+", unit="", least=2)
 
 
