@@ -75,7 +75,7 @@ def run_audit(
     tracked = read_json(run.path("tracking.json"))
     if tracked["reason"]:
         console.print(
-            f"mlflow  not logged: {printable(tracked['reason'])}; repeat the command to log it",
+            f"mlflow  not logged: {printable(tracked['reason'])}",
             highlight=False,
             markup=False,
             soft_wrap=True,

@@ -13,6 +13,7 @@ from scotoma.datasets import Examples, decode_images, load_examples
 from scotoma.extras import needs
 from scotoma.predictions import Predictions
 from scotoma.runs import Run, file_digest, read_json, write_json, written
+from scotoma.stages.hardware import hardware
 from scotoma.stages.shards import Shard, shards
 
 __all__ = ["gather", "predict", "prepare", "prune", "quantize", "train"]
@@ -185,6 +186,7 @@ def _manifest(run: Run, name: str) -> dict[str, Any]:
         "kind": variant.kind,
         "design": "paired with dense, member by member" if variant.paired else "independent",
         "dataset_sha256": file_digest(run.examples),
+        "hardware": hardware(),
         "members": [
             read_json(run.member(name, index).with_suffix(".json")) for index in every.members
         ],

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma import progress
-from scotoma.config import Config, Recipe
+from scotoma._version import __version__
+from scotoma.config import Config
 from scotoma.datasets import Examples, decode_images
 from scotoma.runs import Run, file_digest, read_json, write_json, written
 from scotoma.training.randomness import member_seed
@@ -57,9 +59,9 @@ def train_populations(run: Run, variants: list[str], members: range) -> list[Pat
     data_digest = file_digest(run.examples)
     due = [chunk for chunk in chunks if not _finished(run, *chunk, data_digest)]
     task = "train " + (variants[0] if len(variants) == 1 else f"{len(variants)} pruned variants")
-    progress.start(task, sum(len(indices) for _, indices in due) * source.recipe.steps)
-    workers = min(len(due), os.cpu_count() or 1)
-    if workers:
+    if due:
+        progress.start(task, sum(len(indices) for _, indices in due) * source.recipe.steps)
+        workers = min(len(due), os.cpu_count() or 1)
         with (
             _environment(WORKER_ENVIRONMENT),
             ProcessPoolExecutor(
@@ -88,18 +90,23 @@ def _finished(run: Run, variant: str, indices: list[int], data_digest: str) -> b
         if not (record.exists() and weights.exists()):
             return False
         found = read_json(record)
-        if (found["dataset_sha256"], found["recipe"], found["model"], found["sha256"]) != (
-            data_digest,
-            _recipe(run.config.source.recipe),
-            run.config.source.model,
-            file_digest(weights),
-        ):
+        made_from = _origin(run.config, data_digest)
+        if {key: found.get(key) for key in made_from} != made_from:
+            return False
+        if found["sha256"] != file_digest(weights):
             return False
     return True
 
 
-def _recipe(recipe: Recipe) -> dict[str, Any]:
-    return recipe.model_dump(mode="json")
+def _origin(config: Config, data_digest: str) -> dict[str, Any]:
+    """What a member is made from and by: if any of it differs, it is trained again."""
+    return {
+        "model": config.source.model,
+        "recipe": config.source.recipe.model_dump(mode="json"),
+        "dataset_sha256": data_digest,
+        "backend": f"vmap, chunks of {CHUNK_MEMBERS}, CPU, one thread a worker",
+        "versions": {"scotoma": __version__, "torch": version("torch")},
+    }
 
 
 _data: tuple[NDArray[np.uint8], NDArray[np.int64], Config]  # of a worker, sent to it once
@@ -144,10 +151,8 @@ def _train_chunk(root: Path, variant: str, indices: list[int], data_digest: str,
                 "file": path.name,
                 "index": result.member.index,
                 "seed": result.member.seed,
-                "model": config.source.model,
-                "recipe": _recipe(config.source.recipe),
+                **_origin(config, data_digest),
                 "loss": list(result.loss),
-                "dataset_sha256": data_digest,
                 "sha256": file_digest(path),
                 "bytes": path.stat().st_size,
             },
