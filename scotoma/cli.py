@@ -10,6 +10,7 @@ import typer
 
 from scotoma._version import __version__
 from scotoma.errors import ScotomaError
+from scotoma.printable import printable
 
 app = typer.Typer(
     name="scotoma",
@@ -148,7 +149,7 @@ def main() -> None:
     try:
         app()
     except ScotomaError as error:
-        sys.stderr.write(f"scotoma: {error}\n")
+        sys.stderr.write(f"scotoma: {printable(str(error))}\n")
         sys.exit(error.exit_code)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 from pathlib import Path
@@ -16,10 +15,12 @@ from pydantic import (
     Field,
     Tag,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
 from scotoma.errors import ConfigError
+from scotoma.printable import nearest, printable
 
 __all__ = [
     "Config",
@@ -33,7 +34,7 @@ __all__ = [
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class Recipe(_Frozen):
@@ -126,7 +127,7 @@ class Groups(BaseModel):
                 if name not in known:
                     raise ValueError(
                         f"intersection names the attribute {name!r}, which is not among "
-                        f"{known}{_nearest(name, known)}"
+                        f"{known}{nearest(name, known)}"
                     )
         return self
 
@@ -151,7 +152,8 @@ class Int8(_Frozen):
 
 def _variant_kind(entry: Any) -> str | None:
     if isinstance(entry, dict):
-        return next((key for key in ("prune", "int8") if key in entry), None)
+        ways = [key for key in ("prune", "int8") if key in entry]
+        return ways[0] if len(ways) == 1 else None
     if isinstance(entry, Prune):
         return "prune"
     return "int8" if isinstance(entry, Int8) else "dense"
@@ -195,6 +197,19 @@ class Variant(_Frozen):
         return self.kind == "int8"
 
 
+def _resolve(entries: list[VariantEntry]) -> tuple[Variant, ...]:
+    """Every variant that the entries stand for, dense first."""
+    found: list[Variant] = []
+    for entry in entries:
+        if entry == "dense":
+            found.insert(0, Variant(name="dense", kind="dense"))
+        elif isinstance(entry, Prune):
+            found += [Variant(name=f"prune-{s:g}", kind="prune", sparsity=s) for s in entry.prune]
+        elif isinstance(entry, Int8):
+            found += [Variant(name=f"int8-{m}", kind="int8", mode=m, bits=8) for m in entry.int8]
+    return tuple(found)
+
+
 class Config(_Frozen):
     """An audit: data, label, groups, variants and the size of the population."""
 
@@ -209,33 +224,24 @@ class Config(_Frozen):
     tracking: Tracking = Tracking()
     deterministic: bool = Field(False, description="Same seed, same machine: the same bytes.")
 
-    @model_validator(mode="after")
-    def _variants_are_distinct_and_have_a_baseline(self) -> Config:
-        names = [variant.name for variant in self.resolved_variants]
+    @field_validator("variants")
+    @classmethod
+    def _variants_are_distinct_and_have_a_baseline(
+        cls, entries: list[VariantEntry]
+    ) -> list[VariantEntry]:
+        names = [variant.name for variant in _resolve(entries)]
         if "dense" not in names:
             raise ValueError("variants must name `dense`: every change is measured against it")
         if len(names) < 2:
             raise ValueError("variants must name a compressed one, such as {prune: [0.9]}")
         if doubled := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"variants names {', '.join(doubled)} twice; keep one of them")
-        return self
+        return entries
 
     @property
     def resolved_variants(self) -> tuple[Variant, ...]:
         """Every variant with its name, dense first, then in the order of the configuration."""
-        found: list[Variant] = []
-        for entry in self.variants:
-            if entry == "dense":
-                found.insert(0, Variant(name="dense", kind="dense"))
-            elif isinstance(entry, Prune):
-                found += [
-                    Variant(name=f"prune-{s:g}", kind="prune", sparsity=s) for s in entry.prune
-                ]
-            elif isinstance(entry, Int8):
-                found += [
-                    Variant(name=f"int8-{m}", kind="int8", mode=m, bits=8) for m in entry.int8
-                ]
-        return tuple(found)
+        return _resolve(self.variants)
 
     def variant(self, name: str) -> Variant:
         """The resolved variant of that name."""
@@ -319,12 +325,41 @@ def parse_config(text: str, origin: str) -> Config:
         raise ConfigError(f"{origin} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{origin} must hold keys and values, got {type(values).__name__}")
+    if doubled := _doubled_key(tree, set()):
+        raise ConfigError(printable(f"{origin}:{doubled}"))
     try:
-        return Config.model_validate_json(json.dumps(values, default=str))
+        plain = json.dumps(values, default=str)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"{origin} must be a tree of words, numbers and lists: {error}; write keys as words "
+            "and leave out YAML anchors"
+        ) from error
+    try:
+        return Config.model_validate_json(plain)
     except ValidationError as error:
         faults = _faults(error)
         named = [f"{origin}:{_line(tree, location)} {message}" for location, message in faults]
-        raise ConfigError("; ".join(dict.fromkeys(named))) from error
+        raise ConfigError(printable("; ".join(dict.fromkeys(named)))) from error
+
+
+def _doubled_key(node: yaml.Node | None, seen: set[int]) -> str:
+    """Line and sentence of the first key that stands twice; YAML itself keeps the last."""
+    if node is None or id(node) in seen:
+        return ""
+    seen.add(id(node))
+    if isinstance(node, yaml.SequenceNode):
+        return next(filter(None, (_doubled_key(child, seen) for child in node.value)), "")
+    if not isinstance(node, yaml.MappingNode):
+        return ""
+    keys: set[str] = set()
+    for key, value in node.value:
+        if key.value in keys:
+            return f"{key.start_mark.line + 1} {key.value} stands twice; keep one of them"
+        if isinstance(key.value, str):
+            keys.add(key.value)
+        if doubled := _doubled_key(value, seen):
+            return doubled
+    return ""
 
 
 def _faults(error: ValidationError) -> list[tuple[tuple[str | int, ...], str]]:
@@ -344,6 +379,7 @@ def _without_branches(location: tuple[str | int, ...]) -> tuple[str | int, ...]:
         for before, part in zip((None, *location), location, strict=False)
         if not (before == "source" and part in ("digits-s", "image_folder"))
         and not (isinstance(before, int) and part in ("dense", "prune", "int8"))
+        and not (before in ("train", "test", "positive") and part in ("str", "int"))
     )
 
 
@@ -355,7 +391,7 @@ def _sentence(path: str, location: tuple[str | int, ...], fault: dict[str, Any])
             known = _keys_beside(location)
             return (
                 f"{path} is not a key here; known are {', '.join(known)}"
-                f"{_nearest(str(location[-1]), known)}"
+                f"{nearest(str(location[-1]), known)}"
             )
         case "missing":
             return f"{path} is missing; it has no default"
@@ -367,6 +403,8 @@ def _sentence(path: str, location: tuple[str | int, ...], fault: dict[str, Any])
             return f"{path} must be less than {context['lt']}, got {shown}"
         case "less_than_equal":
             return f"{path} must be at most {context['le']}, got {shown}"
+        case "string_type" | "int_type" if location[-1] in ("train", "test", "positive"):
+            return f"{path} should be text or a whole number, got {shown}"
         case "string_pattern_mismatch":
             return (
                 f"{path} must begin with a letter or digit and hold only letters, digits, spaces, "
@@ -405,11 +443,6 @@ def _keys_beside(location: tuple[str | int, ...]) -> list[str]:
     """The keys allowed where an unknown one was found."""
     section = next((str(p) for p in reversed(location[:-1]) if p in _SECTIONS), "")
     return list(dict.fromkeys(key for model in _SECTIONS[section] for key in model.model_fields))
-
-
-def _nearest(word: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _line(node: yaml.Node | None, location: tuple[str | int, ...]) -> int:

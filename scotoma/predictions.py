@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,7 +66,7 @@ class Predictions:
             metadata={
                 "scotoma.variant": self.variant,
                 "scotoma.members": ",".join(map(str, self.members)),
-                "scotoma.classes": "\n".join(self.classes),
+                "scotoma.classes": json.dumps(self.classes),
                 "scotoma.paired_with": self.paired_with,
             },
         )
@@ -79,7 +80,7 @@ class Predictions:
             variant=metadata["scotoma.variant"],
             example_ids=tuple(table["example_id"]),
             members=tuple(map(int, metadata["scotoma.members"].split(","))),
-            classes=tuple(metadata["scotoma.classes"].split("\n")),
+            classes=tuple(json.loads(metadata["scotoma.classes"])),
             predicted=np.ascontiguousarray(table["predicted"].to_numpy()),
             paired_with=metadata["scotoma.paired_with"],
         )
@@ -98,7 +99,16 @@ class Predictions:
                     f"shards of {first.variant} hold predictions for different examples; "
                     "run the predict step again"
                 )
+            if part.classes != first.classes:
+                raise DataError(
+                    f"shards of {first.variant} count different classes; run the predict step again"
+                )
         members = np.concatenate([part.members for part in parts])
+        if len(set(members.tolist())) < len(members):
+            raise DataError(
+                f"shards of {first.variant} hold a member twice, {sorted(members.tolist())}; "
+                "run the predict step again"
+            )
         order = np.argsort(members, kind="stable")
         return cls(
             variant=first.variant,
@@ -120,6 +130,9 @@ def label_counts(predicted: NDArray[np.integer], classes: int) -> NDArray[np.int
     Returns:
         Counts b[x, i], int64, shape (N, C); every row sums to K.
 
+    Raises:
+        DataError: A class id is out of range.
+
     References:
         Hooker et al. (2020), "Characterising Bias in Compressed Models", section 2.
 
@@ -127,6 +140,11 @@ def label_counts(predicted: NDArray[np.integer], classes: int) -> NDArray[np.int
     array([[1, 0, 2],
            [0, 3, 0]])
     """
+    if predicted.size and not 0 <= predicted.min() <= predicted.max() < classes:
+        raise DataError(
+            f"predicted holds a class id outside 0 to {classes - 1}: "
+            f"{predicted.min()} to {predicted.max()}; number the classes from 0"
+        )
     n = len(predicted)
     cells = predicted.astype(np.int64) + classes * np.arange(n)[:, None]
     return np.bincount(cells.ravel(), minlength=n * classes).reshape(n, classes)

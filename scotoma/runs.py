@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -58,7 +57,8 @@ def code_digest() -> str:
     """SHA-256 of the source of this package: a step is redone when the code behind it changes."""
     root = Path(__file__).parent
     digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
+    kinds = (".py", ".html", ".css")
+    for path in sorted(path for path in root.rglob("*") if path.suffix in kinds):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
@@ -71,9 +71,15 @@ def redact(uri: str) -> str:
     >>> redact("https://host/path?token=abc&x=1")
     'https://host/path?***'
     """
+    scheme, separator, rest = uri.partition("://")
+    if not separator:
+        return uri
+    head, query, tail = rest.partition("?")
+    if "@" in tail:  # a password may hold a question mark
+        return f"{scheme}://***"
     # Up to the last @: a password may hold a slash, a colon or an @ of its own.
-    without_user = re.sub(r"(?<=://)\S*@", "***@", uri)
-    return re.sub(r"\?.*", "?***", without_user) if "://" in uri else without_user
+    shown = re.sub(r"^.*@", "***@", head, flags=re.DOTALL)
+    return f"{scheme}://{shown}" + ("?***" if query else "")
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,8 @@ class Run:
         run = cls(root.resolve(), config)
         if root.is_file():
             raise ConfigError(f"output folder {root} is a file; choose another --out")
+        if any(parent.is_file() for parent in root.parents):
+            raise ConfigError(f"output folder {root} is below a file; choose another --out")
         if run.path("config.yaml").exists():
             if load_config(run.path("config.yaml")).digest() != config.digest():
                 raise ConfigError(
@@ -103,8 +111,13 @@ class Run:
             raise ConfigError(
                 f"output folder {root} holds other files and no config.yaml; choose another --out"
             )
-        root.mkdir(parents=True, exist_ok=True)
-        run.write_config()
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            run.write_config()
+        except OSError as error:
+            raise ConfigError(
+                f"output folder {root} cannot be written: {error.strerror}; choose another --out"
+            ) from error
         return run
 
     @classmethod
@@ -152,12 +165,15 @@ class Run:
         return self.path("sections", f"{name}.json")
 
     @contextmanager
-    def step(self, name: str, outputs: Iterable[Path]) -> Iterator[bool]:
+    def step(
+        self, name: str, outputs: Iterable[Path], inputs: Iterable[Path] = ()
+    ) -> Iterator[bool]:
         """One step: skipped if its finished, matching outputs are there, timed if not.
 
         Args:
             name: Unique in the run.
             outputs: The files that the step must leave.
+            inputs: The files that it reads; if one changes, the step is due again.
 
         Yields:
             Whether there is anything to do.
@@ -167,7 +183,8 @@ class Run:
         """
         outputs = list(outputs)
         record = self.path("steps", f"{name}.json")
-        key = hashlib.sha256(f"{self.config.digest()}/{code_digest()}/{name}".encode()).hexdigest()
+        made_from = [self.config.digest(), code_digest(), name, *map(file_digest, inputs)]
+        key = hashlib.sha256("/".join(made_from).encode()).hexdigest()
         if record.exists():
             finished = read_json(record)
             found = {self._relative(path): _digest_or_none(path) for path in outputs}
@@ -193,10 +210,6 @@ class Run:
 
     def _relative(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix()
-
-    def remove(self) -> None:
-        """Remove the folder and all in it."""
-        shutil.rmtree(self.root, ignore_errors=True)
 
 
 def _digest_or_none(path: Path) -> str | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import unicodedata
+import textwrap
 from typing import Any
+
+from scotoma.printable import printable
 
 __all__ = ["printable", "summary", "worst_change"]
 
+WIDTH = 80
 COLUMNS = "{:<12} {:>9} {:>8} {:>18} {:>18}  {}"
 
 
@@ -21,9 +24,12 @@ def summary(audit: dict[str, Any]) -> str:
     """
     examples, members = audit["examples"], audit["variants"][0]["members"]
     level = f"{100 * audit['level']:.0f}%"
+    sources = f" ({examples['units']:,} sources)" if examples["units"] < examples["test"] else ""
     lines = [
-        f"{printable(audit['project'])}: {examples['test']:,} test examples from "
-        f"{examples['units']:,} sources, {members} members a variant, intervals {level}",
+        *_wrapped(
+            f"{printable(audit['project'])}: {examples['test']:,} test examples{sources}, "
+            f"{members} members a variant, {level} intervals"
+        ),
         "",
         COLUMNS.format(
             "variant", "top-1 %", "CIE/floor", "excess, points", "worst change", "where"
@@ -41,7 +47,10 @@ def summary(audit: dict[str, Any]) -> str:
             if worst is not None:
                 cells[4] = _interval(worst["relative"], 1, 0, "%")
                 cells[5] = printable(_where(audit, worst))
-        lines.append(COLUMNS.format(*cells).rstrip())
+        row = COLUMNS.format(*cells).rstrip()
+        if len(row) > WIDTH:  # where goes below, to the right
+            row = COLUMNS.format(*cells[:-1], "").rstrip() + f"\n{cells[-1]:>{WIDTH}}"
+        lines.append(row)
     lines += [
         "",
         "CIE: examples whose most frequent label changes; floor: how many two dense",
@@ -50,10 +59,11 @@ def summary(audit: dict[str, Any]) -> str:
         "",
     ]
     lines += [
-        _gap_sentence(audit, variant["name"], gap)
+        line
         for variant in audit["variants"]
         for gap in audit["gaps"].get(variant["name"], [])
         if gap["p_adjusted"] is not None and gap["p_adjusted"] <= 1 - audit["level"]
+        for line in _wrapped(_gap_sentence(audit, variant["name"], gap))
     ]
     if members < 5:
         lines.append(
@@ -75,13 +85,8 @@ def worst_change(audit: dict[str, Any], variant: str) -> dict[str, Any] | None:
     return max(rows, key=lambda row: row["relative"]["low"], default=None)
 
 
-def printable(text: str) -> str:
-    r"""Text that cannot steer a terminal: control and format characters become spaces.
-
-    >>> printable("male\x1b[31m\u202e")
-    'male [31m '
-    """
-    return "".join(" " if unicodedata.category(c)[0] == "C" else c for c in text)
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, subsequent_indent="  ")
 
 
 def _plus_minus(estimate: dict[str, Any]) -> str:
@@ -124,6 +129,6 @@ def _gap_sentence(audit: dict[str, Any], variant: str, gap: dict[str, Any]) -> s
     if value < 0:
         payer, other, value, low, high = other, payer, -value, -high, -low
     return (
-        f"{variant}: the error of {printable(names.get(payer, payer))} rises {value:.1f} points "
-        f"[{low:.1f}, {high:.1f}] more than that of {printable(names.get(other, other))}"
+        f"{variant}: {printable(names.get(payer, payer))} pays {value:.1f} points "
+        f"[{low:.1f}, {high:.1f}] of error more than {printable(names.get(other, other))}"
     )

@@ -56,7 +56,7 @@ def run(config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("audit") / "run"
     done = audit(config, out, "--deterministic")
     assert done.returncode == 0, done.stderr + (out / "logs" / "pipeline.log").read_text()
-    assert done.stdout.startswith("small: 1,798 test examples from 899 sources, 3 members")
+    assert done.stdout.startswith("small: 1,798 test examples (899 sources), 3 members")
     assert str(out / "report.html") in done.stderr
     return out
 

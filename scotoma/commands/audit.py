@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,9 +24,10 @@ from rich.progress import (
 
 from scotoma.config import Config, default_config, load_config
 from scotoma.errors import ConfigError, DataError, ScotomaError
+from scotoma.printable import printable
 from scotoma.progress import PROGRESS_VARIABLE, read_events
 from scotoma.runs import Run, read_json
-from scotoma.summary import printable, summary
+from scotoma.summary import summary
 
 __all__ = ["run_audit"]
 
@@ -56,15 +58,14 @@ def run_audit(
     """
     config = _configuration(path, deterministic=deterministic, seed=seed)
     root = out or Path("runs") / f"{config.project.replace(' ', '-')}-{config.digest()[:8]}"
-    fresh = not root.exists()
+    before = _standing(root)
     run = Run.create(root, config)
     console = Console(stderr=True, quiet=quiet)
     began = time.perf_counter()
     try:
         _run_pipeline(run, config, console)
     except (ConfigError, DataError):
-        if fresh:
-            run.remove()
+        _remove_what_is_new(root, before)
         raise
     sys.stdout.write(
         run.path("audit.json").read_text(encoding="utf-8")
@@ -83,6 +84,27 @@ def run_audit(
     elif tracked["link"]:
         console.print(f"mlflow  {tracked['link']}", highlight=False, markup=False, soft_wrap=True)
     console.print(f"report  {root / 'report.html'}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _standing(root: Path) -> Path | None:
+    """The nearest folder that is there already; None where `root` itself holds a run."""
+    if root.is_dir() and any(root.iterdir()):
+        return None
+    return next((path for path in (root, *root.parents) if path.exists()), None)
+
+
+def _remove_what_is_new(root: Path, standing: Path | None) -> None:
+    """Take back all that the command made below the folder that was there before."""
+    if standing is None:
+        return
+    for path in (root, *root.parents):
+        if path == standing:
+            break
+        if path == root or not any(path.iterdir()):
+            shutil.rmtree(path)
+    if root == standing:
+        for path in root.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _configuration(path: Path | None, *, deterministic: bool, seed: int | None) -> Config:

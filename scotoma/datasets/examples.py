@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ import polars as pl
 from scotoma.config import Config
 from scotoma.errors import DataError
 from scotoma.extras import needs
+from scotoma.printable import nearest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,11 +32,13 @@ class Partition:
     Attributes:
         keys: One a group: `all`, `sex.male`, `sex.male & age.old`.
         names: The same for people: `all`, `male`, `male & old`.
+        attributes: The attributes each group is made of; none for `all`.
         masks: Membership, bool, shape (G, N).
     """
 
     keys: tuple[str, ...]
     names: tuple[str, ...]
+    attributes: tuple[tuple[str, ...], ...]
     masks: NDArray[np.bool_]
 
     def mask(self, key: str) -> NDArray[np.bool_]:
@@ -86,7 +90,7 @@ class Examples:
         """All examples, every value of every attribute, then the intersections."""
         values = {a: sorted(self.table[a].unique().to_list()) for a in self.attributes}
         flat = [value for found in values.values() for value in found]
-        unique = len(flat) == len(set(flat))
+        unique = len({"all", *flat}) == 1 + len(flat)
         cells = {
             attribute: [
                 (f"{attribute}.{value}", value if unique else f"{attribute} {value}")
@@ -99,7 +103,8 @@ class Examples:
             for attribute, found in values.items()
             for value, (key, _) in zip(found, cells[attribute], strict=True)
         }
-        keys, names, rows = ["all"], ["all"], [np.ones(self.table.height, dtype=bool)]
+        keys, names, made_of = ["all"], ["all"], [()]
+        rows = [np.ones(self.table.height, dtype=bool)]
         for attributes in [(a,) for a in self.attributes] + list(self.intersections):
             crossed: list[tuple[tuple[str, ...], tuple[str, ...]]] = [((), ())]
             for attribute in attributes:
@@ -109,17 +114,18 @@ class Examples:
             for group_keys, group_names in crossed:
                 keys.append(" & ".join(group_keys))
                 names.append(" & ".join(group_names))
+                made_of.append(tuple(attributes))
                 rows.append(np.logical_and.reduce([masks[key] for key in group_keys]))
-        return Partition(tuple(keys), tuple(names), np.stack(rows))
+        return Partition(tuple(keys), tuple(names), tuple(made_of), np.stack(rows))
 
     def write(self, path: Path) -> None:
         """Write the table as Parquet; classes and attributes travel in its metadata."""
         self.table.write_parquet(
             path,
             metadata={
-                "scotoma.classes": "\n".join(self.classes),
-                "scotoma.attributes": "\n".join(self.attributes),
-                "scotoma.intersections": "\n".join("\t".join(i) for i in self.intersections),
+                "scotoma.classes": json.dumps(self.classes),
+                "scotoma.attributes": json.dumps(self.attributes),
+                "scotoma.intersections": json.dumps(self.intersections),
             },
         )
 
@@ -128,11 +134,11 @@ class Examples:
         """Read what `write` wrote."""
         metadata = pl.read_parquet_metadata(path)
         classes, attributes, intersections = (
-            tuple(metadata[f"scotoma.{key}"].split("\n")) if metadata[f"scotoma.{key}"] else ()
+            json.loads(metadata[f"scotoma.{key}"])
             for key in ("classes", "attributes", "intersections")
         )
-        crossed = tuple(tuple(names.split("\t")) for names in intersections)
-        return cls(pl.read_parquet(path), classes, attributes, crossed)
+        crossed = tuple(map(tuple, intersections))
+        return cls(pl.read_parquet(path), tuple(classes), tuple(attributes), crossed)
 
 
 def examples_from_source(source: pl.DataFrame, config: Config, origin: str) -> Examples:
@@ -156,6 +162,7 @@ def examples_from_source(source: pl.DataFrame, config: Config, origin: str) -> E
             known = [c for c in source.columns if c not in ("example_id", "split", "image")]
             raise DataError(
                 f"{role} column {name!r} is not in {origin}; it has {', '.join(sorted(known))}"
+                f"{nearest(name, known)}"
             )
         return pl.col(name).cast(pl.String)
 
@@ -238,10 +245,15 @@ def decode_images(examples: Examples) -> NDArray[np.uint8]:
         try:
             with image_module.open(io.BytesIO(image["bytes"])) as opened:
                 pixels = np.asarray(opened.convert("RGB"))
-        except (OSError, ValueError) as error:
+        except image_module.DecompressionBombError as error:
             raise DataError(
-                f"image of example {example_id!r} cannot be decoded ({error}); replace its file "
-                "or remove its row"
+                f"image of example {example_id!r} cannot be decoded (more pixels than memory "
+                "is risked for); make it smaller"
+            ) from error
+        except (OSError, ValueError, SyntaxError) as error:
+            raise DataError(
+                f"image of example {example_id!r} cannot be decoded ({len(image['bytes']):,} bytes "
+                "that are no whole image); replace its file or remove its row"
             ) from error
         if decoded and pixels.shape != decoded[0].shape:
             (h, w, _), (h0, w0, _) = pixels.shape, decoded[0].shape

@@ -8,6 +8,7 @@ import polars as pl
 
 from scotoma.config import FolderSource
 from scotoma.errors import DataError
+from scotoma.printable import printable
 
 __all__ = ["load_folder"]
 
@@ -40,6 +41,10 @@ def load_folder(source: FolderSource) -> pl.DataFrame:
             raise DataError(
                 f"{role} column {column!r} is not in {path}; it has {', '.join(table.columns)}"
             )
+    for ours in ({"example_id", "split"} & set(table.columns)) - {source.split.column}:
+        raise DataError(
+            f"column {ours!r} in {path} has a name that the audit uses itself; rename it"
+        )
     split = (
         pl.when(pl.col(source.split.column) == str(source.split.train))
         .then(pl.lit("train"))
@@ -54,9 +59,17 @@ def load_folder(source: FolderSource) -> pl.DataFrame:
 
 
 def _read(folder: Path, name: str | None, table: Path) -> bytes:
-    path = folder / (name or "")
-    if not path.resolve().is_relative_to(folder.resolve()):
+    """One image file of the folder."""
+    try:
+        path = (folder / (name or "")).resolve()
+        inside, found = path.is_relative_to(folder.resolve()), path.is_file()
+    except (OSError, ValueError) as error:  # a zero byte, or longer than a name can be
+        raise DataError(
+            f"image {printable(name or '')[:60]!r} in {table} cannot be the name of a file; "
+            "correct its row"
+        ) from error
+    if not inside:
         raise DataError(f"image {name!r} in {table} leads out of {folder}; name files inside it")
-    if not path.is_file():
+    if not found:
         raise DataError(f"image {name!r} in {table} is not in {folder}; add it or remove its row")
     return path.read_bytes()

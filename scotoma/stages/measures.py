@@ -51,10 +51,15 @@ def _comparisons(run: Run, examples: Examples) -> Iterator[Comparison]:
         yield Comparison(variant, dense.predicted, compressed.predicted)
 
 
+def _inputs(run: Run) -> list[Path]:
+    variants = run.config.resolved_variants
+    return [run.examples, *(run.predictions(variant.name) for variant in variants)]
+
+
 def divergence(run: Run) -> list[Path]:
     """Score every example under every variant, and sum the scores up."""
     table, section = run.path("divergence.parquet"), run.section("divergence")
-    with run.step("divergence", [table, section]) as due:
+    with run.step("divergence", [table, section], _inputs(run)) as due:
         if due:
             examples = Examples.read(run.examples).split("test")
             progress.start("score divergence", len(run.config.resolved_variants) - 1)
@@ -137,7 +142,7 @@ def _divergence(
 def bias(run: Run) -> list[Path]:
     """Measure which classes and which groups pay."""
     section = run.section("bias")
-    with run.step("bias", [section]) as due:
+    with run.step("bias", [section], _inputs(run)) as due:
         if due:
             examples = Examples.read(run.examples).split("test")
             progress.start("measure groups", len(run.config.resolved_variants) - 1)
@@ -214,7 +219,11 @@ def _contrasts(
 ) -> Iterator[tuple[str, tuple[str, str], tuple[NDArray[np.bool_], NDArray[np.bool_]]]]:
     """Which groups of an attribute are set against each other: two values, or each and the rest."""
     for attribute in examples.attributes:
-        keys = [key for key in groups.keys if key.startswith(f"{attribute}.") and " & " not in key]
+        keys = [
+            key
+            for key, of in zip(groups.keys, groups.attributes, strict=True)
+            if of == (attribute,)
+        ]
         if len(keys) == 2:
             yield attribute, (keys[0], keys[1]), (groups.mask(keys[0]), groups.mask(keys[1]))
             continue

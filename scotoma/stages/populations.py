@@ -43,7 +43,7 @@ def prune(run: Run, shard: Shard) -> list[Path]:
 
 def _train(run: Run, step: str, variants: list[str], shard: Shard) -> list[Path]:
     outputs = [run.member(variant, index) for variant in variants for index in shard.members]
-    with run.step(f"{step}-{shard.index:03d}", outputs) as due:
+    with run.step(f"{step}-{shard.index:03d}", outputs, [run.examples]) as due:
         if due and variants:
             needs("torch", "train", "training")
             from scotoma.training.population import train_populations
@@ -56,7 +56,8 @@ def quantize(run: Run, shard: Shard) -> list[Path]:
     """Quantize the dense members of a shard in every int8 mode of the configuration."""
     variants = _names(run, "int8")
     outputs = [run.member(variant, index) for variant in variants for index in shard.members]
-    with run.step(f"quantize-{shard.index:03d}", outputs) as due:
+    inputs = [run.examples, *(run.member("dense", index) for index in shard.members)]
+    with run.step(f"quantize-{shard.index:03d}", outputs, inputs) as due:
         if due and variants:
             _quantize(run, variants, shard)
     return outputs
@@ -122,7 +123,8 @@ def predict(run: Run, shard: Shard) -> list[Path]:
     """Run every member of a shard on the test examples."""
     names = [variant.name for variant in run.config.resolved_variants]
     outputs = [run.predictions(name, shard.index) for name in names]
-    with run.step(f"predict-{shard.index:03d}", outputs) as due:
+    inputs = [run.examples, *(run.member(name, k) for name in names for k in shard.members)]
+    with run.step(f"predict-{shard.index:03d}", outputs, inputs) as due:
         if due:
             _predict(run, shard)
     return outputs
@@ -165,16 +167,26 @@ def gather(run: Run) -> list[Path]:
     """Put the shards of every variant together: one file of predictions, one manifest."""
     names = [variant.name for variant in run.config.resolved_variants]
     manifests = [run.population(name) / "manifest.json" for name in names]
+    parts = {name: _parts(run, name) for name in names}
     outputs = [run.predictions(name) for name in names] + manifests
-    with run.step("gather", outputs) as due:
+    with run.step("gather", outputs, [path for paths in parts.values() for path in paths]) as due:
         if due:
-            count = len(list(run.path("shards").iterdir()))
             for name, manifest in zip(names, manifests, strict=True):
-                parts = [Predictions.read(run.predictions(name, shard)) for shard in range(count)]
+                found = Predictions.gather([Predictions.read(path) for path in parts[name]])
                 with written(run.predictions(name)) as temporary:
-                    Predictions.gather(parts).write(temporary)
+                    found.write(temporary)
                 write_json(manifest, _manifest(run, name))
     return outputs
+
+
+def _parts(run: Run, name: str) -> list[Path]:
+    """The shards of one variant that hold its members; not those that an earlier cut left."""
+    paths, members = [], 0
+    for shard in range(len(list(run.path("shards").iterdir()))):
+        if members < run.config.population.models:
+            paths.append(run.predictions(name, shard))
+            members += len(Predictions.read(paths[-1]).members)
+    return paths
 
 
 def _manifest(run: Run, name: str) -> dict[str, Any]:

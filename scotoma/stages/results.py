@@ -30,7 +30,8 @@ MEASURED_PACKAGES = ("kfp", "mlflow", "numpy", "onnx", "onnxruntime", "polars", 
 def report(run: Run) -> list[Path]:
     """Put every number into audit.json and onto one page."""
     audit, page = run.path("audit.json"), run.path("report.html")
-    with run.step("report", [audit, page]) as due:
+    sections = [run.section("divergence"), run.section("bias"), run.path("divergence.parquet")]
+    with run.step("report", [audit, page], [run.examples, *sections]) as due:
         if due:
             from scotoma.report import render
 
@@ -214,7 +215,7 @@ def log(run: Run) -> list[Path]:
     logs it.
     """
     tracked = run.path("tracking.json")
-    with run.step("log", [tracked]) as due:
+    with run.step("log", [tracked], [run.path("audit.json")]) as due:
         if due:
             from scotoma.tracking import log_audit, tracking_uri
 

@@ -29,7 +29,7 @@ class Shard:
         Shard(index=1, members=range(5, 10))
         """
         found = re.fullmatch(r"(\d+):(\d+)-(\d+)", text)
-        if found is None:
+        if found is None or int(found[2]) > int(found[3]):
             raise ValueError(f"a shard is INDEX:FIRST-LAST, got {text!r}")
         index, first, last = map(int, found.groups())
         return cls(index, range(first, last + 1))

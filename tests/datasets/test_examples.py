@@ -1,0 +1,417 @@
+from __future__ import annotations
+
+import io
+import zlib
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from scotoma.config import Config, parse_config
+from scotoma.datasets import Examples, decode_images
+from scotoma.datasets.examples import examples_from_source
+from scotoma.errors import DataError
+
+CONFIG = """\
+label: {column: face}
+groups:
+  sex: {column: male, names: {1: male, 0: female}}
+  age: {column: young}
+cluster: {column: person}
+variants: [dense, {prune: [0.5]}]
+"""
+ROWS = {
+    #             train               test
+    "example_id": ["a", "b", "c", "d", "e", "f"],
+    "split": ["train", "train", "train", "test", "test", "test"],
+    "face": ["10", "9", "10", "9", "10", "9"],
+    "male": [1, 0, 1, 1, 0, 1],
+    "young": ["yes", "no", None, "no", None, "yes"],
+    "person": ["p", "q", "p", "r", "s", "r"],
+}
+
+
+def png(size: tuple[int, int] = (4, 3), colour: tuple[int, int, int] = (1, 2, 3)) -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", size, colour).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def source(**columns: list[Any] | None) -> pl.DataFrame:
+    """ROWS with some columns replaced, or left out where None."""
+    table = {key: value for key, value in (ROWS | columns).items() if value is not None}
+    images = [{"bytes": png(), "path": f"{n}.png"} for n in range(6)]
+    return pl.DataFrame(table | {"image": images})
+
+
+def config(text: str = CONFIG, **update: str) -> Config:
+    for old, new in update.items():
+        assert old in text
+        text = text.replace(old, new)
+    return parse_config(text, "audit.yaml")
+
+
+def made(text: str = CONFIG, **columns: list[Any] | None) -> Examples:
+    return examples_from_source(source(**columns), config(text), "table.csv")
+
+
+def refused(text: str = CONFIG, **columns: list[Any] | None) -> str:
+    with pytest.raises(DataError) as caught:
+        made(text, **columns)
+    assert caught.value.exit_code == 4
+    return str(caught.value)
+
+
+# --- what is taken out of a source ----------------------------------------------------------------
+
+
+def test_label_attributes_and_cluster_are_taken_by_their_columns() -> None:
+    examples = made()
+    assert examples.table.columns == [
+        "example_id",
+        "split",
+        "label",
+        "sex",
+        "age",
+        "cluster",
+        "image",
+    ]
+    assert examples.attributes == ("sex", "age")
+    assert examples.table["sex"].to_list() == ["male", "female", "male", "male", "female", "male"]
+    assert examples.table["cluster"].to_list() == ROWS["person"]
+
+
+def test_classes_that_are_numbers_stand_in_the_order_of_their_size() -> None:
+    examples = made()
+    assert examples.classes == ("9", "10")
+    assert examples.labels.tolist() == [1, 0, 1, 0, 1, 0]
+    assert examples.labels.dtype == np.int64
+
+
+def test_classes_that_are_words_stand_in_the_order_of_the_alphabet_after_numbers() -> None:
+    examples = made(face=["no", "2", "yes", "no", "2", "yes"])
+    assert examples.classes == ("2", "no", "yes")
+
+
+def test_a_missing_value_of_an_attribute_becomes_a_group_of_its_own() -> None:
+    examples = made()
+    assert examples.table["age"].to_list() == ["yes", "no", "(missing)", "no", "(missing)", "yes"]
+    partition = examples.partition()
+    assert "age.(missing)" in partition.keys
+    assert partition.mask("age.(missing)").tolist() == [False, False, True, False, True, False]
+
+
+def test_a_split_holds_its_rows_in_their_order() -> None:
+    test = made(split=["test", "test", "train", "train", "train", "test"]).split("test")
+    assert test.ids == ["a", "b", "f"]
+    assert made().split("test").classes == ("9", "10")
+
+
+def test_rows_of_one_source_share_a_cluster() -> None:
+    clusters = made().clusters
+    assert clusters is not None
+    p, q, r, s = clusters[[0, 1, 3, 4]]
+    assert clusters.tolist() == [p, q, p, r, s, r]
+    assert sorted({p, q, r, s}) == [0, 1, 2, 3]
+
+
+def test_without_a_cluster_column_every_row_is_its_own() -> None:
+    assert made(CONFIG.replace("cluster: {column: person}\n", "")).clusters is None
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+def test_an_absent_label_column_is_refused() -> None:
+    assert refused(face=None) == (
+        "label column 'face' is not in table.csv; it has male, person, young"
+    )
+
+
+def test_an_absent_attribute_column_is_refused() -> None:
+    assert refused(male=None) == (
+        "groups.sex column 'male' is not in table.csv; it has face, person, young"
+    )
+
+
+def test_an_absent_cluster_column_is_refused() -> None:
+    assert refused(person=None) == (
+        "cluster column 'person' is not in table.csv; it has face, male, young"
+    )
+
+
+def test_a_column_that_is_nearly_named_is_pointed_at() -> None:
+    message = refused(CONFIG.replace("column: male", "column: Male"))
+    assert "did you mean 'male'?" in message
+
+
+def test_an_attribute_with_one_value_is_refused() -> None:
+    assert refused(male=[1, 0, 1, 1, 1, 1]) == (
+        "attribute 'sex' has one value, 'male', in the test split of table.csv; a comparison of "
+        "groups needs two, so remove it or choose another column"
+    )
+
+
+def test_an_attribute_that_is_missing_throughout_is_refused() -> None:
+    assert refused(young=[None] * 6).startswith("attribute 'age' has one value, '(missing)', in ")
+
+
+def test_values_that_are_given_one_name_are_one_value() -> None:
+    text = CONFIG.replace("{1: male, 0: female}", "{1: person, 0: person}")
+    assert refused(text).startswith("attribute 'sex' has one value, 'person', in ")
+
+
+def test_an_id_that_stands_twice_is_refused() -> None:
+    assert refused(example_id=["a", "b", "c", "d", "b", "f"]) == (
+        "example id 'b' stands in table.csv twice; ids must be unique"
+    )
+
+
+def test_an_empty_label_is_refused() -> None:
+    assert refused(face=["10", "9", None, "9", None, "9"]) == (
+        "label column 'face' is empty in 2 of 6 rows of table.csv; fill or remove them"
+    )
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_an_empty_split_is_refused(split: str) -> None:
+    other = {"train": "test", "test": "train"}[split]
+    assert refused(split=[other] * 6) == (
+        f"the {split} split of table.csv holds no row; check source.split"
+    )
+
+
+def test_a_label_with_one_value_is_refused() -> None:
+    assert refused(face=["9", "9", "9", "9", "9", "9"]) == (
+        "label column 'face' has one value, '9', in the train split of table.csv; a classifier "
+        "needs two"
+    )
+
+
+def test_a_label_that_training_never_shows_is_refused() -> None:
+    assert refused(face=["10", "9", "10", "9", "10", "8"]) == (
+        "label '8' is in the test split of table.csv but never in training; move or remove its rows"
+    )
+
+
+def test_a_positive_class_that_is_not_there_is_refused() -> None:
+    assert refused(CONFIG.replace("{column: face}", "{column: face, positive: 11}")) == (
+        "label.positive is 11, but column 'face' holds 9, 10"
+    )
+
+
+@pytest.mark.parametrize("positive", ["9", "'9'"])
+def test_a_positive_class_may_be_a_number_or_a_word(positive: str) -> None:
+    text = CONFIG.replace("{column: face}", f"{{column: face, positive: {positive}}}")
+    assert made(text).classes == ("9", "10")
+
+
+@pytest.mark.parametrize("name", ["example_id", "split", "label", "cluster", "image"])
+def test_an_attribute_with_a_reserved_name_is_refused(name: str) -> None:
+    assert refused(CONFIG.replace("  age:", f"  {name}:")) == (
+        f"groups.{name} has a reserved name; call the attribute otherwise"
+    )
+
+
+# --- groups ---------------------------------------------------------------------------------------
+
+CROSSED = CONFIG.replace("{column: young}", "{column: young}\n  intersections: [[sex, age]]")
+
+
+def test_groups_are_all_then_every_value_then_every_intersection() -> None:
+    partition = made(CROSSED).partition()
+    assert partition.keys == (
+        "all",
+        "sex.female",
+        "sex.male",
+        "age.(missing)",
+        "age.no",
+        "age.yes",
+        "sex.female & age.(missing)",
+        "sex.female & age.no",
+        "sex.female & age.yes",
+        "sex.male & age.(missing)",
+        "sex.male & age.no",
+        "sex.male & age.yes",
+    )
+    assert partition.names[1:4] == ("female", "male", "(missing)")
+    assert partition.names[-1] == "male & yes"
+    assert partition.masks.shape == (12, 6)
+    assert partition.mask("sex.male & age.yes").tolist() == [True, *[False] * 4, True]
+
+
+def test_a_value_that_two_attributes_share_is_named_with_its_attribute() -> None:
+    partition = made(male=["yes", "no", "yes", "yes", "no", "yes"]).partition()
+    assert partition.names == (
+        "all",
+        "sex no",
+        "sex yes",
+        "age (missing)",
+        "age no",
+        "age yes",
+    )
+
+
+def test_an_attribute_value_called_all_does_not_hide_all_examples() -> None:
+    partition = made(male=["all", "some", "all", "all", "some", "all"]).partition()
+    assert partition.mask("all").all()
+    assert len(set(partition.keys)) == len(partition.keys)
+    assert len(set(partition.names)) == len(partition.names)
+
+
+values = st.sampled_from(["a", "b", "c", "(missing)", "a & b", "é"])
+tables = st.integers(1, 8).flatmap(
+    lambda n: st.fixed_dictionaries(
+        {name: st.lists(values, min_size=n, max_size=n) for name in ("x", "y", "z")}
+    )
+)
+
+
+@settings(deadline=None)
+@given(table=tables, crossed=st.sampled_from([(), (("x", "y"),), (("z", "x", "y"), ("y", "z"))]))
+def test_masks_are_those_of_asking_every_row(
+    table: dict[str, list[str]], crossed: tuple[tuple[str, ...], ...]
+) -> None:
+    partition = Examples(pl.DataFrame(table), ("0", "1"), ("x", "y", "z"), crossed).partition()
+    # Slow twin: one group, one row at a time, from the definition.
+    n = len(table["x"])
+    groups = [("all", [True] * n)]
+    for attributes in [("x",), ("y",), ("z",), *crossed]:
+        for cell in product(*(sorted(set(table[a])) for a in attributes)):
+            pairs = list(zip(attributes, cell, strict=True))
+            groups.append(
+                (
+                    " & ".join(f"{a}.{v}" for a, v in pairs),
+                    [all(table[a][row] == v for a, v in pairs) for row in range(n)],
+                )
+            )
+    assert list(partition.keys) == [key for key, _ in groups]
+    assert partition.masks.tolist() == [mask for _, mask in groups]
+    assert partition.masks.dtype == bool
+    # Values of one attribute cut the examples into parts; so do their intersections.
+    for attributes in [("x",), ("y",), ("z",), *crossed]:
+        rows = [
+            partition.masks[g]
+            for g, key in enumerate(partition.keys)
+            if _attributes_of(key, table) == attributes
+        ]
+        assert np.sum(rows, axis=0).tolist() == [1] * n
+
+
+def _attributes_of(key: str, table: dict[str, list[str]]) -> tuple[str, ...] | None:
+    """The attributes whose values cross in a group, found by trying all of them."""
+    for attributes in [("x",), ("y",), ("z",), ("x", "y"), ("y", "z"), ("z", "x", "y")]:
+        for cell in product(*(sorted(set(table[a])) for a in attributes)):
+            if key == " & ".join(f"{a}.{v}" for a, v in zip(attributes, cell, strict=True)):
+                return attributes
+    return None
+
+
+# --- the file -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", [CONFIG, CROSSED, "label: {column: face}\n" + CONFIG[-34:]])
+def test_what_is_written_is_read(tmp_path: Path, text: str) -> None:
+    before = made(text)
+    before.write(tmp_path / "examples.parquet")
+    after = Examples.read(tmp_path / "examples.parquet")
+    assert after.table.equals(before.table)
+    assert (after.classes, after.attributes, after.intersections) == (
+        before.classes,
+        before.attributes,
+        before.intersections,
+    )
+
+
+def test_classes_and_attributes_with_awkward_names_are_read_as_written(tmp_path: Path) -> None:
+    text = CROSSED.replace("face", "the face").replace("  age:", '  "a\\tg\\ne":')
+    text = text.replace("[sex, age]", '[sex, "a\\tg\\ne"]')
+    before = examples_from_source(source().rename({"face": "the face"}), config(text), "table.csv")
+    before = Examples(
+        before.table.with_columns(pl.col("label").replace({"9": "nine\n9"})),
+        ("nine\n9", "10"),
+        before.attributes,
+        before.intersections,
+    )
+    before.write(tmp_path / "examples.parquet")
+    after = Examples.read(tmp_path / "examples.parquet")
+    assert after.classes == before.classes
+    assert after.attributes == before.attributes
+    assert after.intersections == before.intersections
+
+
+def test_the_same_examples_give_the_same_bytes(tmp_path: Path) -> None:
+    for name in "ab":
+        made(CROSSED).write(tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+# --- images ---------------------------------------------------------------------------------------
+
+
+def with_images(*images: bytes) -> Examples:
+    table = pl.DataFrame(
+        {
+            "example_id": [f"picture {n}" for n in range(len(images))],
+            "image": [{"bytes": image, "path": ""} for image in images],
+        }
+    )
+    return Examples(table, ("0", "1"), (), ())
+
+
+def test_images_are_decoded_channel_first_in_the_order_of_the_rows() -> None:
+    decoded = decode_images(with_images(png(colour=(1, 2, 3)), png(colour=(4, 5, 6))))
+    assert decoded.shape == (2, 3, 3, 4)  # N, channels, height, width
+    assert decoded.dtype == np.uint8
+    assert decoded[:, :, 0, 0].tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+@pytest.mark.parametrize("mode", ["L", "RGBA", "P", "1"])
+def test_images_of_other_modes_become_rgb(mode: str) -> None:
+    buffer = io.BytesIO()
+    Image.new("RGB", (2, 2), (255, 255, 255)).convert(mode).save(buffer, "PNG")
+    assert (decode_images(with_images(buffer.getvalue())) == 255).all()
+
+
+@pytest.mark.parametrize(
+    "broken", [b"", b"no image", png()[:40], png()[:-30]], ids=["empty", "text", "head", "cut"]
+)
+def test_an_image_that_cannot_be_decoded_is_named(broken: bytes) -> None:
+    with pytest.raises(DataError) as caught:
+        decode_images(with_images(png(), broken))
+    message = str(caught.value)
+    assert message.startswith("image of example 'picture 1' cannot be decoded (")
+    assert message.endswith("); replace its file or remove its row")
+    assert " at 0x" not in message  # no place in this process's memory
+
+
+def test_an_image_whose_checksum_is_wrong_is_named() -> None:
+    whole = png()
+    at = whole.index(b"IDAT") + 6
+    broken = whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :]
+    with pytest.raises(DataError, match="'picture 0' cannot be decoded"):
+        decode_images(with_images(broken))
+
+
+def test_an_image_that_would_fill_the_memory_is_refused() -> None:
+    # The head of a PNG of 60,000 by 60,000 pixels: 10.8 GB once decoded.
+    whole, side = png(), (60_000).to_bytes(4, "big")
+    head = b"IHDR" + side + side + whole[24:29]
+    bomb = whole[:12] + head + zlib.crc32(head).to_bytes(4, "big") + whole[33:]
+    with pytest.raises(DataError, match="'picture 0' cannot be decoded"):
+        decode_images(with_images(bomb))
+
+
+def test_images_of_different_sizes_are_refused_by_name() -> None:
+    with pytest.raises(DataError) as caught:
+        decode_images(with_images(png((4, 3)), png((4, 3)), png((3, 4))))
+    assert str(caught.value) == (
+        "image of example 'picture 2' is 3x4 pixels where the first is 4x3; bring all images to "
+        "one size"
+    )

@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as nst
+from numpy.typing import NDArray
+
+from scotoma.errors import DataError
+from scotoma.predictions import Predictions, label_counts
+
+CLASSES = ("0", "one", "zwei, drei", "\u2028")
+
+
+def made(
+    predicted: list[list[int]] | NDArray[np.uint16],
+    members: tuple[int, ...],
+    *,
+    variant: str = "prune-0.5",
+    ids: tuple[str, ...] | None = None,
+    paired_with: str = "",
+) -> Predictions:
+    array = np.asarray(predicted, dtype=np.uint16)
+    ids = tuple(f"x{n}" for n in range(len(array))) if ids is None else ids
+    return Predictions(variant, ids, members, CLASSES, array, paired_with)
+
+
+def same(a: Predictions, b: Predictions) -> bool:
+    np.testing.assert_array_equal(a.predicted, b.predicted)
+    assert a.predicted.dtype == b.predicted.dtype == np.uint16
+    return (a.variant, a.example_ids, a.members, a.classes, a.paired_with) == (
+        b.variant,
+        b.example_ids,
+        b.members,
+        b.classes,
+        b.paired_with,
+    )
+
+
+# --- the matrix and its file ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("members", [(0, 1, 2), (5, 7, 200)])
+def test_what_is_written_is_read(tmp_path: Path, members: tuple[int, ...]) -> None:
+    ids = ("b.png", "ä,\n.png")
+    before = made([[0, 3, 1], [2, 0, 0]], members, ids=ids, paired_with="dense")
+    before.write(tmp_path / "p.parquet")
+    assert same(Predictions.read(tmp_path / "p.parquet"), before)
+
+
+@given(
+    predicted=nst.arrays(
+        np.uint16, st.tuples(st.integers(0, 4), st.integers(1, 4)), elements={"max_value": 3}
+    ),
+    first=st.integers(0, 250),
+)
+def test_any_matrix_is_read_as_it_was_written(
+    tmp_path_factory: pytest.TempPathFactory, predicted: NDArray[np.uint16], first: int
+) -> None:
+    before = made(predicted, tuple(range(first, first + predicted.shape[1])))
+    path = tmp_path_factory.getbasetemp() / "any.parquet"
+    before.write(path)
+    assert same(Predictions.read(path), before)
+
+
+def test_the_file_is_parquet_that_anyone_can_read(tmp_path: Path) -> None:
+    made([[0, 3], [2, 0]], (4, 9)).write(tmp_path / "p.parquet")
+    table = pl.read_parquet(tmp_path / "p.parquet")
+    assert table.schema == {"example_id": pl.String, "predicted": pl.Array(pl.UInt16, 2)}
+    assert table["predicted"].to_list() == [[0, 3], [2, 0]]
+
+
+def test_the_same_predictions_give_the_same_bytes(tmp_path: Path) -> None:
+    for name in "ab":
+        made([[0, 3], [2, 0]], (4, 9)).write(tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_class_id_without_a_class_is_refused() -> None:
+    with pytest.raises(DataError) as caught:
+        made([[0, 3], [4, 0]], (0, 1))
+    assert str(caught.value) == "predictions of prune-0.5 hold class id 4; ids go from 0 to 3"
+
+
+@pytest.mark.parametrize(
+    ("ids", "members"), [(("x0",), (0, 1, 2)), (("x0", "x1"), (0, 1)), (("x0", "x1"), (0,))]
+)
+def test_a_matrix_of_another_shape_is_refused(
+    ids: tuple[str, ...], members: tuple[int, ...]
+) -> None:
+    with pytest.raises(DataError) as caught:
+        made([[0, 3, 1], [2, 0, 0]], members, ids=ids)
+    assert str(caught.value) == (
+        f"predictions of prune-0.5 have shape (2, 3) for {len(ids)} examples and "
+        f"{len(members)} members"
+    )
+
+
+def test_a_class_name_may_hold_a_line_break(tmp_path: Path) -> None:
+    before = Predictions("dense", ("x",), (0,), ("a\nb", "c"), np.ones((1, 1), np.uint16))
+    before.write(tmp_path / "p.parquet")
+    assert same(Predictions.read(tmp_path / "p.parquet"), before)
+
+
+# --- shards put together --------------------------------------------------------------------------
+
+
+def test_members_of_shards_stand_in_the_order_of_their_numbers() -> None:
+    # One digit a member, so that a column in the wrong place shows.
+    late = made([[3, 1], [3, 1]], (7, 2), paired_with="dense")
+    early = made([[0, 2], [0, 2]], (0, 5), paired_with="dense")
+    gathered = Predictions.gather([late, early])
+    assert gathered.members == (0, 2, 5, 7)
+    assert gathered.predicted.tolist() == [[0, 1, 2, 3], [0, 1, 2, 3]]
+    assert gathered.paired_with == "dense"
+    assert all(type(member) is int for member in gathered.members)
+
+
+@given(
+    order=st.permutations(range(6)),
+    cuts=st.lists(st.integers(1, 5), max_size=3, unique=True).map(sorted),
+)
+def test_how_members_were_dealt_out_makes_no_difference(order: list[int], cuts: list[int]) -> None:
+    whole = made(np.arange(12, dtype=np.uint16).reshape(2, 6) % 4, tuple(range(6)))
+    bounds = [0, *cuts, 6]
+    parts = [
+        made(whole.predicted[:, dealt], tuple(dealt))
+        for dealt in (order[a:b] for a, b in pairwise(bounds))
+    ]
+    assert same(Predictions.gather(parts), whole)
+
+
+def test_gathered_shards_can_be_written(tmp_path: Path) -> None:
+    gathered = Predictions.gather([made([[0], [1]], (1,)), made([[2], [3]], (0,))])
+    gathered.write(tmp_path / "p.parquet")
+    assert same(Predictions.read(tmp_path / "p.parquet"), gathered)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        made([[0], [1]], (1,), ids=("x1", "x0")),
+        made([[0], [1]], (1,), ids=("x0", "y")),
+        made([[0]], (1,), ids=("x0",)),
+        made([[0], [1]], (1,), variant="dense"),
+    ],
+    ids=["another order", "another example", "fewer examples", "another variant"],
+)
+def test_shards_of_different_examples_are_refused(other: Predictions) -> None:
+    with pytest.raises(DataError) as caught:
+        Predictions.gather([made([[0], [1]], (0,)), other])
+    assert str(caught.value) == (
+        "shards of prune-0.5 hold predictions for different examples; run the predict step again"
+    )
+
+
+def test_a_member_that_stands_in_two_shards_is_refused() -> None:
+    with pytest.raises(DataError, match="member"):
+        Predictions.gather([made([[0], [1]], (3,)), made([[0], [2]], (3,))])
+
+
+def test_shards_that_count_classes_differently_are_refused() -> None:
+    other = Predictions("prune-0.5", ("x0",), (1,), CLASSES[::-1], np.zeros((1, 1), np.uint16))
+    with pytest.raises(DataError):
+        Predictions.gather([made([[0]], (0,)), other])
+
+
+# --- label counts ---------------------------------------------------------------------------------
+
+
+def slow_label_counts(predicted: NDArray[np.uint16], classes: int) -> list[list[int]]:
+    """b[x, i]: how many members k say class i of example x."""
+    b = [[0] * classes for _ in predicted]
+    for x, row in enumerate(predicted):
+        for k in range(len(row)):
+            b[x][row[k]] += 1
+    return b
+
+
+@given(
+    predicted=nst.arrays(
+        st.sampled_from([np.uint8, np.uint16, np.int64]),
+        st.tuples(st.integers(0, 6), st.integers(1, 9)),
+        elements={"min_value": 0, "max_value": 6},
+    ),
+    spare=st.integers(0, 3),
+)
+def test_label_counts_are_those_of_counting_one_by_one(
+    predicted: NDArray[np.uint16], spare: int
+) -> None:
+    counts = label_counts(predicted, 7 + spare)
+    assert counts.tolist() == slow_label_counts(predicted, 7 + spare)
+    assert counts.shape == (len(predicted), 7 + spare)
+    assert (counts.sum(axis=1) == predicted.shape[1]).all()
+
+
+def test_label_counts_do_not_overflow_where_class_ids_are_small_numbers() -> None:
+    predicted = np.full((700, 2), 255, dtype=np.uint8)
+    counts = label_counts(predicted, 256)
+    assert (counts[:, 255] == 2).all()
+    assert counts[:, :255].sum() == 0
+
+
+@pytest.mark.parametrize("predicted", [[[3], [0]], [[0], [3]], [[-1], [0]]])
+def test_a_class_id_out_of_range_is_refused_and_not_counted_for_another_example(
+    predicted: list[list[int]],
+) -> None:
+    with pytest.raises(ValueError, match="class id"):
+        label_counts(np.array(predicted), 3)

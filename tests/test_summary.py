@@ -1,0 +1,297 @@
+from __future__ import annotations
+
+import copy
+import unicodedata
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scotoma.config import parse_config
+from scotoma.datasets import Examples
+from scotoma.datasets.examples import examples_from_source
+from scotoma.predictions import Predictions
+from scotoma.runs import Run
+from scotoma.summary import printable, summary, worst_change
+
+CONFIG = """\
+project: digits-s
+label: {column: digit}
+groups:
+  style: {column: style}
+  exposure: {column: exposure}
+cluster: {column: source_id}
+variants: [dense, {prune: [0.5, 0.95]}, {int8: [static]}]
+population: {models: 10}
+"""
+ERRORS = {"dense": 0.03, "prune-0.5": 0.05, "prune-0.95": 0.15, "int8-static": 0.03}
+SOURCES = 150  # of the test split; each stands there once in each style
+
+
+@pytest.fixture(scope="module")
+def assembled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What audit.json holds, from predictions made up in which the minority pays."""
+    from scotoma.stages import measures, results
+
+    config = parse_config(CONFIG, "audit.yaml")
+    run = Run.create(tmp_path_factory.mktemp("summary") / "run", config)
+    rng = np.random.default_rng(3)
+    digits = rng.integers(0, 5, SOURCES)
+    rows = [
+        {
+            "example_id": f"{split}-{source}-{style}",
+            "split": split,
+            "digit": str(digit),
+            "style": style,
+            "exposure": "majority" if (style == "plain") == (digit % 2 == 0) else "minority",
+            "source_id": f"{split}-{source}",
+            "image": {"bytes": b"", "path": ""},
+        }
+        for split in ("train", "test")
+        for source, digit in enumerate(digits)
+        for style in ("plain", "styled")
+    ]
+    examples_from_source(pl.DataFrame(rows), config, "digits-s").write(run.examples)
+    test = Examples.read(run.examples).split("test")
+    run.path("predictions").mkdir()
+    factor = np.where(test.table["exposure"] == "minority", 3.0, 0.5)[:, None]
+    for variant, rate in ERRORS.items():
+        wrong = rng.random((len(test.ids), 10)) < rate * factor
+        predicted = np.where(wrong, (test.labels[:, None] + 1) % 5, test.labels[:, None])
+        Predictions(
+            variant,
+            tuple(test.ids),
+            tuple(range(10)),
+            test.classes,
+            predicted.astype(np.uint16),
+            "dense" if variant.startswith("int8") else "",
+        ).write(run.predictions(variant))
+    measures.divergence(run)
+    measures.bias(run)
+    return results.assemble(run, Examples.read(run.examples))
+
+
+@pytest.fixture
+def audit(assembled: dict[str, Any]) -> dict[str, Any]:
+    return copy.deepcopy(assembled)
+
+
+def line_of(audit: dict[str, Any], variant: str) -> str:
+    (line,) = (line for line in summary(audit).split("\n") if line.startswith(f"{variant} "))
+    return line
+
+
+def renamed(audit: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    for group in audit["groups"]:
+        group["name"] = names.get(group["key"], group["name"])
+    return audit
+
+
+# --- its shape ------------------------------------------------------------------------------------
+
+
+def test_the_summary_fits_80_columns(audit: dict[str, Any]) -> None:
+    wide = [line for line in summary(audit).split("\n") if len(line) > 80]
+    assert wide == []
+
+
+def test_the_summary_of_a_large_audit_fits_80_columns(audit: dict[str, Any]) -> None:
+    """Numbers of the size of CelebA's, as the CIE paper prints them."""
+    audit["examples"] |= {"test": 19_962, "units": 19_962}
+    audit["project"] = "celeba-blond"
+    renamed(audit, {"exposure.minority": "male & old", "exposure.majority": "female & young"})
+    for variant in audit["divergence"]:
+        cie = audit["divergence"][variant]["cie"]
+        cie["n"] = 19_962
+        cie["cie"]["count"] = 5_057
+        cie["floor_at_k"] |= {"value": 4_321 / 19_962, "low": 0.2, "high": 0.23}
+        cie["excess"] |= {"value": 0.203, "low": 0.181, "high": 0.225}
+        for row in audit["subgroups"][variant]:
+            if row["group"] == "exposure.minority" and row["class"] is None:
+                row["metric"] = "fpr"
+                row["relative"] |= {"value": 1020.0, "low": 880.0, "high": 1170.0}
+    text = summary(audit)
+    assert "5,057" in text
+    assert "male & old" in text
+    assert [line for line in text.split("\n") if len(line) > 80] == []
+
+
+def test_every_variant_has_its_line_in_the_order_of_the_audit(audit: dict[str, Any]) -> None:
+    starts = [line.split(" ")[0] for line in summary(audit).split("\n")]
+    assert [start for start in starts if start in ERRORS] == list(ERRORS)
+    assert summary(audit).endswith("\n")
+
+
+def test_what_the_numbers_rest_on_stands_above_them(audit: dict[str, Any]) -> None:
+    head, rest = summary(audit).split("dense", 1)
+    for part in ("digits-s", "300 test examples", "150 sources", "10 members", "95%"):
+        assert part in head
+    assert "300 test examples" not in rest
+
+
+def test_a_line_shows_accuracy_cie_floor_and_the_worst_change(audit: dict[str, Any]) -> None:
+    for variant in list(ERRORS)[1:]:
+        line = line_of(audit, variant)
+        top1 = audit["accuracy"][variant]["top1"]
+        cie = audit["divergence"][variant]["cie"]
+        worst = worst_change(audit, variant)
+        assert worst is not None
+        assert f"{100 * top1['value']:.1f}" in line
+        assert f"{cie['cie']['count']}/{cie['floor_at_k']['value'] * 300:.0f}" in line
+        assert f"{100 * cie['excess']['value']:+.1f}" in line
+        assert f"{worst['relative']['value']:+.0f}%" in line
+        assert f"[{worst['relative']['low']:+.0f}, {worst['relative']['high']:+.0f}]" in line
+
+
+def test_dense_is_compared_with_nothing(audit: dict[str, Any]) -> None:
+    assert "%" not in line_of(audit, "dense")
+    assert "[" not in line_of(audit, "dense")
+
+
+def test_it_says_who_pays(audit: dict[str, Any]) -> None:
+    (worst,) = (line for line in summary(audit).split("\n") if line.startswith("prune-0.95: "))
+    (gap,) = (g for g in audit["gaps"]["prune-0.95"] if g["attribute"] == "exposure")
+    assert worst.index("minority") < worst.index("majority")
+    shown = [abs(100 * gap["gap"][key]) for key in ("value", "low", "high")]
+    assert f"{shown[0]:.1f} points" in worst
+    assert f"[{min(shown[1:]):.1f}, {max(shown[1:]):.1f}]" in worst
+
+
+def test_who_pays_does_not_depend_on_which_group_is_named_first(audit: dict[str, Any]) -> None:
+    before = summary(audit)
+    for gaps in audit["gaps"].values():
+        for gap in gaps:
+            gap["group_a"], gap["group_b"] = gap["group_b"], gap["group_a"]
+            turned = {key: gap["gap"][key] for key in ("value", "low", "high")}
+            gap["gap"] |= {
+                "value": -turned["value"],
+                "low": -turned["high"],
+                "high": -turned["low"],
+            }
+    assert summary(audit) == before
+
+
+def test_nobody_is_said_to_pay_where_an_interval_holds_zero(audit: dict[str, Any]) -> None:
+    text = summary(audit)
+    for variant, gaps in audit["gaps"].items():
+        for gap in gaps:
+            if gap["gap"]["low"] <= 0 <= gap["gap"]["high"]:
+                names = [key.partition(".")[2] for key in (gap["group_a"], gap["group_b"])]
+                assert not [
+                    line
+                    for line in text.split("\n")
+                    if line.startswith(f"{variant}: ") and all(name in line for name in names)
+                ]
+
+
+@pytest.mark.parametrize(("members", "warned"), [(1, True), (2, True), (4, True), (10, False)])
+def test_few_members_are_said_to_be_few(audit: dict[str, Any], members: int, warned: bool) -> None:
+    for variant in audit["variants"]:
+        variant["members"] = members
+    assert ("unstable" in summary(audit)) == warned
+
+
+# --- undefined stays undefined --------------------------------------------------------------------
+
+UNDEFINED = {"value": None, "low": None, "high": None, "reason": "not estimable"}
+
+
+def test_a_floor_that_is_not_known_is_not_shown_as_zero(audit: dict[str, Any]) -> None:
+    cie = audit["divergence"]["prune-0.5"]["cie"]
+    cie["floor_at_k"] |= UNDEFINED
+    cie["cie"]["count"] = 77
+    cells = line_of(audit, "prune-0.5").split()
+    assert not [cell for cell in cells if cell.startswith(("77/", "0/"))]
+    assert [cell for cell in cells if cell.startswith("77")]
+
+
+def test_an_excess_that_is_not_known_is_called_so(audit: dict[str, Any]) -> None:
+    audit["divergence"]["prune-0.5"]["cie"]["excess"] |= UNDEFINED
+    line = line_of(audit, "prune-0.5")
+    assert "undefined" in line
+    assert "None" not in line
+    assert "nan" not in line
+
+
+def test_a_value_without_an_interval_stands_alone(audit: dict[str, Any]) -> None:
+    for part in (
+        audit["divergence"]["prune-0.5"]["cie"]["excess"],
+        audit["accuracy"]["prune-0.5"]["top1"],
+    ):
+        part |= {"low": None, "high": None}
+    line = line_of(audit, "prune-0.5")
+    assert "±" not in line
+    assert "None" not in line
+    assert line.count("[") == 1  # that of the worst change
+
+
+def test_a_change_that_is_nowhere_estimable_is_not_shown(audit: dict[str, Any]) -> None:
+    for row in audit["subgroups"]["prune-0.5"]:
+        row["relative"] |= UNDEFINED
+    assert worst_change(audit, "prune-0.5") is None
+    assert "%" not in line_of(audit, "prune-0.5")
+
+
+def test_a_gap_that_is_not_estimable_is_not_told(audit: dict[str, Any]) -> None:
+    for gaps in audit["gaps"].values():
+        for gap in gaps:
+            gap["gap"] |= UNDEFINED
+            gap["p"] = gap["p_adjusted"] = None
+    assert not [line for line in summary(audit).split("\n") if line.startswith("prune-0.95: ")]
+
+
+@given(
+    lows=st.lists(st.none() | st.floats(-100, 1000), max_size=6),
+    classes=st.lists(st.sampled_from([None, None, "3"]), min_size=6, max_size=6),
+)
+def test_the_worst_change_has_the_highest_lower_end(
+    lows: list[float | None], classes: list[str | None]
+) -> None:
+    rows = [
+        {"class": name, "relative": {"low": low, "value": -(low or 0.0)}}
+        for name, low in zip(classes, lows, strict=False)
+    ]
+    # Slow twin: look at one after the other.
+    best = None
+    for row in rows:
+        low = row["relative"]["low"]
+        if row["class"] is None and low is not None and (best is None or low > best):
+            best = low
+    worst = worst_change({"subgroups": {"v": rows}}, "v")
+    assert (None if worst is None else worst["relative"]["low"]) == best
+
+
+# --- hostile names --------------------------------------------------------------------------------
+
+HOSTILE = ["\x1b[31mred\x1b[2J", "two\nlines", "tab\tand\rreturn", "\u202eturned", "\x9b31m", "\0"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_cannot_steer_the_terminal(audit: dict[str, Any], name: str) -> None:
+    keys = [group["key"] for group in audit["groups"]]
+    text = summary(renamed(audit, dict.fromkeys(keys, name)))
+    # A line break in a name would part it; those of the wrapping do not count.
+    assert " ".join(printable(name).split()) in " ".join(text.split())
+    assert not [line for line in text.split("\n") if line.startswith(("lines", "return"))]
+    assert not [c for c in text if unicodedata.category(c)[0] == "C" and c != "\n"]
+
+
+def test_a_name_that_looks_like_markup_is_printed_as_it_is(audit: dict[str, Any]) -> None:
+    text = summary(renamed(audit, {"exposure.minority": "[red]x[/red]"}))
+    assert "[red]x[/red]" in text
+
+
+@given(text=st.text())
+def test_printable_text_has_no_control_characters_and_keeps_its_length(text: str) -> None:
+    shown = printable(text)
+    assert len(shown) == len(text)
+    assert not [c for c in shown if unicodedata.category(c)[0] == "C"]
+    assert printable(shown) == shown
+
+
+@given(text=st.text(st.characters(categories=["L", "N", "P", "S"]) | st.just(" ")))
+def test_ordinary_text_is_printed_as_it_is(text: str) -> None:
+    assert printable(text) == text
