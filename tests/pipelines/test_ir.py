@@ -471,3 +471,11 @@ def test_compiling_twice_gives_the_same_bytes(tmp_path: Path) -> None:
         compile_pipeline(default_config(), tmp_path / name)
     assert (tmp_path / "a.yaml").read_bytes() == (tmp_path / "b.yaml").read_bytes()
     assert yaml.safe_load((tmp_path / "a.yaml").read_text()) == audit(1)
+
+
+def test_no_task_is_cached_by_kubeflow(tmp_path: Path) -> None:
+    """KFP's key sees neither the library's code nor the run's folder; steps skip by themselves."""
+    compile_pipeline(default_config(), tmp_path / "pipeline.yaml")
+    text = (tmp_path / "pipeline.yaml").read_text()
+    assert "executorLabel" in text
+    assert "enableCache: true" not in text
