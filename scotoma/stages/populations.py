@@ -65,6 +65,7 @@ def quantize(run: Run, shard: Shard) -> list[Path]:
 
 def _quantize(run: Run, variants: list[str], shard: Shard) -> None:
     torch = needs("torch", "train", "quantization")
+    torch.set_num_threads(1)  # a second OpenMP thread stalls the first when its core is busy
     needs("onnxruntime", "train", "quantization")
     from safetensors.torch import load_file
 
@@ -132,6 +133,7 @@ def predict(run: Run, shard: Shard) -> list[Path]:
 
 def _predict(run: Run, shard: Shard) -> None:
     torch = needs("torch", "train", "prediction")
+    torch.set_num_threads(1)
     from safetensors.torch import load_file
 
     from scotoma.inference import predict_onnx, predict_torch
