@@ -313,7 +313,7 @@ def load_config(path: Path) -> Config:
 def parse_config(text: str, origin: str) -> Config:
     r"""Check the text of a configuration; `origin` is what messages call it.
 
-    >>> parse_config("version: 1\npopulation: {models: 0}\nvariants: [dense]", "a.yaml")
+    >>> parse_config("variants: [dense, {int8: [static]}]\npopulation: {models: 0}", "a.yaml")
     Traceback (most recent call last):
     ...
     scotoma.errors.ConfigError: a.yaml:2 population.models must be at least 1, got 0
