@@ -151,6 +151,11 @@ def test_the_running_example_of_the_study_is_reproduced(tmp_path):
     found = measured("bias", path, "--label", "y", "--predicted", "p", "--group", "sex")
     values = [round(100 * row["predicted"]["value"], 1) for row in found["fairness"]]
     assert values == [20.0, 33.6, 10.0, 20.0, 40.0, 40.0, 10.1]
+    asked = ("--label", "y", "--predicted", "p", "--group", "sex", "--positive", "1")
+    of_class = {row["metric"]: row for row in measured("bias", path, *asked)["fairness"]}
+    assert of_class["EOTP"]["predicted"]["value"] == pytest.approx(0.9 - 0.3)
+    assert of_class["EOTP"]["predicted_signed"]["value"] == pytest.approx(0.9 - 0.3)
+    assert of_class["EOFP"]["predicted_signed"]["value"] == pytest.approx(0.2 - 0.4)
 
 
 def test_the_command_says_what_the_functions_say(tmp_path):
@@ -211,6 +216,8 @@ def test_csv_gzip_and_parquet_say_the_same(table):
         for name in ("table.csv", "table.csv.gz", "table.parquet")
     }
     assert len(said) == 1
+    odd = table.rename(table.with_name("table[1]*.csv"))  # a name, and no pattern
+    assert scotoma("bias", odd, *FULL)[1].partition(":")[2] in said
 
 
 def test_rows_of_one_source_count_once(tmp_path):
@@ -271,9 +278,10 @@ def test_hostile_names_cannot_steer_the_terminal(tmp_path):
         .otherwise(pl.lit("貓" * 80))
         .alias(HOSTILE)
     )
-    path = tmp_path / "table.parquet"
+    path = tmp_path / f"{'t' * 120}\x1b[2J.parquet"
     frame.write_parquet(path)
-    asked = ("--label", "label", "--predicted", "pruned_*", "--baseline", "dense_*")
+    asked = ("--label", "label", "--predicted", "pruned_*", "--baseline", "dense_*", "--group")
+    asked += ("sex", "--intersections")  # some are empty, and their reasons name them
     for extra in ((), ("--positive", "c1"), ("--json",)):
         code, out, err = scotoma("bias", path, *asked, "--group", HOSTILE, *extra)
         assert code == 0

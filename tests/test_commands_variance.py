@@ -169,7 +169,8 @@ def test_the_class_that_moves_most_is_named(tmp_path):
     values = RNG.normal(0.2, 0.01, (6, 3))
     values[:, 1] += np.linspace(0, 0.5, 6)
     path = tmp_path / "classes.csv"
-    long_table({("base", "DP"): values, ("mixup", "DP"): values + 0.3}).write_csv(path)
+    other = values + np.array([0, 0.3, 0.6])
+    long_table({("base", "DP"): values, ("mixup", "DP"): other}).write_csv(path)
     found = json.loads(scotoma("variance", path, "--class", "class", "--base", "base", "--json")[1])
     (one, other) = found["spread"]
     assert one["worst_class"] == other["worst_class"] == "c1"

@@ -39,7 +39,7 @@ def test_streamed_scores_are_those_of_the_whole(members, others, rows, tmp_path)
     n = 70 if rows == 1 else 1000
     dense, compressed = nearly_unanimous(1, n, members), nearly_unanimous(2, n, others)
     found = score_parquet(
-        population(tmp_path / "dense", dense), population(tmp_path / "int8", compressed),
+        population(tmp_path / "dense", dense), population(tmp_path / "int8[*]", compressed),
         tmp_path / "out", rows=rows,
     )  # fmt: skip
     whole = score(dense, compressed, 4)

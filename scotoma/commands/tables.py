@@ -41,9 +41,9 @@ def read_table(path: Path) -> pl.DataFrame:
         raise ConfigError(f"table must be a .csv, .csv.gz or .parquet file, got {name}: convert it")
     try:
         if kind[1] == "parquet":
-            table = pl.read_parquet(path)
+            table = pl.read_parquet(path, glob=False)
         else:
-            table = pl.read_csv(path, infer_schema=False)
+            table = pl.read_csv(path, infer_schema=False, glob=False)
     except pl.exceptions.NoDataError:
         table = pl.DataFrame()
     except (OSError, pl.exceptions.PolarsError) as error:

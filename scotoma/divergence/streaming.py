@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -152,7 +153,7 @@ class _Table:
     @classmethod
     def open(cls, path: Path) -> _Table:
         try:
-            scan = pl.scan_parquet(path)
+            scan = pl.scan_parquet(path, glob=False)
             schema = scan.collect_schema()
             rows = int(scan.select(pl.len()).collect().item())
             metadata = pl.read_parquet_metadata(path)
@@ -171,11 +172,11 @@ class _Table:
         if not rows:
             raise DataError(f"{path} holds no examples: predict at least one")
         named = metadata.get("scotoma.classes")
-        return cls(path, rows, predicted.size, tuple(named.split("\n")) if named else None)
+        return cls(path, rows, predicted.size, tuple(json.loads(named)) if named else None)
 
     @property
     def scan(self) -> pl.LazyFrame:
-        return pl.scan_parquet(self.path).select(
+        return pl.scan_parquet(self.path, glob=False).select(
             pl.col("example_id").cast(pl.String), pl.col("predicted")
         )
 
