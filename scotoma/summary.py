@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 from typing import Any
 
 from scotoma.printable import printable
@@ -72,17 +73,35 @@ def summary(audit: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def worst_change(audit: dict[str, Any], variant: str) -> dict[str, Any] | None:
+def worst_change(
+    audit: Mapping[str, Any], variant: str, metric: str | None = None
+) -> dict[str, Any] | None:
     """The change of a group's rate whose interval lies highest; None if none is estimable.
 
     Of the positive class error, FPR and FNR are searched, without one the error.
+
+    Args:
+        audit: The content of audit.json.
+        variant: Name of a compressed variant.
+        metric: Search this one only: `error`, `fpr` or `fnr`.
+
+    Returns:
+        A row of the audit's subgroups, the one whose relative change (%) has the highest lower end.
+
+    >>> few, many = ({"value": 90.0, "low": -5.0}, {"value": 40.0, "low": 30.0})
+    >>> rows = [{"group": "few", "metric": "error", "class": None, "relative": few},
+    ...         {"group": "many", "metric": "error", "class": None, "relative": many}]
+    >>> worst_change({"subgroups": {"prune-0.9": rows}}, "prune-0.9")["group"]
+    'many'
     """
-    rows = [
+    rows: list[dict[str, Any]] = [
         row
         for row in audit["subgroups"][variant]
-        if row["class"] is None and row["relative"]["low"] is not None
+        if row["class"] is None
+        and row["relative"]["low"] is not None
+        and (metric is None or row["metric"] == metric)
     ]
-    return max(rows, key=lambda row: row["relative"]["low"], default=None)
+    return max(rows, key=lambda row: float(row["relative"]["low"]), default=None)
 
 
 def _wrapped(text: str) -> list[str]:

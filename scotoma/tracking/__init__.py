@@ -1,0 +1,8 @@
+"""Where are the runs logged? In MLflow: one flat run a variant, one run a member."""
+
+from __future__ import annotations
+
+from scotoma.tracking.records import metric_names
+from scotoma.tracking.store import Tracked, log_audit, tracking_uri
+
+__all__ = ["Tracked", "log_audit", "metric_names", "tracking_uri"]

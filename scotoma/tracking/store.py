@@ -1,0 +1,302 @@
+"""An audit into MLflow when all of it is on disk: client, silence, links, reasons, sqlite."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import re
+import shlex
+import sqlite3
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from scotoma.errors import ConfigError, ScotomaError
+from scotoma.extras import needs
+from scotoma.runs import Run, read_json, redact
+from scotoma.tracking.records import Record, member_records, variant_records
+
+__all__ = ["Tracked", "log_audit", "tracking_uri"]
+
+ARTIFACTS = ("report.html", "audit.json", "config.yaml")
+
+# Forced: no call home, nothing on the terminal.
+SILENCE = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+}
+# Unless set: MLflow's own are 7 retries of 120 s, minutes of silence before a dead server.
+PATIENCE = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
+}
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """What MLflow now holds.
+
+    Attributes:
+        experiment: Name of the experiment with one run a variant.
+        models_experiment: Name of the experiment with one run a member.
+        runs: Variant to run id.
+        link: Where to look: an address, or the command that serves a local store.
+        reason: Why not everything was logged, as a sentence without credentials; empty if it was.
+    """
+
+    experiment: str
+    models_experiment: str
+    runs: dict[str, str]
+    link: str
+    reason: str = ""
+
+
+def tracking_uri(run: Run, environment: Mapping[str, str]) -> str | None:
+    """Where to log: SCOTOMA_TRACKING_URI, the configuration, MLFLOW_TRACKING_URI, a file.
+
+    Args:
+        run: Its configuration may name a server. A URI with the mark of a redacted credential is
+            not usable, and passed over.
+        environment: Environment variables.
+
+    Returns:
+        An MLflow tracking URI; without any, that of `mlflow.db` in the folder that holds the run,
+        so that the runs of one project meet there; None for `off`.
+
+    >>> from scotoma.config import default_config
+    >>> run = Run(Path("/runs/first"), default_config())
+    >>> tracking_uri(run, {}), tracking_uri(run, {"SCOTOMA_TRACKING_URI": "off"})
+    ('sqlite:////runs/mlflow.db', None)
+    """
+    configured = run.config.tracking.uri or ""
+    candidates = (
+        environment.get("SCOTOMA_TRACKING_URI"),
+        "" if "***" in configured else configured,
+        environment.get("MLFLOW_TRACKING_URI"),
+        f"sqlite:///{run.root.resolve().parent / 'mlflow.db'}",
+    )
+    chosen = next(uri for uri in candidates if uri)
+    return None if chosen == "off" else chosen
+
+
+def log_audit(run: Run, audit: dict[str, Any], uri: str) -> Tracked:
+    """Log a finished audit.
+
+    Experiment PROJECT gets one flat run a variant, dense last so that it is listed first;
+    experiment PROJECT.models one run a member. A run is known by the digest of the configuration
+    and by what was measured (a member: by its weights). One that is there and finished stays, one
+    that an interrupted call left is replaced, so that the call can be repeated; another result of
+    the same configuration is logged beside the first, never over it.
+
+    Args:
+        run: Folder with the manifests of its populations, and the files to attach.
+        audit: Content of audit.json.
+        uri: MLflow tracking URI; a sqlite file keeps artifacts in `mlartifacts` beside it.
+
+    Returns:
+        Where the runs are. A server that is down, a full disk or an absent mlflow is no error: the
+        audit is on disk, and `reason` says what kept it from being logged.
+    """
+    experiment, models = audit["project"], f"{audit['project']}.models"
+    recipe = run.config.source.recipe.model_dump(mode="json")
+    manifests = {
+        name: read_json(run.population(name) / "manifest.json") for name in audit["accuracy"]
+    }
+    variants = variant_records(audit, recipe)
+    members = member_records(audit, recipe, manifests)
+    attached = [path for path in map(run.path, ARTIFACTS) if path.exists()]
+    runs: dict[str, str] = {}
+    link, logged, reason = "", 0, ""
+    try:
+        with _quiet():
+            mlflow = needs("mlflow", "tracking", "tracking")
+            _prepare_store(uri)
+            client = mlflow.MlflowClient(tracking_uri=uri)
+            writer = _Writer(mlflow, client, uri, audit)
+            home = writer.experiment(experiment)
+            for record, run_id in writer.log(home, variants, attached):
+                runs[record.name] = run_id
+                logged += 1
+            for _ in writer.log(writer.experiment(models), members):
+                logged += 1
+            link = _link(uri, home, variants[0].tags["scotoma.result"])
+    except ScotomaError as error:
+        reason = str(error)
+    except Exception as error:
+        total = len(variants) + len(members)
+        reason = (
+            f"{_failure(error, uri)}; {logged} of {total} runs were logged, the audit itself is "
+            "complete: repeat the command to log it"
+        )
+    return Tracked(experiment, models, runs, link, reason)
+
+
+class _Writer:
+    """Records into MLflow with as few requests as it takes."""
+
+    def __init__(self, mlflow: Any, client: Any, uri: str, audit: Mapping[str, Any]) -> None:
+        self.entities, self.client, self.uri, self.audit = mlflow.entities, client, uri, audit
+        self.exception = mlflow.exceptions.MlflowException
+
+    def experiment(self, name: str) -> str:
+        """The id of an experiment, made where there is none."""
+        found = self.client.get_experiment_by_name(name)
+        if found is None:
+            database = _database(self.uri)
+            location = database and (database.parent / "mlartifacts" / name).as_uri()
+            try:
+                return str(self.client.create_experiment(name, artifact_location=location))
+            except self.exception as error:
+                if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                    raise
+                found = self.client.get_experiment_by_name(name)
+        if found.lifecycle_stage != "active":
+            raise ConfigError(
+                f"MLflow experiment {name} was deleted; restore it, or change `project`"
+            )
+        return str(found.experiment_id)
+
+    def log(
+        self, experiment_id: str, records: Sequence[Record], attached: Sequence[Path] = ()
+    ) -> Iterator[tuple[Record, str]]:
+        """Log what is not there yet; yields each record with the id of its run."""
+        wanted = {record.key() for record in records}
+        present: dict[tuple[str | None, ...], str] = {}
+        for run in list(self._found(experiment_id)):
+            key = records[0].key(run.data.tags)
+            if run.info.status == "FINISHED":
+                present[key] = run.info.run_id
+            elif key in wanted:
+                self.client.delete_run(run.info.run_id)
+        for record in records:
+            run_id = present.get(record.key())
+            yield record, run_id or self._write(experiment_id, record, attached)
+
+    def _found(self, experiment_id: str) -> Iterator[Any]:
+        """The runs of this configuration."""
+        query, token = f"tags.`scotoma.audit` = '{self.audit['config_sha256']}'", None
+        while True:
+            page = self.client.search_runs([experiment_id], query, page_token=token)
+            yield from page
+            token = page.token
+            if not token:
+                return
+
+    def _write(self, experiment_id: str, record: Record, attached: Sequence[Path]) -> str:
+        run = self.client.create_run(experiment_id, tags=record.texts(), run_name=record.name)
+        run_id: str = run.info.run_id
+        now = int(time.time() * 1000)
+        metrics = [
+            self.entities.Metric(name, value, now, step) for name, value, step in record.metrics
+        ]
+        params = [self.entities.Param(key, str(value)) for key, value in record.params.items()]
+        self.client.log_batch(run_id, metrics, params)
+        if record.examples:
+            self.client.log_inputs(run_id, self._datasets(record.examples))
+        for path in attached:
+            self.client.log_artifact(run_id, str(path))
+        self.client.set_terminated(run_id)
+        return run_id
+
+    def _datasets(self, examples: Mapping[str, int]) -> list[Any]:
+        digest = self.audit["examples"]["dataset_sha256"]
+        return [
+            self.entities.DatasetInput(
+                self.entities.Dataset(
+                    name=f"{self.audit['project']} {split}",
+                    digest=digest[:32],  # 36 is the most that MLflow takes; `source` has it whole
+                    source_type="scotoma",
+                    source=json.dumps({"dataset_sha256": digest, "split": split}),
+                    profile=json.dumps({"num_rows": rows}),
+                ),
+                [self.entities.InputTag("mlflow.data.context", split)],
+            )
+            for split, rows in examples.items()
+        ]
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep MLflow from the terminal, from its makers, and from waiting long."""
+    wanted = {**{k: v for k, v in PATIENCE.items() if k not in os.environ}, **SILENCE}
+    before = {name: os.environ.get(name) for name in wanted}
+    disabled = logging.root.manager.disable
+    os.environ.update(wanted)
+    # By level and for all: alembic's migrations configure their loggers anew. What goes wrong
+    # arrives as an exception.
+    logging.disable(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _database(uri: str) -> Path | None:
+    return Path(uri.removeprefix("sqlite:///")).absolute() if uri.startswith("sqlite:///") else None
+
+
+def _prepare_store(uri: str) -> None:
+    """Switch a sqlite file to a write-ahead log: 25 to 42 ms a run."""
+    if (database := _database(uri)) is None:
+        return
+    if bad := set("?%") & set(uri):
+        raise ConfigError(
+            f"tracking URI {uri} has {' and '.join(sorted(bad))} in the path, which a database URI "
+            "cannot; choose another --out, or set tracking.uri"
+        )
+    database.parent.mkdir(parents=True, exist_ok=True)
+    # Only speed is lost where the file is busy or its file system has no shared memory.
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(database)) as file:
+        file.execute("PRAGMA journal_mode=WAL")
+
+
+def _link(uri: str, experiment_id: str, result: str) -> str:
+    """The comparison of this audit's variants, as an address or as the command that serves it."""
+    if not uri.startswith(("http://", "https://")):
+        return f"mlflow ui --backend-store-uri {shlex.quote(redact(uri))}"
+    parts = urlsplit(uri)
+    base = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")
+    # Without order and start time MLflow drops the filter.
+    query = {
+        "searchFilter": f"tags.`scotoma.result` = '{result}'",
+        "orderByKey": "attributes.start_time",
+        "orderByAsc": "false",
+        "startTime": "ALL",
+        "lifecycleFilter": "Active",
+        "compareRunsMode": "CHART",
+    }
+    path = f"#/experiments/{experiment_id}/runs?{urlencode(query, quote_via=quote)}"
+    return f"{base.geturl().rstrip('/')}/{path}"
+
+
+def _failure(error: BaseException, uri: str) -> str:
+    """What went wrong, in words that hold no credentials."""
+    chain = [error]
+    while (below := chain[-1].__cause__ or chain[-1].__context__) and below not in chain:
+        chain.append(below)
+    where = _without_secrets(uri)
+    if any(type(e).__name__ in ("ConnectionError", "ConnectTimeout", "ReadTimeout") for e in chain):
+        words = next((e.strerror for e in chain if isinstance(e, OSError) and e.strerror), "")
+        return f"tracking server {where} does not answer ({words or type(chain[-1]).__name__})"
+    words = _without_secrets(" ".join(str(error).replace(uri, where).split()))
+    return f"MLflow at {where} failed ({type(error).__name__}: {words[:300].rstrip('.')})"
+
+
+def _without_secrets(text: str) -> str:
+    # Up to the last @: a password with a slash in it is one that a URI parser does not find.
+    return re.sub(r"://\S*@", "://***@", redact(text))

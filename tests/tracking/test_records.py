@@ -1,0 +1,266 @@
+"""What MLflow is to hold of an audit, without MLflow."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from scotoma.runs import Run, read_json
+from scotoma.summary import worst_change
+from scotoma.tracking import metric_names
+from scotoma.tracking.records import Record, member_records, variant_records
+from scotoma.uncertainty import undefined
+
+Rows = list[dict[str, Any]]
+VARIANTS = ["dense", "prune-0.9", "int8-static"]
+RECIPE = {"steps": 40}
+
+
+@pytest.fixture
+def run(folder: Callable[..., Run], tmp_path: Path) -> Run:
+    return folder(tmp_path / "run", "pure")
+
+
+@pytest.fixture
+def audit(run: Run, audit_of: Callable[[Run], dict[str, Any]]) -> dict[str, Any]:
+    return audit_of(run)
+
+
+def variant(audit: dict[str, Any], name: str) -> Record:
+    (found,) = (record for record in variant_records(audit, RECIPE) if record.name == name)
+    return found
+
+
+def members(run: Run, audit: dict[str, Any]) -> dict[str, Record]:
+    manifests = {name: read_json(run.population(name) / "manifest.json") for name in VARIANTS}
+    return {record.name: record for record in member_records(audit, RECIPE, manifests)}
+
+
+def numbers(record: Record) -> dict[str, float]:
+    """Its metrics but for curves, each there once."""
+    found = {name: value for name, value, step in record.metrics if step == 0}
+    assert len(found) == sum(step == 0 for _, _, step in record.metrics)
+    return found
+
+
+def test_there_is_one_flat_run_a_variant_and_dense_is_logged_last(audit: dict[str, Any]) -> None:
+    found = variant_records(audit, RECIPE)
+    assert [record.name for record in found] == VARIANTS[::-1]
+    assert not [record for record in found if "mlflow.parentRunId" in record.tags]
+    assert len({record.key() for record in found}) == 3
+
+
+def test_numbers_are_metrics_named_by_section(audit: dict[str, Any]) -> None:
+    assert numbers(variant(audit, "prune-0.9")) == {
+        "1_quality/top1": 0.8,
+        "2_cie/share": 0.11,
+        "2_cie/count": 55,
+        "2_cie/excess": 0.06,
+        "3_worst/error": 70.0,
+        "3_worst/fpr": -5.0,
+        "3_worst/fnr": 8.0,
+        "amp_error/all": 50.0,
+        "amp_error/sex.male": 40.0,
+        "amp_error/age.old": 90.0,
+        "amp_error/sex.male_and_age.old": 70.0,
+        "amp_fpr/sex.male": -5.0,
+        "amp_fnr/sex.male": 8.0,
+        "gap/sex": 0.03,
+        "gap/age.old": 0.04,
+        "gap/age.young": -0.02,
+    }
+    assert numbers(variant(audit, "dense")) == {"1_quality/top1": 0.9}
+
+
+def test_parameters_are_numbers_that_can_be_compared(audit: dict[str, Any]) -> None:
+    assert variant(audit, "int8-static").params == {
+        "recipe.steps": 40,
+        "sparsity": 0.0,
+        "bits": 8,
+        "n_models": 2,
+        "seed": 7,
+        "kind": "int8",
+        "paired": "true",
+    }
+    assert variant(audit, "prune-0.9").params["sparsity"] == 0.9
+
+
+def test_tags_say_what_a_number_rests_on(run: Run, audit: dict[str, Any]) -> None:
+    tags = variant(audit, "prune-0.9").tags
+    assert tags["scotoma.audit"] == run.config.digest()
+    assert tags["scotoma.variant"] == "prune-0.9"
+    top1 = audit["accuracy"]["prune-0.9"]["top1"]
+    assert tags["interval/1_quality/top1"] == f"[{top1['low']:.6g}, {top1['high']:.6g}] n=500"
+    assert tags["interval/2_cie/count"] == "[50, 60] n=500: the range over 10 ties"
+    assert tags["group/3_worst/error"] == "sex.male & age.old"
+    assert tags["group/sex.male_and_age.old"] == "sex.male & age.old"
+    assert tags["group/gap/sex"] == "sex.male against sex.female"
+
+
+def test_a_run_rests_on_the_examples_of_both_splits(audit: dict[str, Any]) -> None:
+    for record in variant_records(audit, RECIPE):
+        assert record.examples == {"train": 1000, "test": 500}
+
+
+def test_there_is_one_run_a_member_with_its_loss_curve(run: Run, audit: dict[str, Any]) -> None:
+    found = members(run, audit)
+    assert list(found) == [f"{name}-{k:03d}" for name in VARIANTS for k in range(2)]
+    second = found["prune-0.9-001"]
+    assert numbers(second) == {"top1": pytest.approx(0.82, abs=1e-12)}
+    # 40 steps, a point for each tenth: at 4, 8 and 12.
+    curve = [("loss", 2.0, 4), ("loss", 2.0, 8), ("loss", 0.5, 12)]
+    assert second.metrics[1:] == curve
+    assert (second.params["seed"], second.params["sparsity"]) == (2**63 + 1, 0.9)
+    assert second.params["recipe.steps"] == 40
+    assert second.tags["scotoma.variant"] == "prune-0.9"
+    assert second.tags["scotoma.member"] == "1"
+    assert second.tags["scotoma.dataset"] == "d" * 64
+    quantized = found["int8-static-001"]
+    assert quantized.tags["scotoma.paired_with"] == "dense-1"
+    assert quantized.params["bits"] == 8
+    assert [name for name, _, _ in quantized.metrics] == ["top1"]
+
+
+def test_what_is_undefined_is_a_tag_with_its_reason_and_no_metric(
+    run: Run, audit: dict[str, Any]
+) -> None:
+    reason = "undefined (no positives in group 'men\x00')"
+    audit["divergence"]["prune-0.9"]["cie"]["excess"] = undefined(reason, n=0, members=2).as_dict()
+    audit["accuracy"]["prune-0.9"]["members"][0] = None
+    for row in audit["subgroups"]["prune-0.9"]:
+        row["relative"] |= {"value": float("inf"), "low": None, "high": None}
+    one = undefined("one training run: says nothing about the next one", value=0.1, n=9, members=1)
+    audit["gaps"]["prune-0.9"][0]["gap"] = one.as_dict()
+    found = variant(audit, "prune-0.9")
+    assert set(numbers(found)) == {
+        *("1_quality/top1", "2_cie/share", "2_cie/count"),
+        *("gap/sex", "gap/age.old", "gap/age.young"),
+    }
+    tags = found.texts()
+    assert tags["undefined/2_cie/excess"] == "undefined (no positives in group 'men ')"
+    assert tags["undefined/amp_error/sex.male"] == "undefined (inf)"
+    assert tags["undefined/3_worst/error"] == "undefined (no change of a group has an interval)"
+    assert "group/3_worst/error" not in tags
+    assert tags["interval/gap/sex"] == (
+        "none, n=9: one training run: says nothing about the next one"
+    )
+    member = members(run, audit)["prune-0.9-000"]
+    assert "top1" not in numbers(member)
+    assert member.tags["undefined/top1"] == "undefined (None)"
+
+
+def test_another_result_is_another_run_and_the_same_weights_are_the_same_member(
+    run: Run, audit: dict[str, Any]
+) -> None:
+    runs, before = variant(audit, "dense").key(), members(run, audit)["dense-000"].key()
+    audit["accuracy"]["dense"]["top1"]["value"] = 0.5
+    assert variant(audit, "dense").key() != runs
+    assert members(run, audit)["dense-000"].key() == before
+
+
+# --- the worst change -----------------------------------------------------------------------------
+
+
+def test_the_worst_change_is_the_surest_one_and_not_the_largest(audit: dict[str, Any]) -> None:
+    found = variant(audit, "prune-0.9")
+    assert numbers(found)["amp_error/age.old"] > numbers(found)["3_worst/error"]
+    assert found.tags["group/3_worst/error"] == "sex.male & age.old"
+    assert "worst change of error: 70.0% [" in found.tags["mlflow.note.content"]
+
+
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.sampled_from(["all", "sex.male", "sex.female", "age.old"]),
+            st.sampled_from(["error", "fpr", "fnr"]),
+            st.sampled_from([None, None, "1"]),
+            st.none() | st.floats(-100, 1000),
+        ),
+        unique_by=lambda row: row[:3],
+    )
+)
+def test_mlflow_and_the_terminal_name_the_same_worst_group(
+    rows: list[tuple[str, str, str | None, float | None]],
+) -> None:
+    """Of MLflow's worst changes, one a metric, the worst is the one that the terminal shows."""
+    top1 = {"value": 0.9, "low": None, "high": None, "n": 9, "reason": "one"}
+    cie = {"n": 9, "cie": {"count": 1, "low": 1, "high": 1, "ties": 0}}
+    audit = {
+        "config_sha256": "c",
+        "seed": 7,
+        "examples": {"train": 9, "test": 9, "dataset_sha256": "d"},
+        "variants": [
+            {"name": "v", "kind": "prune", "sparsity": 0.9, "bits": 32, "paired": False}
+            | {"members": 2}
+        ],
+        "accuracy": {"v": {"top1": top1}},
+        "divergence": {"v": {"cie": cie | {"cie_share": top1, "excess": top1}}},
+        "subgroups": {
+            "v": [
+                {"group": group, "metric": metric, "class": of_class}
+                | {
+                    "relative": top1 | {"value": k, "low": low, "high": low + 1}
+                    if low is not None
+                    else top1 | {"value": 1000 + k}
+                }
+                for k, (group, metric, of_class, low) in enumerate(rows)
+            ]
+        },
+        "gaps": {},
+    }
+    (record,) = variant_records(audit, RECIPE)
+    shown = {
+        (record.tags[f"group/{name}"], name.partition("/")[2], value)
+        for name, value, _ in record.metrics
+        if name.startswith("3_worst/")
+    }
+    terminal = worst_change(audit, "v")
+    if terminal is None:
+        assert shown == set()
+        return
+    assert (terminal["group"], terminal["metric"], terminal["relative"]["value"]) in shown
+    lows = {(group, metric): low for group, metric, of_class, low in rows if of_class is None}
+    found = [lows[group, metric] for group, metric, _ in shown]
+    assert max(low for low in found if low is not None) == terminal["relative"]["low"]
+    assert None not in found
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+def test_hostile_group_names_stay_apart_and_stay_text(audit: dict[str, Any], hostile: Rows) -> None:
+    audit["subgroups"]["prune-0.9"] = hostile
+    found = variant(audit, "prune-0.9")
+    metrics = {k: v for k, v in numbers(found).items() if k.startswith("amp_error/")}
+    assert sorted(metrics.values()) == sorted(row["relative"]["value"] for row in hostile)
+    assert all(re.fullmatch(r"amp_error/[A-Za-z0-9_.-]+", name) for name in metrics)
+    tags = found.texts()
+    assert tags["group/3_worst/error"] == "a.[x](http://x.example)|`y` # h"
+    note = tags["mlflow.note.content"]
+    assert not re.search(r"[<>\[\]|`\x00-\x09]", note.replace("[", "", 4).replace("]", "", 4))
+    assert "&#91;x&#93;&#40;http&#58;" in note
+    assert all(json.dumps(text).isprintable() and len(text) <= 5000 for text in tags.values())
+
+
+@given(st.lists(st.text(max_size=300)))
+@example(["a", "A", "a ", "a & b", "a_and_b", "", ".", "a.0123456789ab", "x" * 101, "x" * 102])
+def test_metric_names_are_legal_and_as_many_as_the_keys(keys: list[str]) -> None:
+    names = metric_names(keys)
+    assert set(names) == set(keys)
+    assert len({name.casefold() for name in names.values()}) == len(names)
+    assert all(
+        re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) and len(name) <= 100
+        for name in names.values()
+    )
+
+
+def test_a_key_that_is_the_name_of_another_gets_a_name_of_its_own() -> None:
+    taken = metric_names(["sex.m/f"])["sex.m/f"]
+    assert len(set(metric_names(["sex.m/f", taken]).values())) == 2
