@@ -128,6 +128,17 @@ def test_there_is_one_run_a_member_with_its_loss_curve(run: Run, audit: dict[str
     assert [name for name, _, _ in quantized.metrics] == ["top1"]
 
 
+def test_a_recipe_of_a_member_goes_before_that_of_the_configuration(
+    audit: dict[str, Any],
+) -> None:
+    own = {"index": 0, "seed": 1, "sha256": "a", "recipe": {"steps": 80}, "loss": [2.0]}
+    rest = {"index": 1, "seed": 2, "sha256": "b", "loss": [2.0]}
+    manifests = dict.fromkeys(VARIANTS, {"members": [own, rest]})
+    first, second = member_records(audit, RECIPE, manifests)[:2]
+    assert (first.params["recipe.steps"], first.metrics[1]) == (80, ("loss", 2.0, 8))
+    assert (second.params["recipe.steps"], second.metrics[1]) == (40, ("loss", 2.0, 4))
+
+
 def test_what_is_undefined_is_a_tag_with_its_reason_and_no_metric(
     run: Run, audit: dict[str, Any]
 ) -> None:
