@@ -133,7 +133,7 @@ def test_a_recipe_of_a_member_goes_before_that_of_the_configuration(
 ) -> None:
     own = {"index": 0, "seed": 1, "sha256": "a", "recipe": {"steps": 80}, "loss": [2.0]}
     rest = {"index": 1, "seed": 2, "sha256": "b", "loss": [2.0]}
-    manifests = dict.fromkeys(VARIANTS, {"members": [own, rest]})
+    manifests = {name: {"members": [own, rest]} for name in VARIANTS}
     first, second = member_records(audit, RECIPE, manifests)[:2]
     assert (first.params["recipe.steps"], first.metrics[1]) == (80, ("loss", 2.0, 8))
     assert (second.params["recipe.steps"], second.metrics[1]) == (40, ("loss", 2.0, 4))
