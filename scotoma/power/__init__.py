@@ -1,0 +1,32 @@
+"""How large an audit must be, and what an audit of a given size can find."""
+
+from __future__ import annotations
+
+from scotoma.power.detectable import (
+    Detectable,
+    SimulatedPower,
+    promised_power,
+    simulate_power,
+    smallest_amplification,
+)
+from scotoma.power.members import Change, MembersRange, members_needed
+from scotoma.power.model import Design, Probit, expected_variance
+from scotoma.power.simulate import PlantedAudit, PlantedGroup, draw_events, planted_audit
+
+__all__ = [
+    "Change",
+    "Design",
+    "Detectable",
+    "MembersRange",
+    "PlantedAudit",
+    "PlantedGroup",
+    "Probit",
+    "SimulatedPower",
+    "draw_events",
+    "expected_variance",
+    "members_needed",
+    "planted_audit",
+    "promised_power",
+    "simulate_power",
+    "smallest_amplification",
+]
