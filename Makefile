@@ -16,7 +16,8 @@ lint: $(VENV)/installed-test
 	$(BIN)/ruff format --check .
 
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "python3 -m venv failed; on Debian: apt install python3-venv" >&2; exit 1; }
 
 $(VENV)/installed: pyproject.toml setup.py $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --upgrade pip

@@ -6,6 +6,7 @@ temporary folders behind; the parent gives it a TMPDIR that it removes.
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -33,6 +34,10 @@ def run_locally(root: Path) -> None:
         # The compiler goes by the suffix.
         compile_pipeline(run.config, temporary.with_suffix(".yaml"))
         temporary.with_suffix(".yaml").rename(temporary)
+    # kfp pastes sys.executable into a shell line unquoted, and puts it for every `python3` in the
+    # line, paths included. Found by its name, it is both whole and harmless.
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    sys.executable = "python3"
     local.init(
         runner=local.SubprocessRunner(use_venv=False),
         pipeline_root=tempfile.mkdtemp(prefix="kfp-"),

@@ -50,12 +50,32 @@ class Recipe(_Frozen):
     prune_end: float = Field(0.65, gt=0, le=1, description="Last mask update, fraction of steps.")
     prune_every: float = Field(0.02, gt=0, le=1, description="Between updates, fraction of steps.")
 
+    @property
+    def mask_updates(self) -> tuple[int, int, int]:
+        """First step, last step and distance of the mask updates.
+
+        The distance is kept, so the last update falls on the largest multiple of it that fits.
+
+        >>> Recipe(steps=10_000, prune_end=0.9, prune_every=0.05).mask_updates  # the CIE paper
+        (1000, 9000, 500)
+        """
+        begin = round(self.prune_begin * self.steps)
+        every = max(1, round(self.prune_every * self.steps))
+        updates = max(1, (round(self.prune_end * self.steps) - begin) // every)
+        return begin, begin + updates * every, every
+
     @model_validator(mode="after")
-    def _pruning_ends_after_it_begins(self) -> Recipe:
+    def _pruning_ends_within_the_run(self) -> Recipe:
         if self.prune_end <= self.prune_begin:
             raise ValueError(
                 f"prune_end must be later than prune_begin, got {self.prune_end} and "
-                f"{self.prune_begin}; the CIE paper uses 0.1 and 0.9"
+                f"{self.prune_begin}; the CIE paper uses 0.9 and 0.1"
+            )
+        _, last, _ = self.mask_updates
+        if last >= self.steps:
+            raise ValueError(
+                f"the last mask update would fall on step {last} of {self.steps}, after the last; "
+                "lower prune_every or prune_end, or train for more steps"
             )
         return self
 
@@ -247,13 +267,11 @@ class Config(_Frozen):
         """The resolved variant of that name."""
         return next(variant for variant in self.resolved_variants if variant.name == name)
 
-    def canonical_json(self) -> str:
-        """The one spelling of this configuration: sorted keys, no spaces, defaults filled in."""
-        return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
-
     def digest(self) -> str:
-        """SHA-256 of what decides the results: everything but where they are tracked."""
-        deciding = self.model_dump(mode="json", exclude={"tracking"})
+        """SHA-256 of what decides the results: not where runs are tracked, nor where data lie."""
+        deciding = self.model_dump(
+            mode="json", exclude={"tracking": True, "source": {"images", "attributes"}}
+        )
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()
 
 
@@ -321,7 +339,7 @@ def parse_config(text: str, origin: str) -> Config:
     try:
         tree = yaml.compose(text, Loader=yaml.SafeLoader)
         values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(f"{origin} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{origin} must hold keys and values, got {type(values).__name__}")

@@ -19,7 +19,7 @@ import yaml
 from scotoma.config import Config, load_config
 from scotoma.errors import ConfigError
 
-__all__ = ["Run", "code_digest", "file_digest", "redact", "write_json", "written"]
+__all__ = ["Run", "code_digest", "file_digest", "read_json", "redact", "write_json", "written"]
 
 
 @contextmanager
@@ -53,9 +53,9 @@ def file_digest(path: Path) -> str:
 
 
 @cache
-def code_digest() -> str:
-    """SHA-256 of the source of this package: a step is redone when the code behind it changes."""
-    root = Path(__file__).parent
+def code_digest(part: str = "") -> str:
+    """SHA-256 of the source of this package, or of a part: what it made is redone if it changes."""
+    root = Path(__file__).parent / part
     digest = hashlib.sha256()
     kinds = (".py", ".html", ".css")
     for path in sorted(path for path in root.rglob("*") if path.suffix in kinds):
@@ -166,7 +166,7 @@ class Run:
 
     @contextmanager
     def step(
-        self, name: str, outputs: Iterable[Path], inputs: Iterable[Path] = ()
+        self, name: str, outputs: Iterable[Path], inputs: Iterable[Path] = (), made_with: str = ""
     ) -> Iterator[bool]:
         """One step: skipped if its finished, matching outputs are there, timed if not.
 
@@ -174,6 +174,7 @@ class Run:
             name: Unique in the run.
             outputs: The files that the step must leave.
             inputs: The files that it reads; if one changes, the step is due again.
+            made_with: What else decides its outputs, such as versions of libraries.
 
         Yields:
             Whether there is anything to do.
@@ -183,7 +184,8 @@ class Run:
         """
         outputs = list(outputs)
         record = self.path("steps", f"{name}.json")
-        made_from = [self.config.digest(), code_digest(), name, *map(file_digest, inputs)]
+        made_from = [self.config.digest(), code_digest(), name, made_with]
+        made_from += map(file_digest, inputs)
         key = hashlib.sha256("/".join(made_from).encode()).hexdigest()
         if record.exists():
             finished = read_json(record)

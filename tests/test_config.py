@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -198,7 +199,7 @@ FAULTS = {
         "steps: 40",
         "prune_begin: 0.8, prune_end: 0.7",
         "audit.yaml:6 prune_end must be later than prune_begin, got 0.7 and 0.8; the CIE paper "
-        "uses 0.1 and 0.9",
+        "uses 0.9 and 0.1",
     ),
     "another version": (
         "version: 1",
@@ -480,7 +481,7 @@ def test_digest_ignores_where_runs_are_tracked_and_nothing_else() -> None:
     config = parse_config(CONFIG, "audit.yaml")
     tracked = parse_config(CONFIG + "tracking: {uri: 'http://u:p@host:5000'}\n", "audit.yaml")
     assert tracked.digest() == config.digest()
-    assert tracked.canonical_json() != config.canonical_json()
+    assert tracked.model_dump_json() != config.model_dump_json()
 
 
 @pytest.mark.parametrize(
@@ -579,14 +580,18 @@ configs = st.fixed_dictionaries(
 
 @settings(deadline=None, max_examples=100)
 @given(values=configs)
-def test_a_configuration_written_as_yaml_and_read_is_the_same(values: dict[str, object]) -> None:
+def test_a_configuration_written_as_yaml_and_read_is_the_same(values: dict[str, Any]) -> None:
+    try:
+        Recipe(**values.get("source", {}).get("recipe", {}))
+    except ValueError:
+        assume(False)  # the last mask update would fall after the last step
     config = parse_config(yaml.safe_dump(values), "drawn")
     resolved = yaml.safe_dump(config.model_dump(mode="json", exclude_none=True), sort_keys=False)
     again = parse_config(resolved, "resolved")
     assert again == config
     assert list(again.groups.attributes) == list(config.groups.attributes)
     assert again.digest() == config.digest()
-    assert Config.model_validate_json(config.canonical_json()) == config
+    assert Config.model_validate_json(config.model_dump_json()) == config
 
 
 @settings(deadline=None)

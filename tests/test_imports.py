@@ -19,7 +19,8 @@ FOLDERS = {
 }
 
 # From left to right: a question imports only those of the rows before its own, and itself.
-SERVING = {"_version", "config", "errors", "extras", "jsonable", "printable", "progress", "runs"}
+SERVING = {"_version", "config", "errors", "extras", "jsonable"}
+SERVING |= {"machine", "printable", "progress", "runs"}
 CHAIN = [
     {"datasets"},
     {"training"},

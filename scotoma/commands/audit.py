@@ -60,12 +60,15 @@ def run_audit(
     root = out or Path("runs") / f"{config.project.replace(' ', '-')}-{config.digest()[:8]}"
     before = _standing(root)
     run = Run.create(root, config)
+    for name in (signal.SIGTERM, signal.SIGHUP):  # a closed terminal ends the children too
+        signal.signal(name, signal.default_int_handler)
     console = Console(stderr=True, quiet=quiet)
     began = time.perf_counter()
     try:
         _run_pipeline(run, config, console)
     except (ConfigError, DataError):
-        _remove_what_is_new(root, before)
+        if not run.path("populations").exists():  # what was trained is never taken back
+            _remove_what_is_new(root, before)
         raise
     sys.stdout.write(
         run.path("audit.json").read_text(encoding="utf-8")
@@ -123,6 +126,7 @@ def _run_pipeline(run: Run, config: Config, console: Console) -> None:
     with tempfile.TemporaryDirectory(prefix="scotoma-") as temporary, log.open("wb") as sink:
         events = Path(temporary) / "progress"
         environment = os.environ | {"TMPDIR": temporary, PROGRESS_VARIABLE: str(events)}
+        environment["PYTHONSAFEPATH"] = "1"  # a random.py in the user's folder is not ours
         if config.tracking.uri:
             environment[TRACKING_VARIABLE] = config.tracking.uri
         with subprocess.Popen(
@@ -137,13 +141,22 @@ def _run_pipeline(run: Run, config: Config, console: Console) -> None:
                 _watch(child, events, console)
             finally:
                 if child.poll() is None:
-                    os.killpg(child.pid, signal.SIGTERM)
+                    _end(child)
     if child.returncode:
         if error.exists():
             raise _recorded(error)
         raise ScotomaError(
             f"the pipeline ended with an internal error; its last words are in {log}"
         )
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Interrupt the whole group, so that steps clean up; what has not ended in 5 s is killed."""
+    os.killpg(child.pid, signal.SIGINT)
+    try:
+        child.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
 
 
 def _recorded(path: Path) -> ScotomaError:

@@ -103,7 +103,8 @@ class Examples:
             for attribute, found in values.items()
             for value, (key, _) in zip(found, cells[attribute], strict=True)
         }
-        keys, names, made_of = ["all"], ["all"], [()]
+        keys, names = ["all"], ["all"]
+        made_of: list[tuple[str, ...]] = [()]
         rows = [np.ones(self.table.height, dtype=bool)]
         for attributes in [(a,) for a in self.attributes] + list(self.intersections):
             crossed: list[tuple[tuple[str, ...], tuple[str, ...]]] = [((), ())]
@@ -176,7 +177,9 @@ def examples_from_source(source: pl.DataFrame, config: Config, origin: str) -> E
         value = column(group.column, f"groups.{name}").replace(names).fill_null(MISSING)
         chosen.append(value.alias(name))
     if config.cluster is not None:
-        chosen.append(column(config.cluster.column, "cluster").alias("cluster"))
+        alone = pl.concat_str(pl.lit("row "), pl.col("example_id"))  # no source named: its own
+        cluster = column(config.cluster.column, "cluster").fill_null(alone)
+        chosen.append(cluster.alias("cluster"))
     table = source.select(*chosen, pl.col("image"))
 
     if table["example_id"].n_unique() < table.height:

@@ -48,6 +48,11 @@ def _comparisons(run: Run, examples: Examples) -> Iterator[Comparison]:
                 f"predictions of {variant.name} are for other examples than those of dense; "
                 "run the audit again in a new folder"
             )
+        if variant.paired and compressed.members != dense.members:
+            raise DataError(
+                f"members {compressed.members} of {variant.name} derive from dense members that "
+                f"are not there, {dense.members}; run the audit again in a new folder"
+            )
         yield Comparison(variant, dense.predicted, compressed.predicted)
 
 

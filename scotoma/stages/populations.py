@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scotoma import progress
 from scotoma.datasets import Examples, decode_images, load_examples
 from scotoma.extras import needs
+from scotoma.machine import versions
 from scotoma.predictions import Predictions
 from scotoma.runs import Run, file_digest, read_json, write_json, written
-from scotoma.stages.hardware import hardware
 from scotoma.stages.shards import Shard, shards
 
 __all__ = ["gather", "predict", "prepare", "prune", "quantize", "train"]
@@ -26,6 +26,9 @@ def prepare(run: Run) -> list[Path]:
     with run.step("prepare", [run.examples]) as due:
         if due:
             examples = load_examples(run.config)
+            progress.start("decode images", 1)
+            decode_images(examples)  # a broken image is refused before anything is trained
+            progress.advance("decode images")
             with written(run.examples) as temporary:
                 examples.write(temporary)
     return [run.examples]
@@ -43,7 +46,9 @@ def prune(run: Run, shard: Shard) -> list[Path]:
 
 def _train(run: Run, step: str, variants: list[str], shard: Shard) -> list[Path]:
     outputs = [run.member(variant, index) for variant in variants for index in shard.members]
-    with run.step(f"{step}-{shard.index:03d}", outputs, [run.examples]) as due:
+    with run.step(
+        f"{step}-{shard.index:03d}", outputs, [run.examples], made_with=str(versions())
+    ) as due:
         if due and variants:
             needs("torch", "train", "training")
             from scotoma.training.population import train_populations
@@ -57,7 +62,7 @@ def quantize(run: Run, shard: Shard) -> list[Path]:
     variants = _names(run, "int8")
     outputs = [run.member(variant, index) for variant in variants for index in shard.members]
     inputs = [run.examples, *(run.member("dense", index) for index in shard.members)]
-    with run.step(f"quantize-{shard.index:03d}", outputs, inputs) as due:
+    with run.step(f"quantize-{shard.index:03d}", outputs, inputs, made_with=str(versions())) as due:
         if due and variants:
             _quantize(run, variants, shard)
     return outputs
@@ -104,6 +109,7 @@ def _quantize(run: Run, variants: list[str], shard: Shard) -> None:
                     "file": path.name,
                     "index": index,
                     "seed": read_json(dense.with_suffix(".json"))["seed"],
+                    "versions": versions(),
                     "paired_with": {"variant": "dense", "sha256": file_digest(dense)},
                     "mode": mode,
                     "calibration_images": len(calibration) if mode == "static" else 0,
@@ -125,7 +131,7 @@ def predict(run: Run, shard: Shard) -> list[Path]:
     names = [variant.name for variant in run.config.resolved_variants]
     outputs = [run.predictions(name, shard.index) for name in names]
     inputs = [run.examples, *(run.member(name, k) for name in names for k in shard.members)]
-    with run.step(f"predict-{shard.index:03d}", outputs, inputs) as due:
+    with run.step(f"predict-{shard.index:03d}", outputs, inputs, made_with=str(versions())) as due:
         if due:
             _predict(run, shard)
     return outputs
@@ -200,7 +206,6 @@ def _manifest(run: Run, name: str) -> dict[str, Any]:
         "kind": variant.kind,
         "design": "paired with dense, member by member" if variant.paired else "independent",
         "dataset_sha256": file_digest(run.examples),
-        "hardware": hardware(),
         "members": [
             read_json(run.member(name, index).with_suffix(".json")) for index in every.members
         ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 from pathlib import Path
 from typing import Any
@@ -15,23 +14,23 @@ from scotoma._version import __version__
 from scotoma.datasets import Examples
 from scotoma.divergence import hash_ids
 from scotoma.jsonable import jsonable
+from scotoma.machine import hardware, versions
 from scotoma.predictions import Predictions
 from scotoma.runs import Run, file_digest, read_json, write_json, written
-from scotoma.stages.hardware import hardware
 from scotoma.stages.measures import accuracy
 from scotoma.uncertainty import holm
 
 __all__ = ["log", "report"]
 
 GALLERY_PAIRS = 8  # CIEs shown a variant, each beside a non-CIE of its class
-MEASURED_PACKAGES = ("kfp", "mlflow", "numpy", "onnx", "onnxruntime", "polars", "scipy", "torch")
 
 
 def report(run: Run) -> list[Path]:
     """Put every number into audit.json and onto one page."""
     audit, page = run.path("audit.json"), run.path("report.html")
     sections = [run.section("divergence"), run.section("bias"), run.path("divergence.parquet")]
-    with run.step("report", [audit, page], [run.examples, *sections]) as due:
+    predictions = [run.predictions(variant.name) for variant in run.config.resolved_variants]
+    with run.step("report", [audit, page], [run.examples, *sections, *predictions]) as due:
         if due:
             from scotoma.report import render
 
@@ -214,17 +213,18 @@ def log(run: Run) -> list[Path]:
     What could not be logged, because a server is down, leaves the step unfinished: the next call
     logs it.
     """
-    tracked = run.path("tracking.json")
-    with run.step("log", [tracked], [run.path("audit.json")]) as due:
-        if due:
-            from scotoma.tracking import log_audit, tracking_uri
+    from scotoma.tracking import log_audit, tracking_uri
 
+    tracked, audit = run.path("tracking.json"), run.path("audit.json")
+    uri = tracking_uri(run, dict(os.environ))
+    inputs = [audit, run.path("report.html")]
+    with run.step("log", [tracked], inputs, made_with=uri or "off") as due:
+        if due:
             progress.start("log to MLflow", 1)
-            uri = tracking_uri(run, dict(os.environ))
             if uri is None:
                 found = {"reason": "", "link": "", "runs": {}}
             else:
-                found = jsonable(log_audit(run, read_json(run.path("audit.json")), uri))
+                found = jsonable(log_audit(run, read_json(audit), uri))
             write_json(tracked, found)
             progress.advance("log to MLflow")
     if read_json(tracked)["reason"]:
@@ -237,7 +237,7 @@ def _measurements(run: Run) -> dict[str, Any]:
     """Times, sizes and versions: what the promise of equal bytes does not cover."""
     return {
         "hardware": hardware(),
-        "versions": {"scotoma": __version__} | {name: _version(name) for name in MEASURED_PACKAGES},
+        "versions": versions(),
         "time_s": {
             path.stem: read_json(path)["time_s"]
             for path in sorted(run.path("steps").glob("*.json"))
@@ -256,10 +256,3 @@ def _measurements(run: Run) -> dict[str, Any]:
 def _members(run: Run, variant: str) -> list[dict[str, Any]]:
     members: list[dict[str, Any]] = read_json(run.population(variant) / "manifest.json")["members"]
     return members
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"

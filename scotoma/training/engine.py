@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from scotoma.config import Recipe
 from scotoma.training.models import build_model
-from scotoma.training.pruning import cubic_sparsity, magnitude_mask, prunable, update_steps
+from scotoma.training.pruning import cubic_sparsity, magnitude_mask, prunable
 from scotoma.training.randomness import minibatch
 
 __all__ = ["Member", "TrainedMember", "learning_rate", "normalise", "train_members"]
@@ -105,9 +105,9 @@ def train_members(
     momentum = {name: torch.zeros_like(value) for name, value in state.items()}
     gradients = _gradients(template, objective)
     pixels, targets = torch.from_numpy(images), torch.from_numpy(labels)
-    begin, end, every = update_steps(recipe)
-    tenth = max(1, recipe.steps // 10)
-    losses, running = [], torch.zeros(len(members))
+    begin, end, every = recipe.mask_updates
+    marks = {round(part * recipe.steps / 10) for part in range(1, 11)}
+    losses, running, since = [], torch.zeros(len(members)), 0
 
     for step in range(recipe.steps):
         if begin <= step <= end and (step - begin) % every == 0:
@@ -121,11 +121,11 @@ def train_members(
             effective, buffers, normalise(pixels[batch]), targets[batch]
         )
         _nesterov(state, momentum, gradient, masked, learning_rate(step, recipe), recipe)
-        running += loss.detach()
-        if (step + 1) % tenth == 0:
-            losses.append(running / tenth)
-            running = torch.zeros(len(members))
-            progress(tenth * len(members))
+        running, since = running + loss.detach(), since + 1
+        if step + 1 in marks:
+            losses.append(running / since)
+            progress(since * len(members))
+            running, since = torch.zeros(len(members)), 0
 
     curves = torch.stack(losses, dim=1).tolist()
     return [
@@ -160,7 +160,7 @@ def _gradients(
         value = objective(outputs, labels)
         return value, (value, updated)
 
-    return torch.func.vmap(torch.func.grad(loss, has_aux=True), randomness="different")
+    return torch.func.vmap(torch.func.grad(loss, has_aux=True), randomness="error")
 
 
 def _nesterov(
@@ -183,7 +183,7 @@ def _nesterov(
 def _update_masks(
     masks: Tensors, state: Tensors, members: list[Member], step: int, recipe: Recipe
 ) -> None:
-    begin, end, every = update_steps(recipe)
+    begin, end, every = recipe.mask_updates
     for k, member in enumerate(members):
         if member.sparsity == 0:
             continue

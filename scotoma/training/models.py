@@ -10,6 +10,8 @@ from scotoma.errors import ConfigError
 
 __all__ = ["OURS", "build_model"]
 
+RANDOM = (nn.modules.dropout._DropoutNd, torchvision.ops.StochasticDepth)
+
 
 def tiny_convnet(classes: int, *, width: int = 48) -> torch.nn.Module:
     """Two wide convolutions for images of 8x8 to 16x16 pixels.
@@ -52,7 +54,7 @@ def build_model(name: str, classes: int, seed: int) -> torch.nn.Module:
         The network, in training mode.
 
     Raises:
-        ConfigError: No network has this name.
+        ConfigError: No network has this name, or it draws random numbers in training.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -65,4 +67,11 @@ def build_model(name: str, classes: int, seed: int) -> torch.nn.Module:
                 "torchvision, such as 'resnet18'"
             )
         model: torch.nn.Module = zoo.get_model(name, weights=None, num_classes=classes)
-        return model
+    for child in model.modules():
+        if isinstance(child, RANDOM) and child.p > 0:
+            raise ConfigError(
+                f"source.model {name!r} draws random numbers in training "
+                f"({type(child).__name__}), which no seed of the audit decides; choose one "
+                "without, such as 'resnet18'"
+            )
+    return model

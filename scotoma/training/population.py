@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma import progress
-from scotoma._version import __version__
 from scotoma.config import Config
 from scotoma.datasets import Examples, decode_images
-from scotoma.runs import Run, file_digest, read_json, write_json, written
+from scotoma.machine import cores, hardware, versions
+from scotoma.runs import Run, code_digest, file_digest, read_json, write_json, written
 from scotoma.training.randomness import member_seed
 
 __all__ = ["CHUNK_MEMBERS", "train_populations"]
@@ -61,14 +60,14 @@ def train_populations(run: Run, variants: list[str], members: range) -> list[Pat
     task = "train " + (variants[0] if len(variants) == 1 else f"{len(variants)} pruned variants")
     if due:
         progress.start(task, sum(len(indices) for _, indices in due) * source.recipe.steps)
-        workers = min(len(due), os.cpu_count() or 1)
+        workers = min(len(due), cores())
         with (
             _environment(WORKER_ENVIRONMENT),
             ProcessPoolExecutor(
                 workers,
                 mp_context=multiprocessing.get_context("spawn"),
                 initializer=_start_worker,
-                initargs=(images, labels, run.config),
+                initargs=(images, labels, len(examples.classes), run.config),
             ) as pool,
         ):
             futures = [
@@ -105,18 +104,21 @@ def _origin(config: Config, data_digest: str) -> dict[str, Any]:
         "recipe": config.source.recipe.model_dump(mode="json"),
         "dataset_sha256": data_digest,
         "backend": f"vmap, chunks of {CHUNK_MEMBERS}, CPU, one thread a worker",
-        "versions": {"scotoma": __version__, "torch": version("torch")},
+        "versions": versions(),
+        "code_sha256": code_digest("training"),
     }
 
 
-_data: tuple[NDArray[np.uint8], NDArray[np.int64], Config]  # of a worker, sent to it once
+_data: tuple[NDArray[np.uint8], NDArray[np.int64], int, Config]  # of a worker, sent to it once
 
 
-def _start_worker(images: NDArray[np.uint8], labels: NDArray[np.int64], config: Config) -> None:
+def _start_worker(
+    images: NDArray[np.uint8], labels: NDArray[np.int64], classes: int, config: Config
+) -> None:
     import torch
 
     global _data  # a process pool has no other place for what its tasks share
-    _data = (images, labels, config)
+    _data = (images, labels, classes, config)
     torch.set_num_threads(1)
     if config.deterministic:
         torch.use_deterministic_algorithms(True)
@@ -128,7 +130,7 @@ def _train_chunk(root: Path, variant: str, indices: list[int], data_digest: str,
 
     from scotoma.training.engine import Member, train_members
 
-    images, labels, config = _data
+    images, labels, classes, config = _data
     run = Run(root, config)
     sparsity = config.variant(variant).sparsity
     seed = config.population.seed
@@ -137,7 +139,7 @@ def _train_chunk(root: Path, variant: str, indices: list[int], data_digest: str,
         images,
         labels,
         model=config.source.model,
-        classes=len(Examples.read(run.examples).classes),
+        classes=classes,
         recipe=config.source.recipe,
         progress=lambda steps: progress.advance(task, steps),
     )
@@ -152,6 +154,7 @@ def _train_chunk(root: Path, variant: str, indices: list[int], data_digest: str,
                 "index": result.member.index,
                 "seed": result.member.seed,
                 **_origin(config, data_digest),
+                "hardware": hardware(),
                 "loss": list(result.loss),
                 "sha256": file_digest(path),
                 "bytes": path.stat().st_size,

@@ -6,14 +6,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from scotoma.config import Recipe
-
-__all__ = ["cubic_sparsity", "magnitude_mask", "prunable", "pruned_count", "update_steps"]
+__all__ = ["cubic_sparsity", "magnitude_mask", "prunable", "pruned_count"]
 
 
-def cubic_sparsity(
-    step: int, *, final: float, begin: int, end: int, every: int, initial: float = 0.0
-) -> float:
+def cubic_sparsity(step: int, *, final: float, begin: int, end: int, every: int) -> float:
     """Sparsity in force at a step.
 
     Args:
@@ -22,10 +18,9 @@ def cubic_sparsity(
         begin: Step of the first mask update.
         end: Step of the last one.
         every: Steps between updates; in between the sparsity stays.
-        initial: Sparsity at `begin`.
 
     Returns:
-        s_f + (s_i - s_f) (1 - (t - t0)/(n dt))^3, a fraction; 0 before `begin`.
+        s_f + (s_i - s_f) (1 - (t - t0)/(n dt))^3 with s_i = 0, a fraction; 0 before `begin`.
 
     References:
         Zhu and Gupta (2017), "To prune, or not to prune", equation 1.
@@ -39,23 +34,7 @@ def cubic_sparsity(
     if step >= end:
         return final
     progress = (step - begin) // every * every / (end - begin)
-    return final + (initial - final) * (1 - progress) ** 3
-
-
-def update_steps(recipe: Recipe) -> tuple[int, int, int]:
-    """First step, last step and distance of the mask updates.
-
-    The distance is kept, so the last update falls on the largest multiple of it that fits.
-
-    >>> from scotoma.config import Recipe
-    >>> cie_paper = Recipe(steps=10_000, prune_begin=0.1, prune_end=0.9, prune_every=0.05)
-    >>> update_steps(cie_paper)
-    (1000, 9000, 500)
-    """
-    begin = round(recipe.prune_begin * recipe.steps)
-    every = max(1, round(recipe.prune_every * recipe.steps))
-    updates = max(1, round((recipe.prune_end - recipe.prune_begin) * recipe.steps) // every)
-    return begin, begin + updates * every, every
+    return final - final * (1 - progress) ** 3
 
 
 def prunable(module: torch.nn.Module) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from scotoma.config import Recipe
 from scotoma.training import engine
 from scotoma.training.engine import Member, learning_rate, train_members
 from scotoma.training.models import build_model
-from scotoma.training.pruning import magnitude_mask, prunable, update_steps
+from scotoma.training.pruning import magnitude_mask, prunable
 from scotoma.training.randomness import member_seed, minibatch
 
 RECIPE = Recipe(steps=12, batch_size=16, prune_begin=0.2, prune_end=0.8, prune_every=0.1)
@@ -72,7 +72,7 @@ def reference(
         nesterov=True,
     )
     masks = {name: torch.ones_like(parameters[name], dtype=torch.bool) for name in masked}
-    begin, end, every = update_steps(RECIPE)
+    begin, end, every = RECIPE.mask_updates
     for step in range(RECIPE.steps):
         if begin <= step <= end and (step - begin) % every == 0:
             share = 1 - (step - begin) / (end - begin)

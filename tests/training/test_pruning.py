@@ -16,7 +16,6 @@ from scotoma.training.pruning import (
     magnitude_mask,
     prunable,
     pruned_count,
-    update_steps,
 )
 
 
@@ -52,7 +51,7 @@ def test_the_schedule_is_that_of_torch_at_every_update(final: float) -> None:
 def test_the_papers_step_counts_come_out() -> None:
     """PIE, CIFAR-10: from 1,000 to 20,000 of 80,000 steps every 2,000 (the last at 19,000)."""
     recipe = Recipe(steps=80_000, prune_begin=1 / 80, prune_end=0.25, prune_every=0.025)
-    assert update_steps(recipe) == (1000, 19_000, 2000)
+    assert recipe.mask_updates == (1000, 19_000, 2000)
 
 
 @given(
@@ -75,6 +74,25 @@ def test_a_mask_zeroes_the_declared_number_and_the_smallest(
         tied = (weight.abs() == removed.max()).nonzero().flatten()
         order = keep[tied].tolist()
         assert order == sorted(order), "among equals the first in memory go"
+
+
+@given(
+    steps=st.integers(1, 400),
+    begin=st.floats(0, 0.99),
+    end=st.floats(0.01, 1),
+    every=st.floats(0.001, 1),
+)
+def test_a_recipe_that_is_accepted_reaches_its_sparsity(
+    steps: int, begin: float, end: float, every: float
+) -> None:
+    try:
+        recipe = Recipe(steps=steps, prune_begin=begin, prune_end=end, prune_every=every)
+    except ValueError:
+        return
+    first, last, distance = recipe.mask_updates
+    updates = [t for t in range(steps) if first <= t <= last and (t - first) % distance == 0]
+    reached = cubic_sparsity(updates[-1], final=0.9, begin=first, end=last, every=distance)
+    assert reached == 0.9
 
 
 def test_conv_and_linear_weights_are_pruned_and_nothing_else() -> None:

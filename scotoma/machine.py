@@ -1,0 +1,52 @@
+"""What numbers and weights were made on, and with."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from scotoma._version import __version__
+
+__all__ = ["cores", "hardware", "versions"]
+
+PACKAGES = ("kfp", "mlflow", "numpy", "onnx", "onnxruntime", "polars", "scipy", "torch")
+
+
+def versions() -> dict[str, str]:
+    """Versions of this package and of those that decide its numbers."""
+    return {"scotoma": __version__} | {name: _installed(name) for name in PACKAGES}
+
+
+def _installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def cores() -> int:
+    """Cores that this process may use, which in a container can be fewer than there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def hardware() -> dict[str, str | int]:
+    """Processor, cores, system and Python version."""
+    return {
+        "cpu": _processor(),
+        "cores": cores(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+    }
+
+
+def _processor() -> str:
+    table = Path("/proc/cpuinfo")
+    if table.exists():
+        for line in table.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
