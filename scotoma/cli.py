@@ -151,6 +151,9 @@ def main() -> None:
     except ScotomaError as error:
         sys.stderr.write(f"scotoma: {printable(str(error))}\n")
         sys.exit(error.exit_code)
+    except OSError as error:
+        sys.stderr.write(f"scotoma: {printable(str(error))}; free the path or the disk, repeat\n")
+        sys.exit(5)
     except KeyboardInterrupt:
         sys.stderr.write("scotoma: interrupted; repeat the command to go on from here\n")
         sys.exit(130)

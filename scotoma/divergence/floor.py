@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -129,6 +129,7 @@ def excess(
     active = (d != d[:, :1]).any(axis=1) | (c != d[:, :1]).any(axis=1)
     if second_dense is None:
         floor = _extrapolated_floor(d[active], other, n, splits=splits, seed=seed, level=level)
+        floor = replace(floor, n=_count(codes, n))
     else:
         again = score(d, second_dense, n_classes)
         floor = _share(again.cie, codes, min(k, again.compressed_members), level)

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from scotoma.config import Recipe
 from scotoma.training import engine
-from scotoma.training.engine import Member, learning_rate, train_members
+from scotoma.training.engine import Member, learning_rate, normalise, train_members
 from scotoma.training.models import build_model
 from scotoma.training.pruning import magnitude_mask, prunable
 from scotoma.training.randomness import member_seed, minibatch
@@ -119,9 +119,33 @@ def test_a_member_does_not_depend_on_its_company(data) -> None:
 
 def test_sparsity_0_gives_the_bits_of_dense_training(data) -> None:
     dense = train(data, [Member("dense", 0, 5)])
-    pruned = train(data, [Member("prune-0", 0, 5, 0.0)])
+    # So small that no layer loses a weight, yet every mask update is gone through.
+    pruned = train(data, [Member("prune-0", 0, 5, 1e-6)])
     for name, value in dense[0].state.items():
         assert torch.equal(pruned[0].state[name], value), name
+
+
+def test_pixels_go_to_the_interval_from_minus_1_to_1() -> None:
+    assert normalise(torch.tensor([0, 51, 255], dtype=torch.uint8)).tolist() == pytest.approx(
+        [-1.0, -0.6, 1.0]
+    )
+
+
+def test_a_curve_holds_the_mean_loss_of_every_part_of_the_run(data) -> None:
+    # 12 steps are cut at 1, 2, 4, 5, 6, 7, 8, 10, 11 and 12.
+    done: list[int] = []
+    images, labels = data
+    (result,) = train_members(
+        [Member("a", 0, 5)],
+        images,
+        labels,
+        model="tiny-convnet",
+        classes=CLASSES,
+        recipe=RECIPE,
+        progress=done.append,
+    )
+    assert len(result.loss) == 10
+    assert done == [1, 1, 2, 1, 1, 1, 1, 2, 1, 1]
 
 
 def test_the_same_members_twice_give_the_same_bits(data) -> None:

@@ -1,0 +1,65 @@
+"""Does the default audit find who pays, whatever the seed?
+
+    python benchmarks/seeds.py --seeds 0 1 2 3 4
+
+Runs `scotoma audit` once a seed and prints, for each pruned variant, top-1, the growth of the
+minority style's error, and how much more of it the minority pays than the majority.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+COLUMNS = "{:>4}  {:<10}  {:>14}  {:>22}  {:>22}  {:>5}"
+
+
+def main() -> None:
+    """Run the audits and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
+    seeds = parser.parse_args().seeds
+    heads = ("seed", "variant", "top-1 %", "minority error, %", "minority - majority", "n")
+    print(COLUMNS.format(*heads))
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in seeds:
+            began = time.perf_counter()
+            audit = run(Path(folder) / str(seed), seed)
+            for variant in ("prune-0.9", "prune-0.95"):
+                print(COLUMNS.format(seed, variant, *row(audit, variant)))
+            print(f"      took {time.perf_counter() - began:.0f} s", flush=True)
+
+
+def run(out: Path, seed: int) -> dict[str, Any]:
+    """One audit, through the command."""
+    command = [sys.executable, "-m", "scotoma", "audit", "--seed", str(seed), "--out", str(out)]
+    done = subprocess.run([*command, "--json", "--quiet"], check=True, stdout=subprocess.PIPE)
+    audit: dict[str, Any] = json.loads(done.stdout)
+    return audit
+
+
+def row(audit: dict[str, Any], variant: str) -> tuple[str, ...]:
+    """Top-1, the minority's relative change and the gap, as text."""
+    dense, pruned = (100 * audit["accuracy"][name]["top1"]["value"] for name in ("dense", variant))
+    (gap,) = (g["gap"] for g in audit["gaps"][variant] if g["attribute"] == "exposure")
+    (change,) = (
+        r["relative"]
+        for r in audit["subgroups"][variant]
+        if r["group"] == "exposure.minority" and r["metric"] == "error"
+    )
+    return (
+        f"{dense:.2f} to {pruned:.2f}",
+        f"{change['value']:+.0f} [{change['low']:+.0f}, {change['high']:+.0f}]",
+        "{:.2f} [{:.2f}, {:.2f}]".format(*(100 * gap[key] for key in ("value", "low", "high"))),
+        str(gap["n"]),
+    )
+
+
+if __name__ == "__main__":
+    main()
