@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -153,6 +154,15 @@ def booleans(values: npt.ArrayLike, name: str, shape: tuple[int, ...] | None = N
     return array
 
 
+def _missing(ids: npt.NDArray[Any]) -> int:
+    """Ids that are None or nan, which numpy would sort as one id or not at all."""
+    if ids.dtype.kind == "f":
+        return int(np.isnan(ids).sum())
+    if ids.dtype.kind != "O":
+        return 0
+    return sum(one is None or (isinstance(one, float) and math.isnan(one)) for one in ids)
+
+
 def units(clusters: npt.ArrayLike | None, rows: int) -> Codes | None:
     """Number of each row's unit, from 0 without gaps; None where every row is its own.
 
@@ -161,7 +171,7 @@ def units(clusters: npt.ArrayLike | None, rows: int) -> Codes | None:
         rows: Number of rows.
 
     Raises:
-        DataError: Not one id a row.
+        DataError: Not one id a row, or an id is missing.
 
     >>> units([7, 3, 7], 3).tolist()
     [1, 0, 1]
@@ -173,5 +183,10 @@ def units(clusters: npt.ArrayLike | None, rows: int) -> Codes | None:
         raise DataError(
             f"clusters must give one id a row, got shape {ids.shape} for {rows:,} rows: "
             "pass the ids in the order of the examples"
+        )
+    if missing := _missing(ids):
+        raise DataError(
+            f"clusters must name the source of every row, got {missing:,} of {rows:,} without one: "
+            "give a row that shares its source with none an id of its own"
         )
     return np.unique(ids, return_inverse=True)[1]

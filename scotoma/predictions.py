@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,6 +46,11 @@ class Predictions:
                 f"predictions of {self.variant} have shape {self.predicted.shape} for "
                 f"{expected[0]} examples and {expected[1]} members"
             )
+        if len(set(self.example_ids)) < len(self.example_ids):
+            twice = next(i for i, n in Counter(self.example_ids).items() if n > 1)
+            raise DataError(
+                f"predictions of {self.variant} hold example {twice!r} twice; ids must be unique"
+            )
         if self.predicted.size and int(self.predicted.max()) >= len(self.classes):
             raise DataError(
                 f"predictions of {self.variant} hold class id {int(self.predicted.max())}; ids go "
@@ -75,7 +81,7 @@ class Predictions:
     def read(cls, path: Path) -> Predictions:
         """Read what `write` wrote."""
         metadata = pl.read_parquet_metadata(path)
-        table = pl.read_parquet(path)
+        table = pl.read_parquet(path, glob=False)
         return cls(
             variant=metadata["scotoma.variant"],
             example_ids=tuple(table["example_id"]),

@@ -159,6 +159,11 @@ def test_shards_of_different_examples_are_refused(other: Predictions) -> None:
     )
 
 
+def test_an_example_that_stands_twice_is_named() -> None:
+    with pytest.raises(DataError, match="hold example 'b' twice; ids must be unique"):
+        Predictions("dense", ("a", "b", "b"), (0,), ("x", "y"), np.zeros((3, 1), np.uint16))
+
+
 def test_a_member_that_stands_in_two_shards_is_refused() -> None:
     with pytest.raises(DataError, match="member"):
         Predictions.gather([made([[0], [1]], (3,)), made([[0], [2]], (3,))])

@@ -245,6 +245,8 @@ def group_masks(groups: npt.ArrayLike, rows: int, names: Sequence[str] | None = 
     """
     array = np.asarray(groups)
     masks = booleans(array, "groups", (len(array) if array.ndim else 0, rows))
+    if not len(masks):
+        raise DataError("groups must hold at least one group, got none: pass a row a group")
     if names is not None and (len(names) != len(masks) or len(set(names)) != len(names)):
         raise DataError(
             f"names must name each of {len(masks)} groups once, got {len(names)} names, "

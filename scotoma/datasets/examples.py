@@ -139,7 +139,7 @@ class Examples:
             for key in ("classes", "attributes", "intersections")
         )
         crossed = tuple(map(tuple, intersections))
-        return cls(pl.read_parquet(path), tuple(classes), tuple(attributes), crossed)
+        return cls(pl.read_parquet(path, glob=False), tuple(classes), tuple(attributes), crossed)
 
 
 def examples_from_source(source: pl.DataFrame, config: Config, origin: str) -> Examples:

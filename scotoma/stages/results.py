@@ -135,7 +135,7 @@ def _gallery(run: Run, test: Examples) -> dict[str, list[dict[str, Any]]]:
 
     Ties are broken by a hash of the example id, never by the order of rows.
     """
-    scores = pl.read_parquet(run.path("divergence.parquet")).join(
+    scores = pl.read_parquet(run.path("divergence.parquet"), glob=False).join(
         test.table.select("example_id", "label", *test.attributes), on="example_id"
     )
     order = pl.DataFrame(

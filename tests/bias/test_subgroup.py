@@ -456,3 +456,15 @@ def test_gap_offers_its_metrics():
         DataError, match="metric must be one of error, got 'fpr': pass the positive"
     ):
         gap(labels, dense, compressed, groups[1], groups[2], metric="fpr", n_classes=3)
+
+
+@pytest.mark.parametrize("ids", [[1.0, float("nan")], [1, None], ["a", float("nan")]])
+def test_a_row_without_a_source_is_refused_and_not_joined_to_others(ids: list[object]) -> None:
+    clusters = np.array(ids, dtype=float if ids[0] == 1.0 and None not in ids else object)
+    with pytest.raises(DataError, match="got 1 of 2 without one"):
+        rates([0, 1], [[0], [1]], [[True, True]], ["all"], n_classes=2, clusters=clusters)
+
+
+def test_no_group_at_all_is_refused() -> None:
+    with pytest.raises(DataError, match="at least one group, got none"):
+        rates([0, 1], [[0], [1]], np.zeros((0, 2), bool), [], n_classes=2)

@@ -25,6 +25,7 @@ from scipy.special import comb
 
 Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+Indices = npt.NDArray[np.intp]
 
 NEIGHBOURS = 5
 FEW_ROWS = 9  # at or below as many rows in a, one neighbour is taken
@@ -82,9 +83,8 @@ def fliptest(features: npt.ArrayLike, d: Bools, p: Bools) -> Fliptest:
     array([0.5])
     """
     x = np.asarray(features, np.float64)
-    rows_a, of_a, size_a = np.unique(x[~d], axis=0, return_inverse=True, return_counts=True)
-    rows_d, of_d, size_d = np.unique(x[d], axis=0, return_inverse=True, return_counts=True)
-    of_a, of_d = of_a.ravel(), of_d.ravel()
+    rows_a, of_a, size_a = _distinct(x[~d])
+    rows_d, of_d, size_d = _distinct(x[d])
     n, n_a, n_d = d.size, int((~d).sum()), int(d.sum())
     k = NEIGHBOURS if n_a > FEW_ROWS else 1
     positive = np.zeros((len(rows_a), p.shape[1]))
@@ -112,10 +112,26 @@ def fliptest(features: npt.ArrayLike, d: Bools, p: Bools) -> Fliptest:
     return Fliptest(values, influences, flips)
 
 
+def _distinct(x: Array) -> tuple[Array, Indices, Indices]:
+    """Distinct rows in ascending order, which of them each row is, and how often each occurs.
+
+    It is `numpy.unique` by rows, which compares rows as records and is several times slower.
+    """
+    # With no columns all rows are alike.
+    order = np.lexsort(x.T[::-1]) if x.shape[1] else np.arange(len(x))
+    ascending = x[order]
+    first = np.ones(len(x), bool)
+    first[1:] = (ascending[1:] != ascending[:-1]).any(axis=1)
+    which = np.empty(len(x), np.intp)
+    which[order] = np.cumsum(first) - 1
+    size = np.diff(np.append(np.flatnonzero(first), len(x)))
+    return ascending[first], which, size
+
+
 class _Votes:
     """The votes of a block's neighbourhoods, one column a member."""
 
-    def __init__(self, block: _Block, size: npt.NDArray[np.intp], positive: Array, k: int) -> None:
+    def __init__(self, block: _Block, size: Indices, positive: Array, k: int) -> None:
         self.need = k // 2 + 1
         self.inner, self.edge = block.inner @ positive, block.edge @ positive
         self.tied = (block.edge @ size)[:, None].astype(np.float64)
@@ -124,19 +140,32 @@ class _Votes:
         with np.errstate(invalid="ignore", divide="ignore"):
             # A neighbourhood of all rows of a has no next row: one vote less, and none instead.
             self.next = np.where(after > 0, (block.outer @ positive) / after, 0.0)
+        self.real = (self.tied > self.seats)[:, 0]  # elsewhere all of the edge has its seat
 
     def probability(self) -> Array:
         """Probability of a positive majority, shape (rows, K)."""
-        return _majority(self.need - self.inner, self.tied, self.edge, self.seats)
+        sure = (self.inner + self.edge >= self.need).astype(np.float64)
+        return self._drawn(sure)
 
     def without(self, vote: int) -> tuple[Array, Array]:
         """The same when a row of that vote is left out, from the inside and from the edge."""
         filled = self.inner + self.edge - vote  # no real tie: all stay, and the next row joins
         replaced = (1 - self.next) * (filled >= self.need) + self.next * (filled + 1 >= self.need)
-        inside = _majority(self.need - self.inner + vote, self.tied, self.edge, self.seats + 1)
-        tied = _majority(self.need - self.inner, self.tied - 1, self.edge - vote, self.seats)
-        real = self.tied > self.seats
-        return np.where(real, inside, replaced), np.where(real, tied, replaced)
+        return self._drawn(replaced, inside=vote, seats=1), self._drawn(replaced, 1, vote)
+
+    def _drawn(
+        self, sure: Array, tied: int = 0, positive: int = 0, inside: int = 0, seats: int = 0
+    ) -> Array:
+        """`sure`, but where there is a real tie by drawing from the edge less the rows given."""
+        real = self.real
+        chance = sure.copy()
+        chance[real] = _majority(
+            self.need - self.inner[real] + inside,
+            self.tied[real] - tied,
+            self.edge[real] - positive,
+            self.seats[real] + seats,
+        )
+        return chance
 
 
 def _majority(need: Array, tied: Array, positive: Array, seats: Array) -> Array:
@@ -148,16 +177,14 @@ def _majority(need: Array, tied: Array, positive: Array, seats: Array) -> Array:
     return np.minimum(total / np.maximum(comb(tied, seats), 1.0), 1.0)
 
 
-def _neighbourhoods(
-    rows_a: Array, size_a: npt.NDArray[np.intp], rows_d: Array, k: int
-) -> Iterator[_Block]:
+def _neighbourhoods(rows_a: Array, size_a: Indices, rows_d: Array, k: int) -> Iterator[_Block]:
     """Layers of neighbours of each distinct row of d, a block of rows at a time."""
-    tree = cKDTree(rows_a)
-    start, width = 0, min(len(rows_a), 4 * k)
+    tree = cKDTree(rows_a, leafsize=32, balanced_tree=False)
+    start, width = 0, min(len(rows_a), 2 * k)
     while start < len(rows_d):
         stop = min(len(rows_d), start + max(1, _CHUNK // width))
         layers = _layers(tree, size_a, rows_d[start:stop], k, width)
-        if layers is None:  # ties reach beyond the rows asked for
+        if layers is None:  # ties reach so far that the block is too large
             width = min(len(rows_a), 2 * width)
             continue
         yield _Block(slice(start, stop), *layers)
@@ -165,25 +192,40 @@ def _neighbourhoods(
 
 
 def _layers(
-    tree: cKDTree, size: npt.NDArray[np.intp], rows: Array, k: int, width: int
+    tree: cKDTree, size: Indices, rows: Array, k: int, width: int
 ) -> tuple[csr_matrix, csr_matrix, csr_matrix] | None:
-    """Inner, edge and outer neighbours; None where `width` neighbours do not show them whole."""
-    found = tree.query(rows, k=np.arange(1, width + 1))
-    far, who = np.asarray(found[0]), np.asarray(found[1])
-    reach = np.cumsum(size[who], axis=1)
-    rank = np.arange(len(rows))
-    last = np.minimum((reach < k).sum(axis=1), width - 1)  # holds the k-th row
-    edge = np.abs(far - far[rank, last][:, None]) <= _SAME * far[rank, last][:, None]
-    after = far > far[rank, last][:, None] * (1 + _SAME)
+    """Inner, edge and outer neighbours; None where too many rows have ties far beyond `width`."""
+    found: list[list[tuple[Indices, Indices]]] = [[], [], []]
+    pending, beyond = np.arange(len(rows)), width
+    while pending.size:
+        if beyond > width and pending.size * beyond > _CHUNK and len(rows) > 1:
+            return None
+        far, who = (
+            np.asarray(part) for part in tree.query(rows[pending], np.arange(1, beyond + 1))
+        )
+        whole, *layers = _told_apart(far, size[who], k)
+        if beyond == size.size:
+            whole[:] = True
+        for pairs, layer in zip(found, layers, strict=True):
+            at, rank = np.nonzero(layer & whole[:, None])
+            pairs.append((pending[at], who[at, rank]))
+        pending, beyond = pending[~whole], min(size.size, 2 * beyond)
+    shape = (len(rows), size.size)
+    parts = []
+    for pairs in found:
+        at, column = (np.concatenate(part) for part in zip(*pairs, strict=True))
+        parts.append(csr_matrix((np.ones(len(at)), (at, column)), shape=shape))
+    return parts[0], parts[1], parts[2]
+
+
+def _told_apart(far: Array, size: Indices, k: int) -> tuple[Bools, Bools, Bools, Bools]:
+    """Whether a row's layers end within the neighbours given, and which are in each layer."""
+    rank, width = np.arange(len(far)), far.shape[1]
+    last = np.minimum((np.cumsum(size, axis=1) < k).sum(axis=1), width - 1)  # holds the k-th row
+    kth = far[rank, last][:, None]
+    edge = np.abs(far - kth) <= _SAME * kth
+    after = far > kth * (1 + _SAME)
     following = np.where(after.any(axis=1), far[rank, after.argmax(axis=1)], np.inf)[:, None]
     outer = after & (far <= following * (1 + _SAME))
     whole = far[:, -1] > following[:, 0] * (1 + _SAME)
-    if width < size.size and not whole.all():
-        return None
-    inner = ~edge & ~after
-    shape = (len(rows), size.size)
-    parts = []
-    for layer in (inner, edge, outer):
-        at, column = np.nonzero(layer)
-        parts.append(csr_matrix((np.ones(len(at)), (at, who[at, column])), shape=shape))
-    return parts[0], parts[1], parts[2]
+    return whole, ~edge & ~after, edge, outer
