@@ -53,7 +53,9 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("audit") / "run"
+    out = (
+        tmp_path_factory.mktemp("audit") / "my python3 runs" / "run"
+    )  # kfp once stumbled over both
     done = audit(config, out, "--deterministic")
     assert done.returncode == 0, done.stderr + (out / "logs" / "pipeline.log").read_text()
     assert done.stdout.startswith("small: 1,798 test examples (899 sources), 3 members")
