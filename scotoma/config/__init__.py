@@ -1,0 +1,19 @@
+"""What is to be audited: one frozen value, checked when made, every fault named with its line."""
+
+from __future__ import annotations
+
+from scotoma.config.model import Config, DigitsSource, FolderSource, Recipe, Split, Variant
+from scotoma.config.reading import DEFAULT_CONFIG, default_config, load_config, parse_config
+
+__all__ = [
+    "DEFAULT_CONFIG",
+    "Config",
+    "DigitsSource",
+    "FolderSource",
+    "Recipe",
+    "Split",
+    "Variant",
+    "default_config",
+    "load_config",
+    "parse_config",
+]
