@@ -19,10 +19,14 @@ ROWS = list(COLUMNS)[1:]
 
 def population(path: Path, votes: np.ndarray, ids: list[str] | None = None, **kept: int) -> Path:
     n, members = votes.shape
-    names = tuple(f"x{row}" for row in range(n)) if ids is None else tuple(ids)
+    names = tuple(f"x{row}" for row in range(n))
     classes = tuple(f"c{c}" for c in range(kept.get("n_classes", 4)))
     made = Predictions(path.stem, names, tuple(range(members)), classes, votes.astype(np.uint16))
     made.write(path)
+    if ids is not None:  # Predictions refuses ids that stand twice; a file can hold them
+        kept_metadata = {k: v for k, v in pl.read_parquet_metadata(path).items() if "scotoma" in k}
+        table = pl.read_parquet(path).with_columns(example_id=pl.Series(ids))
+        table.write_parquet(path, metadata=kept_metadata)
     return path
 
 
