@@ -167,12 +167,14 @@ FAULTS = {
     "an unknown source": (
         "kind: digits-s",
         "kind: digits",
-        "audit.yaml:3 source.kind must be one of 'digits-s', 'image_folder', got 'digits'",
+        "audit.yaml:3 source.kind must be one of 'digits-s', 'image_folder', "
+        "'parquet', 'cifar10', 'cifar10s', got 'digits'",
     ),
     "a source without its kind": (
         "  kind: digits-s\n",
         "",
-        "audit.yaml:3 source.kind is missing; it is one of 'digits-s', 'image_folder'",
+        "audit.yaml:3 source.kind is missing; it is one of 'digits-s', 'image_folder', "
+        "'parquet', 'cifar10', 'cifar10s'",
     ),
     "an unknown way of compressing": (
         "prune: [0.5, 0.9]",
@@ -452,6 +454,16 @@ def test_paths_are_taken_from_the_folder_of_the_file(tmp_path: Path) -> None:
     assert source.attributes == "/elsewhere/table.csv"
 
 
+@pytest.mark.parametrize("kind", ["parquet", "cifar10", "cifar10s"])
+def test_an_s3_uri_is_left_as_it_is(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "audit.yaml"
+    text = f"variants: [dense, {{prune: [0.5]}}]\nsource: {{kind: {kind}, data: 's3://b/cifar'}}\n"
+    path.write_text(text)
+    assert load_config(path).source.data == "s3://b/cifar"  # type: ignore[union-attr]
+    path.write_text(text.replace("s3://b/cifar", "images"))
+    assert load_config(path).source.data == str(tmp_path / "images")  # type: ignore[union-attr]
+
+
 def test_a_configuration_cannot_be_changed() -> None:
     config = default_config()
     for value, field in [
@@ -517,6 +529,8 @@ recipes = st.fixed_dictionaries(
         "momentum": fractions,
         "weight_decay": st.floats(0, 1e3),
         "prune_every": fractions,
+        "augmentation": st.sampled_from(["none", "flip", "crop-flip"]),
+        "precision": st.sampled_from(["float32", "bfloat16"]),
     },
 ).flatmap(
     lambda recipe: st.one_of(
@@ -528,6 +542,9 @@ sources = st.one_of(
     st.fixed_dictionaries(
         {"kind": st.just("digits-s"), "recipe": recipes},
         optional={"skew": st.floats(0.5, 1, exclude_min=True, exclude_max=True), "model": words},
+    ),
+    st.fixed_dictionaries(
+        {"kind": st.sampled_from(["cifar10", "cifar10s", "parquet"]), "data": words}
     ),
     st.fixed_dictionaries(
         {

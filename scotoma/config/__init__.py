@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from scotoma.config.model import Config, DigitsSource, FolderSource, Recipe, Split, Variant
+from scotoma.config.model import (
+    Cifar10Source,
+    Config,
+    DigitsSource,
+    FolderSource,
+    ParquetSource,
+    Recipe,
+    Split,
+    Variant,
+)
 from scotoma.config.reading import DEFAULT_CONFIG, default_config, load_config, parse_config
 
 __all__ = [
     "DEFAULT_CONFIG",
+    "Cifar10Source",
     "Config",
     "DigitsSource",
     "FolderSource",
+    "ParquetSource",
     "Recipe",
     "Split",
     "Variant",

@@ -19,6 +19,7 @@ from pydantic import (
 from scotoma.printable import nearest
 
 __all__ = [
+    "Cifar10Source",
     "Cluster",
     "Config",
     "DigitsSource",
@@ -27,9 +28,11 @@ __all__ = [
     "Groups",
     "Int8",
     "Label",
+    "ParquetSource",
     "Population",
     "Prune",
     "Recipe",
+    "Source",
     "Split",
     "Tracking",
     "Variant",
@@ -52,6 +55,12 @@ class Recipe(_Frozen):
     prune_begin: float = Field(0.1, ge=0, lt=1, description="First mask update, fraction of steps.")
     prune_end: float = Field(0.65, gt=0, le=1, description="Last mask update, fraction of steps.")
     prune_every: float = Field(0.02, gt=0, le=1, description="Between updates, fraction of steps.")
+    augmentation: Literal["none", "flip", "crop-flip"] = Field(
+        "none", description="Of training images: mirrored; also shifted by up to an eighth."
+    )
+    precision: Literal["float32", "bfloat16"] = Field(
+        "float32", description="Of the products in training; weights are float32 either way."
+    )
 
     @property
     def mask_updates(self) -> tuple[int, int, int]:
@@ -105,10 +114,34 @@ class FolderSource(_Frozen):
 
     kind: Literal["image_folder"]
     model: str = Field("tiny-convnet", description="A name of ours or of torchvision.")
-    images: str = Field(description="Folder of image files, all of one size.")
+    images: str = Field(description="Folder or s3:// prefix of image files, all of one size.")
     attributes: str = Field(description="CSV with the key column `image`, one row an image.")
     split: Split
     recipe: Recipe = Recipe()
+
+
+class ParquetSource(_Frozen):
+    """Images and attributes in Parquet files, as the Hugging Face hub lays them out."""
+
+    kind: Literal["parquet"]
+    model: str = Field("resnet8", description="A name of ours or of torchvision.")
+    data: str = Field(description="Folder or s3:// prefix of train*.parquet and test*.parquet.")
+    recipe: Recipe = Recipe()
+
+
+class Cifar10Source(_Frozen):
+    """CIFAR-10 in Parquet, as it is, or made into CIFAR-10S: colour and grey, each class skewed."""
+
+    kind: Literal["cifar10", "cifar10s"]
+    model: str = Field("resnet8", description="A name of ours or of torchvision.")
+    data: str = Field(description="Folder or s3:// prefix of train*.parquet and test*.parquet.")
+    skew: float = Field(
+        0.95, gt=0.5, lt=1, description="cifar10s: share of a class's majority style in training."
+    )
+    recipe: Recipe = Recipe()
+
+
+Source = DigitsSource | FolderSource | ParquetSource | Cifar10Source
 
 
 class Label(_Frozen):
@@ -238,7 +271,7 @@ class Config(_Frozen):
 
     version: Literal[1] = 1
     project: str = Field("digits-s", min_length=1, max_length=80, pattern=r"^[\w][\w .-]*$")
-    source: Annotated[DigitsSource | FolderSource, Field(discriminator="kind")] = DigitsSource()
+    source: Annotated[Source, Field(discriminator="kind")] = DigitsSource()
     label: Label = Label(column="digit")
     groups: Groups = Groups()
     cluster: Cluster | None = None
@@ -273,6 +306,6 @@ class Config(_Frozen):
     def digest(self) -> str:
         """SHA-256 of what decides the results: not where runs are tracked, nor where data lie."""
         deciding = self.model_dump(
-            mode="json", exclude={"tracking": True, "source": {"images", "attributes"}}
+            mode="json", exclude={"tracking": True, "source": {"images", "attributes", "data"}}
         )
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()

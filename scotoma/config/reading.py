@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from scotoma.config.model import (
+    Cifar10Source,
     Cluster,
     Config,
     DigitsSource,
@@ -17,6 +18,7 @@ from scotoma.config.model import (
     GroupColumn,
     Int8,
     Label,
+    ParquetSource,
     Population,
     Prune,
     Recipe,
@@ -27,6 +29,9 @@ from scotoma.errors import ConfigError
 from scotoma.printable import nearest, printable
 
 __all__ = ["DEFAULT_CONFIG", "default_config", "load_config", "parse_config"]
+
+LOCATIONS = ("images", "attributes", "data")  # keys of a source that hold a path or an s3:// URI
+KINDS = ("digits-s", "image_folder", "parquet", "cifar10", "cifar10s")
 
 DEFAULT_CONFIG = """\
 version: 1
@@ -69,16 +74,13 @@ def load_config(path: Path) -> Config:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ConfigError(f"configuration {path} cannot be read: {reason}") from error
     config = parse_config(text, str(path))
-    if isinstance(config.source, FolderSource):
-        base = path.resolve().parent
-        source = config.source.model_copy(
-            update={
-                "images": str(base / config.source.images),
-                "attributes": str(base / config.source.attributes),
-            }
-        )
-        config = config.model_copy(update={"source": source})
-    return config
+    base = path.resolve().parent
+    places = {
+        key: value if "://" in value else str(base / value)
+        for key in LOCATIONS
+        if (value := getattr(config.source, key, None)) is not None
+    }
+    return config.model_copy(update={"source": config.source.model_copy(update=places)})
 
 
 def parse_config(text: str, origin: str) -> Config:
@@ -148,7 +150,7 @@ def _without_branches(location: tuple[str | int, ...]) -> tuple[str | int, ...]:
     return tuple(
         part
         for before, part in zip((None, *location), location, strict=False)
-        if not (before == "source" and part in ("digits-s", "image_folder"))
+        if not (before == "source" and part in KINDS)
         and not (isinstance(before, int) and part in ("dense", "prune", "int8"))
         and not (before in ("train", "test", "positive") and part in ("str", "int"))
     )
@@ -184,7 +186,7 @@ def _sentence(path: str, location: tuple[str | int, ...], fault: dict[str, Any])
         case "union_tag_invalid":
             return f"{path}.kind must be one of {context['expected_tags']}, got {context['tag']!r}"
         case "union_tag_not_found" if location[0] == "source":
-            return f"{path}.kind is missing; it is one of 'digits-s', 'image_folder'"
+            return f"{path}.kind is missing; it is one of {', '.join(map(repr, KINDS))}"
         case "union_tag_not_found":
             return f"{path} must be dense, {{prune: [...]}} or {{int8: [...]}}, got {shown}"
         case "literal_error" if location[0] == "variants" and not isinstance(value, dict):
@@ -198,7 +200,7 @@ def _sentence(path: str, location: tuple[str | int, ...], fault: dict[str, Any])
 
 _SECTIONS: dict[str, tuple[type[BaseModel], ...]] = {
     "": (Config,),
-    "source": (DigitsSource, FolderSource),
+    "source": (DigitsSource, FolderSource, ParquetSource, Cifar10Source),
     "recipe": (Recipe,),
     "split": (Split,),
     "label": (Label,),
