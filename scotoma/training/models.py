@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 import torchvision
 from torch import nn
 
 from scotoma.errors import ConfigError
+from scotoma.training.residual import cifar_resnet, cifar_resnet18, wide_resnet
 
 __all__ = ["OURS", "build_model"]
 
@@ -39,7 +43,15 @@ def tiny_convnet(classes: int, *, width: int = 48) -> torch.nn.Module:
     )
 
 
-OURS = {"tiny-convnet": tiny_convnet}
+OURS: dict[str, Callable[[int], nn.Module]] = {
+    "tiny-convnet": tiny_convnet,
+    "resnet8": partial(cifar_resnet, 8),
+    "resnet14": partial(cifar_resnet, 14),
+    "resnet20": partial(cifar_resnet, 20),
+    "cifar-resnet18": cifar_resnet18,
+    "wrn-22-8": partial(wide_resnet, 22, 8),
+    "wrn-28-10": partial(wide_resnet, 28, 10),
+}
 
 
 def build_model(name: str, classes: int, seed: int) -> torch.nn.Module:
