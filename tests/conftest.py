@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,3 +47,88 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"no published tables and raw data at {SHARED}")
     return SHARED
+
+
+# Object storage in a process of its own, which ends when its standard input does.
+S3_SERVER = """
+import sys
+from moto.server import ThreadedMotoServer
+server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+server.start()
+print(server.get_host_and_port()[1], flush=True)
+sys.stdin.read()
+"""
+
+
+@dataclass(frozen=True)
+class Storage:
+    """An S3 service over HTTP, with an empty bucket.
+
+    Attributes:
+        endpoint: Its address.
+        bucket: Name of the bucket.
+        environment: What the AWS SDK is to read; it is set in this process too.
+        client: A client of the test's own, to look and to meddle.
+    """
+
+    endpoint: str
+    bucket: str
+    environment: dict[str, str]
+    client: Any = field(repr=False)
+
+    def uri(self, *names: str) -> str:
+        """A place in the bucket."""
+        return "/".join([f"s3://{self.bucket}", *names])
+
+    def put(self, key: str, content: bytes) -> str:
+        """An object as another program would leave it, and its place."""
+        self.client.put_object(Bucket=self.bucket, Key=key, Body=content)
+        return self.uri(key)
+
+    def keys(self) -> list[str]:
+        """The keys of all objects, sorted."""
+        listed = self.client.list_objects_v2(Bucket=self.bucket).get("Contents", [])
+        return sorted(entry["Key"] for entry in listed)
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> Iterator[str]:
+    """Address of an S3 service of this session."""
+    with (
+        open(os.devnull, "wb") as silence,
+        subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", S3_SERVER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=silence,
+        ) as server,
+    ):
+        yield f"http://127.0.0.1:{int(server.stdout.readline())}"
+        server.stdin.close()
+        server.wait(timeout=10)
+
+
+@pytest.fixture
+def s3(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Storage:
+    """An S3 service, a fresh bucket in it, and the environment that leads there."""
+    import boto3
+
+    environment = {
+        "AWS_ENDPOINT_URL": s3_endpoint,
+        "AWS_ACCESS_KEY_ID": "AKIATEST",
+        "AWS_SECRET_ACCESS_KEY": "s3cret/of+tests",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_MAX_ATTEMPTS": "2",
+        "NO_PROXY": "127.0.0.1",
+    }
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    client = boto3.session.Session().client("s3")
+    storage = Storage(s3_endpoint, f"bucket-{uuid.uuid4().hex}", environment, client)
+    client.create_bucket(Bucket=storage.bucket)
+    return storage

@@ -19,8 +19,8 @@ FOLDERS = {
 }
 
 # From left to right: a question imports only those of the rows before its own, and itself.
-SERVING = {"_version", "config", "errors", "extras", "jsonable"}
-SERVING |= {"machine", "printable", "progress", "runs"}
+SERVING = {"_version", "config", "errors", "extras", "hashing", "jsonable"}
+SERVING |= {"machine", "printable", "progress", "runs", "storage"}
 CHAIN = [
     {"datasets"},
     {"training"},

@@ -1,0 +1,31 @@
+"""Where do bytes lie? A folder of this machine or `s3://BUCKET/PREFIX`, read and written alike.
+
+The one place that knows boto3. Credentials, region and endpoint are those of the AWS SDK: its
+credential chain, AWS_ENDPOINT_URL or AWS_ENDPOINT_URL_S3 for MinIO and its like, AWS_CA_BUNDLE.
+"""
+
+from __future__ import annotations
+
+from scotoma.storage.places import (
+    digest,
+    download,
+    exists,
+    is_remote,
+    join,
+    list_files,
+    read_bytes,
+    split_uri,
+    upload,
+)
+
+__all__ = [
+    "digest",
+    "download",
+    "exists",
+    "is_remote",
+    "join",
+    "list_files",
+    "read_bytes",
+    "split_uri",
+    "upload",
+]

@@ -1,0 +1,39 @@
+"""The S3 client of this process."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from threading import Lock
+from typing import Any
+
+__all__ = ["ATTEMPTS", "s3_client"]
+
+ATTEMPTS = 4  # of a request, and of a body that breaks off, with growing random pauses between
+CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 5, 60
+_MAKING = Lock()
+
+
+def s3_client() -> Any:
+    """The S3 client of this process, shared by its threads."""
+    settings = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    with _MAKING:  # making one is not thread-safe, using one is
+        return _made(os.getpid(), tuple(sorted(settings.items())))
+
+
+@lru_cache(maxsize=1)
+def _made(process: int, settings: tuple[tuple[str, str], ...]) -> Any:
+    """A client for one process and one set of the SDK's variables."""
+    import boto3
+    from botocore.config import Config
+
+    retries: dict[str, Any] = {"mode": "standard"}
+    if "AWS_MAX_ATTEMPTS" not in dict(settings):
+        retries["total_max_attempts"] = ATTEMPTS
+    config = Config(
+        connect_timeout=CONNECT_TIMEOUT_S,
+        read_timeout=READ_TIMEOUT_S,
+        retries=retries,
+        max_pool_connections=32,
+    )
+    return boto3.session.Session().client("s3", config=config)

@@ -1,0 +1,113 @@
+"""What can go wrong between this machine and object storage, one sentence each."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from scotoma.errors import DataError
+from scotoma.runs import redact
+from scotoma.storage.client import ATTEMPTS
+
+__all__ = ["sentences"]
+
+
+@contextmanager
+def sentences(uri: str, verb: str = "read", *, listed: bool = False) -> Iterator[None]:
+    """What boto3 raises, as one sentence without credentials or query strings."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        raise DataError(_refused(uri, verb, listed, error.response)) from error
+    except BotoCoreError as error:
+        raise DataError(_failed(uri, verb, error)) from error
+    except ValueError as error:
+        if isinstance(error, DataError) or "endpoint" not in str(error):
+            raise
+        raise DataError(_no_address(uri, verb)) from error
+
+
+def _endpoint() -> str:
+    """The endpoint that the user has set, as far as the environment says."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
+
+
+def _no_address(uri: str, verb: str) -> str:
+    return (
+        f"{redact(uri)} cannot be {verb}: AWS_ENDPOINT_URL must be an address such as "
+        f"http://host:9000, got {redact(_endpoint())!r}; correct it"
+    )
+
+
+def _refused(uri: str, verb: str, listed: bool, response: dict[str, Any]) -> str:
+    """The sentence for what the service answered."""
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    code = re.sub(r"[^A-Za-z0-9]", "", str(response.get("Error", {}).get("Code", "")))[:60]
+    place, bucket = redact(uri), uri.removeprefix("s3://").partition("/")[0]
+    credentials = "InvalidAccessKeyId SignatureDoesNotMatch InvalidToken ExpiredToken TokenRefresh"
+    if code == "NoSuchBucket":
+        return f"{place} cannot be {verb}: the bucket {bucket!r} does not exist; correct its name"
+    if code == "NoSuchKey" or status == 404:
+        return (
+            f"{place} vanished after it was listed; leave the objects in place while they are "
+            "read, and repeat the command"
+            if listed
+            else f"{place} cannot be {verb}: no such object; correct the address or put it there"
+        )
+    if code in credentials.split():
+        return (
+            f"{place} cannot be {verb}: the service does not take these credentials ({code}); "
+            "correct AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+        )
+    if status == 403:
+        return (
+            f"{place} cannot be {verb}: access is denied to these credentials ({code}); ask for "
+            "s3:ListBucket, s3:GetObject and, to write, s3:PutObject on it"
+        )
+    if status in (301, 307) or code in ("AuthorizationHeaderMalformed", "PermanentRedirect"):
+        return f"{place} cannot be {verb}: its bucket is in another region; set AWS_REGION to it"
+    return (
+        f"{place} cannot be {verb}: the service answers {code or 'nothing'} (HTTP {status}); "
+        "repeat the command, or ask its operator"
+    )
+
+
+def _failed(uri: str, verb: str, error: Exception) -> str:
+    """The sentence for what happened before there was an answer, or within its body."""
+    from botocore import exceptions as of
+
+    place = f"{redact(uri)} cannot be {verb}"
+    at = f" at {redact(_endpoint())}" if _endpoint() else ""
+    if isinstance(error, of.NoCredentialsError | of.PartialCredentialsError):
+        return (
+            f"{place}: there are no credentials, or half of them; set AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+        )
+    if isinstance(
+        error,
+        of.CredentialRetrievalError | of.ProfileNotFound | of.TokenRetrievalError | of.SSOError,
+    ):
+        return f"{place}: the credentials cannot be had ({type(error).__name__}); renew them"
+    if isinstance(error, of.SSLError):
+        return (
+            f"{place}: the endpoint{at} shows a certificate that is not trusted; set AWS_CA_BUNDLE"
+        )
+    if isinstance(error, of.FlexibleChecksumError):
+        return f"{place}: its content must have the checksum that it carries; upload it again"
+    if isinstance(error, of.IncompleteReadError | of.ResponseStreamingError | of.ReadTimeoutError):
+        return f"{place}: its content broke off in {ATTEMPTS} attempts; repeat the command"
+    if isinstance(error, of.EndpointResolutionError):
+        return _no_address(uri, verb)
+    if isinstance(error, of.HTTPClientError | of.ConnectionError):
+        return (
+            f"{place}: the endpoint{at} does not answer ({type(error).__name__}); check the "
+            "network and AWS_ENDPOINT_URL"
+        )
+    if isinstance(error, of.ParamValidationError):
+        return f"{place}: it is no address of an object; name s3://BUCKET/PREFIX"
+    return f"{place}: {type(error).__name__}; see the AWS SDK's settings"

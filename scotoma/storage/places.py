@@ -1,0 +1,290 @@
+"""Places and what is done with them: list, read, download, upload."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import random
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from scotoma.errors import ConfigError, DataError
+from scotoma.runs import file_digest, redact, written
+from scotoma.storage.client import ATTEMPTS, s3_client
+from scotoma.storage.faults import sentences
+
+__all__ = [
+    "digest",
+    "download",
+    "exists",
+    "is_remote",
+    "join",
+    "list_files",
+    "read_bytes",
+    "split_uri",
+    "upload",
+]
+
+CHUNK = 1 << 20  # bytes read at a time
+SHA256 = "sha256"  # our key in an object's metadata
+_T = TypeVar("_T")
+
+
+def is_remote(uri: str) -> bool:
+    """Whether a place is in object storage and not a path of this machine.
+
+    Raises:
+        ConfigError: It has a scheme that cannot be read.
+
+    >>> is_remote("s3://bucket/runs"), is_remote("runs/small")
+    (True, False)
+    """
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", uri)
+    if scheme is None:
+        return False
+    if scheme[1] != "s3":
+        raise ConfigError(
+            f"{redact(uri)} has the scheme {scheme[1]}://, which cannot be read; name a path of "
+            "this machine or s3://BUCKET/PREFIX"
+        )
+    return True
+
+
+def split_uri(uri: str) -> tuple[str, str]:
+    """Bucket and key of an `s3://` URI; the key may be empty and has no slash at its ends.
+
+    Raises:
+        DataError: It names no bucket, or one that no bucket can be named.
+
+    >>> split_uri("s3://bucket/runs/small/")
+    ('bucket', 'runs/small')
+    """
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    # As the services check it: uploads of older, laxer buckets keep working.
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]", bucket):
+        raise DataError(
+            f"{redact(uri)} must be s3://BUCKET/PREFIX with a bucket of letters, digits, dots and "
+            f"dashes, got {redact(f's3://{bucket}')[5:] or 'none'!r}; correct the address"
+        )
+    return bucket, key.strip("/")
+
+
+def join(uri: str, *names: str) -> str:
+    """A place below another, local or remote.
+
+    >>> join("s3://bucket/runs/", "small", "audit.json"), join("runs", "small")
+    ('s3://bucket/runs/small/audit.json', 'runs/small')
+    """
+    if not is_remote(uri):
+        return str(Path(uri, *names))
+    return "/".join([uri.rstrip("/"), *(name.strip("/") for name in names)])
+
+
+def list_files(uri: str) -> dict[str, int]:
+    """Every file below a place, at any depth.
+
+    Args:
+        uri: A folder or `s3://BUCKET/PREFIX`.
+
+    Returns:
+        Name relative to `uri`, parts joined by `/`, to its size in bytes; in order of names. Empty
+        where nothing is: object storage knows no empty folders.
+
+    Raises:
+        DataError: The storage cannot be listed, or an object's name would lead out of a folder
+            that it is downloaded to.
+    """
+    if not is_remote(uri):
+        root = Path(uri)
+        local = (Path(folder, name) for folder, _, names in os.walk(root) for name in names)
+        sizes = {path.relative_to(root).as_posix(): path.stat().st_size for path in local}
+        return dict(sorted(sizes.items()))
+    bucket, key = split_uri(uri)
+    prefix = f"{key}/" if key else ""
+
+    def listing() -> Iterator[tuple[str, int]]:
+        pages = s3_client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        for page in pages:
+            for entry in page.get("Contents", ()):
+                if not entry["Key"].endswith("/"):  # what consoles leave to show a folder
+                    yield entry["Key"].removeprefix(prefix), int(entry["Size"])
+
+    with sentences(uri):
+        found = dict(listing())
+    for name in found:
+        if {"", ".", ".."} & set(name.split("/")) or "\0" in name:
+            raise DataError(
+                f"the object {redact(join(uri, name))!r} must have a name that is a path below "
+                f"{redact(uri)}, got {name[:200]!r}; rename or remove it"
+            )
+    return dict(sorted(found.items()))
+
+
+def exists(uri: str) -> bool:
+    """Whether a file or object is there; a folder or prefix is neither.
+
+    Raises:
+        DataError: The storage cannot be asked.
+    """
+    return Path(uri).is_file() if not is_remote(uri) else _head(uri) is not None
+
+
+def digest(uri: str) -> str | None:
+    """SHA-256 of a file, hexadecimal.
+
+    Returns:
+        None where nothing is, or where an object carries no SHA-256 of its whole content.
+
+    Raises:
+        DataError: The storage cannot be asked.
+    """
+    if not is_remote(uri):
+        return file_digest(Path(uri)) if Path(uri).is_file() else None
+    head = _head(uri)
+    return None if head is None else _carried(head)
+
+
+def read_bytes(uri: str, *, listed: bool = False) -> bytes:
+    """The whole content of a file, its checksum verified where the object carries one.
+
+    Args:
+        uri: A file or object.
+        listed: Whether `list_files` named it, so that its absence is a vanishing.
+
+    Raises:
+        DataError: It is absent, cannot be read, or is not what its checksum says.
+    """
+    if not is_remote(uri):
+        try:
+            return Path(uri).read_bytes()
+        except OSError as error:
+            raise DataError(f"{uri} cannot be read: {error.strerror}; correct the path") from error
+    return _whole(uri, listed, lambda chunks: b"".join(chunks))
+
+
+def download(uri: str, path: Path, *, listed: bool = False) -> None:
+    """Copy a file or object to a path, whole and verified or not at all.
+
+    Args:
+        uri: A file or object.
+        path: A local file, replaced if it is there.
+        listed: As of `read_bytes`.
+
+    Raises:
+        DataError: As of `read_bytes`.
+    """
+    with written(path) as temporary:
+
+        def save(chunks: Iterator[bytes]) -> None:
+            with temporary.open("wb") as file:
+                file.writelines(chunks)
+
+        if is_remote(uri):
+            _whole(uri, listed, save)
+        else:
+            try:
+                with Path(uri).open("rb") as source:
+                    save(iter(lambda: source.read(CHUNK), b""))
+            except FileNotFoundError as error:
+                raise DataError(f"{uri} is not there; correct the path") from error
+
+
+def upload(path: Path, uri: str) -> str:
+    """Copy a whole local file to a place, with its checksum.
+
+    Args:
+        path: A local file.
+        uri: A file or object, replaced if it is there: readers see the old or the new, never half.
+
+    Returns:
+        Its SHA-256, which an object also carries in its metadata.
+
+    Raises:
+        DataError: The storage does not take it.
+    """
+    if not is_remote(uri):
+        download(str(path), Path(uri))
+        return file_digest(path)
+    bucket, key = split_uri(uri)
+    found = file_digest(path)
+    with sentences(uri, "written"), path.open("rb") as file:
+        client = s3_client()
+        extra: dict[str, Any] = {"Metadata": {SHA256: found}}
+        if client.meta.config.request_checksum_calculation == "when_supported":
+            extra["ChecksumAlgorithm"] = "SHA256"  # the service checks what arrives
+        client.upload_fileobj(file, bucket, key, ExtraArgs=extra)
+    return found
+
+
+def _head(uri: str) -> dict[str, Any] | None:
+    """What is known of an object; None if it is not there."""
+    from botocore.exceptions import ClientError
+
+    bucket, key = split_uri(uri)
+    with sentences(uri):
+        client = s3_client()
+        try:
+            return dict(client.head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED"))
+        except ClientError as error:
+            # An answer to HEAD has no body, so no reason: a listing has one.
+            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+            if status not in (400, 403, 404):
+                raise
+            client.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
+            if status == 404:
+                return None
+            raise
+
+
+def _carried(response: dict[str, Any]) -> str | None:
+    """The SHA-256 that an object carries of its whole content, hexadecimal."""
+    if ours := response.get("Metadata", {}).get(SHA256):
+        return str(ours)
+    theirs = response.get("ChecksumSHA256")
+    # Of a composite one, the digest of digests, nothing can be said without its parts.
+    if theirs is None or "-" in theirs or response.get("ChecksumType") == "COMPOSITE":
+        return None
+    return base64.b64decode(theirs).hex()
+
+
+def _whole(uri: str, listed: bool, consume: Callable[[Iterator[bytes]], _T]) -> _T:
+    """Stream an object through `consume`, again from its start where the body breaks off."""
+    from botocore import exceptions
+
+    bucket, key = split_uri(uri)
+    broken = (
+        exceptions.IncompleteReadError,
+        exceptions.ResponseStreamingError,
+        exceptions.ReadTimeoutError,
+        exceptions.FlexibleChecksumError,
+    )
+    for attempt in range(1, ATTEMPTS + 1):
+        hashing = hashlib.sha256()
+
+        def chunks(body: Any, hashing: Any = hashing) -> Iterator[bytes]:
+            for chunk in body.iter_chunks(CHUNK):
+                hashing.update(chunk)
+                yield chunk
+
+        with sentences(uri, listed=listed):
+            response = s3_client().get_object(Bucket=bucket, Key=key)
+            try:
+                result = consume(chunks(response["Body"]))
+            except broken:
+                if attempt == ATTEMPTS:
+                    raise
+            else:
+                carried = _carried(response)
+                if carried in (None, hashing.hexdigest()):
+                    return result
+                if attempt == ATTEMPTS:
+                    raise DataError(
+                        f"{redact(uri)} must have the SHA-256 that it carries, {carried}, got "
+                        f"{hashing.hexdigest()}; upload it again"
+                    )
+        time.sleep(random.uniform(0, 2 ** (attempt - 2)))
+    raise AssertionError("unreachable")
