@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from scotoma.divergence.floor import Excess, excess, half_size
 from scotoma.divergence.ledger import LedgerRow, flip_ledger
-from scotoma.divergence.ranking import (
-    Threshold,
-    hash_ids,
-    percentile_weights,
-    rank_subset,
-    threshold,
-)
+from scotoma.divergence.ranking import Threshold, percentile_weights, rank_subset, threshold
 from scotoma.divergence.scoring import CieCount, Scores, score
 from scotoma.divergence.tables import (
     AccuracyRow,
@@ -19,6 +13,7 @@ from scotoma.divergence.tables import (
     over_index,
     top1_table,
 )
+from scotoma.hashing import hash_ids
 
 __all__ = [
     "AccuracyRow",
