@@ -9,7 +9,7 @@ from pathlib import Path
 
 from scotoma._version import __version__
 
-__all__ = ["cores", "hardware", "versions"]
+__all__ = ["cores", "hardware", "has_fast_bfloat16", "versions"]
 
 PACKAGES = ("kfp", "mlflow", "numpy", "onnx", "onnxruntime", "polars", "scipy", "torch")
 
@@ -31,6 +31,13 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def has_fast_bfloat16() -> bool:
+    """Whether the processor multiplies bfloat16 itself (AVX-512 BF16, AMX or ARM's BF16)."""
+    table = Path("/proc/cpuinfo")
+    words = set(table.read_text(encoding="utf-8").split()) if table.exists() else set()
+    return bool(words & {"avx512_bf16", "amx_bf16", "bf16"})
 
 
 def hardware() -> dict[str, str | int]:

@@ -58,8 +58,8 @@ class Recipe(_Frozen):
     augmentation: Literal["none", "flip", "crop-flip"] = Field(
         "none", description="Of training images: mirrored; also shifted by up to an eighth."
     )
-    precision: Literal["float32", "bfloat16"] = Field(
-        "float32", description="Of the products in training; weights are float32 either way."
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="Of the products in training; weights are float32 in any case."
     )
 
     @property

@@ -10,13 +10,21 @@ import torch
 from numpy.typing import NDArray
 
 from scotoma.config import Recipe
+from scotoma.machine import has_fast_bfloat16
+from scotoma.training.augmentation import augment
+from scotoma.training.backends import Backend, Objective, Tensors, gradients
 from scotoma.training.models import build_model
 from scotoma.training.pruning import cubic_sparsity, magnitude_mask, prunable
 from scotoma.training.randomness import minibatch
 
-__all__ = ["Member", "TrainedMember", "learning_rate", "normalise", "train_members"]
-
-Tensors = dict[str, torch.Tensor]
+__all__ = [
+    "Member",
+    "TrainedMember",
+    "learning_rate",
+    "normalise",
+    "products_precision",
+    "train_members",
+]
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,12 @@ def learning_rate(step: int, recipe: Recipe) -> float:
     return float(recipe.learning_rate * 0.5 * (1 + np.cos(np.pi * progress)))
 
 
+def products_precision(recipe: Recipe, backend: Backend) -> torch.dtype:
+    """What convolutions and products are computed in: bfloat16 where it is asked for or pays."""
+    pays = recipe.precision == "auto" and backend == "loop" and has_fast_bfloat16()
+    return torch.bfloat16 if pays or recipe.precision == "bfloat16" else torch.float32
+
+
 def cross_entropy(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """The objective: (outputs, labels) to one number a member."""
     return torch.nn.functional.cross_entropy(outputs, labels)
@@ -77,7 +91,8 @@ def train_members(
     model: str,
     classes: int,
     recipe: Recipe,
-    objective: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = cross_entropy,
+    backend: Backend = "vmap",
+    objective: Objective = cross_entropy,
     progress: Callable[[int], None] = lambda steps: None,
 ) -> list[TrainedMember]:
     """Train a chunk of members together.
@@ -91,7 +106,8 @@ def train_members(
         labels: Class ids, shape (N,).
         model: Name of the network.
         classes: Number of classes.
-        recipe: Steps, rates and the pruning schedule.
+        recipe: Steps, rates, augmentation and the pruning schedule.
+        backend: How the members' gradients are had.
         objective: Loss of one member's batch.
         progress: Called with the number of member-steps just done.
 
@@ -103,7 +119,7 @@ def train_members(
     masked = prunable(template)
     masks = {name: torch.ones_like(state[name], dtype=torch.bool) for name in masked}
     momentum = {name: torch.zeros_like(value) for name, value in state.items()}
-    gradients = _gradients(template, objective)
+    slope = gradients(template, objective, backend, precision=products_precision(recipe, backend))
     pixels, targets = torch.from_numpy(images), torch.from_numpy(labels)
     begin, end, every = recipe.mask_updates
     marks = {round(part * recipe.steps / 10) for part in range(1, 11)}
@@ -112,16 +128,21 @@ def train_members(
     for step in range(recipe.steps):
         if begin <= step <= end and (step - begin) % every == 0:
             _update_masks(masks, state, members, step, recipe)
-        rows = np.stack(
-            [minibatch(member.seed, step, recipe.batch_size, len(labels)) for member in members]
+        batch = torch.from_numpy(
+            np.stack(
+                [minibatch(member.seed, step, recipe.batch_size, len(labels)) for member in members]
+            )
         )
-        batch = torch.from_numpy(rows)
+        shown = [
+            augment(pixels[rows], recipe.augmentation, seed=member.seed, step=step)
+            for member, rows in zip(members, batch, strict=True)
+        ]
         effective = {n: v * masks[n] if n in masks else v for n, v in state.items()}
-        gradient, (loss, buffers) = gradients(
-            effective, buffers, normalise(pixels[batch]), targets[batch]
+        gradient, loss, buffers = slope(
+            effective, buffers, normalise(torch.stack(shown)), targets[batch]
         )
         _nesterov(state, momentum, gradient, masked, learning_rate(step, recipe), recipe)
-        running, since = running + loss.detach(), since + 1
+        running, since = running + loss, since + 1
         if step + 1 in marks:
             losses.append(running / since)
             progress(since * len(members))
@@ -145,22 +166,6 @@ def _stack(models: list[torch.nn.Module]) -> tuple[Tensors, Tensors]:
     """Parameters and buffers of many models, each stacked along a new first axis."""
     state, buffers = torch.func.stack_module_state(models)
     return {name: value.detach().clone() for name, value in state.items()}, dict(buffers)
-
-
-def _gradients(
-    template: torch.nn.Module, objective: Callable[..., torch.Tensor]
-) -> Callable[..., tuple[Tensors, tuple[torch.Tensor, Tensors]]]:
-    """Gradients, losses and new buffers of all members, from one batch each."""
-
-    def loss(
-        state: Tensors, buffers: Tensors, images: torch.Tensor, labels: torch.Tensor
-    ) -> tuple[torch.Tensor, tuple[torch.Tensor, Tensors]]:
-        updated = {name: value.clone() for name, value in buffers.items()}
-        outputs = torch.func.functional_call(template, (state, updated), (images,))
-        value = objective(outputs, labels)
-        return value, (value, updated)
-
-    return torch.func.vmap(torch.func.grad(loss, has_aux=True), randomness="error")
 
 
 def _nesterov(

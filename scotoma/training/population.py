@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +21,10 @@ from scotoma.machine import cores, hardware, versions
 from scotoma.runs import Run, code_digest, file_digest, read_json, write_json, written
 from scotoma.training.randomness import member_seed
 
-__all__ = ["CHUNK_MEMBERS", "train_populations"]
+if TYPE_CHECKING:
+    from scotoma.training.backends import Backend
 
-# Members of one stacked state. A constant, not a function of the cores: the sums inside a fused
-# step may depend on who is stacked with whom, and the same config must give the same bytes.
-CHUNK_MEMBERS = 5
+__all__ = ["train_populations"]
 
 # One thread a process: OpenMP teams stall when a core is shared. The malloc settings keep glibc
 # from giving memory back to the system between steps, only to ask for it again.
@@ -48,99 +48,102 @@ def train_populations(run: Run, variants: list[str], members: range) -> list[Pat
         The weight files.
     """
     examples = Examples.read(run.examples).split("train")
-    images, labels = decode_images(examples), examples.labels
-    source = run.config.source
-    chunks = [
-        (variant, list(members)[at : at + CHUNK_MEMBERS])
-        for variant in variants
-        for at in range(0, len(members), CHUNK_MEMBERS)
-    ]
     data_digest = file_digest(run.examples)
-    due = [chunk for chunk in chunks if not _finished(run, *chunk, data_digest)]
-    task = "train " + (variants[0] if len(variants) == 1 else f"{len(variants)} pruned variants")
+    wanted = [(variant, index) for variant in variants for index in members]
+    due = {member for member in wanted if not _finished(run, *member, data_digest)}
     if due:
-        progress.start(task, sum(len(indices) for _, indices in due) * source.recipe.steps)
-        workers = min(len(due), cores())
-        with (
-            _environment(WORKER_ENVIRONMENT),
-            ProcessPoolExecutor(
-                workers,
-                mp_context=multiprocessing.get_context("spawn"),
-                initializer=_start_worker,
-                initargs=(images, labels, len(examples.classes), run.config),
-            ) as pool,
-        ):
-            futures = [
-                pool.submit(_train_chunk, run.root, variant, indices, data_digest, task)
-                for variant, indices in due
+        with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
+            from scotoma.training.trial import CHUNK_MEMBERS, choose_backend
+
+            pixels = Path(folder) / "images.npy"  # one copy, which every worker maps
+            np.save(pixels, decode_images(examples))
+            backend = choose_backend(run.config, np.load(pixels, mmap_mode="c"), examples.labels)
+            size = CHUNK_MEMBERS if backend == "vmap" else 1
+            chunks = [
+                (variant, list(members)[at : at + size])
+                for variant in variants
+                for at in range(0, len(members), size)
             ]
-            for future in as_completed(futures):
-                future.result()
-    return [run.member(variant, index) for variant, indices in chunks for index in indices]
+            chunks = [chunk for chunk in chunks if due & {(chunk[0], k) for k in chunk[1]}]
+            _train(run, chunks, (pixels, examples.labels, len(examples.classes), backend))
+    return [run.member(variant, index) for variant, index in wanted]
 
 
-def _finished(run: Run, variant: str, indices: list[int], data_digest: str) -> bool:
-    """Whether every member of a chunk is there, whole, and made from this recipe and data."""
-    for index in indices:
-        record, weights = (
-            run.member(variant, index).with_suffix(".json"),
-            run.member(variant, index),
-        )
-        if not (record.exists() and weights.exists()):
-            return False
-        found = read_json(record)
-        made_from = _origin(run.config, data_digest)
-        if {key: found.get(key) for key in made_from} != made_from:
-            return False
-        if found["sha256"] != file_digest(weights):
-            return False
-    return True
+def _train(run: Run, chunks: list[tuple[str, list[int]]], data: Data) -> None:
+    """Train every chunk, in as many worker processes as there are cores."""
+    variants = list(dict.fromkeys(variant for variant, _ in chunks))
+    task = f"train {variants[0] if len(variants) == 1 else f'{len(variants)} pruned variants'}"
+    steps = run.config.source.recipe.steps
+    progress.start(task, sum(len(indices) for _, indices in chunks) * steps)
+    data_digest = file_digest(run.examples)
+    with (
+        _environment(WORKER_ENVIRONMENT),
+        ProcessPoolExecutor(
+            min(len(chunks), cores()),
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=_start_worker,
+            initargs=(run, data),
+        ) as pool,
+    ):
+        futures = [pool.submit(_train_chunk, *chunk, data_digest, task) for chunk in chunks]
+        for future in as_completed(futures):
+            future.result()
+
+
+def _finished(run: Run, variant: str, index: int, data_digest: str) -> bool:
+    """Whether a member is there, whole, and made from this recipe and data."""
+    weights = run.member(variant, index)
+    record = weights.with_suffix(".json")
+    if not (record.exists() and weights.exists()):
+        return False
+    found, made_from = read_json(record), _origin(run.config, data_digest)
+    same = {key: found.get(key) for key in made_from} == made_from
+    return same and bool(found["sha256"] == file_digest(weights))
 
 
 def _origin(config: Config, data_digest: str) -> dict[str, Any]:
-    """What a member is made from and by: if any of it differs, it is trained again."""
+    """What a member is made from: if any of it differs, it is trained again."""
     return {
         "model": config.source.model,
         "recipe": config.source.recipe.model_dump(mode="json"),
         "dataset_sha256": data_digest,
-        "backend": f"vmap, chunks of {CHUNK_MEMBERS}, CPU, one thread a worker",
         "versions": versions(),
         "code_sha256": code_digest("training"),
     }
 
 
-_data: tuple[NDArray[np.uint8], NDArray[np.int64], int, Config]  # of a worker, sent to it once
+# Images (.npy), labels, number of classes, and how gradients are had.
+Data: TypeAlias = "tuple[Path, NDArray[np.int64], int, Backend]"
+_shared: tuple[Run, NDArray[np.uint8], Data]  # of a worker, sent to it once
 
 
-def _start_worker(
-    images: NDArray[np.uint8], labels: NDArray[np.int64], classes: int, config: Config
-) -> None:
+def _start_worker(run: Run, data: Data) -> None:
     import torch
 
-    global _data  # a process pool has no other place for what its tasks share
-    _data = (images, labels, classes, config)
+    global _shared  # a process pool has no other place for what its tasks share
+    _shared = (run, np.load(data[0], mmap_mode="c"), data)
     torch.set_num_threads(1)
-    if config.deterministic:
+    if run.config.deterministic:
         torch.use_deterministic_algorithms(True)
 
 
-def _train_chunk(root: Path, variant: str, indices: list[int], data_digest: str, task: str) -> None:
+def _train_chunk(variant: str, indices: list[int], data_digest: str, task: str) -> None:
     """Train one chunk in a worker and write its members."""
     from safetensors.torch import save_file
 
-    from scotoma.training.engine import Member, train_members
+    from scotoma.training.engine import Member, products_precision, train_members
 
-    images, labels, classes, config = _data
-    run = Run(root, config)
-    sparsity = config.variant(variant).sparsity
-    seed = config.population.seed
+    run, images, (_, labels, classes, backend) = _shared
+    config, recipe = run.config, run.config.source.recipe
+    sparsity, seed = config.variant(variant).sparsity, config.population.seed
     trained = train_members(
         [Member(variant, k, member_seed(seed, variant, k), sparsity) for k in indices],
         images,
         labels,
         model=config.source.model,
         classes=classes,
-        recipe=config.source.recipe,
+        recipe=recipe,
+        backend=backend,
         progress=lambda steps: progress.advance(task, steps),
     )
     for result in trained:
@@ -154,6 +157,9 @@ def _train_chunk(root: Path, variant: str, indices: list[int], data_digest: str,
                 "index": result.member.index,
                 "seed": result.member.seed,
                 **_origin(config, data_digest),
+                "backend": backend,
+                "trained_with": indices,
+                "products": str(products_precision(recipe, backend)).removeprefix("torch."),
                 "hardware": hardware(),
                 "loss": list(result.loss),
                 "sha256": file_digest(path),

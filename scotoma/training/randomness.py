@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,5 +50,9 @@ def minibatch(seed: int, step: int, batch_size: int, examples: int) -> NDArray[n
     """
     batch_size = min(batch_size, examples)
     epoch, batch = divmod(step, examples // batch_size)
-    order = np.random.Generator(np.random.Philox(key=[seed, epoch])).permutation(examples)
-    return order[batch * batch_size : (batch + 1) * batch_size]
+    return _order(seed, epoch, examples)[batch * batch_size : (batch + 1) * batch_size].copy()
+
+
+@lru_cache(maxsize=64)  # the members of a chunk, over one epoch
+def _order(seed: int, epoch: int, examples: int) -> NDArray[np.int64]:
+    return np.random.Generator(np.random.Philox(key=[seed, epoch])).permutation(examples)

@@ -12,12 +12,23 @@ from torch.nn.functional import cross_entropy
 
 from scotoma.config import Recipe
 from scotoma.training import engine
-from scotoma.training.engine import Member, learning_rate, normalise, train_members
+from scotoma.training.augmentation import augment
+from scotoma.training.backends import Backend
+from scotoma.training.engine import (
+    Member,
+    TrainedMember,
+    learning_rate,
+    normalise,
+    products_precision,
+    train_members,
+)
 from scotoma.training.models import build_model
 from scotoma.training.pruning import magnitude_mask, prunable
 from scotoma.training.randomness import member_seed, minibatch
 
-RECIPE = Recipe(steps=12, batch_size=16, prune_begin=0.2, prune_end=0.8, prune_every=0.1)
+RECIPE = Recipe(
+    precision="float32", steps=12, batch_size=16, prune_begin=0.2, prune_end=0.8, prune_every=0.1
+)
 CLASSES = 4
 
 
@@ -46,20 +57,27 @@ def _double_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def train(data: tuple[NDArray[np.uint8], NDArray[np.int64]], members: list[Member], **change: int):
+def train(
+    data: tuple[NDArray[np.uint8], NDArray[np.int64]],
+    members: list[Member],
+    *,
+    backend: Backend = "vmap",
+    model: str = "tiny-convnet",
+    **change: object,
+) -> list[TrainedMember]:
     recipe = RECIPE.model_copy(update=change)
     images, labels = data
     return train_members(
-        members, images, labels, model="tiny-convnet", classes=CLASSES, recipe=recipe
+        members, images, labels, model=model, classes=CLASSES, recipe=recipe, backend=backend
     )
 
 
 def reference(
-    data: tuple[NDArray[np.uint8], NDArray[np.int64]], member: Member
+    data: tuple[NDArray[np.uint8], NDArray[np.int64]], member: Member, *, name: str, varied: str
 ) -> dict[str, torch.Tensor]:
     """The slow twin: torch.optim.SGD, one module, one step after the other."""
     images, labels = torch.from_numpy(data[0]), torch.from_numpy(data[1])
-    model = build_model("tiny-convnet", CLASSES, member.seed)
+    model = build_model(name, CLASSES, member.seed)
     masked = prunable(model)
     parameters = dict(model.named_parameters())
     optimiser = torch.optim.SGD(
@@ -84,7 +102,8 @@ def reference(
             for name in masked:
                 parameters[name].mul_(masks[name])
         optimiser.zero_grad()
-        cross_entropy(model(engine.normalise(images[rows])), labels[rows]).backward()
+        shown = augment(images[rows], varied, seed=member.seed, step=step)
+        cross_entropy(model(engine.normalise(shown)), labels[rows]).backward()
         with torch.no_grad():
             for name in masked:  # the update goes to the shadow, at the gradient of the masked
                 parameters[name].copy_(shadow[name])
@@ -97,24 +116,58 @@ def reference(
     return {name: value.detach() for name, value in model.state_dict().items()}
 
 
+NETWORKS = [
+    ("vmap", "tiny-convnet", "none"),
+    ("loop", "tiny-convnet", "crop-flip"),
+    ("vmap", "resnet8", "flip"),
+    ("loop", "resnet8", "crop-flip"),
+]
+
+
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("sparsity", [0.0, 0.5, 0.9])
-def test_stacked_training_equals_torchs_optimiser_on_one_model(data, sparsity: float) -> None:
+@pytest.mark.parametrize("sparsity", [0.0, 0.9])
+@pytest.mark.parametrize(("backend", "model", "augmentation"), NETWORKS)
+def test_a_population_equals_torchs_optimiser_on_one_model(
+    data, sparsity: float, backend: Backend, model: str, augmentation: str
+) -> None:
     members = [Member("a", 0, 5, sparsity), Member("b", 1, 6, 0.3), Member("c", 2, 7, 0.0)]
-    state = train(data, members)[0].state
-    for name, expected in reference(data, members[0]).items():
+    found = train(data, members, backend=backend, model=model, augmentation=augmentation)
+    slow = reference(data, members[0], name=model, varied=augmentation)
+    for name, expected in slow.items():
         torch.testing.assert_close(
-            state[name].to(expected.dtype), expected, rtol=1e-9, atol=1e-11, msg=name
+            found[0].state[name].to(expected.dtype), expected, rtol=1e-8, atol=1e-10, msg=name
         )
 
 
 @pytest.mark.usefixtures("float64")
-def test_a_member_does_not_depend_on_its_company(data) -> None:
+@pytest.mark.parametrize("backend", ["vmap", "loop"])
+def test_a_member_does_not_depend_on_its_company(data, backend: Backend) -> None:
     member = Member("a", 0, 5, 0.9)
-    (alone,) = train(data, [member])
-    together = train(data, [Member("b", 1, 6, 0.3), member])[1]
+    (alone,) = train(data, [member], backend=backend)
+    together = train(data, [Member("b", 1, 6, 0.3), member], backend=backend)[1]
     for name, value in alone.state.items():
+        if backend == "loop":
+            assert torch.equal(together.state[name], value), name
         torch.testing.assert_close(together.state[name], value, rtol=1e-10, atol=1e-12)
+
+
+def test_bfloat16_products_leave_float32_weights_that_learn(data) -> None:
+    (result,) = train(data, [Member("a", 0, 5)], backend="loop", steps=60, precision="bfloat16")
+    assert {value.dtype for value in result.state.values()} == {torch.float32, torch.int64}
+    assert result.loss[-1] < 0.6 * result.loss[0]
+    (exact,) = train(data, [Member("a", 0, 5)], backend="loop", steps=60)
+    assert exact.loss != result.loss
+
+
+def test_precision_is_chosen_by_network_and_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    for fast in (False, True):
+        monkeypatch.setattr(engine, "has_fast_bfloat16", lambda fast=fast: fast)
+        chosen = {b: products_precision(Recipe(), b) for b in ("loop", "vmap")}
+        assert chosen == {
+            "loop": torch.bfloat16 if fast else torch.float32,
+            "vmap": torch.float32,
+        }
+    assert products_precision(Recipe(precision="float32"), "loop") == torch.float32
 
 
 def test_sparsity_0_gives_the_bits_of_dense_training(data) -> None:

@@ -1,0 +1,67 @@
+"""Which backend trains a network faster here: stacked members, or one after the other."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from scotoma.config import Config
+from scotoma.training.backends import Backend
+from scotoma.training.engine import Member, train_members
+
+__all__ = ["CHUNK_MEMBERS", "choose_backend"]
+
+# Members of one stacked state. A constant, not a function of the cores: the sums inside a fused
+# step may depend on who is stacked with whom, and the same config must give the same bytes.
+CHUNK_MEMBERS = 5
+
+STACKS = ("tiny-convnet",)  # the networks that stack well, for when nothing may be timed
+# Stacking saves the overhead of small operations; a step that takes longer is all arithmetic.
+LONGEST_STACKED_STEP_S = 0.03
+
+
+def choose_backend(config: Config, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> Backend:
+    """The faster backend for a network.
+
+    Args:
+        config: Its model and recipe are tried; with `deterministic` they alone decide.
+        images: uint8, shape (N, 3, H, W).
+        labels: Class ids, shape (N,).
+
+    Returns:
+        `vmap` or `loop`.
+    """
+    source = config.source
+    if config.deterministic:
+        return "vmap" if source.model in STACKS else "loop"
+
+    def seconds_a_step(backend: Backend, members: int) -> float:
+        """Of one member; the first steps warm up."""
+
+        def trained(steps: int) -> float:
+            began = time.perf_counter()
+            train_members(
+                [Member("trial", k, k) for k in range(members)],
+                images,
+                labels,
+                model=source.model,
+                classes=int(labels.max()) + 1,
+                recipe=source.recipe.model_copy(update={"steps": steps}),
+                backend=backend,
+            )
+            return time.perf_counter() - began
+
+        return (trained(4) - trained(1)) / 3 / members
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as in the workers
+    try:
+        alone = seconds_a_step("loop", 1)
+        if alone > LONGEST_STACKED_STEP_S:
+            return "loop"
+        return "vmap" if seconds_a_step("vmap", CHUNK_MEMBERS) < alone else "loop"
+    finally:
+        torch.set_num_threads(threads)

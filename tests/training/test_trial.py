@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from scotoma.config import parse_config
+from scotoma.training import trial
+from scotoma.training.trial import choose_backend
+
+CONFIG = """
+source: {{kind: digits-s, model: {model}, recipe: {{batch_size: 8}}}}
+variants: [dense, {{prune: [0.5]}}]
+deterministic: {deterministic}
+"""
+
+
+def chosen(model: str, deterministic: str, size: int = 8) -> str:
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (64, 3, size, size)).astype(np.uint8)
+    config = parse_config(CONFIG.format(model=model, deterministic=deterministic), "test")
+    return choose_backend(config, images, rng.integers(0, 10, 64))
+
+
+def test_deterministic_mode_times_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "train_members", None)
+    assert chosen("tiny-convnet", "true") == "vmap"
+    assert chosen("resnet20", "true") == "loop"
+
+
+def test_a_network_that_is_all_arithmetic_is_never_stacked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    backends = []
+
+    def watched(*arguments: object, backend: str, **others: object) -> None:
+        backends.append(backend)
+
+    monkeypatch.setattr(trial, "train_members", watched)
+    monkeypatch.setattr(trial, "LONGEST_STACKED_STEP_S", -1.0)
+    assert chosen("resnet8", "false") == "loop"
+    assert set(backends) == {"loop"}
+
+
+def test_both_backends_are_tried_on_a_small_network() -> None:
+    assert chosen("tiny-convnet", "false") in ("vmap", "loop")
