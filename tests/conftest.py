@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import uuid
@@ -15,6 +16,17 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("SCOTOMA_SHARED", ROOT.parent / "shared"))
+
+# As root in a container Chromium has no sandbox; the rest keeps it from calling home.
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -132,3 +144,16 @@ def s3(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Storage:
     storage = Storage(s3_endpoint, f"bucket-{uuid.uuid4().hex}", environment, client)
     client.create_bucket(Bucket=storage.bucket)
     return storage
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium, headless; skipped where it or its driver is not installed."""
+    driver = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        pytest.skip("no chromium on the path")
+    with driver.sync_playwright() as running:
+        chromium = running.chromium.launch(executable_path=found, args=CHROMIUM_FLAGS)
+        yield chromium
+        chromium.close()

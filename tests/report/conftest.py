@@ -1,12 +1,11 @@
-"""Small audits measured by the real code, and a browser to look at their pages."""
+"""Small audits measured by the real code, and what looks at their pages."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,17 +19,6 @@ from scotoma.datasets import Examples
 from scotoma.predictions import Predictions
 from scotoma.runs import Run
 from scotoma.stages import measures, results
-
-# As root in a container Chromium has no sandbox; the rest keeps it from calling home.
-CHROMIUM_FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 @dataclass(frozen=True)
@@ -136,19 +124,6 @@ def _predicted(rng: np.random.Generator, labels: Any, hard: Any, members: int, c
 def audit(make_audit: Callable[..., Audit]) -> Audit:
     """Three classes, two groups, rows in pairs, ten members."""
     return make_audit()
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """Chromium, headless; skipped where it or its driver is not installed."""
-    driver = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        pytest.skip("no chromium on the path")
-    with driver.sync_playwright() as running:
-        chromium = running.chromium.launch(executable_path=found, args=CHROMIUM_FLAGS)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="session")
