@@ -19,6 +19,7 @@ __all__ = ["Record", "member_records", "metric_names", "variant_records"]
 
 NAME_LENGTH = 100  # the server takes 250, with section and prefix
 TEXT_LENGTH = 5000  # of a tag; the server takes 8000
+POINTS = 100  # small differences: a chart prints two decimals, and a fraction of 0.003 as 0.00
 NOTE = "mlflow.note.content"
 
 
@@ -35,10 +36,10 @@ class Record:
         examples: Number of examples of each split that it rests on.
 
     >>> record = Record("dense", ("variant",), {"variant": "dense"}, {})
-    >>> record.number("top1", 0.9), record.number("2_cie/excess", None, "no positives")
+    >>> record.number("top1", 0.9), record.number("2_cie/share", None, "no examples")
     (True, False)
     >>> record.metrics, record.tags
-    ([('top1', 0.9, 0)], {'variant': 'dense', 'undefined/2_cie/excess': 'no positives'})
+    ([('top1', 0.9, 0)], {'variant': 'dense', 'undefined/2_cie/share': 'no examples'})
     """
 
     name: str
@@ -68,10 +69,14 @@ class Record:
         self.tags[f"undefined/{name}"] = reason or f"undefined ({value})"
         return False
 
-    def estimate(self, name: str, found: Mapping[str, Any]) -> None:
-        """An estimate: its value a metric, its interval a tag."""
-        if self.number(name, found["value"], found["reason"]):
-            low, high, rests = found["low"], found["high"], f"n={found['n']}"
+    def estimate(self, name: str, found: Mapping[str, Any], factor: int = 1) -> None:
+        """An estimate times a factor: its value a metric, its interval a tag."""
+        value, low, high = (
+            factor * found[key] if _finite(found[key]) else found[key]
+            for key in ("value", "low", "high")
+        )
+        if self.number(name, value, found["reason"]):
+            rests = f"n={found['n']}"
             self.tags[f"interval/{name}"] = (
                 f"none, {rests}: {found['reason']}"
                 if low is None or high is None
@@ -88,7 +93,7 @@ def variant_records(audit: Mapping[str, Any], recipe: Mapping[str, Any]) -> list
 
     Returns:
         Numbers by section: `1_quality/...`, `2_cie/...`, `3_worst/METRIC` (the change that the
-        summary calls worst), `amp_METRIC/GROUP` (relative change, %), `gap/ATTRIBUTE`.
+        summary calls worst), `amp_METRIC/GROUP` (relative change, %), `gap_points/ATTRIBUTE`.
 
     >>> top1 = {"value": 0.9, "low": 0.88, "high": 0.92, "n": 500, "reason": ""}
     >>> dense = {"name": "dense", "kind": "dense", "sparsity": 0.0, "bits": 32, "paired": False}
@@ -228,7 +233,7 @@ def _variant(audit: Mapping[str, Any], recipe: Mapping[str, Any], name: str) -> 
         cie = divergence["cie"]
         count = cie["cie"]
         record.estimate("2_cie/share", cie["cie_share"])
-        record.estimate("2_cie/excess", cie["excess"])
+        record.estimate("2_cie/excess_points", cie["excess"], POINTS)
         record.number("2_cie/count", count["count"])
         record.tags["interval/2_cie/count"] = (
             f"[{count['low']}, {count['high']}] n={cie['n']}: the range over {count['ties']} ties"
@@ -277,9 +282,9 @@ def _gaps(record: Record, rows: Iterable[Mapping[str, Any]]) -> None:
             keys.append(f"{attribute} = {group}" if (group, row["metric"]) in contrasts else group)
     names = metric_names(keys)
     for row, key in zip(rows, keys, strict=True):
-        section = "gap" if row["metric"] == "error" else f"gap_{row['metric']}"
-        name = f"{section}/{names[key]}"
-        record.estimate(name, row["gap"])
+        metric = "" if row["metric"] == "error" else f"{row['metric']}_"
+        name = f"gap_{metric}points/{names[key]}"
+        record.estimate(name, row["gap"], POINTS)
         record.tags[f"group/{name}"] = f"{row['group_b']} against {row['group_a']}"
 
 

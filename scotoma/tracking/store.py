@@ -271,7 +271,8 @@ def _link(uri: str, experiment_id: str, result: str) -> str:
         return f"mlflow ui --backend-store-uri {shlex.quote(redact(uri))}"
     parts = urlsplit(uri)
     base = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")
-    # Without order and start time MLflow drops the filter.
+    # Without order and start time MLflow drops the filter; without a workflow it shows the menu of
+    # chat applications, in which runs are called evaluations.
     query = {
         "searchFilter": f"tags.`scotoma.result` = '{result}'",
         "orderByKey": "attributes.start_time",
@@ -279,6 +280,7 @@ def _link(uri: str, experiment_id: str, result: str) -> str:
         "startTime": "ALL",
         "lifecycleFilter": "Active",
         "compareRunsMode": "CHART",
+        "workflowType": "machine_learning",
     }
     path = f"#/experiments/{experiment_id}/runs?{urlencode(query, quote_via=quote)}"
     return f"{base.geturl().rstrip('/')}/{path}"

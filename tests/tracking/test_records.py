@@ -62,7 +62,7 @@ def test_numbers_are_metrics_named_by_section(audit: dict[str, Any]) -> None:
         "1_quality/top1": 0.8,
         "2_cie/share": 0.11,
         "2_cie/count": 55,
-        "2_cie/excess": 0.06,
+        "2_cie/excess_points": pytest.approx(6.0),
         "3_worst/error": 70.0,
         "3_worst/fpr": -5.0,
         "3_worst/fnr": 8.0,
@@ -72,9 +72,9 @@ def test_numbers_are_metrics_named_by_section(audit: dict[str, Any]) -> None:
         "amp_error/sex.male_and_age.old": 70.0,
         "amp_fpr/sex.male": -5.0,
         "amp_fnr/sex.male": 8.0,
-        "gap/sex": 0.03,
-        "gap/age.old": 0.04,
-        "gap/age.young": -0.02,
+        "gap_points/sex": 3.0,
+        "gap_points/age.old": 4.0,
+        "gap_points/age.young": -2.0,
     }
     assert numbers(variant(audit, "dense")) == {"1_quality/top1": 0.9}
 
@@ -101,7 +101,10 @@ def test_tags_say_what_a_number_rests_on(run: Run, audit: dict[str, Any]) -> Non
     assert tags["interval/2_cie/count"] == "[50, 60] n=500: the range over 10 ties"
     assert tags["group/3_worst/error"] == "sex.male & age.old"
     assert tags["group/sex.male_and_age.old"] == "sex.male & age.old"
-    assert tags["group/gap/sex"] == "sex.male against sex.female"
+    assert tags["group/gap_points/sex"] == "sex.male against sex.female"
+    gap = audit["gaps"]["prune-0.9"][0]["gap"]
+    points = f"[{100 * gap['low']:.6g}, {100 * gap['high']:.6g}] n=500"
+    assert tags["interval/gap_points/sex"] == points
 
 
 def test_a_run_rests_on_the_examples_of_both_splits(audit: dict[str, Any]) -> None:
@@ -152,14 +155,14 @@ def test_what_is_undefined_is_a_tag_with_its_reason_and_no_metric(
     found = variant(audit, "prune-0.9")
     assert set(numbers(found)) == {
         *("1_quality/top1", "2_cie/share", "2_cie/count"),
-        *("gap/sex", "gap/age.old", "gap/age.young"),
+        *("gap_points/sex", "gap_points/age.old", "gap_points/age.young"),
     }
     tags = found.texts()
-    assert tags["undefined/2_cie/excess"] == "undefined (no positives in group 'men ')"
+    assert tags["undefined/2_cie/excess_points"] == "undefined (no positives in group 'men ')"
     assert tags["undefined/amp_error/sex.male"] == "undefined (inf)"
     assert tags["undefined/3_worst/error"] == "undefined (no change of a group has an interval)"
     assert "group/3_worst/error" not in tags
-    assert tags["interval/gap/sex"] == (
+    assert tags["interval/gap_points/sex"] == (
         "none, n=9: one training run: says nothing about the next one"
     )
     member = members(run, audit)["prune-0.9-000"]

@@ -162,6 +162,7 @@ def test_the_link_shows_the_variants_of_this_audit(logged: Logged) -> None:
     query = {name: values[0] for name, values in parse_qs(fragment.query).items()}
     assert (query["startTime"], query["compareRunsMode"]) == ("ALL", "CHART")
     assert query["orderByKey"] == "attributes.start_time"
+    assert query["workflowType"] == "machine_learning"
     found = client.search_runs([experiment], query["searchFilter"])
     assert {run.info.run_id for run in found} == set(tracked.runs.values())
 
@@ -231,8 +232,8 @@ def test_what_is_undefined_is_a_tag_with_its_reason_and_no_metric(
     tracked = log_audit(run, audit, sqlite)
     client = mlflow.MlflowClient(tracking_uri=sqlite)
     found = client.get_run(tracked.runs["prune-0.9"]).data
-    assert "2_cie/excess" not in found.metrics
-    assert found.tags["undefined/2_cie/excess"] == "undefined (no positives in group 'men ')"
+    assert "2_cie/excess_points" not in found.metrics
+    assert found.tags["undefined/2_cie/excess_points"] == "undefined (no positives in group 'men ')"
     (member,) = (
         r for r in runs_of(client, "undefined.models") if r.info.run_name == "prune-0.9-000"
     )
