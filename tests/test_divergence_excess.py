@@ -175,36 +175,85 @@ def test_excess_is_the_true_one_while_the_naive_difference_has_the_wrong_sign(k)
     assert (np.mean(naive) < 0) == (k < 30)
 
 
-@pytest.mark.parametrize(("k", "correlation", "runs"), [(10, 1.0, 0.1), (5, 0.95, 0.25)])
-def test_intervals_hold_the_truth_as_often_as_they_say(k, correlation, runs):
-    rng = np.random.default_rng(7)
-    half = half_size(k)
-    truth = expected_cie(half, correlation, runs=runs) - expected_cie(half, 1.0, runs=runs)
-    held = alarms = 0
-    values, errors = [], []
-    for _ in range(300):
-        found = excess(*audit(rng, 2_000, k, correlation, runs=runs), 2).excess
-        held += found.low <= truth <= found.high
-        alarms += found.low > 0
-        values.append(found.value)
-        errors.append(found.se)
-    assert 0.91 <= held / 300 <= 0.995
-    width = np.mean(errors) / np.std(values)
-    if correlation == 1:
-        # Known to be wide where nothing differs: .2 to 1.3% of false alarms instead of 2.5.
-        assert 0.9 <= width <= 1.6
-        assert alarms <= 18 * 300 / 200
-    else:
-        assert 0.9 <= width <= 1.15
+COPY, CHANCE = 0.12, 0.1  # what a copy adds to an example's difficulty, and to a member's chance
 
 
-def paired_audit(rng, n, k, shift=0.0):
+def paired_audit(rng, n, k, shift=0.0, runs=0.0):
     """A dense population and its copies with a small noise of their own, as int8 makes it."""
     y = rng.integers(0, 2, (n, 1), np.uint8)
     margin = MEAN + SPREAD * rng.standard_normal((n, 1)) + RUNS * rng.standard_normal(k)
     margin = margin + rng.standard_normal((n, k))
-    copy = margin + shift + 0.12 * rng.standard_normal((n, 1)) + 0.1 * rng.standard_normal((n, k))
-    return y ^ (margin > 0), y ^ (copy > 0)
+    noise = COPY * rng.standard_normal((n, 1)) + CHANCE * rng.standard_normal((n, k))
+    noise = noise + runs * rng.standard_normal(k)
+    return y ^ (margin > 0), y ^ (margin + shift + noise > 0)
+
+
+def expected_paired_excess(half, shift, runs):
+    """Its halves' excess by quadrature; members of disjoint halves fail by chances of their own."""
+    z = np.linspace(-7, 7, 301)
+    weight = norm.pdf(z) / norm.pdf(z).sum()
+
+    def modal_errs(margin, chance):
+        return binom.sf(half // 2, half, norm.cdf(margin / np.sqrt(1 + RUNS**2 + chance**2)))
+
+    q = modal_errs(MEAN + SPREAD * z, 0)[:, None]
+    p = (
+        modal_errs(MEAN + SPREAD * z[:, None] + shift + COPY * z, np.hypot(CHANCE, runs))
+        @ weight[:, None]
+    )
+    return (weight[:, None] * (q * (1 - p) + p * (1 - q) - 2 * q * (1 - q))).sum()
+
+
+AUDITS = 300
+UNPAIRED = {  # members, examples, correlation of difficulty, run effect
+    "5 members, runs that differ": (5, 2_000, 0.95, 0.25),
+    "10 members": (10, 2_000, 0.95, 0.1),
+    "30 members": (30, 2_000, 0.95, 0.1),
+    "10 members, nothing differs": (10, 2_000, 1.0, 0.1),
+    "30 members, nothing differs": (30, 2_000, 1.0, 0.1),
+}
+PAIRED = {  # members, examples, shift of the margin and how it differs by run, splits
+    "5 pairs": (5, 2_000, 0.2, 0, 200),
+    "10 pairs": (10, 1_500, 0.2, 0, 200),
+    "30 pairs": (30, 1_000, 0.2, 0, 60),
+    "10 pairs whose copies differ by run": (10, 3_000, 0.2, 0.25, 60),
+    "10 pairs, next to nothing differs": (10, 1_500, 0.0, 0, 100),
+    "30 pairs, next to nothing differs": (30, 1_000, 0.0, 0, 60),
+}
+
+
+def audits(name):
+    """The true excess of one design, and its estimates."""
+    rng = np.random.default_rng(3)
+    if name in UNPAIRED:
+        k, n, correlation, runs = UNPAIRED[name]
+        half = half_size(k)
+        truth = expected_cie(half, correlation, runs=runs) - expected_cie(half, 1.0, runs=runs)
+        drawn = (audit(rng, n, k, correlation, runs=runs) for _ in range(AUDITS))
+        return truth, [excess(*populations, 2).excess for populations in drawn]
+    k, n, shift, runs, splits = PAIRED[name]
+    drawn = (paired_audit(rng, n, k, shift, runs) for _ in range(AUDITS))
+    return expected_paired_excess(half_size(k), shift, runs), [
+        excess(*populations, 2, paired=True, splits=splits).excess for populations in drawn
+    ]
+
+
+@pytest.mark.parametrize("name", [*UNPAIRED, *PAIRED])
+def test_intervals_hold_the_truth_as_often_as_they_say(name):
+    truth, found = audits(name)
+    held = np.mean([one.low <= truth <= one.high for one in found])
+    values = np.array([one.value for one in found])
+    # The variance is what is estimated without bias, and its mean is what the audits spread.
+    width = np.sqrt(np.mean([one.se**2 for one in found])) / values.std(ddof=1)
+    assert abs(values.mean() - truth) <= 4 * values.std() / np.sqrt(AUDITS)
+    if name.endswith("nothing differs"):
+        # Known to be wide there: 1% of false alarms instead of 2.5, more than 99% of truths held.
+        assert held >= 0.91
+        assert 0.9 <= width <= 1.25
+        assert sum(one.low > truth for one in found) <= 18 * AUDITS / 200
+    else:
+        assert 0.91 <= held <= 0.995
+        assert 0.9 <= width <= 1.15
 
 
 def test_a_paired_variant_does_not_fall_below_the_floor():
@@ -232,9 +281,11 @@ def test_the_error_is_that_of_leave_one_out_pseudo_values(paired):
         variance = crossed_variance(pseudo)
     else:
         variance = crossed_variance(6 * part.drops[0], gain[:, None] - 6 * part.drops[1])
+    total = max(variance.examples + variance.members - variance.residual, variance.examples)
+    df = variance.df * (total / variance.total) ** 2
     assert found.excess.value == pytest.approx(gain.mean())
-    assert found.excess.se == pytest.approx(np.sqrt(variance.total), rel=0.02 if paired else 1e-9)
-    assert found.excess.df == pytest.approx(variance.df, rel=0.05 if paired else 1e-9)
+    assert found.excess.se == pytest.approx(np.sqrt(total), rel=0.02 if paired else 1e-9)
+    assert found.excess.df == pytest.approx(df, rel=0.05 if paired else 1e-9)
 
 
 def test_order_of_examples_and_members_changes_nothing_where_nothing_is_drawn():
