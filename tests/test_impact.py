@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_ind
+from scipy.stats import norm, ttest_ind
 
 from scotoma.errors import DataError
 from scotoma.impact import ClassChange, ClassImpact, class_impact
@@ -145,18 +145,59 @@ def test_on_new_test_images_the_published_test_finds_too_much_and_the_sound_one_
     assert 0.01 < np.mean(alarms["sound"]) < 0.08
 
 
-def test_intervals_hold_the_truth_where_training_runs_differ_by_class():
-    size, k, runs = 400, 5, 0.3
+AUDITS = 300
+SHARES = np.array([0.4, 0.3, 0.2, 0.1])
+ERRORS = np.array([[0.15, 0.25, 0.2, 0.3], [0.17, 0.3, 0.2, 0.42]])  # dense, compressed; by class
+TRUTH = 100 * ((ERRORS[0] - ERRORS[1]) - (ERRORS[0] - ERRORS[1]) @ SHARES)
+WORLDS = {  # dense and compressed members, sd of a run's luck by class, pairs, clusters
+    "5 members": (5, 5, 0.1, False, False),
+    "30 members": (30, 30, 0.1, False, False),
+    "5 and 10 members that differ by class": (5, 10, 0.3, False, False),
+    "5 pairs": (5, 5, 0.1, True, False),
+    "30 pairs": (30, 30, 0.1, True, False),
+    "clusters, 10 members": (10, 10, 0.1, False, True),
+    "clusters, 5 pairs": (5, 5, 0.1, True, True),
+}
+
+
+def planted(rng, k, other, runs, paired, clustered, n=700):
+    """Labels, ids of both populations that err as often as ERRORS says, and clusters."""
+    y = rng.choice(4, n, p=SHARES)
+    source = rng.integers(0, n // 2, n)
+    fate = rng.standard_normal(n)
+    if clustered:
+        fate = np.sqrt(0.8) * rng.standard_normal(n)[source] + np.sqrt(0.2) * fate
+    fates = fate, 0.95 * fate + np.sqrt(1 - 0.95**2) * rng.standard_normal(n)
+    luck = [rng.standard_normal((4, size)) for size in (k, other)]
+    chance = [rng.standard_normal((n, size)) for size in (k, other)]
+    if paired:  # a copy keeps most of its own run
+        luck[1], chance[1] = (0.9 * a + np.sqrt(0.19) * b for a, b in (luck, chance))
+    threshold = norm.isf(ERRORS) * np.sqrt(1 + 1.5**2 + runs**2)
+    errs = [
+        1.5 * fates[i][:, None] + runs * luck[i][y] + chance[i] > threshold[i][y, None]
+        for i in (0, 1)
+    ]
+    return y, *((y[:, None] + wrong) % 4 for wrong in errs), source if clustered else None
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_intervals_hold_the_truth_about_as_often_as_they_say(name):
+    k, other, runs, paired, clustered = WORLDS[name]
     rng = np.random.default_rng(5)
-    held = []
-    for _ in range(60):
-        y = np.repeat(np.arange(5), size)
-        own = runs * rng.standard_normal((2, 5, k))[:, y]  # a class has good and bad runs
-        errs = rng.standard_normal((2, y.size, 1)) + own + rng.standard_normal((2, y.size, k)) > 1
-        impact = class_impact(*((y[:, None] + errs) % 5), y, n_classes=5)
-        held.append((impact.low <= 0) & (impact.high >= 0))
-    # 300 intervals; without the variance over members they hold 56% of the time.
-    assert 0.91 <= np.mean(held) <= 0.995
+    held, values, errors = [], [], []
+    for _ in range(AUDITS):
+        y, dense, compressed, source = planted(rng, k, other, runs, paired, clustered)
+        impact = class_impact(
+            dense, compressed, y, n_classes=4, paired=paired, clusters=source, correction=None
+        )
+        held.append((impact.low <= TRUTH) & (impact.high >= TRUTH))
+        values.append(impact.normalised)
+        errors.append(impact.se)
+    by_class = np.mean(held, axis=0)
+    assert ((by_class >= 0.91) & (by_class <= 0.995)).all(), by_class
+    # The variance is what is estimated without bias, and its mean is what the audits spread.
+    width = np.sqrt(np.mean(np.square(errors), axis=0)) / np.std(values, axis=0, ddof=1)
+    assert ((width >= 0.9) & (width <= 1.15)).all(), width
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ class World:
     """What the audits are drawn from: probit errors of examples and runs, crossed.
 
     An error is a latent value above its threshold: per-example difficulty (sd su; dense and
-    compressed correlated .95) plus per-run effect (sd sr) plus chance (sd 1).
+    compressed correlated) plus per-run effect (sd sr) plus chance (sd 1).
     """
 
     k: int = 5
@@ -29,6 +29,7 @@ class World:
     n: int = 600  # rows; a third are group a
     su: float = 1.5
     sr: float = 0.10
+    correlation: float = 0.95
     paired: bool = False
     clustered: bool = False
     fixed_models: bool = False  # the truth is that of the models drawn, not of all models
@@ -43,7 +44,8 @@ def draw(world: World, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | 
     fate = rng.normal(size=n)
     if world.clustered:
         fate = math.sqrt(0.8) * rng.normal(size=n)[source] + math.sqrt(0.2) * fate
-    fate_c = 0.95 * fate + math.sqrt(1 - 0.95**2) * rng.normal(size=n)
+    fresh = rng.normal(size=n)
+    fate_c = world.correlation * fate + math.sqrt(1 - world.correlation**2) * fresh
     runs, chance = rng.normal(size=k), rng.normal(size=(n, k))
     runs_c, chance_c = rng.normal(size=k_c), rng.normal(size=(n, k_c))
     if world.paired:  # the compressed member keeps most of its own run
@@ -93,10 +95,14 @@ WORLDS = {
     "5 members": World(),
     "10 members": World(k=10, k_c=10),
     "5 pairs": World(paired=True),
+    "30 members": World(k=30, k_c=30),
     "10 pairs": World(k=10, k_c=10, paired=True),
-    "5 and 10 runs that differ much": World(k_c=10, sr=0.4),
+    "30 pairs": World(k=30, k_c=30, paired=True),
+    "few hard examples that 30 members share": World(k=30, k_c=30, su=3.0, correlation=0.9),
+    "10 and 5 runs that differ much": World(k=10, sr=0.4, n=1500),
     "clusters": World(clustered=True),
     "clusters, 10 pairs": World(k=10, k_c=10, clustered=True, paired=True),
+    "clusters, 30 members": World(k=30, k_c=30, clustered=True),
     "shipped": World(k=1, k_c=1, n=1500, sr=0.2, paired=True, fixed_models=True),
 }
 
