@@ -1,14 +1,19 @@
-"""Running the compiled pipeline on this machine: `python -m scotoma.pipelines.local RUN`.
+"""Running the compiled pipeline on this machine: `python -m scotoma.pipelines.local RUN [--tied]`.
 
 A process of its own, because kfp's local mode patches print and log handlers for good and leaves
-temporary folders behind; the parent gives it a TMPDIR that it removes.
+temporary folders behind; the parent gives it a TMPDIR that it removes. With `--tied` it leads a
+process group of its own and the parent holds the other end of its standard input: when that closes,
+the parent is gone and the group ends.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 from kfp import components, local
@@ -19,21 +24,22 @@ from scotoma.runs import Run, written
 __all__ = ["run_locally"]
 
 
-def run_locally(root: Path) -> None:
+def run_locally(place: str) -> None:
     """Compile the pipeline into a run's folder and run it through kfp's subprocess runner.
 
     Args:
-        root: Folder that holds `config.yaml`.
+        place: Folder or `s3://BUCKET/PREFIX` that holds `config.yaml`.
 
     Raises:
         RuntimeError: A step failed; what it refused is in `error.json`.
     """
-    run = Run.open(root)
+    run = Run.open(place)
     definition = run.path("pipeline.yaml")
     with written(definition) as temporary:
         # The compiler goes by the suffix.
         compile_pipeline(run.config, temporary.with_suffix(".yaml"))
         temporary.with_suffix(".yaml").rename(temporary)
+    run.publish(definition)
     # kfp pastes sys.executable into a shell line unquoted, and puts it for every `python3` in the
     # line, paths included. Found by its name, it is both whole and harmless.
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -44,8 +50,19 @@ def run_locally(root: Path) -> None:
         raise_on_error=True,
     )
     pipeline = components.load_component_from_file(str(definition))
-    pipeline(run_uri=str(run.root))
+    pipeline(run_uri=run.place)
+
+
+def _end_with_parent() -> None:
+    """Interrupt this process group when standard input ends; kill what has not ended in 5 s."""
+    while os.read(0, 1):  # unbuffered: a buffer's lock, held at exit, is a fatal error
+        pass
+    os.killpg(0, signal.SIGINT)
+    time.sleep(5)
+    os.killpg(0, signal.SIGKILL)
 
 
 if __name__ == "__main__":
-    run_locally(Path(sys.argv[1]))
+    if sys.argv[2:] == ["--tied"]:
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+    run_locally(sys.argv[1])

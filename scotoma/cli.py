@@ -44,8 +44,8 @@ def audit(
         typer.Argument(help="YAML file; without one, the embedded digits are audited."),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the run; by default runs/PROJECT-DIGEST."),
+        str | None,
+        typer.Option(help="Folder of the run, or s3://BUCKET/PREFIX; default runs/PROJECT-DIGEST."),
     ] = None,
     deterministic: Annotated[
         bool, typer.Option("--deterministic", help="Same config, same machine: the same bytes.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
+import shutil
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,22 +16,23 @@ from typing import Any
 
 import yaml
 
-from scotoma.config import Config, load_config
-from scotoma.errors import ConfigError
+from scotoma import storage
+from scotoma.config import Config, load_config, parse_config
+from scotoma.errors import ConfigError, DataError
+from scotoma.files import file_digest, redact, written
+from scotoma.locking import LOCK
+from scotoma.mirror import Mirror, cache_folder
 
-__all__ = ["Run", "code_digest", "file_digest", "read_json", "redact", "write_json", "written"]
-
-
-@contextmanager
-def written(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path`, renamed to it when the block ends well, removed when not."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+__all__ = [
+    "Run",
+    "code_digest",
+    "file_digest",
+    "portable",
+    "read_json",
+    "redact",
+    "write_json",
+    "written",
+]
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -46,12 +47,6 @@ def read_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file, hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 @cache
 def code_digest(part: str = "") -> str:
     """SHA-256 of the source of this package, or of a part: what it made is redone if it changes."""
@@ -63,67 +58,139 @@ def code_digest(part: str = "") -> str:
     return digest.hexdigest()
 
 
-def redact(uri: str) -> str:
-    """A URI without the user and password in it.
+def portable(text: str) -> str:
+    r"""A written configuration without the folders of this machine, for other eyes.
 
-    >>> redact("postgresql://mlflow:s3cret@db:5432/mlflow")
-    'postgresql://***@db:5432/mlflow'
-    >>> redact("https://host/path?token=abc&x=1")
-    'https://host/path?***'
+    Args:
+        text: Content of a run's `config.yaml`, whose local paths are absolute.
+
+    Returns:
+        The same, every path of data and tracking cut to its last part; `s3://` URIs as they are.
+
+    >>> portable("source: {images: /home/me/faces, data: 's3://b/x'}")
+    'source:\n  images: faces\n  data: s3://b/x\n'
     """
-    scheme, separator, rest = uri.partition("://")
-    if not separator:
-        return uri
-    head, query, tail = rest.partition("?")
-    if "@" in tail:  # a password may hold a question mark
-        return f"{scheme}://***"
-    # Up to the last @: a password may hold a slash, a colon or an @ of its own.
-    shown = re.sub(r"^.*@", "***@", head, flags=re.DOTALL)
-    return f"{scheme}://{shown}" + ("?***" if query else "")
+    values = yaml.safe_load(text)
+    for section in ("source", "tracking"):
+        for key, value in values.get(section, {}).items():
+            if isinstance(value, str):
+                values[section][key] = re.sub(r"^(sqlite:///|file://)?/(.*/)?", r"\1", value)
+    return yaml.safe_dump(values, sort_keys=False)
 
 
 @dataclass(frozen=True)
 class Run:
-    """One audit's folder and what it audits."""
+    """One audit's folder and what it audits.
+
+    Attributes:
+        root: The folder; of a run in object storage, its local copy.
+        config: What is audited.
+        uri: `s3://BUCKET/PREFIX` of a run in object storage, else empty.
+    """
 
     root: Path
     config: Config
+    uri: str = ""
 
     @classmethod
-    def create(cls, root: Path, config: Config) -> Run:
+    def create(cls, place: str | Path, config: Config) -> Run:
         """Make the folder, or take it up again.
+
+        Args:
+            place: A path or `s3://BUCKET/PREFIX`.
+            config: What is to be audited.
 
         Raises:
             ConfigError: It holds the run of another configuration, or something else.
+            DataError: The object storage cannot be read or written.
         """
+        if isinstance(place, str) and storage.is_remote(place):
+            return cls._create_remote(place, config)
+        root = Path(place)
         run = cls(root.resolve(), config)
         if root.is_file():
             raise ConfigError(f"output folder {root} is a file; choose another --out")
         if any(parent.is_file() for parent in root.parents):
             raise ConfigError(f"output folder {root} is below a file; choose another --out")
         if run.path("config.yaml").exists():
-            if load_config(run.path("config.yaml")).digest() != config.digest():
-                raise ConfigError(
-                    f"output folder {root} belongs to another configuration (its config.yaml "
-                    "differs); choose another --out, or remove it"
-                )
-        elif root.is_dir() and any(root.iterdir()):
+            run._refuse_another(load_config(run.path("config.yaml")), place)
+        elif root.is_dir() and any(path.name != LOCK for path in root.iterdir()):
             raise ConfigError(
                 f"output folder {root} holds other files and no config.yaml; choose another --out"
             )
-        try:
-            root.mkdir(parents=True, exist_ok=True)
-            run.write_config()
-        except OSError as error:
-            raise ConfigError(
-                f"output folder {root} cannot be written: {error.strerror}; choose another --out"
-            ) from error
+        run._make_folder(str(place), "choose another --out")
         return run
 
     @classmethod
-    def open(cls, root: Path) -> Run:
-        """A folder that `create` made."""
-        return cls(Path(root), load_config(Path(root) / "config.yaml"))
+    def _create_remote(cls, uri: str, config: Config) -> Run:
+        run = cls(cache_folder(uri), config, uri)
+        found = storage.list_files(uri)
+        if "config.yaml" in found:
+            text = storage.read_bytes(storage.join(uri, "config.yaml"), listed=True)
+            run._refuse_another(
+                parse_config(text.decode("utf-8", "replace"), f"{uri}/config.yaml"), uri
+            )
+        elif found:
+            raise ConfigError(
+                f"output folder {uri} holds other objects and no config.yaml; choose another --out"
+            )
+        here = run.path("config.yaml")
+        if here.exists() and load_config(here).digest() != config.digest():
+            shutil.rmtree(run.root)  # the copy of a run that is no longer in the storage
+        run._make_folder(str(run.root), "set SCOTOMA_CACHE to a folder that can")
+        run.publish(here)  # which also tells whether the storage can be written
+        return run
+
+    @classmethod
+    def open(cls, place: str | Path) -> Run:
+        """A folder, or place in object storage, that `create` made.
+
+        Raises:
+            ConfigError: Its configuration cannot be read.
+            DataError: The object storage cannot be read, or holds no run there.
+        """
+        if not (isinstance(place, str) and storage.is_remote(place)):
+            return cls(Path(place), load_config(Path(place) / "config.yaml"))
+        mirror = Mirror(cache_folder(place), place)
+        here = mirror.root / "config.yaml"
+        mirror.fetch([here])
+        if not here.exists():
+            raise DataError(f"{place} must hold a run, got no config.yaml; correct the address")
+        return cls(mirror.root, load_config(here), place)
+
+    def _refuse_another(self, found: Config, place: str | Path) -> None:
+        if found.digest() != self.config.digest():
+            raise ConfigError(
+                f"output folder {place} belongs to another configuration (its config.yaml "
+                "differs); choose another --out, or remove it"
+            )
+
+    def _make_folder(self, shown: str, way_out: str) -> None:
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            self.write_config()
+        except OSError as error:
+            raise ConfigError(
+                f"output folder {shown} cannot be written: {error.strerror}; {way_out}"
+            ) from error
+
+    @property
+    def place(self) -> str:
+        """What `open` takes: the path or the URI."""
+        return self.uri or str(self.root)
+
+    @property
+    def mirror(self) -> Mirror:
+        """The folder beside what it stands for in object storage."""
+        return Mirror(self.root, self.uri)
+
+    def publish(self, *paths: Path) -> None:
+        """Send finished files to object storage, if the run lies there."""
+        self.mirror.publish(paths)
+
+    def fetch(self, *paths: Path) -> None:
+        """Bring files here that are absent or differ, if the run lies in object storage."""
+        self.mirror.fetch(paths)
 
     def write_config(self) -> None:
         """Write the configuration with every default filled in and no credentials."""
@@ -182,17 +249,22 @@ class Run:
         Raises:
             RuntimeError: The step ended without one of its outputs.
         """
-        outputs = list(outputs)
+        outputs, inputs = list(outputs), list(inputs)
         record = self.path("steps", f"{name}.json")
+        self.fetch(record)
         made_from = [self.config.digest(), code_digest(), name, made_with]
-        made_from += map(file_digest, inputs)
+        for path, digest in self.mirror.digests(inputs).items():
+            made_from.append(digest or file_digest(path))
         key = hashlib.sha256("/".join(made_from).encode()).hexdigest()
         if record.exists():
             finished = read_json(record)
-            found = {self._relative(path): _digest_or_none(path) for path in outputs}
+            found = {self._relative(path): d for path, d in self.mirror.digests(outputs).items()}
             if finished["key"] == key and finished["outputs"] == found:
+                self.publish(*outputs)
+                self.publish(record)
                 yield False
                 return
+        self.fetch(*inputs)
         began = time.perf_counter()
         yield True
         if missing := [str(path) for path in outputs if not path.exists()]:
@@ -205,14 +277,14 @@ class Run:
                 "time_s": round(time.perf_counter() - began, 3),
             },
         )
+        self.publish(*outputs)
+        self.publish(record)  # last: what it names is there
 
     def forget(self, name: str) -> None:
         """Let a step be done again by the next run."""
-        self.path("steps", f"{name}.json").unlink(missing_ok=True)
+        record = self.path("steps", f"{name}.json")
+        write_json(record, read_json(record) | {"key": ""})
+        self.publish(record)
 
     def _relative(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix()
-
-
-def _digest_or_none(path: Path) -> str | None:
-    return file_digest(path) if path.exists() else None

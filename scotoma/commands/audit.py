@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -9,6 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -22,8 +25,11 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from scotoma import storage
 from scotoma.config import Config, default_config, load_config
 from scotoma.errors import ConfigError, DataError, ScotomaError
+from scotoma.locking import locked
+from scotoma.mirror import cache_folder
 from scotoma.printable import printable
 from scotoma.progress import PROGRESS_VARIABLE, read_events
 from scotoma.runs import Run, read_json
@@ -36,7 +42,7 @@ TRACKING_VARIABLE = "SCOTOMA_TRACKING_URI"  # credentials travel here, never thr
 
 def run_audit(
     path: Path | None,
-    out: Path | None,
+    out: str | None,
     *,
     deterministic: bool,
     seed: int | None,
@@ -47,46 +53,101 @@ def run_audit(
 
     Args:
         path: Configuration; None for the embedded default.
-        out: Folder of the run; None for one named after the project and the configuration.
+        out: Folder of the run, or `s3://BUCKET/PREFIX`; None for a folder named after the project
+            and the configuration.
         deterministic: Overrides `deterministic` with True.
         seed: Overrides `population.seed`.
         as_json: Print audit.json instead of the summary.
         quiet: Write nothing to stderr.
 
     Raises:
-        ScotomaError: The configuration or the data cannot be audited; nothing is left behind.
+        ScotomaError: The configuration or the data cannot be audited, nothing is left behind; or
+            something went wrong inside, whose traceback is in the logs of the run.
     """
     config = _configuration(path, deterministic=deterministic, seed=seed)
-    root = out or Path("runs") / f"{config.project.replace(' ', '-')}-{config.digest()[:8]}"
-    before = _standing(root)
-    run = Run.create(root, config)
+    place = out or str(Path("runs", f"{config.project.replace(' ', '-')}-{config.digest()[:8]}"))
+    traces = Traces.before(place)
+    run = Run.create(place, config)
     for name in (signal.SIGTERM, signal.SIGHUP):  # a closed terminal ends the children too
         signal.signal(name, signal.default_int_handler)
     console = Console(stderr=True, quiet=quiet)
-    began = time.perf_counter()
-    try:
-        _run_pipeline(run, config, console)
-    except (ConfigError, DataError):
-        if not run.path("populations").exists():  # what was trained is never taken back
-            _remove_what_is_new(root, before)
-        raise
+    with locked(run.root) as lock:
+        try:
+            began = time.perf_counter()
+            _run_pipeline(run, config, console, lock)
+            _say(run, place, console, time.perf_counter() - began, as_json=as_json)
+        except (ConfigError, DataError):
+            if not run.path("populations").exists():  # what was trained is never taken back
+                traces.remove()
+            raise
+        except (ScotomaError, OSError):
+            raise
+        except Exception as error:
+            log = run.path("logs", "audit.log")
+            log.parent.mkdir(exist_ok=True)
+            log.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+            raise ScotomaError(
+                f"the audit ended with an internal error ({type(error).__name__}); its traceback "
+                f"is in {log}"
+            ) from error
+
+
+def _say(run: Run, place: str, console: Console, seconds: float, *, as_json: bool) -> None:
+    """The numbers on stdout; on stderr how long it took, and where everything is."""
+    audit, tracking, page = map(run.path, ("audit.json", "tracking.json", "report.html"))
+    run.fetch(audit, tracking, page)
     sys.stdout.write(
-        run.path("audit.json").read_text(encoding="utf-8")
-        if as_json
-        else summary(read_json(run.path("audit.json")))
+        audit.read_text(encoding="utf-8") if as_json else summary(read_json(audit)),
     )
-    console.print(f"took    {time.perf_counter() - began:.0f} s", highlight=False)
-    tracked = read_json(run.path("tracking.json"))
+    tracked = read_json(tracking)
+    lines = [f"took    {seconds:.0f} s"]
     if tracked["reason"]:
-        console.print(
-            f"mlflow  not logged: {printable(tracked['reason'])}",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
+        lines.append(f"mlflow  not logged: {printable(tracked['reason'])}")
     elif tracked["link"]:
-        console.print(f"mlflow  {tracked['link']}", highlight=False, markup=False, soft_wrap=True)
-    console.print(f"report  {root / 'report.html'}", highlight=False, markup=False, soft_wrap=True)
+        lines.append(f"mlflow  {tracked['link']}")
+    if run.uri:
+        lines += [f"report  {run.mirror.place(page)}", f"copy    {page}"]
+    else:
+        lines.append(f"report  {Path(place) / page.name}")
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class Traces:
+    """What a command that is refused has to take back.
+
+    Attributes:
+        root: Folder of the run.
+        standing: The nearest folder that was there before; None where the run itself was.
+        uri: Of a run in object storage of which nothing was there before; else empty.
+    """
+
+    root: Path
+    standing: Path | None
+    uri: str = ""
+
+    @classmethod
+    def before(cls, place: str) -> Traces:
+        """What is at a place before the command makes anything there.
+
+        Raises:
+            ScotomaError: The object storage cannot be asked.
+        """
+        if not storage.is_remote(place):
+            return cls(Path(place), _standing(Path(place)))
+        root = cache_folder(place)
+        return cls(root, _standing(root), "" if storage.list_files(place) else place)
+
+    def remove(self) -> None:
+        """Take back all that the command made."""
+        _remove_what_is_new(self.root, self.standing)
+        if self.uri:
+            with contextlib.suppress(DataError):  # what was refused first is what to say
+                found = storage.list_files(self.uri)
+                if not any(name.startswith("populations/") for name in found):
+                    for name in found:
+                        storage.remove(storage.join(self.uri, name))
 
 
 def _standing(root: Path) -> Path | None:
@@ -118,7 +179,7 @@ def _configuration(path: Path | None, *, deterministic: bool, seed: int | None) 
     return config.model_copy(update={"deterministic": True}) if deterministic else config
 
 
-def _run_pipeline(run: Run, config: Config, console: Console) -> None:
+def _run_pipeline(run: Run, config: Config, console: Console, lock: int) -> None:
     """Run the pipeline in a process group of its own; its words go to logs/pipeline.log."""
     error, log = run.path("error.json"), run.path("logs", "pipeline.log")
     error.unlink(missing_ok=True)
@@ -130,12 +191,13 @@ def _run_pipeline(run: Run, config: Config, console: Console) -> None:
         if config.tracking.uri:
             environment[TRACKING_VARIABLE] = config.tracking.uri
         with subprocess.Popen(
-            [sys.executable, "-m", "scotoma.pipelines.local", str(run.root)],
-            stdin=subprocess.DEVNULL,
+            [sys.executable, "-m", "scotoma.pipelines.local", run.place, "--tied"],
+            stdin=subprocess.PIPE,  # closed by the system when this process ends, however it does
             stdout=sink,
             stderr=subprocess.STDOUT,
             env=environment,
             start_new_session=True,
+            pass_fds=(lock,),  # the folder is in use until the child has ended too
         ) as child:
             try:
                 _watch(child, events, console)

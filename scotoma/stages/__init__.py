@@ -10,7 +10,7 @@ import importlib
 from pathlib import Path
 
 from scotoma.errors import DataError, ScotomaError
-from scotoma.runs import Run, file_digest, read_json, write_json
+from scotoma.runs import Run, read_json, write_json
 from scotoma.stages.shards import Shard
 
 __all__ = ["STAGES", "execute"]
@@ -37,7 +37,7 @@ def execute(
 
     Args:
         step: One of `STAGES`.
-        run_uri: The run's folder.
+        run_uri: The run's folder, or its `s3://BUCKET/PREFIX`.
         pointer: Where to write which files the step left, with their checksums.
         after: Pointers of the steps before it, whose files must be there and whole.
         shard: Which members, for the steps that are fanned out.
@@ -45,7 +45,7 @@ def execute(
     Raises:
         ScotomaError: Whatever the step refuses; its sentence is also left in `error.json`.
     """
-    run = Run.open(Path(run_uri))
+    run = Run.open(run_uri)
     try:
         for path in after or []:
             _check(run, read_json(Path(path)))
@@ -54,15 +54,17 @@ def execute(
     except ScotomaError as error:
         write_json(run.path("error.json"), {"message": str(error), "exit_code": error.exit_code})
         raise
-    digests = {path.relative_to(run.root).as_posix(): file_digest(path) for path in outputs}
-    write_json(Path(pointer), {"run_uri": run_uri, "files": digests})
+    digests = run.mirror.digests(outputs)
+    files = {path.relative_to(run.root).as_posix(): found for path, found in digests.items()}
+    write_json(Path(pointer), {"run_uri": run_uri, "files": files})
 
 
 def _check(run: Run, pointer: dict[str, dict[str, str]]) -> None:
     """Refuse files that an earlier step promised and that are absent or changed since."""
-    for name, digest in pointer["files"].items():
-        path = run.path(name)
-        if not path.exists() or file_digest(path) != digest:
+    promised = {run.path(name): digest for name, digest in pointer["files"].items()}
+    for path, digest in run.mirror.digests(promised).items():
+        if digest != promised[path]:
             raise DataError(
-                f"{path} is missing or was changed since its step ended; run the audit again"
+                f"{run.mirror.place(path)} is missing or was changed since its step ended; run "
+                "the audit again"
             )

@@ -45,7 +45,7 @@ def prune(run: Run, shard: Shard) -> list[Path]:
 
 
 def _train(run: Run, step: str, variants: list[str], shard: Shard) -> list[Path]:
-    outputs = [run.member(variant, index) for variant in variants for index in shard.members]
+    outputs = _members(run, variants, shard)
     with run.step(
         f"{step}-{shard.index:03d}", outputs, [run.examples], made_with=str(versions())
     ) as due:
@@ -53,6 +53,7 @@ def _train(run: Run, step: str, variants: list[str], shard: Shard) -> list[Path]
             needs("torch", "train", "training")
             from scotoma.training.population import train_populations
 
+            run.fetch(*outputs)  # of members that an earlier try has finished
             train_populations(run, variants, shard.members)
     return outputs
 
@@ -60,8 +61,8 @@ def _train(run: Run, step: str, variants: list[str], shard: Shard) -> list[Path]
 def quantize(run: Run, shard: Shard) -> list[Path]:
     """Quantize the dense members of a shard in every int8 mode of the configuration."""
     variants = _names(run, "int8")
-    outputs = [run.member(variant, index) for variant in variants for index in shard.members]
-    inputs = [run.examples, *(run.member("dense", index) for index in shard.members)]
+    outputs = _members(run, variants, shard)
+    inputs = [run.examples, *_members(run, ["dense"], shard)]
     with run.step(f"quantize-{shard.index:03d}", outputs, inputs, made_with=str(versions())) as due:
         if due and variants:
             _quantize(run, variants, shard)
@@ -123,6 +124,7 @@ def _quantize(run: Run, variants: list[str], shard: Shard) -> None:
                     "bytes": path.stat().st_size,
                 },
             )
+            run.publish(path, path.with_suffix(".json"))
             progress.advance("quantize")
 
 
@@ -175,9 +177,13 @@ def gather(run: Run) -> list[Path]:
     """Put the shards of every variant together: one file of predictions, one manifest."""
     names = [variant.name for variant in run.config.resolved_variants]
     manifests = [run.population(name) / "manifest.json" for name in names]
+    run.mirror.fetch_folder("shards")
     parts = {name: _parts(run, name) for name in names}
     outputs = [run.predictions(name) for name in names] + manifests
-    with run.step("gather", outputs, [path for paths in parts.values() for path in paths]) as due:
+    (every,) = shards(run.config.population.models, 1)
+    records = [path for path in _members(run, names, every) if path.suffix == ".json"]
+    inputs = [run.examples, *records, *(path for paths in parts.values() for path in paths)]
+    with run.step("gather", outputs, inputs) as due:
         if due:
             for name, manifest in zip(names, manifests, strict=True):
                 found = Predictions.gather([Predictions.read(path) for path in parts[name]])
@@ -221,6 +227,16 @@ def _manifest(run: Run, name: str) -> dict[str, Any]:
     if variant.kind == "int8":
         facts["quantization"] = {"mode": variant.mode, "batch_norm": "folded before export"}
     return facts
+
+
+def _members(run: Run, variants: list[str], shard: Shard) -> list[Path]:
+    """The weights and the record of every member of a shard."""
+    return [
+        path
+        for variant in variants
+        for index in shard.members
+        for path in (run.member(variant, index), run.member(variant, index).with_suffix(".json"))
+    ]
 
 
 def _names(run: Run, kind: str) -> list[str]:

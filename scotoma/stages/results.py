@@ -22,6 +22,10 @@ from scotoma.uncertainty import holm
 
 __all__ = ["log", "report"]
 
+NOWHERE = (
+    "a run in object storage has no mlflow.db beside it; set tracking.uri or MLFLOW_TRACKING_URI "
+    "and repeat the command, or set tracking.uri to off"
+)
 GALLERY_PAIRS = 8  # CIEs shown a variant, each beside a non-CIE of its class
 
 
@@ -216,20 +220,29 @@ def log(run: Run) -> list[Path]:
     from scotoma.tracking import log_audit, tracking_uri
 
     tracked, audit = run.path("tracking.json"), run.path("audit.json")
+    measured = run.path("measurements.json")
     uri = tracking_uri(run, dict(os.environ))
-    inputs = [audit, run.path("report.html")]
-    with run.step("log", [tracked], inputs, made_with=uri or "off") as due:
+    manifests = [
+        run.population(variant.name) / "manifest.json" for variant in run.config.resolved_variants
+    ]
+    inputs = [audit, run.path("report.html"), *manifests]
+    with run.step("log", [tracked], inputs, made_with="off" if uri is None else uri) as due:
         if due:
             progress.start("log to MLflow", 1)
             if uri is None:
                 found = {"reason": "", "link": "", "runs": {}}
+            elif not uri:
+                found = {"reason": NOWHERE, "link": "", "runs": {}}
             else:
                 found = jsonable(log_audit(run, read_json(audit), uri))
             write_json(tracked, found)
             progress.advance("log to MLflow")
+    run.fetch(tracked, *manifests)
     if read_json(tracked)["reason"]:
         run.forget("log")
-    write_json(run.path("measurements.json"), _measurements(run))
+    run.mirror.fetch_folder("steps")
+    write_json(measured, _measurements(run))
+    run.publish(measured)
     return [tracked]
 
 

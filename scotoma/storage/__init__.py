@@ -6,26 +6,34 @@ credential chain, AWS_ENDPOINT_URL or AWS_ENDPOINT_URL_S3 for MinIO and its like
 
 from __future__ import annotations
 
+from scotoma.storage.client import endpoint
 from scotoma.storage.places import (
+    Stored,
     digest,
     download,
     exists,
+    inspect,
     is_remote,
     join,
     list_files,
     read_bytes,
+    remove,
     split_uri,
     upload,
 )
 
 __all__ = [
+    "Stored",
     "digest",
     "download",
+    "endpoint",
     "exists",
+    "inspect",
     "is_remote",
     "join",
     "list_files",
     "read_bytes",
+    "remove",
     "split_uri",
     "upload",
 ]

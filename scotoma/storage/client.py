@@ -7,11 +7,16 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any
 
-__all__ = ["ATTEMPTS", "s3_client"]
+__all__ = ["ATTEMPTS", "endpoint", "s3_client"]
 
 ATTEMPTS = 4  # of a request, and of a body that breaks off, with growing random pauses between
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 5, 60
 _MAKING = Lock()
+
+
+def endpoint() -> str:
+    """The endpoint that the environment names; empty for AWS, or one of the SDK's own files."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
 
 
 def s3_client() -> Any:

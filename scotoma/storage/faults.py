@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from scotoma.errors import DataError
-from scotoma.runs import redact
-from scotoma.storage.client import ATTEMPTS
+from scotoma.files import redact
+from scotoma.storage.client import ATTEMPTS, endpoint
 
 __all__ = ["sentences"]
 
@@ -32,15 +31,10 @@ def sentences(uri: str, verb: str = "read", *, listed: bool = False) -> Iterator
         raise DataError(_no_address(uri, verb)) from error
 
 
-def _endpoint() -> str:
-    """The endpoint that the user has set, as far as the environment says."""
-    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
-
-
 def _no_address(uri: str, verb: str) -> str:
     return (
         f"{redact(uri)} cannot be {verb}: AWS_ENDPOINT_URL must be an address such as "
-        f"http://host:9000, got {redact(_endpoint())!r}; correct it"
+        f"http://host:9000, got {redact(endpoint())!r}; correct it"
     )
 
 
@@ -82,7 +76,7 @@ def _failed(uri: str, verb: str, error: Exception) -> str:
     from botocore import exceptions as of
 
     place = f"{redact(uri)} cannot be {verb}"
-    at = f" at {redact(_endpoint())}" if _endpoint() else ""
+    at = f" at {redact(endpoint())}" if endpoint() else ""
     if isinstance(error, of.NoCredentialsError | of.PartialCredentialsError):
         return (
             f"{place}: there are no credentials, or half of them; set AWS_ACCESS_KEY_ID and "

@@ -9,22 +9,26 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from scotoma.errors import ConfigError, DataError
-from scotoma.runs import file_digest, redact, written
+from scotoma.files import file_digest, redact, written
 from scotoma.storage.client import ATTEMPTS, s3_client
 from scotoma.storage.faults import sentences
 
 __all__ = [
+    "Stored",
     "digest",
     "download",
     "exists",
+    "inspect",
     "is_remote",
     "join",
     "list_files",
     "read_bytes",
+    "remove",
     "split_uri",
     "upload",
 ]
@@ -124,13 +128,42 @@ def list_files(uri: str) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
+@dataclass(frozen=True)
+class Stored:
+    """What a place knows of a file.
+
+    Attributes:
+        bytes: Its size.
+        sha256: SHA-256 of its whole content, hexadecimal; None if an object carries none.
+    """
+
+    bytes: int
+    sha256: str | None
+
+
+def inspect(uri: str) -> Stored | None:
+    """What is known of a file or object without reading it whole, if it is remote.
+
+    Returns:
+        None where nothing is; a folder or prefix is nothing.
+
+    Raises:
+        DataError: The storage cannot be asked.
+    """
+    if not is_remote(uri):
+        path = Path(uri)
+        return Stored(path.stat().st_size, file_digest(path)) if path.is_file() else None
+    head = _head(uri)
+    return None if head is None else Stored(int(head["ContentLength"]), _carried(head))
+
+
 def exists(uri: str) -> bool:
     """Whether a file or object is there; a folder or prefix is neither.
 
     Raises:
         DataError: The storage cannot be asked.
     """
-    return Path(uri).is_file() if not is_remote(uri) else _head(uri) is not None
+    return Path(uri).is_file() if not is_remote(uri) else inspect(uri) is not None
 
 
 def digest(uri: str) -> str | None:
@@ -142,10 +175,8 @@ def digest(uri: str) -> str | None:
     Raises:
         DataError: The storage cannot be asked.
     """
-    if not is_remote(uri):
-        return file_digest(Path(uri)) if Path(uri).is_file() else None
-    head = _head(uri)
-    return None if head is None else _carried(head)
+    found = inspect(uri)
+    return None if found is None else found.sha256
 
 
 def read_bytes(uri: str, *, listed: bool = False) -> bytes:
@@ -218,6 +249,20 @@ def upload(path: Path, uri: str) -> str:
             extra["ChecksumAlgorithm"] = "SHA256"  # the service checks what arrives
         client.upload_fileobj(file, bucket, key, ExtraArgs=extra)
     return found
+
+
+def remove(uri: str) -> None:
+    """Remove a file or object, if it is there.
+
+    Raises:
+        DataError: The storage does not let it go.
+    """
+    if not is_remote(uri):
+        Path(uri).unlink(missing_ok=True)
+        return
+    bucket, key = split_uri(uri)
+    with sentences(uri, "removed"):
+        s3_client().delete_object(Bucket=bucket, Key=key)
 
 
 def _head(uri: str) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from scotoma.errors import ConfigError, ScotomaError
 from scotoma.extras import needs
-from scotoma.runs import Run, read_json, redact
+from scotoma.runs import Run, portable, read_json, redact
 from scotoma.tracking.records import Record, member_records, variant_records
 
 __all__ = ["Tracked", "log_audit", "tracking_uri"]
@@ -69,7 +69,8 @@ def tracking_uri(run: Run, environment: Mapping[str, str]) -> str | None:
 
     Returns:
         An MLflow tracking URI; without any, that of `mlflow.db` in the folder that holds the run,
-        so that the runs of one project meet there; None for `off`.
+        so that the runs of one project meet there; None for `off`. Empty for a run in object
+        storage when none is named: a database beside one machine's copy is seen by no other.
 
     >>> from scotoma.config import default_config
     >>> run = Run(Path("/runs/first"), default_config())
@@ -81,9 +82,9 @@ def tracking_uri(run: Run, environment: Mapping[str, str]) -> str | None:
         environment.get("SCOTOMA_TRACKING_URI"),
         "" if "***" in configured else configured,
         environment.get("MLFLOW_TRACKING_URI"),
-        f"sqlite:///{run.root.resolve().parent / 'mlflow.db'}",
+        "" if run.uri else f"sqlite:///{run.root.resolve().parent / 'mlflow.db'}",
     )
-    chosen = next(uri for uri in candidates if uri)
+    chosen = next((uri for uri in candidates if uri), "")
     return None if chosen == "off" else chosen
 
 
@@ -202,7 +203,10 @@ class _Writer:
         if record.examples:
             self.client.log_inputs(run_id, self._datasets(record.examples))
         for path in attached:
-            self.client.log_artifact(run_id, str(path))
+            if path.name == "config.yaml":
+                self.client.log_text(run_id, portable(path.read_text(encoding="utf-8")), path.name)
+            else:
+                self.client.log_artifact(run_id, str(path))
         self.client.set_terminated(run_id)
         return run_id
 

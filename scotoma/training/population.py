@@ -166,6 +166,7 @@ def _train_chunk(variant: str, indices: list[int], data_digest: str, task: str) 
                 "bytes": path.stat().st_size,
             },
         )
+        run.publish(path, path.with_suffix(".json"))
 
 
 @contextmanager

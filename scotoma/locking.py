@@ -1,0 +1,70 @@
+"""One audit at a time in a folder."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from scotoma.errors import ConfigError
+
+__all__ = ["LOCK", "locked"]
+
+LOCK = ".lock"  # name of the file; it stays, because removing it would race with who waits for it
+WINDING_UP_S = 15.0  # how long children of a killed audit may still be ending
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[int]:
+    """Keep a folder to this process and to those that inherit the descriptor.
+
+    Yields:
+        The descriptor. The lock is free when the last process that holds it has ended, however it
+        ended.
+
+    Raises:
+        ConfigError: Another audit is at work there.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, locked(Path(folder)):
+    ...     Path(folder, LOCK).read_text() == f"{os.getpid()}"
+    True
+    """
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        end = time.monotonic() + WINDING_UP_S
+        while not _taken(descriptor):
+            holder = os.pread(descriptor, 20, 0).decode("ascii", "replace")
+            if _alive(holder) or time.monotonic() > end:
+                raise ConfigError(
+                    f"output folder {folder} is in use by another audit (process {holder}); wait "
+                    "for it, end it, or choose another --out"
+                )
+            time.sleep(0.2)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}".encode(), 0)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _alive(holder: str) -> bool:
+    """Whether a process of this machine has that number; yes, if it cannot be told."""
+    try:
+        os.kill(int(holder), 0)
+    except ProcessLookupError:
+        return False
+    except (ValueError, OverflowError, PermissionError):
+        return True
+    return True

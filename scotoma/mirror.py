@@ -1,0 +1,137 @@
+"""A folder of this machine that stands for one in object storage: what to fetch, what to send.
+
+The storage is the truth: a local file that differs from the object of its name is fetched anew. A
+local file that has no object was finished here and not sent yet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from scotoma import storage
+from scotoma.errors import ConfigError
+from scotoma.files import file_digest
+
+__all__ = ["Mirror", "cache_folder"]
+
+CONNECTIONS = 16
+_T = TypeVar("_T")
+
+
+def cache_folder(uri: str) -> Path:
+    """Where the local copy of a run in object storage lies.
+
+    Args:
+        uri: `s3://BUCKET/PREFIX`.
+
+    Returns:
+        A folder below SCOTOMA_CACHE, else below `scotoma` of XDG_CACHE_HOME, else below
+        `~/.cache/scotoma`, named by a digest of the URI and of the endpoint: two services may have
+        buckets of one name.
+
+    Raises:
+        ConfigError: There is no home folder to keep it in.
+
+    >>> cache_folder("s3://bucket/runs/small") == cache_folder("s3://bucket/runs/small/")
+    True
+    """
+    chosen, shared = os.environ.get("SCOTOMA_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    try:
+        home = Path(chosen) if chosen else Path(shared or Path.home() / ".cache", "scotoma")
+    except RuntimeError as error:
+        raise ConfigError(
+            "runs in object storage need a folder for their local copy, and there is no home "
+            "folder; set SCOTOMA_CACHE"
+        ) from error
+    bucket, key = storage.split_uri(uri)
+    name = f"{storage.endpoint()}/{bucket}/{key}"
+    return home.absolute() / "runs" / hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """A local folder and the place in object storage that it stands for.
+
+    Attributes:
+        root: The folder.
+        uri: `s3://BUCKET/PREFIX`; empty for a folder that stands for itself, of which nothing is
+            fetched or sent.
+    """
+
+    root: Path
+    uri: str = ""
+
+    def place(self, path: Path) -> str:
+        """Where a file of the folder lies: in object storage, or here."""
+        if not self.uri:
+            return str(path)
+        return storage.join(self.uri, path.relative_to(self.root).as_posix())
+
+    def digests(self, paths: Iterable[Path]) -> dict[Path, str | None]:
+        """SHA-256 of files as they are in object storage, else here; None where they are not.
+
+        Raises:
+            DataError: The storage cannot be asked.
+        """
+        paths = list(paths)
+        return dict(zip(paths, self._each(self._digest, paths), strict=True))
+
+    def fetch(self, paths: Iterable[Path]) -> None:
+        """Bring files here that are absent or differ; those that are in neither place stay absent.
+
+        Raises:
+            DataError: The storage cannot be read, or what it sends is not what it should be.
+        """
+        if self.uri:
+            self._each(self._fetch, paths)
+
+    def fetch_folder(self, name: str) -> None:
+        """Bring every file here that lies below a folder in object storage.
+
+        Raises:
+            DataError: As of `fetch`.
+        """
+        if self.uri:
+            found = storage.list_files(storage.join(self.uri, name))
+            self.fetch(self.root / name / below for below in found)
+
+    def publish(self, paths: Iterable[Path]) -> None:
+        """Send whole files that are here to object storage, unless they are there already.
+
+        Raises:
+            DataError: The storage does not take them.
+        """
+        if self.uri:
+            self._each(self._publish, [path for path in paths if path.exists()])
+
+    def _each(self, call: Callable[[Path], _T], paths: Iterable[Path]) -> list[_T]:
+        paths = list(paths)
+        if not self.uri or len(paths) < 2:
+            return [call(path) for path in paths]
+        with ThreadPoolExecutor(min(CONNECTIONS, len(paths))) as pool:
+            return list(pool.map(call, paths))
+
+    def _digest(self, path: Path) -> str | None:
+        if self.uri and (stored := storage.inspect(self.place(path))):
+            if stored.sha256 is None:  # put there by another program
+                self._fetch(path)
+                return file_digest(path)
+            return stored.sha256
+        return file_digest(path) if path.is_file() else None
+
+    def _fetch(self, path: Path) -> None:
+        stored = storage.inspect(self.place(path))
+        if stored is None or (path.is_file() and file_digest(path) == stored.sha256):
+            return
+        storage.download(self.place(path), path, listed=True)
+
+    def _publish(self, path: Path) -> None:
+        stored = storage.inspect(self.place(path))
+        if stored is None or stored.sha256 != file_digest(path):
+            storage.upload(path, self.place(path))
