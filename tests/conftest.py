@@ -97,15 +97,17 @@ class Storage:
         self.client.put_object(Bucket=self.bucket, Key=key, Body=content)
         return self.uri(key)
 
-    def keys(self) -> list[str]:
+    def names(self) -> list[str]:
         """The keys of all objects, sorted."""
         listed = self.client.list_objects_v2(Bucket=self.bucket).get("Contents", [])
         return sorted(entry["Key"] for entry in listed)
 
 
 @pytest.fixture(scope="session")
-def s3_endpoint() -> Iterator[str]:
-    """Address of an S3 service of this session."""
+def s3_client() -> Iterator[Any]:
+    """A client of an S3 service that runs for this session."""
+    import boto3
+
     with (
         open(os.devnull, "wb") as silence,
         subprocess.Popen(
@@ -115,20 +117,21 @@ def s3_endpoint() -> Iterator[str]:
             stderr=silence,
         ) as server,
     ):
-        yield f"http://127.0.0.1:{int(server.stdout.readline())}"
+        endpoint = f"http://127.0.0.1:{int(server.stdout.readline())}"
+        yield boto3.session.Session("AKIATEST", "s3cret", region_name="us-east-1").client(
+            "s3", endpoint_url=endpoint
+        )
         server.stdin.close()
         server.wait(timeout=10)
 
 
 @pytest.fixture
-def s3(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Storage:
+def s3(s3_client: Any, monkeypatch: pytest.MonkeyPatch) -> Storage:
     """An S3 service, a fresh bucket in it, and the environment that leads there."""
-    import boto3
-
     environment = {
-        "AWS_ENDPOINT_URL": s3_endpoint,
+        "AWS_ENDPOINT_URL": s3_client.meta.endpoint_url,
         "AWS_ACCESS_KEY_ID": "AKIATEST",
-        "AWS_SECRET_ACCESS_KEY": "s3cret/of+tests",
+        "AWS_SECRET_ACCESS_KEY": "s3cret",
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_CONFIG_FILE": os.devnull,
@@ -140,10 +143,9 @@ def s3(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Storage:
         monkeypatch.delenv(name)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    client = boto3.session.Session().client("s3")
-    storage = Storage(s3_endpoint, f"bucket-{uuid.uuid4().hex}", environment, client)
-    client.create_bucket(Bucket=storage.bucket)
-    return storage
+    bucket = f"bucket-{uuid.uuid4().hex}"
+    s3_client.create_bucket(Bucket=bucket)
+    return Storage(environment["AWS_ENDPOINT_URL"], bucket, environment, s3_client)
 
 
 @pytest.fixture(scope="session")

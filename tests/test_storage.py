@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+import threading
 import urllib.request
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from botocore.paginate import Paginator
@@ -294,3 +297,89 @@ def test_a_checksum_that_does_not_fit_is_refused_and_nothing_is_left(
         "upload it again"
     )
     assert not list(tmp_path.iterdir())
+
+
+class Sick(BaseHTTPRequestHandler):
+    """A service that answers every request in one unfortunate way."""
+
+    answer: ClassVar[tuple[int, str, bytes, int]] = (200, "", b"", 0)
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        status, code, body, promised = self.answer
+        self.asked.append(self.path)
+        content = f"<Error><Code>{code}</Code></Error>".encode() if code else body
+        self.send_response(status)
+        self.send_header("Content-Length", str(promised or len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def sick(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Sick]]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Sick) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setattr(places.time, "sleep", lambda seconds: None)
+        Sick.asked.clear()
+        yield Sick
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "said"),
+    [
+        (403, "AccessDenied", "access is denied to these credentials (AccessDenied); ask for s3:L"),
+        (403, "SignatureDoesNotMatch", "does not take these credentials (SignatureDoesNotMatch)"),
+        (400, "ExpiredToken", "does not take these credentials (ExpiredToken); correct AWS_ACC"),
+        (404, "NoSuchBucket", "the bucket 'bucket' does not exist; correct its name"),
+        (400, "AuthorizationHeaderMalformed", "its bucket is in another region; set AWS_REGION"),
+        (503, "SlowDown", "the service answers SlowDown (HTTP 503); repeat the command, or ask"),
+        (500, "In\x1bt<b>ernalError", "the service answers"),
+    ],
+)
+def test_what_a_service_refuses_is_one_sentence(
+    sick: type[Sick], status: int, code: str, said: str
+) -> None:
+    sick.answer = (status, code, b"", 0)
+    for sentence in (
+        refused(read_bytes, "s3://bucket/k"),
+        refused(list_files, "s3://bucket/k"),
+    ):
+        assert sentence.startswith("s3://bucket/k cannot be read: ")
+        assert said in sentence
+        assert "\x1b" not in sentence
+
+
+def test_a_request_that_fails_for_a_while_is_repeated_a_few_times(sick: type[Sick]) -> None:
+    sick.answer = (503, "SlowDown", b"", 0)
+    refused(list_files, "s3://bucket/k")
+    assert len(sick.asked) == 2  # as the fixture's AWS_MAX_ATTEMPTS says
+
+
+def test_a_body_that_breaks_off_is_read_again_and_then_refused(
+    sick: type[Sick], tmp_path: Path
+) -> None:
+    sick.answer = (200, "", b"half of it", 20)
+    sentence = refused(download, "s3://bucket/k", tmp_path / "back")
+    assert sentence == (
+        "s3://bucket/k cannot be read: its content broke off in 4 attempts; repeat the command"
+    )
+    assert len(sick.asked) == 4
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_body_that_broke_off_once_is_read_whole(
+    sick: type[Sick], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sick.answer = (200, "", b"half", 8)
+
+    def recover(seconds: float) -> None:
+        sick.answer = (200, "", b"half and half", 0)
+
+    monkeypatch.setattr(places.time, "sleep", recover)
+    download("s3://bucket/k", tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == b"half and half"
