@@ -1,0 +1,144 @@
+"""The audit command around its pipeline: places it refuses, faults of its own, violent ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scotoma.commands import audit
+from scotoma.config import load_config
+from scotoma.errors import ScotomaError
+from scotoma.locking import locked
+from scotoma.runs import Run
+
+CONFIG = """\
+source: {kind: image_folder, images: pictures, attributes: tabel.csv,
+         split: {column: part, train: train, test: test}}
+label: {column: face}
+variants: [dense, {prune: [0.5]}]
+population: {models: 1}
+tracking: {uri: "off"}
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a configuration whose data are not there."""
+    (tmp_path / "audit.yaml").write_text(CONFIG)
+    (tmp_path / "pictures").mkdir()
+    monkeypatch.setenv("SCOTOMA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def scotoma(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "scotoma", "audit", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_bucket_that_does_not_exist_is_refused_before_anything_is_done(
+    s3: Any, home: Path
+) -> None:
+    done = scotoma("audit.yaml", "--out", "s3://no-such-bucket-here/run")
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr == (
+        "scotoma: s3://no-such-bucket-here/run cannot be read: the bucket "
+        "'no-such-bucket-here' does not exist; correct its name\n"
+    )
+    assert not (home / "cache").exists()
+
+
+def test_missing_credentials_are_refused_before_anything_is_done(
+    s3: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    done = scotoma("audit.yaml", "--out", s3.uri("run"))
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr.count("\n") == 1
+    assert "there are no credentials, or half of them; set AWS_ACCESS_KEY_ID" in done.stderr
+    assert not (home / "cache").exists()
+
+
+def test_another_scheme_is_refused(home: Path) -> None:
+    done = scotoma("audit.yaml", "--out", "gs://bucket/run")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "scotoma: gs://bucket/run has the scheme gs://, which cannot be read; name a path of this "
+        "machine or s3://BUCKET/PREFIX\n"
+    )
+
+
+def test_data_that_cannot_be_audited_leave_nothing_in_the_storage(s3: Any, home: Path) -> None:
+    s3.put("beside", b"mine")
+    done = scotoma("audit.yaml", "--out", s3.uri("deep", "run"))
+    assert done.returncode == 4, done.stderr
+    assert done.stderr.startswith("scotoma: source.attributes ")
+    assert done.stderr.count("\n") == 1
+    assert s3.names() == ["beside"]
+    assert not (home / "cache").exists()
+
+
+def test_a_folder_in_use_is_refused_and_left_as_it_is(home: Path) -> None:
+    run = Run.create(home / "run", load_config(home / "audit.yaml"))
+    with locked(run.root):
+        done = scotoma("audit.yaml", "--out", "run")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"scotoma: output folder {run.root} is in use by another audit (process {os.getpid()}); "
+        "wait for it, end it, or choose another --out\n"
+    )
+    assert sorted(path.name for path in run.root.iterdir()) == [".lock", "config.yaml"]
+
+
+def test_a_fault_of_our_own_is_one_sentence_and_a_traceback_in_the_logs(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stumble(*_: object) -> None:
+        raise ZeroDivisionError("s3cret")
+
+    monkeypatch.setattr(audit, "_run_pipeline", stumble)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    options: dict[str, Any] = {"deterministic": False, "seed": None, "as_json": False}
+    with pytest.raises(ScotomaError) as caught:
+        audit.run_audit(home / "audit.yaml", "run", quiet=True, **options)
+    log = home / "run" / "logs" / "audit.log"
+    assert str(caught.value) == (
+        f"the audit ended with an internal error (ZeroDivisionError); its traceback is in {log}"
+    )
+    assert caught.value.exit_code == 5
+    assert "in stumble" in log.read_text()
+
+
+def test_a_killed_audit_takes_its_pipeline_with_it(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with subprocess.Popen(
+        [sys.executable, "-m", "scotoma", "audit", "--out", str(out)],
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "decode images\n"
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        if not children.exists():
+            pytest.skip("this system does not list the children of a process")
+        (child,) = children.read_text().split()
+        process.send_signal(signal.SIGKILL)
+    with locked(out):  # waits for the pipeline, and would refuse if that went on
+        end = time.monotonic() + 2
+        while Path(f"/proc/{child}").exists() and time.monotonic() < end:
+            time.sleep(0.1)
+        assert (
+            not Path(f"/proc/{child}").exists()
+            or "Z" in Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0]
+        )
