@@ -2,48 +2,55 @@
 
 from __future__ import annotations
 
+import os
+import posixpath
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import polars as pl
 
+from scotoma import storage
 from scotoma.config import FolderSource
+from scotoma.datasets.join import Join, join_images
 from scotoma.errors import DataError
 from scotoma.printable import printable
 
 __all__ = ["load_folder"]
 
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".avif")
+READERS = 16  # objects read at a time: what a request waits for is the network
+CHUNK = 1024  # images a part of the column
+IMAGE = pl.Struct({"bytes": pl.Binary, "path": pl.String})
 
-def load_folder(source: FolderSource) -> pl.DataFrame:
+
+def load_folder(source: FolderSource, *, images: bool = True) -> tuple[pl.DataFrame, Join]:
     """Read the attributes and the image files they name.
 
     Args:
-        source: Folder, CSV and split.
+        source: Folder or `s3://` prefix, CSV and split.
+        images: Whether to read the files. If not, rows without image are told, not refused.
 
     Returns:
         One row an image of the train or test split: `example_id` (the value of the key column
-        `image`), `split`, `image` (encoded bytes), and every other column of the CSV as text.
+        `image`), `split`, every other column of the CSV as text, and `image` (encoded bytes, and
+        the name as `path`) where it was asked for. Beside it how table and folder match.
 
     Raises:
-        DataError: The CSV or an image is missing, the key or split column is absent, or a path
-            leads out of the folder.
+        DataError: The CSV or the folder cannot be read, the key or split column is absent, a row
+            has no image, a folder in the folder is empty, or a path leads out of it.
     """
-    folder, path = Path(source.images), Path(source.attributes)
-    if not path.is_file():
-        raise DataError(f"source.attributes {path} is not a file; name a CSV with column 'image'")
-    if not folder.is_dir():
-        raise DataError(f"source.images {folder} is not a folder; name the folder of the images")
-    try:
-        table = pl.read_csv(path, infer_schema=False)
-    except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read as CSV: {' '.join(str(error).split())}") from error
+    table = _attributes(source.attributes)
     for column, role in (("image", "key"), (source.split.column, "split")):
         if column not in table.columns:
             raise DataError(
-                f"{role} column {column!r} is not in {path}; it has {', '.join(table.columns)}"
+                f"{role} column {column!r} is not in {source.attributes}; it has "
+                f"{', '.join(map(printable, table.columns))}"
             )
     for ours in ({"example_id", "split"} & set(table.columns)) - {source.split.column}:
         raise DataError(
-            f"column {ours!r} in {path} has a name that the audit uses itself; rename it"
+            f"column {ours!r} in {source.attributes} has a name that the audit uses itself; "
+            "rename it"
         )
     split = (
         pl.when(pl.col(source.split.column) == str(source.split.train))
@@ -51,25 +58,96 @@ def load_folder(source: FolderSource) -> pl.DataFrame:
         .when(pl.col(source.split.column) == str(source.split.test))
         .then(pl.lit("test"))
     )
-    rows = table.with_columns(split.alias("split")).filter(pl.col("split").is_not_null())
-    images = [{"bytes": _read(folder, name, path), "path": name} for name in rows["image"]]
-    return rows.rename({"image": "example_id"}).with_columns(
-        pl.Series("image", images, dtype=pl.Struct({"bytes": pl.Binary, "path": pl.String}))
+    table = table.with_columns(pl.col("image").fill_null(""), split.alias("split"))
+    rows = table.filter(pl.col("split").is_not_null())
+    names = rows["image"].to_list()
+    files, empty = _files(source, names)
+    named = set(map(posixpath.normpath, names))
+    join = join_images(
+        names,
+        [name for name in files if name.lower().endswith(SUFFIXES) or name in named],
+        elsewhere=table.filter(pl.col("split").is_null())["image"].to_list(),
     )
-
-
-def _read(folder: Path, name: str | None, table: Path) -> bytes:
-    """One image file of the folder."""
-    try:
-        path = (folder / (name or "")).resolve()
-        inside, found = path.is_relative_to(folder.resolve()), path.is_file()
-    except (OSError, ValueError) as error:  # a zero byte, or longer than a name can be
+    rows = rows.rename({"image": "example_id"})
+    complaint = join.complaint(source.attributes, source.images)
+    if complaint and images:
+        raise DataError(complaint)
+    if empty and not complaint:
         raise DataError(
-            f"image {printable(name or '')[:60]!r} in {table} cannot be the name of a file; "
+            f"folder {printable(empty)!r} in {source.images} is empty, so its class has no image; "
+            "add its images, or remove it"
+        )
+    if not images:
+        return rows, join
+    parts = list(_read(source.images, names))
+    return rows.with_columns(
+        pl.Series("image", [], dtype=IMAGE) if not parts else pl.concat(parts).alias("image")
+    ), join
+
+
+def _attributes(uri: str) -> pl.DataFrame:
+    """The CSV, every column as text."""
+    if not storage.is_remote(uri) and not Path(uri).is_file():
+        raise DataError(f"source.attributes {uri} is not a file; name a CSV with column 'image'")
+    try:
+        return pl.read_csv(storage.read_bytes(uri), infer_schema=False)
+    except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"{uri} cannot be read as CSV: {printable(' '.join(str(error).split()))}"
+        ) from error
+
+
+def _files(source: FolderSource, names: list[str]) -> tuple[set[str], str]:
+    """Names of all files below the folder, and the first folder in it that is empty, if one is."""
+    if storage.is_remote(source.images):
+        return set(storage.list_files(source.images)), ""  # object storage has no empty folders
+    root = Path(source.images)
+    if not root.is_dir():
+        raise DataError(f"source.images {root} is not a folder; name the folder of the images")
+    found: set[str] = set()
+    bare: list[str] = []
+    for folder, below, files in os.walk(root):
+        here = Path(folder).relative_to(root).as_posix()
+        found |= {posixpath.normpath(f"{here}/{name}") for name in files}
+        if not below and not files and not any(part[0] == "." for part in here.split("/")):
+            bare.append(here)
+    resolved = root.resolve()
+    for name in names:
+        plain = posixpath.normpath(name)
+        if plain not in found or (root / plain).is_symlink():
+            if _inside(root, resolved, name, source.attributes):
+                found.add(plain)
+            else:
+                found.discard(plain)
+    return found, min(bare, default="")
+
+
+def _inside(root: Path, resolved: Path, name: str, table: str) -> bool:
+    """Whether a name leads to a file; refused if that lies outside the folder."""
+    try:
+        path = (root / name).resolve()
+        inside, found = path.is_relative_to(resolved), path.is_file()
+    except (OSError, ValueError, RuntimeError) as error:  # a zero byte, too long, or a ring
+        raise DataError(
+            f"image {printable(name)[:60]!r} in {table} cannot be the name of a file; "
             "correct its row"
         ) from error
     if not inside:
-        raise DataError(f"image {name!r} in {table} leads out of {folder}; name files inside it")
-    if not found:
-        raise DataError(f"image {name!r} in {table} is not in {folder}; add it or remove its row")
-    return path.read_bytes()
+        raise DataError(
+            f"image {printable(name)!r} in {table} leads out of {root}; name files inside it"
+        )
+    return found
+
+
+def _read(folder: str, names: list[str]) -> Iterator[pl.Series]:
+    """The column of images, part by part, files of a part read side by side."""
+    remote = storage.is_remote(folder)
+
+    def read(name: str) -> dict[str, bytes | str]:
+        place = storage.join(folder, posixpath.normpath(name) if remote else name)
+        return {"bytes": storage.read_bytes(place, listed=True), "path": name}
+
+    with ThreadPoolExecutor(READERS if remote else 1) as pool:
+        for start in range(0, len(names), CHUNK):
+            part = list(pool.map(read, names[start : start + CHUNK]))
+            yield pl.Series("image", part, dtype=IMAGE)

@@ -15,7 +15,7 @@ from PIL import Image
 
 from scotoma.config import Config, parse_config
 from scotoma.datasets import Examples, decode_images
-from scotoma.datasets.examples import examples_from_source
+from scotoma.datasets.choosing import examples_from_source
 from scotoma.errors import DataError
 
 CONFIG = """\
@@ -175,7 +175,8 @@ def test_an_id_that_stands_twice_is_refused() -> None:
 
 def test_an_empty_label_is_refused() -> None:
     assert refused(face=["10", "9", None, "9", None, "9"]) == (
-        "label column 'face' is empty in 2 of 6 rows of table.csv; fill or remove them"
+        "label column 'face' is empty in 2 of 6 rows of table.csv, the first is 'c'; fill or "
+        "remove them"
     )
 
 

@@ -1,0 +1,173 @@
+"""From a source's table to the examples of an audit: columns chosen, what cannot work refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from scotoma.config import Config
+from scotoma.datasets.examples import Examples
+from scotoma.errors import DataError
+from scotoma.printable import nearest, printable
+
+__all__ = ["absent_column", "examples_from_source"]
+
+RESERVED = ("example_id", "split", "label", "cluster", "image")
+MISSING = "(missing)"
+
+
+def examples_from_source(
+    source: pl.DataFrame, config: Config, origin: str, notes: Sequence[str] = ()
+) -> Examples:
+    """Pick label, attributes and cluster out of a source's table, and refuse what cannot work.
+
+    Args:
+        source: `example_id`, `split`, the source's own columns, and `image` where it was read.
+        config: What the columns are called.
+        origin: What messages call the table.
+        notes: What the source itself has to say.
+
+    Returns:
+        The examples of the audit. Values that are absent, empty or nan are missing: of an
+        attribute they form the group `(missing)`, with a note.
+
+    Raises:
+        DataError: A column is absent or holds no plain values, an id stands twice, a split is
+            empty, a label has one value or is not met in training, or an attribute has one value
+            among the test examples.
+    """
+    attributes = config.groups.attributes
+    if clash := sorted(set(attributes) & set(RESERVED)):
+        raise DataError(f"groups.{clash[0]} has a reserved name; call the attribute otherwise")
+    chosen = [pl.col("example_id"), pl.col("split")]
+    chosen.append(_text(source, config.label.column, "label", origin).alias("label"))
+    for name, group in attributes.items():
+        value = _text(source, group.column, f"groups.{name}", origin)
+        chosen.append(value.replace(group.names or {}).fill_null(MISSING).alias(name))
+    if config.cluster is not None:
+        alone = pl.concat_str(pl.lit("row "), pl.col("example_id"))  # no source named: its own
+        cluster = _text(source, config.cluster.column, "cluster", origin)
+        chosen.append(cluster.fill_null(alone).alias("cluster"))
+    table = source.select(*chosen, *(["image"] if "image" in source.columns else []))
+
+    if table["example_id"].n_unique() < table.height:
+        twice = table.filter(pl.col("example_id").is_duplicated())["example_id"][0]
+        raise DataError(f"example id {twice!r} stands in {origin} twice; ids must be unique")
+    classes, tested = _classes(table, config, origin)
+    for name in attributes:
+        values = table.filter(pl.col("split") == "test")[name].unique().to_list()
+        if len(values) < 2:
+            raise DataError(
+                f"attribute {name!r} has one value, {values[0]!r}, in the test split of {origin}; "
+                "a comparison of groups needs two, so remove it or choose another column"
+            )
+    return Examples(
+        table,
+        tuple(classes),
+        tuple(attributes),
+        tuple(tuple(names) for names in config.groups.intersections),
+        (*notes, *_untested(classes, tested), *_missing(table, config)),
+    )
+
+
+def absent_column(name: str, role: str, columns: Sequence[str], origin: str) -> DataError:
+    """The refusal of a table that lacks a column.
+
+    >>> str(absent_column("Male", "groups.sex", ["male", "split"], "t.csv"))
+    "groups.sex column 'Male' is not in t.csv; it has male; did you mean 'male'?"
+    """
+    known = sorted(c for c in columns if c not in ("example_id", "split", "image"))
+    return DataError(
+        f"{role} column {printable(name)!r} is not in {origin}; it has "
+        f"{printable(', '.join(known))}{nearest(name, known)}"
+    )
+
+
+def _text(source: pl.DataFrame, name: str, role: str, origin: str) -> pl.Expr:
+    """The values of a column as text; null where there is none."""
+    if name not in source.columns:
+        raise absent_column(name, role, source.columns, origin)
+    kind, value = source.schema[name], pl.col(name)
+    if kind.is_nested() or kind in (pl.Binary, pl.Object):
+        raise DataError(
+            f"{role} column {name!r} of {origin} must hold words or numbers, got {kind}; name "
+            "another column"
+        )
+    if kind.is_float():
+        value = value.fill_nan(None)
+        # What other libraries make of whole numbers as soon as one of them is missing.
+        if source.select((value == value.round()).all() & value.is_finite().all()).item():
+            value = value.cast(pl.Int64, strict=False)
+    text = value.cast(pl.String)
+    return pl.when(text.str.strip_chars() != "").then(text)
+
+
+def _classes(table: pl.DataFrame, config: Config, origin: str) -> tuple[list[str], set[str]]:
+    """The classes in the order of their ids, and those of them that the test split shows."""
+    column, positive = config.label.column, config.label.positive
+    if empty := table["label"].null_count():
+        first = table.filter(pl.col("label").is_null())["example_id"][0]
+        raise DataError(
+            f"label column {column!r} is empty in {empty:,} of {table.height:,} rows of {origin}, "
+            f"the first is {printable(first)!r}; fill or remove them"
+        )
+    train, test = (table.filter(pl.col("split") == split) for split in ("train", "test"))
+    for split, part in (("train", train), ("test", test)):
+        if not part.height:
+            raise DataError(f"the {split} split of {origin} holds no row; check source.split")
+    classes = sorted(train["label"].unique().to_list(), key=_natural)
+    if len(classes) < 2:
+        raise DataError(
+            f"label column {column!r} has one value, {classes[0]!r}, in the train split of "
+            f"{origin}; a classifier needs two"
+        )
+    tested = set(test["label"].unique().to_list())
+    if unseen := sorted(tested - set(classes)):
+        raise DataError(
+            f"label {unseen[0]!r} is in the test split of {origin} but never in training; "
+            "move or remove its rows"
+        )
+    if positive is not None and str(positive) not in classes:
+        raise DataError(
+            f"label.positive is {positive!r}, but column {column!r} holds {', '.join(classes[:10])}"
+        )
+    if positive is not None and str(positive) not in tested:
+        raise DataError(
+            f"label.positive {positive!r} has no row in the test split of {origin}, so no rate of "
+            "it can be measured; move rows of it there"
+        )
+    return classes, tested
+
+
+def _untested(classes: Sequence[str], tested: set[str]) -> Iterator[str]:
+    """The note on classes that are trained for and never tested."""
+    if untested := [name for name in classes if name not in tested]:
+        one = len(untested) == 1
+        yield (
+            f"{len(untested):,} of {len(classes):,} classes {'has' if one else 'have'} no row in "
+            f"the test split (the first is {printable(untested[0])!r}); nothing can be said about "
+            f"{'it' if one else 'them'}"
+        )
+
+
+def _missing(table: pl.DataFrame, config: Config) -> Iterator[str]:
+    """A note on each attribute with missing values."""
+    for name in config.groups.attributes:
+        for split, rows in (("test", "test rows"), ("train", "training rows")):
+            values = table.filter(pl.col("split") == split)[name]
+            if missing := int((values == MISSING).sum()):
+                yield (
+                    f"attribute {printable(name)!r} is missing in {missing:,} of {len(values):,} "
+                    f"{rows} ({missing / len(values):.1%}); they form the group {MISSING!r}; fill "
+                    "them, or leave it so"
+                )
+                break
+
+
+def _natural(value: str) -> tuple[int, float, str]:
+    """Numbers in the order of their size, before words in the order of the alphabet."""
+    try:
+        return (0, float(value), value)
+    except ValueError:
+        return (1, 0.0, value)

@@ -1,0 +1,126 @@
+"""CIFAR-10 in Parquet, as it is or made into CIFAR-10S: colour and grey, each class skewed.
+
+CIFAR-10S is that of Wang et al. 2020 ("Towards Fairness in Visual Recognition"), section 3: in
+training, five classes are 95% colour and 5% grey, five the other way round, so that colour is a
+cue for the class, and a false one for the few. The test set holds every image in both styles. The
+five classes are those of the authors' published code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from scotoma.config import Cifar10Source
+from scotoma.datasets.choosing import absent_column
+from scotoma.datasets.decoding import decode_rows
+from scotoma.datasets.parquet import named_classes, read_shards
+from scotoma.datasets.png import grey_of, grey_pngs
+from scotoma.errors import DataError
+
+__all__ = ["load_cifar10"]
+
+CLASSES = (
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+)
+COLOURED = ("automobile", "cat", "dog", "horse", "truck")  # the others are mostly grey
+STYLES = ("colour", "grey")
+MADE = ("style", "exposure", "source_id")
+CHUNK = 4096  # images made grey at a time
+MADE_WITH_SEED = b"CIFAR-10S 20"  # of who is rare: the data are the same for every audit
+
+
+def load_cifar10(source: Cifar10Source, label: str, *, images: bool = True) -> pl.DataFrame:
+    """Read CIFAR-10, and make CIFAR-10S of it if that is asked for.
+
+    Args:
+        source: Folder or `s3://` prefix of the Parquet files, kind and skew.
+        label: Column of the class ids; they are shown by the names of their classes.
+        images: Whether the table is to hold the images.
+
+    Returns:
+        One row an image, as of `load_parquet`. CIFAR-10S adds `style` (colour or grey), `exposure`
+        (majority or minority: how often training shows this class in this style) and `source_id`,
+        which both styles of one test image share. Who is rare depends on the images and a
+        constant, not on the order of rows.
+
+    Raises:
+        DataError: As of `read_shards`; a label is none of the ten classes; the files have a column
+            of the names that CIFAR-10S adds.
+    """
+    skewed = source.kind == "cifar10s"
+    table = read_shards(source.data, [label], images=images or skewed).table
+    if label not in table.columns:
+        raise absent_column(label, "label", table.columns, source.data)
+    table = table.with_columns(
+        named_classes(table[label], table["example_id"], CLASSES, source.data)
+    )
+    if not skewed:
+        return table
+    if taken := [name for name in MADE if name in table.columns]:
+        raise DataError(
+            f"column {taken[0]!r} of {source.data} has a name that cifar10s gives to a column of "
+            "its own; rename it, or take kind parquet"
+        )
+    table = _in_two_styles(table, label, source.skew)
+    return _greyed(table) if images else table.drop("image")
+
+
+def _in_two_styles(table: pl.DataFrame, label: str, skew: float) -> pl.DataFrame:
+    """Training rows in one style each, test rows in both, their images untouched."""
+    train = table.filter(pl.col("split") == "train")
+    test = table.filter(pl.col("split") == "test")
+    lots, classes = _lots(train["image"].struct.field("bytes")), train[label].to_numpy()
+    rare = np.zeros(train.height, dtype=bool)
+    for name in CLASSES:
+        members = np.flatnonzero(classes == name)
+        members = members[np.argsort(lots[members], kind="stable")]
+        rare[members[: round((1 - skew) * len(members))]] = True
+    both = test[np.repeat(np.arange(test.height), 2)]
+    every = pl.concat([train, both])
+    mostly_grey = ~every[label].is_in(COLOURED).to_numpy()
+    grey = np.concatenate([mostly_grey[: train.height] ^ rare, np.arange(both.height) % 2 == 1])
+    return every.with_columns(
+        pl.col("example_id").alias("source_id"),
+        pl.Series("style", np.array(STYLES)[grey.astype(int)]),
+        pl.Series("exposure", np.where(grey == mostly_grey, "majority", "minority")),
+    ).with_columns(pl.concat_str("source_id", "style", separator="-").alias("example_id"))
+
+
+def _lots(encoded: pl.Series) -> NDArray[np.uint64]:
+    """A number for each image, as good as random, that depends on nothing but its bytes."""
+    digests = [hashlib.blake2b(b, digest_size=8, key=MADE_WITH_SEED).digest() for b in encoded]
+    return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
+
+
+def _greyed(table: pl.DataFrame) -> pl.DataFrame:
+    """The table with the pixels of its grey rows taken out of their colours.
+
+    They become PNG files: exact, unlike a second JPEG, about as large as the first, and images
+    like all others to whoever reads them, unlike a style that every reader would have to apply.
+    """
+    grey = np.flatnonzero((table["style"] == "grey").to_numpy())
+    encoded = table["image"].struct.field("bytes").to_list()
+    for start in range(0, len(grey), CHUNK):
+        rows = grey[start : start + CHUNK]
+        pixels = decode_rows(table["source_id"][rows], table["image"][rows])
+        for row, png in zip(rows.tolist(), grey_pngs(grey_of(pixels)), strict=True):
+            encoded[row] = png
+    return table.with_columns(
+        pl.struct(
+            pl.Series("bytes", encoded, dtype=pl.Binary),
+            pl.col("image").struct.field("path"),
+        ).alias("image")
+    )

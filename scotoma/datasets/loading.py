@@ -1,0 +1,99 @@
+"""From a configuration to examples, whatever the kind of source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from scotoma.config import Cifar10Source, Config, DigitsSource, FolderSource
+from scotoma.datasets.choosing import examples_from_source
+from scotoma.datasets.examples import Examples
+from scotoma.datasets.join import Join
+
+__all__ = ["Survey", "load_examples", "survey_examples"]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What can be told of a source without reading an image.
+
+    Attributes:
+        examples: All but their images.
+        join: How table and folder match; None where images travel with their rows.
+        origin: What messages call the source.
+    """
+
+    examples: Examples
+    join: Join | None
+    origin: str
+
+
+def load_examples(config: Config) -> Examples:
+    """The examples that a configuration names.
+
+    Args:
+        config: Source, label, groups and cluster.
+
+    Returns:
+        Both splits, images encoded.
+
+    Raises:
+        DataError: The source cannot be read or does not hold what the configuration names.
+
+    >>> from scotoma.config import default_config
+    >>> load_examples(default_config()).attributes
+    ('style', 'exposure')
+    """
+    table, origin, join = _source(config, images=True)
+    return _examples(table, config, origin, join)
+
+
+def survey_examples(config: Config) -> Survey:
+    """The examples that a configuration names, their images unread.
+
+    Args:
+        config: Source, label, groups and cluster.
+
+    Returns:
+        Both splits without images. Rows whose image is absent are among them, and counted.
+
+    Raises:
+        DataError: As of `load_examples`, but for faults of images and for rows without one.
+
+    >>> from scotoma.config import default_config
+    >>> survey_examples(default_config()).examples.split("test").table.height
+    1798
+    """
+    table, origin, join = _source(config, images=False)
+    return Survey(_examples(table, config, origin, join), join, origin)
+
+
+def _source(config: Config, *, images: bool) -> tuple[pl.DataFrame, str, Join | None]:
+    """The table of the source, what messages call it, and the join that made it, if one did."""
+    source = config.source
+    if isinstance(source, DigitsSource):
+        from scotoma.datasets.digits import load_digits_s
+
+        table = load_digits_s(source)
+        return table if images else table.drop("image"), "digits-s", None
+    if isinstance(source, FolderSource):
+        from scotoma.datasets.folder import load_folder
+
+        table, join = load_folder(source, images=images)
+        return table, source.attributes, join
+    if isinstance(source, Cifar10Source):
+        from scotoma.datasets.cifar10 import load_cifar10
+
+        return load_cifar10(source, config.label.column, images=images), source.data, None
+    from scotoma.datasets.parquet import load_parquet
+
+    wanted = [group.column for group in config.groups.attributes.values()]
+    wanted += [config.cluster.column] if config.cluster else []
+    table = load_parquet(source.data, config.label.column, wanted, images=images)
+    return table, source.data, None
+
+
+def _examples(table: pl.DataFrame, config: Config, origin: str, join: Join | None) -> Examples:
+    note = join.note() if join else ""
+    return examples_from_source(table, config, origin, [note] if note else [])

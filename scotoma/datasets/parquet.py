@@ -1,0 +1,327 @@
+"""Images in Parquet files, as the Hugging Face hub lays them out."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from scotoma import storage
+from scotoma.errors import DataError
+from scotoma.printable import printable
+
+__all__ = ["Shards", "load_parquet", "named_classes", "read_shards"]
+
+PLACES = ("", "data/", "plain_text/")  # where the hub keeps the files of a data set
+SPLITS = ("train", "test")
+IMAGES = ("image", "img")
+OURS = ("split", "image")  # what the audit calls its own columns, beside example_id
+READERS = 8  # objects downloaded at a time
+UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
+
+
+@dataclass(frozen=True)
+class Shards:
+    """The rows of all files of a data set.
+
+    Attributes:
+        table: One row an image: `example_id`, `split`, `image` (unless left out), own columns.
+        class_names: Of the columns that the hub declares as classes: the name of each class id.
+    """
+
+    table: pl.DataFrame
+    class_names: dict[str, tuple[str, ...]]
+
+
+def load_parquet(
+    uri: str, label: str, wanted: Collection[str] = (), *, images: bool = True
+) -> pl.DataFrame:
+    """Read a data set and check its labels.
+
+    Args:
+        uri: Folder or `s3://` prefix with `train*.parquet` and `test*.parquet`, or with a folder
+            `data` or `plain_text` that holds them; several files a split are its shards.
+        label: Column of the label. Where the hub declares it as classes, their names are shown.
+        wanted: The other columns that must be there.
+        images: Whether to read the images.
+
+    Returns:
+        One row an image: `example_id` (the column of that name, else split and row: `test-00042`),
+        `split`, every column of plain values, and `image` where it was asked for: `bytes`, and
+        as `path` the file and the row it came from.
+
+    Raises:
+        DataError: No such files, a shard missing, a file that is no Parquet or no table of images,
+            an image without bytes, columns that differ between files, or a label that is no class.
+    """
+    shards = read_shards(uri, [label, *wanted], images=images)
+    table = shards.table
+    if label not in table.columns:
+        return table  # refused with all other absent columns
+    values = table[label]
+    if names := shards.class_names.get(label):
+        return table.with_columns(named_classes(values, table["example_id"], names, uri))
+    if values.dtype.is_signed_integer() and not set(values.unique()) <= {-1, 1}:
+        _refuse(
+            values < 0,
+            table,
+            f"label column {label!r} of {uri} must not be negative (the hub marks unlabelled rows "
+            "by -1)",
+        )
+    return table
+
+
+def named_classes(
+    values: pl.Series, ids: pl.Series, names: Sequence[str], origin: str
+) -> pl.Series:
+    """Class ids as the names of their classes; null stays null.
+
+    Args:
+        values: Class ids, or names that are names of classes already.
+        ids: What the rows are called.
+        names: Name of class 0, of class 1 and so on.
+        origin: What messages call the table.
+
+    Raises:
+        DataError: An id or a name is none of them; the first such row is named.
+
+    >>> named_classes(pl.Series("y", [1, 0]), pl.Series(["a", "b"]), ["cat", "dog"], "t").to_list()
+    ['dog', 'cat']
+    """
+    table = pl.DataFrame({"example_id": ids, values.name: values})
+    if values.dtype.is_integer():
+        known = values.is_between(0, len(names) - 1)
+        rule = f"must be class ids 0 to {len(names) - 1}"
+        found = pl.Series(values.name, names, dtype=pl.String).gather(
+            values.set(~known.fill_null(False), None)
+        )
+    else:
+        found = values.cast(pl.String)
+        known, rule = found.is_in(list(names)), f"must be one of {', '.join(names)}"
+    _refuse(~known, table, f"label column {values.name!r} of {origin} {rule}")
+    return found.alias(values.name)
+
+
+def _refuse(wrong: pl.Series, table: pl.DataFrame, rule: str) -> None:
+    """Refuse a table in which some values break a rule; nulls break none."""
+    if count := int(wrong.sum()):
+        row = wrong.arg_max() or 0
+        example_id, value = table["example_id"][row], table[wrong.name][row]
+        raise DataError(
+            printable(
+                f"{rule}, got {value!r} in {count:,} row{'s' if count > 1 else ''}, the first is "
+                f"{example_id!r}; correct or remove {'them' if count > 1 else 'it'}"
+            )
+        )
+
+
+def read_shards(uri: str, wanted: Collection[str] = (), *, images: bool = True) -> Shards:
+    """Read the files of both splits, shard after shard in the order of their names.
+
+    Args:
+        uri: As of `load_parquet`.
+        wanted: Columns that are needed; of the others those with plain values are read too.
+        images: As of `load_parquet`.
+
+    Raises:
+        DataError: As of `load_parquet`, but for labels.
+    """
+    if taken := sorted(set(OURS) & set(wanted)):
+        raise DataError(
+            f"column {taken[0]!r} of {uri} has a name that the audit uses itself; rename it"
+        )
+    files = _files(uri)
+    parts: list[pl.DataFrame] = []
+    class_names: dict[str, tuple[str, ...]] = {}
+    with _local(uri, [name for names in files.values() for name in names]) as paths:
+        for split, names in files.items():
+            for name in names:
+                part = _read(paths[name], storage.join(uri, name), wanted, images=images)
+                path = pl.concat_str(pl.lit(f"{name} row "), pl.int_range(pl.len()))
+                if images:
+                    bytes_ = pl.col("image").struct.field("bytes")
+                    part = part.with_columns(pl.struct(bytes_, path.alias("path")).alias("image"))
+                parts.append(part.with_columns(pl.lit(split).alias("split")))
+                _declare(class_names, _class_names(paths[name]), storage.join(uri, name))
+    names = [name for found in files.values() for name in found]
+    return Shards(_identified(_stacked(parts, names, uri, wanted), uri), class_names)
+
+
+def _files(uri: str) -> dict[str, list[str]]:
+    """Names of the files of each split, in order."""
+    if not storage.is_remote(uri) and not Path(uri).is_dir():
+        raise DataError(
+            f"source.data {uri} is not a folder; name the folder with train*.parquet and "
+            "test*.parquet"
+        )
+    listed = storage.list_files(uri)
+    for place in PLACES:
+        found = {
+            split: [name for name in listed if re.fullmatch(rf"{place}{split}[^/]*\.parquet", name)]
+            for split in SPLITS
+        }
+        if any(found.values()):
+            break
+    for split, names in found.items():
+        if not names:
+            there = ", ".join(list(listed)[:3]) or "nothing"
+            raise DataError(
+                f"source.data {uri} must hold {split}*.parquet, in itself or in data/ or "
+                f"plain_text/, and holds {printable(there)}{', ...' if len(listed) > 3 else ''}; "
+                "put the files there"
+            )
+        numbered = [m for name in names if (m := re.search(r"-(\d+)-of-(\d+)\.parquet$", name))]
+        for total in {int(match[2]) for match in numbered}:
+            there_are = {int(match[1]) for match in numbered if int(match[2]) == total}
+            if len(there_are) < total:
+                lost = next(number for number in range(total) if number not in there_are)
+                raise DataError(
+                    f"source.data {uri} lacks shard {lost:05d} of {total} of the {split} split; "
+                    "add it, or rename the others if it is meant to be left out"
+                )
+    return found
+
+
+@contextmanager
+def _local(uri: str, names: list[str]) -> Iterator[dict[str, Path]]:
+    """Paths of files; those of object storage are downloaded side by side, and removed after."""
+    if not storage.is_remote(uri):
+        yield {name: Path(uri) / name for name in names}
+        return
+    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
+        paths = {name: Path(folder) / f"{number}.parquet" for number, name in enumerate(names)}
+
+        def download(name: str) -> None:
+            storage.download(storage.join(uri, name), paths[name], listed=True)
+
+        with ThreadPoolExecutor(READERS) as pool:
+            list(pool.map(download, names))
+        yield paths
+
+
+def _read(path: Path, called: str, wanted: Collection[str], *, images: bool) -> pl.DataFrame:
+    """One file: `image`, `example_id` if it has one, wanted columns and those of plain values."""
+    try:
+        schema = pl.read_parquet_schema(path)
+    except UNREADABLE as error:
+        raise DataError(_unreadable(called, error)) from error
+    column = next((name for name in IMAGES if _holds_images(schema.get(name))), None)
+    if column is None:
+        has = printable(", ".join(f"{name} ({kind})" for name, kind in schema.items()))[:300]
+        raise DataError(
+            f"{called} is no table of images: it must have a column image or img with the fields "
+            f"bytes and path, and it has {has or 'no column'}; name the folder of such files"
+        )
+    plain = [
+        name
+        for name, kind in schema.items()
+        if name != column
+        and name not in OURS
+        and (name in wanted or not (kind.is_nested() or kind in (pl.Binary, pl.Object, pl.Null)))
+    ]
+    try:
+        part = pl.read_parquet(
+            path,
+            glob=False,
+            hive_partitioning=False,
+            columns=[*plain, *([column] if images else [])],
+        )
+    except UNREADABLE as error:
+        raise DataError(_unreadable(called, error)) from error
+    if not images:
+        return part
+    encoded = part[column].struct.field("bytes") if schema[column].is_nested() else part[column]
+    if absent := encoded.null_count():
+        raise DataError(
+            f"{called} has {absent:,} image{'s' if absent > 1 else ''} without bytes, the first in "
+            f"row {encoded.is_null().arg_max()}, counted from 0; put the files into it, not only "
+            "their paths"
+        )
+    return part.drop(column).with_columns(pl.struct(encoded.alias("bytes")).alias("image"))
+
+
+def _holds_images(kind: pl.DataType | None) -> bool:
+    if isinstance(kind, pl.Struct):
+        return any(field.name == "bytes" and field.dtype == pl.Binary for field in kind.fields)
+    return kind == pl.Binary
+
+
+def _unreadable(called: str, error: BaseException) -> str:
+    reason = printable(" ".join(str(error).split()))[:200]
+    return f"{called} cannot be read as Parquet ({reason}); put a whole file in its place"
+
+
+def _class_names(path: Path) -> dict[str, tuple[str, ...]]:
+    """Columns that the hub declares as classes, and their names; none where it declares nothing."""
+    try:
+        declared = json.loads(pl.read_parquet_metadata(path).get("huggingface", "{}"))
+        features = declared["info"]["features"]
+        return {
+            str(column): tuple(feature["names"])
+            for column, feature in features.items()
+            if feature.get("_type") == "ClassLabel"
+            and all(isinstance(name, str) for name in feature["names"])
+            and len(set(feature["names"])) == len(feature["names"])
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _declare(
+    known: dict[str, tuple[str, ...]], found: dict[str, tuple[str, ...]], called: str
+) -> None:
+    """Add what a file declares; files that give one id two names are refused."""
+    for column, names in found.items():
+        if known.setdefault(column, names) != names:
+            raise DataError(
+                f"{called} names the classes of column {printable(column)!r} otherwise than the "
+                "files before it; write all files with the same names"
+            )
+
+
+def _stacked(
+    parts: list[pl.DataFrame], names: list[str], uri: str, wanted: Collection[str]
+) -> pl.DataFrame:
+    """The parts under each other, with the columns that all have."""
+    shared = [name for name in parts[0].columns if all(name in part.columns for part in parts)]
+    for column in ("example_id", *wanted):
+        having = [column in part.columns for part in parts]
+        if any(having) and not all(having):
+            raise DataError(
+                f"column {printable(column)!r} of {uri} is in {names[having.index(True)]} and not "
+                f"in {names[having.index(False)]}; write all files with the same columns"
+            )
+    try:
+        return pl.concat([part.select(shared) for part in parts], how="vertical_relaxed")
+    except pl.exceptions.PolarsError as error:
+        kinds = {
+            column: list(dict.fromkeys(str(part.schema[column]) for part in parts))
+            for column in shared
+        }
+        column, found = next((c, k) for c, k in kinds.items() if len(k) > 1)
+        raise DataError(
+            f"column {printable(column)!r} of {uri} must have one type in all files, got "
+            f"{' and '.join(found)}; write them alike"
+        ) from error
+
+
+def _identified(table: pl.DataFrame, uri: str) -> pl.DataFrame:
+    """The table with `example_id` as text: its own, or split and row."""
+    if "example_id" not in table.columns:
+        row = pl.int_range(pl.len()).over("split").cast(pl.String).str.zfill(5)
+        return table.with_columns(
+            pl.concat_str(pl.col("split"), pl.lit("-"), row).alias("example_id")
+        )
+    if empty := table["example_id"].null_count():
+        raise DataError(
+            f"column 'example_id' of {uri} is empty in {empty:,} of {table.height:,} rows; fill it "
+            "or leave the column out"
+        )
+    return table.with_columns(pl.col("example_id").cast(pl.String))
