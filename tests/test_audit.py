@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,6 +16,7 @@ from safetensors.numpy import load_file
 from scotoma.config import load_config
 from scotoma.datasets import Examples
 from scotoma.predictions import Predictions
+from scotoma.storage import read_bytes, upload
 
 SMALL = """\
 version: 1
@@ -35,7 +37,7 @@ tracking: {uri: "off"}
 VARIANTS = ("dense", "prune-0.5", "int8-dynamic", "int8-static")
 
 
-def audit(config: Path, out: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def audit(config: Path, out: Path | str, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "scotoma", "audit", str(config), "--out", str(out), *options],
         capture_output=True,
@@ -164,3 +166,39 @@ def test_nothing_in_the_audit_names_a_path_or_a_time(run: Path) -> None:
     assert str(run) not in text
     assert "/tmp" not in text
     assert "time_s" not in text
+
+
+def test_a_run_in_object_storage_has_the_same_bytes_and_is_taken_up_by_another_machine(
+    run: Path, config: Path, s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = s3.uri("runs", "small")
+    monkeypatch.setenv("SCOTOMA_CACHE", str(tmp_path / "first machine"))
+    done = audit(config, place, "--deterministic")
+    assert done.returncode == 0, done.stderr
+    (copy,) = (tmp_path / "first machine" / "runs").iterdir()
+    assert done.stderr.endswith(f"\nreport  {place}/report.html\ncopy    {copy / 'report.html'}\n")
+    names = ["audit.json", "report.html", "divergence.parquet", "examples.parquet"]
+    names += [f"predictions/{variant}.parquet" for variant in VARIANTS]
+    for name in names:
+        assert read_bytes(f"{place}/{name}") == (run / name).read_bytes(), name
+    sent = {name.removeprefix("runs/small/") for name in s3.names()}
+    here = {path.relative_to(copy).as_posix() for path in copy.rglob("*") if path.is_file()}
+    assert sent == here - {".lock", "logs/pipeline.log"}
+
+    # Another machine, on which the first was killed when its last member was trained.
+    for name in sent:
+        if not name.startswith(("populations/dense/mem", "populations/prune", "steps/tr")):
+            s3.client.delete_object(Bucket=s3.bucket, Key=f"runs/small/{name}")
+    s3.client.delete_object(Bucket=s3.bucket, Key="runs/small/steps/train-000.json")
+    upload(copy / "config.yaml", f"{place}/config.yaml")
+    members = [name for name in s3.names() if "member-" in name]
+    before = {name: s3.client.head_object(Bucket=s3.bucket, Key=name) for name in members}
+    assert len(members) == 12
+    monkeypatch.setenv("SCOTOMA_CACHE", str(tmp_path / "second machine"))
+    done = audit(config, place, "--deterministic", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "train" not in done.stderr
+    assert done.stdout == (run / "audit.json").read_text()
+    for name, head in before.items():
+        found = s3.client.head_object(Bucket=s3.bucket, Key=name)
+        assert found["LastModified"] == head["LastModified"], name
