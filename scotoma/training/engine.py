@@ -74,7 +74,7 @@ def learning_rate(step: int, recipe: Recipe) -> float:
 
 def products_precision(recipe: Recipe, backend: Backend) -> torch.dtype:
     """What convolutions and products are computed in: bfloat16 where it is asked for or pays."""
-    pays = recipe.precision == "auto" and backend == "loop" and has_fast_bfloat16()
+    pays = recipe.precision == "auto" and has_fast_bfloat16()
     return torch.bfloat16 if pays or recipe.precision == "bfloat16" else torch.float32
 
 
@@ -91,7 +91,7 @@ def train_members(
     model: str,
     classes: int,
     recipe: Recipe,
-    backend: Backend = "vmap",
+    backend: Backend = "stacked",
     objective: Objective = cross_entropy,
     progress: Callable[[int], None] = lambda steps: None,
 ) -> list[TrainedMember]:

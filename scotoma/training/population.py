@@ -58,7 +58,7 @@ def train_populations(run: Run, variants: list[str], members: range) -> list[Pat
             pixels = Path(folder) / "images.npy"  # one copy, which every worker maps
             np.save(pixels, decode_images(examples))
             backend = choose_backend(run.config, np.load(pixels, mmap_mode="c"), examples.labels)
-            size = CHUNK_MEMBERS if backend == "vmap" else 1
+            size = CHUNK_MEMBERS if backend == "stacked" else 1
             chunks = [
                 (variant, list(members)[at : at + size])
                 for variant in variants

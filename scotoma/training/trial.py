@@ -1,4 +1,4 @@
-"""Which backend trains a network faster here: stacked members, or one after the other."""
+"""Which backend trains a network faster here: members stacked, or one after the other."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from scotoma.config import Config
 from scotoma.training.backends import Backend
 from scotoma.training.engine import Member, train_members
+from scotoma.training.models import build_model
+from scotoma.training.stacked import stacked_forward
 
 __all__ = ["CHUNK_MEMBERS", "choose_backend"]
 
@@ -18,7 +20,6 @@ __all__ = ["CHUNK_MEMBERS", "choose_backend"]
 # step may depend on who is stacked with whom, and the same config must give the same bytes.
 CHUNK_MEMBERS = 5
 
-STACKS = ("tiny-convnet",)  # the networks that stack well, for when nothing may be timed
 # Stacking saves the overhead of small operations; a step that takes longer is all arithmetic.
 LONGEST_STACKED_STEP_S = 0.03
 
@@ -32,11 +33,14 @@ def choose_backend(config: Config, images: NDArray[np.uint8], labels: NDArray[np
         labels: Class ids, shape (N,).
 
     Returns:
-        `vmap` or `loop`.
+        `stacked` or `loop`.
     """
     source = config.source
-    if config.deterministic:
-        return "vmap" if source.model in STACKS else "loop"
+    template = build_model(source.model, 2, 0)
+    if stacked_forward(template, torch.float32) is None:
+        return "loop"
+    if config.deterministic:  # nothing may be timed: what stacks is tiny
+        return "stacked"
 
     def seconds_a_step(backend: Backend, members: int) -> float:
         """Of one member; the first steps warm up."""
@@ -62,6 +66,6 @@ def choose_backend(config: Config, images: NDArray[np.uint8], labels: NDArray[np
         alone = seconds_a_step("loop", 1)
         if alone > LONGEST_STACKED_STEP_S:
             return "loop"
-        return "vmap" if seconds_a_step("vmap", CHUNK_MEMBERS) < alone else "loop"
+        return "stacked" if seconds_a_step("stacked", CHUNK_MEMBERS) < alone else "loop"
     finally:
         torch.set_num_threads(threads)
