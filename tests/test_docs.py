@@ -21,13 +21,20 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_in_the_documents_run(page: Path, tmp_path: Path) -> None:
+def test_commands_in_the_documents_run(
+    page: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if any("s3://" in block for block in blocks(page, "sh")):
+        request.getfixturevalue("s3").client.create_bucket(Bucket="my-bucket")
     for text in blocks(page, "yaml"):
         if name := re.match(r"# (\S+\.yaml)\n", text):
             (tmp_path / name[1]).write_text(text)
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M))
     inherited = {name: v for name, v in os.environ.items() if not name.startswith("MLFLOW_")}
-    environment = inherited | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    environment = inherited | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "SCOTOMA_CACHE": str(tmp_path / "cache"),
+    }
     for block in blocks(page, "sh"):
         for line in block.splitlines():
             command = line.partition(" #")[0].strip()

@@ -10,9 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scotoma import runs
-from scotoma.config import Config, default_config, parse_config
+from scotoma.config import Config, default_config, load_config, parse_config
 from scotoma.errors import ConfigError
-from scotoma.runs import Run, code_digest, file_digest, read_json, redact, write_json, written
+from scotoma.runs import (
+    Run,
+    code_digest,
+    file_digest,
+    portable,
+    read_json,
+    redact,
+    write_json,
+    written,
+)
 
 OTHER = "variants: [dense, {prune: [0.5]}]"
 
@@ -162,6 +171,31 @@ def test_no_file_of_a_run_holds_a_password(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", parse_config(text, "audit.yaml"))
     assert all(b"s3cret" not in content for content in contents(run.root).values())
     assert Run.open(run.root).config.tracking.uri == "https://***@host:5000/?***"
+
+
+def test_a_configuration_for_other_eyes_names_no_folder_of_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(
+        "source: {kind: image_folder, images: faces, attributes: deep/table.csv, "
+        "split: {column: part, train: /a/b, test: c}}\nlabel: {column: face}\n"
+        f"variants: [dense, {{prune: [0.5]}}]\ntracking: {{uri: 'sqlite:///{tmp_path}/runs.db'}}"
+    )
+    run = Run.create(tmp_path / "run", load_config(tmp_path / "a.yaml"))
+    written_down = run.path("config.yaml").read_text()
+    assert f"images: {tmp_path}/faces" in written_down
+    text = portable(written_down)
+    assert str(tmp_path) not in text
+    shown = parse_config(text, "shown.yaml")
+    assert (shown.source.images, shown.source.attributes) == ("faces", "table.csv")
+    assert shown.source.split.train == "/a/b"
+    assert shown.tracking.uri == "sqlite:///runs.db"
+    assert shown.digest() == run.config.digest()
+
+
+def test_a_configuration_for_other_eyes_keeps_addresses() -> None:
+    text = "source: {data: 's3://bucket/deep/data', images: /x}\ntracking: {uri: 'http://h/a/b'}"
+    assert portable(text) == (
+        "source:\n  data: s3://bucket/deep/data\n  images: x\ntracking:\n  uri: http://h/a/b\n"
+    )
 
 
 # --- the folder of a run --------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import yaml
 
 from scotoma.runs import Run, read_json
 from scotoma.tracking import Tracked, log_audit, tracking_uri
@@ -132,6 +133,21 @@ def test_every_variant_run_carries_the_report(logged: Logged, tmp_path: Path) ->
         assert names == {"report.html", "audit.json", "config.yaml"}
         found = logged.client.download_artifacts(run_id, "report.html", str(tmp_path))
         assert Path(found).read_bytes() == logged.run.path("report.html").read_bytes(), name
+
+
+def test_the_configuration_in_the_store_names_no_folder_of_this_machine(
+    mlflow: Any, sqlite: str, folder: Folder, audit_of: AuditOf, tmp_path: Path
+) -> None:
+    run = folder(tmp_path / "run", "portable")
+    text = yaml.safe_load(run.path("config.yaml").read_text())
+    text["source"] = {"kind": "parquet", "data": str(tmp_path / "faces")}
+    run.path("config.yaml").write_text(yaml.safe_dump(text))
+    tracked = log_audit(run, audit_of(run), sqlite)
+    client = mlflow.MlflowClient(tracking_uri=sqlite)
+    found = client.download_artifacts(tracked.runs["dense"], "config.yaml", str(tmp_path))
+    assert str(tmp_path) not in Path(found).read_text()
+    assert yaml.safe_load(Path(found).read_text())["source"]["data"] == "faces"
+    assert str(tmp_path) in run.path("config.yaml").read_text()
 
 
 def test_the_loss_curve_of_a_member_stands_at_its_steps(logged: Logged) -> None:
