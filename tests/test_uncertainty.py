@@ -98,6 +98,18 @@ def test_variance_of_a_single_rate_is_the_slow_one():
     np.testing.assert_allclose([getattr(fast, part) for part in PARTS], slow, rtol=1e-12)
 
 
+@pytest.mark.parametrize("paired", [False, True])
+def test_rows_that_agree_may_be_put_together(paired):
+    rng = np.random.default_rng(4)
+    d, c = rng.integers(0, 2, (2, 12, 3)).astype(float)
+    times = rng.integers(1, 6, 12)
+    whole = crossed_variance(d.repeat(times, 0), c.repeat(times, 0), paired=paired)
+    merged = crossed_variance(d, c, paired=paired, times=times)
+    np.testing.assert_allclose(
+        [getattr(merged, part) for part in PARTS], [getattr(whole, part) for part in PARTS]
+    )
+
+
 def test_variance_never_falls_below_either_of_its_levels():
     # Examples that differ in nothing but chance: V_ex + V_mod - V_res comes out below V_mod.
     d = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
@@ -242,6 +254,16 @@ def test_clusters_are_summed_in_order_of_their_ids():
         cluster_sums([1, 2, 3], [0, 1])
 
 
+@pytest.mark.parametrize("shape", [(30,), (30, 3)])
+def test_clusters_are_summed_alike_whatever_their_ids_look_like(shape):
+    rng = np.random.default_rng(7)
+    values, ids = rng.random(shape), 2 * rng.integers(0, 9, 30)
+    counted, of_sorted = cluster_sums(values, ids), cluster_sums(values, 10**9 * (ids - 4))
+    np.testing.assert_allclose(counted, of_sorted, rtol=1e-14)
+    slow = [values[ids == one].sum(axis=0) for one in sorted(set(ids.tolist()))]
+    np.testing.assert_allclose(counted, slow, rtol=1e-14)
+
+
 def test_doubling_every_row_within_its_cluster_changes_nothing():
     rng = np.random.default_rng(8)
     d, c = hard_examples(rng, 60, 5), hard_examples(rng, 60, 5, 0.4)
@@ -317,7 +339,7 @@ def test_a_mean_of_one_has_no_logit():
     se=st.floats(0.01, 2),
     df=st.floats(1, 1e6),
     level=st.floats(0.5, 0.999),
-    scale=st.sampled_from(["identity", "logit", "log"]),
+    scale=st.sampled_from(["identity", "logit", "log", "ratio"]),
 )
 def test_intervals_and_p_values_agree_at_every_level(value, se, df, level, scale):
     first = Estimate.on_scale(value, se, df, n=100, members=5, scale=scale)

@@ -58,7 +58,11 @@ class Variance:
 
 
 def crossed_variance(
-    dense: npt.ArrayLike, compressed: npt.ArrayLike | None = None, *, paired: bool = False
+    dense: npt.ArrayLike,
+    compressed: npt.ArrayLike | None = None,
+    *,
+    paired: bool = False,
+    times: npt.ArrayLike | None = None,
 ) -> Variance:
     """Variance of mean(compressed) - mean(dense) over examples and members, crossed.
 
@@ -83,6 +87,8 @@ def crossed_variance(
         compressed: The same for the other population, shape (..., n, K'), on the same examples in
             the same order; None for a single mean.
         paired: Member m of `compressed` derives from member m of `dense`; then K = K'.
+        times: How many examples each row stands for, shape (n,), where rows that agree were put
+            together; None for one each.
 
     Returns:
         The variance and its parts, floats for two-dimensional input, otherwise arrays of the
@@ -116,7 +122,9 @@ def crossed_variance(
         )
     psi = d.mean(-1) if c is None else c.mean(-1) - d.mean(-1)
     populations = [d] if c is None else [c - d] if paired else [d, c]
-    return combine(*_examples(psi), [_population(e) for e in populations])
+    each = None if times is None else np.asarray(times, np.float64)
+    n = d.shape[-2] if each is None else float(each.sum())
+    return combine(*_examples(psi, n, each), n, [_population(e, n, each) for e in populations])
 
 
 def combine(
@@ -175,21 +183,25 @@ def constant(values: Array) -> npt.NDArray[np.bool_]:
     return np.asarray(np.ptp(values, axis=-1) <= reach)
 
 
-def n_effective(s: npt.ArrayLike) -> float:
+def n_effective(s: npt.ArrayLike, times: npt.ArrayLike | None = None) -> float:
     """Number of examples that carry a rate: (sum s)^2 / sum s^2.
 
     Args:
         s: Members with the event on each example, shape (n,), at least 0.
+        times: How many examples each entry stands for, shape (n,); None for one each.
 
     Returns:
         Between 1 and the number of examples with an event; 0 without events.
 
     >>> n_effective([0, 0, 5, 5, 5, 1])
     3.36...
+    >>> n_effective([0, 5, 1], times=[2, 3, 1])
+    3.36...
     """
     counts = np.asarray(s, float)
-    total = float(counts.sum())
-    return total**2 / float(np.dot(counts, counts)) if total else 0.0
+    carried = counts if times is None else counts * np.asarray(times, float)
+    total = float(carried.sum())
+    return total**2 / float(np.dot(carried, counts)) if total else 0.0
 
 
 def mean_difference(
@@ -268,7 +280,7 @@ def of_variance(
     members: int,
     events: float = math.nan,
     level: float = 0.95,
-    scale: Literal["identity", "logit", "log"] = "identity",
+    scale: Literal["identity", "logit", "log", "ratio"] = "identity",
     note: str = "",
 ) -> Estimate:
     """The estimate value -+ t(df) sqrt(V) on `scale`, or why there is no interval.
@@ -315,26 +327,31 @@ def _matrix(values: npt.ArrayLike, name: str) -> Array:
     return matrix
 
 
-def _examples(psi: Array) -> tuple[Array, Array, int]:
-    """V_ex, kurtosis minus 1, n."""
-    n = psi.shape[-1]
+def _mean(values: Array, n: float, times: Array | None) -> Array:
+    """Mean over the last axis, whose entries stand for `times` examples each, n in all."""
+    return np.asarray(values.mean(-1) if times is None else (values * times).sum(-1) / n)
+
+
+def _examples(psi: Array, n: float, times: Array | None) -> tuple[Array, Array]:
+    """V_ex and kurtosis minus 1."""
     if n < 2:
         nothing = np.full(psi.shape[:-1], np.nan)
-        return nothing, nothing, n
-    squares = (psi - psi.mean(-1, keepdims=True)) ** 2
-    second, fourth = squares.mean(-1), (squares**2).mean(-1)
+        return nothing, nothing
+    squares = (psi - _mean(psi, n, times)[..., None]) ** 2
+    second, fourth = _mean(squares, n, times), _mean(squares**2, n, times)
     second = np.where(constant(psi), 0.0, second)
     with np.errstate(divide="ignore", invalid="ignore"):
         excess = np.where(second > 0, fourth / second**2 - 1, 0.0)
-    return second / (n - 1), np.maximum(excess, 0.0), n
+    return second / (n - 1), np.maximum(excess, 0.0)
 
 
-def _population(e: Array) -> tuple[Array, Array, int]:
+def _population(e: Array, n: float, times: Array | None) -> tuple[Array, Array, int]:
     """V_mod, V_res and number of members of one population of influences."""
-    n, k = e.shape[-2:]
+    k = e.shape[-1]
     if k == 1 or n < 2:
         return np.zeros(e.shape[:-2]), np.zeros(e.shape[:-2]), k
-    columns = e.mean(-2, keepdims=True)
+    columns = _mean(np.swapaxes(e, -1, -2), n, times)[..., None, :]
     residuals = e - e.mean(-1, keepdims=True) - columns + columns.mean(-1, keepdims=True)
-    sse = np.einsum("...xm,...xm->...", residuals, residuals)
+    weighed = residuals if times is None else residuals * times[:, None]
+    sse = np.einsum("...xm,...xm->...", residuals, weighed)
     return member_variance(columns[..., 0, :]), sse / ((n - 1) * (k - 1) * n * k), k

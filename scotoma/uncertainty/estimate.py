@@ -10,7 +10,7 @@ from scipy.special import stdtr, stdtrit
 
 from scotoma.errors import DataError
 
-Scale = Literal["identity", "logit", "log", "rule of three"]
+Scale = Literal["identity", "logit", "log", "ratio", "rule of three"]
 ONE_RUN = "one training run: says nothing about the next one"
 
 
@@ -19,8 +19,9 @@ class Estimate:
     """One number, its interval, and what both rest on.
 
     The interval is symmetric on `scale`: `identity` for means and differences, `logit` for single
-    rates, `log` for a relative change, which is 100 (ratio - 1) with its interval on log(ratio).
-    `rule of three` marks bounds where no event was seen, which no standard error can give.
+    rates, `log` for a relative change, which is 100 (ratio - 1) with its interval on log(ratio),
+    `ratio` for a ratio itself, on log(ratio) too. `rule of three` marks bounds where no event was
+    seen, which no standard error can give.
 
     Attributes:
         value: The number itself; nan if undefined.
@@ -87,6 +88,9 @@ class Estimate:
         >>> twice = Estimate.on_scale(100.0, 0.3, math.inf, n=900, members=5, scale="log")
         >>> twice.value, round(twice.low, 1), round(twice.high, 1)
         (100.0, 11.1, 260.1)
+        >>> same = Estimate.on_scale(2.0, 0.3, math.inf, n=900, members=5, scale="ratio")
+        >>> same.value, round(same.low, 3), round(same.high, 3)
+        (2.0, 1.111, 3.601)
         """
         half, centre = _quantile(level, df) * se, _hidden(value, scale)
         return cls(
@@ -273,6 +277,8 @@ def _three(level: float) -> float:
 def _shown(value: float, scale: Scale) -> float:
     if scale == "log":
         return 100.0 * math.expm1(value) if value < 700 else math.inf
+    if scale == "ratio":
+        return math.exp(value) if value < 700 else math.inf
     if scale == "logit":
         return 0.5 * (1.0 + math.tanh(0.5 * value))
     return value
@@ -281,6 +287,8 @@ def _shown(value: float, scale: Scale) -> float:
 def _hidden(value: float, scale: Scale) -> float:
     if scale == "log":
         return math.log1p(value / 100.0) if value > -100.0 else -math.inf
+    if scale == "ratio":
+        return math.log(value) if value > 0.0 else -math.inf
     if scale == "logit":
         return (
             2.0 * math.atanh(2.0 * value - 1.0) if 0.0 < value < 1.0 else math.inf * (value - 0.5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ from scotoma.bias.clarify.rates import count_cells
 from scotoma.bias.clarify.table import METRICS
 from scotoma.errors import DataError
 from scotoma.inputs import booleans, units
+from scotoma.uncertainty import cluster_sums, n_effective
 
 Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -70,7 +71,10 @@ def facets(
 
 @dataclass(frozen=True)
 class Case:
-    """Checked arguments, and what several metrics need, computed once."""
+    """Checked arguments, and what several metrics need, computed once.
+
+    `times` says how many examples each row stands for where `merged` put some together.
+    """
 
     d: Bools
     y: Bools | None
@@ -80,16 +84,27 @@ class Case:
     features: Array | None
     labels: Ids | None
     clusters: Ids | None
+    times: Array | None = None
 
     @property
     def n(self) -> int:
         """Number of examples."""
-        return self.d.size
+        return self.d.size if self.times is None else int(self.times.sum())
 
     @property
     def units(self) -> int:
         """Independent units: clusters, or examples."""
         return self.n if self.clusters is None else int(self.clusters.max(initial=-1)) + 1
+
+    def units_among(self, rows: Bools) -> int:
+        """Independent units with at least one of the rows."""
+        if self.times is not None:
+            return int(self.times[rows].sum())
+        return int(np.count_nonzero(cluster_sums(rows, self.clusters)))
+
+    def carriers(self, events: npt.ArrayLike) -> float:
+        """Number of units that carry the events of the rows: `n_effective`."""
+        return n_effective(cluster_sums(events, self.clusters), self.times)
 
     @property
     def members(self) -> int:
@@ -103,10 +118,10 @@ class Case:
 
     @cached_property
     def _counted(self) -> tuple[Array, Ids]:
-        nobody = np.zeros(self.n, bool)
+        nobody = np.zeros(self.d.size, bool)
         y = nobody if self.y is None else self.y
         p = nobody[:, None] if self.p is None else self.p
-        return count_cells(self.d, y, p, self.strata)
+        return count_cells(self.d, y, p, self.strata, self.times)
 
     @property
     def cells(self) -> Array:
@@ -189,6 +204,59 @@ def read_case(
     else:
         classes = _codes(labels, "labels", n)[1]
     return Case(facet, truth, guess, codes, names, x, classes, units(clusters, n))
+
+
+def merged(*cases: Case) -> list[Case]:
+    """Cases of the same examples, those that agree in facet, stratum, label and predictions as one.
+
+    The smooth metrics see nothing else of an example, and of one model there are few such rows.
+
+    Args:
+        cases: With the same arguments but for the predictions.
+
+    Returns:
+        As many cases of the same, shorter, rows, without features and labels; the cases themselves
+        where rows share sources, or where there are too many members for it to be worth while.
+
+    >>> case = read_case(d=[True, False, True], p=[True, False, True])
+    >>> merged(case)[0].times.tolist(), merged(case)[0].d.tolist()
+    ([1.0, 2.0], [False, True])
+    """
+    first = cases[0]
+    zeros = np.zeros(first.d.shape, np.int64)
+    y = zeros if first.y is None else first.y
+    strata = zeros if first.strata is None else first.strata
+    said = [case.p for case in cases if case.p is not None]
+    p = np.concatenate([np.empty((zeros.size, 0), bool), *said], axis=1)
+    bits = p.shape[1]
+    if first.clusters is not None or bits + 2 + int(strata.max(initial=0)).bit_length() > 62:
+        return list(cases)
+    key = ((strata * 2 + first.d) * 2 + y << bits) + p @ (1 << np.arange(bits, dtype=np.int64))
+    if int(key.max(initial=0)) < 4 * key.size:
+        counts = np.bincount(key)
+        rows = np.flatnonzero(counts)
+        times = counts[rows]
+    else:
+        rows, times = np.unique(key, return_counts=True)
+    of_p = (rows[:, None] >> np.arange(bits)) & 1 > 0
+    rows = rows >> bits
+    shorter, start = [], 0
+    for case in cases:
+        stop = start + (0 if case.p is None else case.p.shape[1])
+        shorter.append(
+            replace(
+                case,
+                d=(rows >> 1) & 1 > 0,
+                y=None if case.y is None else rows & 1 > 0,
+                p=None if case.p is None else of_p[:, start:stop],
+                strata=None if case.strata is None else rows >> 2,
+                features=None,
+                labels=None,
+                times=times.astype(np.float64),
+            )
+        )
+        start = stop
+    return shorter
 
 
 def missing(name: str, case: Case) -> str:

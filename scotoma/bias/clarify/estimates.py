@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.bias.clarify.arguments import Case, missing, read_case
-from scotoma.bias.clarify.distances import DISTANCES, distance, upper_bound
+from scotoma.bias.clarify.arguments import Case, merged, missing, read_case
+from scotoma.bias.clarify.distances import DISTANCES, distance, upper_bounds
 from scotoma.bias.clarify.rates import FACETS, measure
 from scotoma.bias.clarify.scores import metric_scores
 from scotoma.bias.clarify.table import METRICS
@@ -19,11 +19,8 @@ from scotoma.errors import DataError
 from scotoma.uncertainty import (
     FEW_EVENTS,
     Estimate,
-    Variance,
     check_level,
-    cluster_sums,
     crossed_variance,
-    n_effective,
     none_seen,
     of_variance,
     undefined,
@@ -116,9 +113,9 @@ def all_metrics(
     Intervals come from the influence of each example on the metric: with one model they speak of
     another test set; with several, examples and members are crossed and they speak of another
     training run as well. Distances between label distributions get an upper bound from a bootstrap
-    instead. DI has its interval on the log scale. Differences of proportions count one example more
-    on each side of each proportion in their variance, so that a facet without errors does not pass
-    for certain.
+    instead. DI, a ratio, has its interval on the log scale, and `se` is that of log DI. Differences
+    of proportions count one example more on each side of each proportion in their variance, so that
+    a facet without errors does not pass for certain.
 
     Args:
         d: As for `metric`.
@@ -157,7 +154,10 @@ def all_metrics(
     case = read_case(
         d=d, y=y, p=p, strata=strata, features=features, labels=labels, clusters=clusters
     )
-    return {name: _estimate(name, case, level, seed) for name in only}
+    wanted = list(only)
+    brief = merged(case)[0]
+    bounds = _bounds(wanted, case, level, seed)
+    return {name: _estimate(name, case, brief, bounds, level) for name in wanted}
 
 
 def changes(
@@ -216,10 +216,19 @@ def changes(
             f"{data[0]} describes the data, which compression does not change: "
             f"choose among {', '.join(POST_TRAINING)}"
         )
-    return {name: _change(name, before, after, paired, level) for name in wanted}
+    brief, brief_after = merged(before, after)
+    return {
+        name: _change(name, before, after, paired, level)
+        if name == "FT"
+        else _change(name, brief, brief_after, paired, level)
+        for name in wanted
+    }
 
 
-def _estimate(name: str, case: Case, level: float, seed: int) -> Estimate:
+def _estimate(
+    name: str, case: Case, brief: Case, bounds: Mapping[str, float], level: float
+) -> Estimate:
+    """One metric; `brief` is the case with rows that agree put together."""
     absent = missing(name, case)
     data = METRICS[name].stage == "pre-training"
     members = 0 if data else case.members
@@ -228,20 +237,15 @@ def _estimate(name: str, case: Case, level: float, seed: int) -> Estimate:
             f"not computed (needs {absent})", n=case.units, members=members, level=level
         )
     if name in DISTANCES:
-        return _bounded(name, case, level, seed)
-    scored = metric_scores(name, replace(case, p=None) if data else case)
+        return _bounded(name, case, bounds[name], level)
+    whole = case if name == "FT" else brief
+    scored = metric_scores(name, replace(whole, p=None) if data else whole)
     value = float(scored.values.mean())
     note = FEW_EVENTS if scored.events < FEW else ""
 
     def unknown(reason: str, value: float = math.nan) -> Estimate:
         return undefined(
             reason, value=value, n=scored.n, members=members, events=scored.events, level=level,
-            note=note,
-        )  # fmt: skip
-
-    def known(centre: float, variance: Variance) -> Estimate:
-        return of_variance(
-            centre, variance, n=scored.n, members=members, events=scored.events, level=level,
             note=note,
         )  # fmt: skip
 
@@ -253,29 +257,33 @@ def _estimate(name: str, case: Case, level: float, seed: int) -> Estimate:
     if np.isnan(scored.scores).any():
         reason = f"interval not estimable (one example in the {FACETS[0]})"
         return unknown(reason, value)
-    if name == "DI":
-        # Estimate's log scale shows 100 (ratio - 1); DI is the ratio itself.
-        shown = known(math.log(value), crossed_variance(scored.scores / value))
-        return replace(
-            shown, value=value, low=math.exp(shown.low), high=math.exp(shown.high), se=math.nan
-        )
-    variance = crossed_variance(scored.scores)
+    variance = scored.variance(1 / value if name == "DI" else 1.0)
     if scored.sizes is not None:
         variance = replace(variance, total=variance.total + _one_more(scored.sizes))
-    return known(value, variance)
+    return of_variance(
+        value, variance, n=scored.n, members=members, events=scored.events, level=level,
+        scale="ratio" if name == "DI" else "identity", note=note,
+    )  # fmt: skip
 
 
-def _bounded(name: str, case: Case, level: float, seed: int) -> Estimate:
-    assert case.labels is not None
+def _bounds(names: Sequence[str], case: Case, level: float, seed: int) -> dict[str, float]:
+    """Upper bounds of those of the distances that the case has labels and facets for."""
+    wanted = [name for name in names if name in DISTANCES]
+    if not wanted or case.labels is None or not case.both_facets:
+        return dict.fromkeys(wanted, math.nan)
+    return upper_bounds(
+        wanted, case.label_counts, clusters=case.clusters, cells=case.label_cells, level=level,
+        seed=seed,
+    )  # fmt: skip
+
+
+def _bounded(name: str, case: Case, high: float, level: float) -> Estimate:
     counts = case.label_counts
     value = float(distance(name, counts))
     if math.isnan(value):
         facet = FACETS[int(counts.sum(axis=1).argmin())]
         reason = f"undefined (no examples in the {facet})"
         return undefined(reason, n=case.units, members=0, level=level)
-    high = upper_bound(
-        name, counts, clusters=case.clusters, cells=case.label_cells, level=level, seed=seed
-    )
     nan = math.nan
     return Estimate(value, 0.0, high, case.units, 0, nan, nan, level, note=BOUND_NOTE)
 
@@ -295,8 +303,8 @@ def _change(name: str, before: Case, after: Case, paired: bool, level: float) ->
     assert before.p is not None
     assert after.p is not None
     moved = np.abs(after.p.mean(axis=1) - before.p.mean(axis=1))
-    events = n_effective(cluster_sums(moved, before.clusters))
-    variance = crossed_variance(dense.scores, compressed.scores, paired=paired)
+    events = before.carriers(moved)
+    variance = crossed_variance(dense.scores, compressed.scores, paired=paired, times=dense.times)
     if dense.sizes is not None and events == 0 and variance.total == 0:
         return none_seen(
             0.0,

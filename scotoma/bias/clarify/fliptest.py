@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix
 from scipy.spatial import cKDTree
-from scipy.special import comb
 
 Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -87,8 +86,8 @@ def fliptest(features: npt.ArrayLike, d: Bools, p: Bools) -> Fliptest:
     rows_d, of_d, size_d = _distinct(x[d])
     n, n_a, n_d = d.size, int((~d).sum()), int(d.sum())
     k = NEIGHBOURS if n_a > FEW_ROWS else 1
-    positive = np.zeros((len(rows_a), p.shape[1]))
-    np.add.at(positive, of_a, p[~d])
+    whose = csr_matrix((np.ones(n_a), of_a, np.arange(n_a + 1)), shape=(n_a, len(rows_a)))
+    positive = whose.T @ p[~d]
 
     expected = np.empty((len(rows_d), p.shape[1]))
     without = np.zeros((2, len(rows_a), p.shape[1]))  # by the vote of the row left out
@@ -113,19 +112,26 @@ def fliptest(features: npt.ArrayLike, d: Bools, p: Bools) -> Fliptest:
 
 
 def _distinct(x: Array) -> tuple[Array, Indices, Indices]:
-    """Distinct rows in ascending order, which of them each row is, and how often each occurs.
+    """Distinct rows, which of them each row is, and how often each occurs.
 
-    It is `numpy.unique` by rows, which compares rows as records and is several times slower.
+    Rows are sorted by one number that equal rows share: `numpy.unique` by rows compares them as
+    records and takes ten times as long. Should other rows share a number too, all columns decide.
     """
-    # With no columns all rows are alike.
-    order = np.lexsort(x.T[::-1]) if x.shape[1] else np.arange(len(x))
-    ascending = x[order]
-    first = np.ones(len(x), bool)
+    # Weights that no data set was made for; with no columns all rows are alike.
+    key, weights = np.zeros(len(x)), np.random.default_rng(0).normal(size=(x.shape[1],))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for place, weight in enumerate(weights):
+            key += weight * x[:, place]
+    order = np.argsort(key)
+    ascending, first = x[order], np.ones(len(x), bool)
     first[1:] = (ascending[1:] != ascending[:-1]).any(axis=1)
+    if (first[1:] & (key[order[1:]] == key[order[:-1]])).any():
+        order = np.lexsort(x.T)
+        ascending = x[order]
+        first[1:] = (ascending[1:] != ascending[:-1]).any(axis=1)
     which = np.empty(len(x), np.intp)
     which[order] = np.cumsum(first) - 1
-    size = np.diff(np.append(np.flatnonzero(first), len(x)))
-    return ascending[first], which, size
+    return ascending[first], which, np.diff(np.flatnonzero(np.append(first, True)))
 
 
 class _Votes:
@@ -170,17 +176,33 @@ class _Votes:
 
 def _majority(need: Array, tied: Array, positive: Array, seats: Array) -> Array:
     """P(H >= need), H the positives among `seats` rows drawn from `tied`, `positive` of them so."""
-    total = np.zeros(np.broadcast_shapes(need.shape, tied.shape, positive.shape))
+    of_positive, of_others = _ways(positive), _ways(tied - positive)
+    total = np.zeros(positive.shape)
     for drawn in range(NEIGHBOURS + 1):  # seats <= k: all that H can be
-        ways = comb(positive, drawn) * comb(tied - positive, seats - drawn)
+        ways = of_positive[drawn] * _chosen(of_others, np.maximum(seats - drawn, 0))
         total += np.where((drawn >= need) & (drawn <= seats), ways, 0.0)
-    return np.minimum(total / np.maximum(comb(tied, seats), 1.0), 1.0)
+    return np.minimum(total / np.maximum(_chosen(_ways(tied), seats), 1.0), 1.0)
+
+
+def _ways(n: Array) -> Array:
+    """Ways to choose 0 to k + 1 of n, shape (k + 2, *n.shape); 0 where n is less than chosen.
+
+    As a table it takes a tenth of the time of `scipy.special.comb`, entry by entry.
+    """
+    ways = np.ones((NEIGHBOURS + 2, *n.shape))
+    for chosen in range(NEIGHBOURS + 1):
+        ways[chosen + 1] = ways[chosen] * np.maximum(n - chosen, 0.0) / (chosen + 1)
+    return ways
+
+
+def _chosen(ways: Array, number: Array) -> Array:
+    return np.asarray(np.take_along_axis(ways, number[None].astype(np.intp), axis=0)[0], np.float64)
 
 
 def _neighbourhoods(rows_a: Array, size_a: Indices, rows_d: Array, k: int) -> Iterator[_Block]:
     """Layers of neighbours of each distinct row of d, a block of rows at a time."""
     tree = cKDTree(rows_a, leafsize=32, balanced_tree=False)
-    start, width = 0, min(len(rows_a), 2 * k)
+    start, width = 0, min(len(rows_a), k + 3)
     while start < len(rows_d):
         stop = min(len(rows_d), start + max(1, _CHUNK // width))
         layers = _layers(tree, size_a, rows_d[start:stop], k, width)
@@ -210,12 +232,18 @@ def _layers(
             at, rank = np.nonzero(layer & whole[:, None])
             pairs.append((pending[at], who[at, rank]))
         pending, beyond = pending[~whole], min(size.size, 2 * beyond)
-    shape = (len(rows), size.size)
-    parts = []
-    for pairs in found:
-        at, column = (np.concatenate(part) for part in zip(*pairs, strict=True))
-        parts.append(csr_matrix((np.ones(len(at)), (at, column)), shape=shape))
-    return parts[0], parts[1], parts[2]
+    inner, edge, outer = (_matrix(pairs, (len(rows), size.size)) for pairs in found)
+    return inner, edge, outer
+
+
+def _matrix(pairs: list[tuple[Indices, Indices]], shape: tuple[int, int]) -> csr_matrix:
+    """Ones at (row, column), from runs of rows in ascending order."""
+    at, column = (np.concatenate(part) for part in zip(*pairs, strict=True))
+    if len(pairs) > 1:
+        order = np.argsort(at, kind="stable")
+        at, column = at[order], column[order]
+    starts = np.searchsorted(at, np.arange(shape[0] + 1))
+    return csr_matrix((np.ones(len(at)), column, starts), shape=shape)
 
 
 def _told_apart(far: Array, size: Indices, k: int) -> tuple[Bools, Bools, Bools, Bools]:

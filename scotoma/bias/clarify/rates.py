@@ -95,7 +95,11 @@ class Measured:
 
 
 def count_cells(
-    d: Bools, y: Bools, p: Bools, strata: npt.NDArray[np.intp] | None = None
+    d: Bools,
+    y: Bools,
+    p: Bools,
+    strata: npt.NDArray[np.intp] | None = None,
+    times: Array | None = None,
 ) -> tuple[Array, npt.NDArray[np.intp]]:
     """Count examples per cell, and find the cell of every example.
 
@@ -104,6 +108,7 @@ def count_cells(
         y: Positive labels, shape (N,).
         p: Positive predictions, shape (N, K).
         strata: Number of each example's stratum from 0, shape (N,); None for a single one.
+        times: How many examples each entry stands for, shape (N,); None for one each.
 
     Returns:
         Counts, shape (K, S, 2, 2, 2) [member, stratum, facet, label, prediction], and the flat
@@ -121,7 +126,8 @@ def count_cells(
     index = ((s * 2 + d) * 2 + y)[:, None] * 2 + p
     members = p.shape[1]
     flat = (index + np.arange(members) * size).ravel()
-    cells = np.bincount(flat, minlength=members * size).astype(np.float64)
+    weights = None if times is None else np.repeat(times, members)
+    cells = np.bincount(flat, weights, minlength=members * size).astype(np.float64)
     return cells.reshape(members, -1, 2, 2, 2), index
 
 

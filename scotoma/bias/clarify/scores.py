@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from scotoma.bias.clarify.arguments import Case
 from scotoma.bias.clarify.rates import DIFFERENCES, FACETS, RATES, Rate, measure
-from scotoma.uncertainty import cluster_sums, n_effective
+from scotoma.uncertainty import Variance, cluster_sums, crossed_variance
 
 Array = npt.NDArray[np.float64]
 
@@ -27,6 +27,7 @@ class Scores:
         sizes: Of a difference of proportions: numerators and denominators of each facet, mean over
             members, shape (2, 2); None otherwise.
         reason: Why values are nan.
+        times: How many units each row of scores stands for, shape (n,); None for one each.
     """
 
     values: Array
@@ -35,6 +36,11 @@ class Scores:
     events: float
     sizes: Array | None = None
     reason: str = ""
+    times: Array | None = None
+
+    def variance(self, gradient: float = 1.0) -> Variance:
+        """Variance of the metric's mean over the members, on a scale with this gradient."""
+        return crossed_variance(self.scores * gradient, times=self.times)
 
 
 def metric_scores(name: str, case: Case) -> Scores:
@@ -54,15 +60,18 @@ def metric_scores(name: str, case: Case) -> Scores:
     measured = measure(name, case.cells, strata=case.strata_names)
     members, *shape = case.cells.shape
     table = np.broadcast_to(measured.influence, case.cells.shape).reshape(members, -1)
-    at_risk = np.broadcast_to(measured.at_risk > 0, shape).ravel()[case.index].any(axis=1)
+    at_risk = np.asarray(
+        np.broadcast_to(measured.at_risk > 0, shape).ravel()[case.index].any(1), bool
+    )
     rate = _rate_of(name)
     return Scores(
         measured.values,
         _units(table[np.arange(members), case.index], measured.values, case),
-        int(np.count_nonzero(cluster_sums(at_risk, case.clusters))),
+        case.units_among(at_risk),
         _events(name, case),
         None if rate is None or not rate.proportion or name == "DI" else _sizes(rate, case),
         measured.reason,
+        case.times,
     )
 
 
@@ -76,14 +85,13 @@ def _flip_scores(case: Case) -> Scores:
         flips.values,
         _units(flips.influences, flips.values, case),
         case.units,
-        n_effective(cluster_sums(flips.flips, case.clusters)),
+        case.carriers(flips.flips),
     )
 
 
 def _units(influences: Array, values: Array, case: Case) -> Array:
     """Scores of the independent units, whose column means are the members' values."""
-    sums = cluster_sums(influences, case.clusters)
-    return sums * (len(sums) / case.n) + values
+    return cluster_sums(influences, case.clusters) * (case.units / case.n) + values
 
 
 def _rate_of(name: str) -> Rate | None:
@@ -106,9 +114,7 @@ def _events(name: str, case: Case) -> float:
     else:
         return math.nan
     at = case.index % 8
-    return min(
-        n_effective(cluster_sums(part.ravel()[at].sum(axis=1), case.clusters)) for part in parts
-    )
+    return min(case.carriers(part.ravel()[at].sum(axis=1)) for part in parts)
 
 
 def _sizes(rate: Rate, case: Case) -> Array:
