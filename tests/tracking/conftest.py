@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sqlite3
 import subprocess
@@ -13,6 +14,7 @@ import urllib.request
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -190,7 +192,7 @@ def hostile() -> list[dict[str, Any]]:
 # --- stores ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def mlflow() -> Any:
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     with warnings.catch_warnings():
@@ -199,7 +201,7 @@ def mlflow() -> Any:
     return mlflow
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def silent(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[subprocess.CompletedProcess[str], Path]:
@@ -259,11 +261,38 @@ def _free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-@pytest.fixture(scope="module")
-def server(
+@dataclass(frozen=True)
+class Server:
+    """A running server.
+
+    Attributes:
+        address: Where it answers.
+        group: Of its processes.
+    """
+
+    address: str
+    group: int
+
+    def processes(self) -> int:
+        """How many processes of the group are still there, by Linux's own list."""
+        stats = (_text(path) for path in Path("/proc").glob("[0-9]*/stat"))
+        # After the name, which may hold anything: state, parent, group.
+        fields = [stat.rpartition(")")[2].split() for stat in stats if stat]
+        return sum(int(group) == self.group for state, _, group, *_ in fields if state != "Z")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:  # it has just ended
+        return ""
+
+
+@pytest.fixture(scope="session")
+def running(
     silent: tuple[subprocess.CompletedProcess[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    """Address of a real MLflow server, one for all tests: it costs two processes, seconds each."""
+) -> Iterator[Server]:
+    """A real MLflow server, as docs/tracking.md starts it; it is gone afterwards, whole."""
     home, address = tmp_path_factory.mktemp("server"), f"http://127.0.0.1:{_free_port()}"
     command = [
         *(sys.executable, "-m", "mlflow", "server", "--workers", "1"),
@@ -279,16 +308,29 @@ def server(
         process = subprocess.Popen(
             command, cwd=home, env=environment, stdout=log, stderr=log, start_new_session=True
         )
+    server = Server(address, process.pid)
     try:
         deadline = time.monotonic() + 60
         while not _answers(f"{address}/health"):
             assert process.poll() is None, (home / "log").read_text()
             assert time.monotonic() < deadline, (home / "log").read_text()
             time.sleep(0.1)
-        yield address
+        yield server
     finally:
         process.terminate()
         process.wait(20)
+        deadline = time.monotonic() + 20
+        while (left := server.processes()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        if left:
+            os.killpg(server.group, signal.SIGKILL)
+        assert not left, f"{left} processes of the server outlived it"
+
+
+@pytest.fixture(scope="session")
+def server(running: Server) -> str:
+    """Address of a real MLflow server, one for all tests: it costs seconds."""
+    return running.address
 
 
 def _answers(address: str) -> bool:
