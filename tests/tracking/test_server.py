@@ -1,0 +1,229 @@
+"""A real audit in a real server: read back through the client, looked at in a browser."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from scotoma.runs import Run, read_json
+from scotoma.tracking import log_audit
+
+ROOT = Path(__file__).resolve().parents[2]
+VARIANTS = ["dense", "prune-0.5", "int8-static"]  # as the page lists them, the last logged first
+SECTIONS = ["1_quality", "2_cie", "3_worst", "amp_error", "gap_points"]
+PICTURE = os.environ.get("SCOTOMA_PICTURE")  # file for the picture of docs/tracking.md
+PATIENCE = 30_000  # ms
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What `scotoma audit` left in its folder and said, and a client of its server."""
+
+    folder: Path
+    words: str
+    client: Any
+
+    @property
+    def audit(self) -> dict[str, Any]:
+        found: dict[str, Any] = read_json(self.folder / "audit.json")
+        return found
+
+    @property
+    def link(self) -> str:
+        """The address that the command printed."""
+        (line,) = (line for line in self.words.splitlines() if line.startswith("mlflow"))
+        return line.split()[1]
+
+    def listed(self) -> list[Any]:
+        """The runs that the link's query finds, in its order."""
+        fragment = urlsplit(urlsplit(self.link).fragment)
+        experiment = fragment.path.split("/")[2]
+        query = {name: values[0] for name, values in parse_qs(fragment.query).items()}
+        order = f"{query['orderByKey']} {'ASC' if query['orderByAsc'] == 'true' else 'DESC'}"
+        found = self.client.search_runs([experiment], query["searchFilter"], order_by=[order])
+        return list(found)
+
+    def run(self, name: str) -> Any:
+        (found,) = (run for run in self.listed() if run.info.run_name == name)
+        return found
+
+
+@pytest.fixture(scope="module")
+def audited(
+    mlflow: Any,
+    server: str,
+    folder: Callable[..., Run],
+    audit_of: Callable[[Run], dict[str, Any]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Audited:
+    """The small audit of docs/configuration.md, logged beside another of the same project."""
+    home = tmp_path_factory.mktemp("audited")
+    other = folder(home / "other", "small")
+    assert log_audit(other, audit_of(other), server).reason == ""
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    found = re.search(r"^# small\.yaml\n(.*?)^```", page, re.M | re.S)
+    assert found
+    (home / "small.yaml").write_text(f"{found[1]}tracking: {{uri: {server}}}\n")
+    inherited = {name: v for name, v in os.environ.items() if not name.startswith("MLFLOW_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "scotoma", "audit", "small.yaml", "--out", "run"],
+        cwd=home,
+        env=inherited | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return Audited(home / "run", done.stderr, mlflow.MlflowClient(tracking_uri=server))
+
+
+# --- read back ------------------------------------------------------------------------------------
+
+
+def test_the_server_of_the_documents_is_two_processes(running: Any) -> None:
+    assert running.processes() == 2
+
+
+def test_the_link_finds_the_flat_runs_of_this_audit_alone(audited: Audited) -> None:
+    found = audited.listed()
+    assert [run.info.run_name for run in found] == VARIANTS
+    assert {run.info.status for run in found} == {"FINISHED"}
+    assert not [run for run in found if "mlflow.parentRunId" in run.data.tags]
+    (experiment,) = {run.info.experiment_id for run in found}
+    assert len(audited.client.search_runs([experiment])) == 6  # the other audit's are there too
+
+
+@pytest.mark.parametrize("name", VARIANTS[1:])
+def test_the_numbers_are_those_of_the_audit(audited: Audited, name: str) -> None:
+    audit, metrics = audited.audit, audited.run(name).data.metrics
+    cie = audit["divergence"][name]["cie"]
+    assert metrics["1_quality/top1"] == audit["accuracy"][name]["top1"]["value"]
+    assert metrics["2_cie/count"] == cie["cie"]["count"]
+    assert metrics["2_cie/excess_points"] == pytest.approx(100 * cie["excess"]["value"])
+    for row in audit["subgroups"][name]:
+        if row["metric"] == "error" and "&" not in row["group"]:
+            assert metrics[f"amp_error/{row['group']}"] == row["relative"]["value"]
+    for row in audit["gaps"][name]:
+        found = metrics[f"gap_points/{row['attribute']}"]
+        assert found == pytest.approx(100 * row["gap"]["value"])
+    assert {metric.rpartition("/")[0] for metric in metrics} == set(SECTIONS)
+
+
+def test_parameters_can_be_drawn_as_axes(audited: Audited) -> None:
+    found = {name: audited.run(name).data.params for name in VARIANTS}
+    numbers = {
+        name: [float(params[key]) for key in ("sparsity", "bits", "n_models", "seed")]
+        for name, params in found.items()
+    }
+    assert numbers == {
+        "dense": [0, 32, 3, 0],
+        "prune-0.5": [0.5, 32, 3, 0],
+        "int8-static": [0, 8, 3, 0],
+    }
+
+
+def test_every_member_is_there_with_its_seed_and_its_weights(audited: Audited) -> None:
+    experiment = audited.client.get_experiment_by_name("small.models").experiment_id
+    digest = audited.listed()[0].data.tags["scotoma.audit"]
+    logged = audited.client.search_runs([experiment], f"tags.`scotoma.audit` = '{digest}'")
+    found = {
+        run.info.run_name: (int(run.data.params["seed"]), run.data.tags["scotoma.weights"])
+        for run in logged
+    }
+    wanted = {}
+    for name in VARIANTS:
+        manifest = read_json(audited.folder / "populations" / name / "manifest.json")
+        for member in manifest["members"]:
+            wanted[f"{name}-{member['index']:03d}"] = (member["seed"], member["sha256"])
+    assert len(wanted) == 9
+    assert found == wanted
+
+
+def test_each_run_carries_the_report_and_a_note(audited: Audited, tmp_path: Path) -> None:
+    report = (audited.folder / "report.html").read_bytes()
+    for run in audited.listed():
+        path = audited.client.download_artifacts(run.info.run_id, "report.html", str(tmp_path))
+        assert Path(path).read_bytes() == report
+        top1 = audited.audit["accuracy"][run.info.run_name]["top1"]["value"]
+        assert f"- top-1 {100 * top1:.1f}% [" in run.data.tags["mlflow.note.content"]
+
+
+# --- looked at ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """A page as wide as a laptop's; whatever it complains of is a failure, but for one request.
+
+    MLflow asks a server without accounts who is logged in.
+    """
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    opened, complaints = context.new_page(), []
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.on(
+        "console",
+        lambda message: (
+            complaints.append(f"{message.text} {message.location['url']}")
+            if message.type == "error"
+            else None
+        ),
+    )
+    opened.set_default_timeout(PATIENCE)
+    yield opened
+    found = [text for text in complaints if not text.endswith("/users/current")]
+    context.close()
+    assert found == []
+
+
+def test_the_link_opens_the_variants_beside_their_charts(audited: Audited, page: Any) -> None:
+    page.goto(audited.link)
+    page.get_by_text("3 matching runs").wait_for()
+    # The menu of model training is open, not that of chat applications.
+    assert page.get_by_role("heading", name="Runs", exact=True).is_visible()
+    assert page.get_by_role("link", name="Judges").count() == 0
+    # MLflow opens it on a first visit to a server on one's own machine.
+    page.locator("[data-component-id='mlflow.assistant.chat_panel.close']").click()
+    assert page.get_by_role("grid").get_by_role("link").all_inner_texts() == VARIANTS
+    headings = page.get_by_test_id("experiment-view-compare-runs-section-header")
+    assert [text.split()[0] for text in headings.all_inner_texts()][: len(SECTIONS)] == SECTIONS
+
+    cards = page.get_by_test_id("experiment-view-compare-runs-card")
+    runs = [run.data.metrics for run in audited.listed()]
+    for chart, bars in (("1_quality/top1", 3), ("2_cie/excess_points", 2), ("gap_points/style", 2)):
+        page.get_by_placeholder("Search metric charts").fill(chart)
+        card = cards.filter(has=page.get_by_role("heading", name=chart, exact=True))
+        drawn = card.locator(".bartext")
+        drawn.nth(bars - 1).wait_for()
+        wanted = [f"{metrics[chart]:.2f}" for metrics in runs if chart in metrics]
+        assert sorted(drawn.all_text_contents()) == sorted(wanted), chart
+    if PICTURE:
+        page.get_by_placeholder("Search metric charts").fill("")
+        cards.nth(3).locator(".bartext").first.wait_for()
+        page.screenshot(path=PICTURE)
+
+
+def test_the_artifact_viewer_shows_the_report(audited: Audited, page: Any) -> None:
+    run = audited.run("prune-0.5")
+    server, experiment = audited.link.partition("/#/")[0], run.info.experiment_id
+    page.goto(
+        f"{server}/#/experiments/{experiment}/runs/{run.info.run_id}/artifacts/report.html"
+        "?workflowType=machine_learning"
+    )
+    report = page.frame_locator("iframe")
+    report.get_by_role("heading", name="small: what compression changed").wait_for()
+    assert report.get_by_role("heading", name="Who pays: groups").count() == 1
+    # Its own style holds, and its pictures are drawn, inside the viewer's sandbox.
+    table = report.locator("table").first
+    assert table.evaluate("table => getComputedStyle(table).borderCollapse") == "collapse"
+    pictures = report.locator("img")
+    assert pictures.count() > 0
+    assert pictures.evaluate_all("all => all.every(one => one.naturalWidth > 0)")
