@@ -102,8 +102,7 @@ def _block(
             buffers[f"{norm_name}.running_{statistic}"] = running.lerp(value, bn.momentum or 0.0)
         seen = f"{norm_name}.num_batches_tracked"
         buffers[seen] = buffers[seen] + 1
-        active = flat.view(made.shape)
-        return active
+        return torch.reshape(flat, made.shape)
 
     return layer
 
