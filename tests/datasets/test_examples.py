@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import zlib
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from scotoma.config import Config, parse_config
-from scotoma.datasets import Examples, decode_images
+from scotoma.datasets import Examples
 from scotoma.datasets.choosing import examples_from_source
 from scotoma.errors import DataError
 
@@ -220,6 +219,99 @@ def test_an_attribute_with_a_reserved_name_is_refused(name: str) -> None:
     )
 
 
+def test_a_label_that_is_an_empty_word_is_empty() -> None:
+    assert "is empty in 1 of 6 rows" in refused(face=["10", "9", "10", " ", "10", "9"])
+
+
+def test_a_positive_class_that_is_never_tested_is_refused() -> None:
+    text = CONFIG.replace("{column: face}", "{column: face, positive: 8}")
+    assert refused(text, face=["8", "9", "10", "9", "10", "9"]) == (
+        "label.positive 8 has no row in the test split of table.csv, so no rate of it can be "
+        "measured; move rows of it there"
+    )
+
+
+@pytest.mark.parametrize("values", [[[1]] * 6, [{"a": 1}] * 6, [b"x"] * 6])
+@pytest.mark.parametrize(
+    ("column", "role"), [("face", "label"), ("male", "groups.sex"), ("person", "cluster")]
+)
+def test_a_column_that_holds_no_plain_values_is_refused(
+    column: str, role: str, values: list[Any]
+) -> None:
+    message = refused(**{column: values})
+    assert message.startswith(f"{role} column '{column}' of table.csv must hold words or numbers,")
+    assert message.endswith("; name another column")
+
+
+# --- values and notes -----------------------------------------------------------------------------
+
+
+def test_whole_numbers_that_became_fractions_because_one_is_missing_stay_whole() -> None:
+    examples = made(male=[1.0, 0.0, None, 1.0, 0.0, float("nan")], face=[10.0, 9.0] * 3)
+    assert examples.table["sex"].to_list() == [
+        "male",
+        "female",
+        "(missing)",
+        "male",
+        "female",
+        "(missing)",
+    ]
+    assert examples.classes == ("9", "10")
+
+
+def test_fractions_stay_fractions() -> None:
+    assert made(young=[0.5, 1, 1, 0.5, 1, 1]).table["age"].to_list() == [
+        *("0.5", "1.0", "1.0"),
+        *("0.5", "1.0", "1.0"),
+    ]
+
+
+@pytest.mark.parametrize("nothing", [None, "", "  "])
+def test_missing_values_of_an_attribute_are_counted_in_a_note(nothing: str | None) -> None:
+    """10% of 10,000 test rows, and some of training, which the note leaves to the table of groups.
+
+    The sentence is that of the issue: the group is kept, and said.
+    """
+    n = 10_000
+    young = [nothing if i % 10 == 3 else ("yes", "no")[i % 2] for i in range(n)]
+    table = pl.DataFrame(
+        {
+            "example_id": [f"{i}" for i in range(2 * n)],
+            "split": ["train"] * n + ["test"] * n,
+            "face": ["9", "10"] * n,
+            "young": young * 2,
+        }
+    )
+    text = (
+        "label: {column: face}\ngroups: {age: {column: young}}\nvariants: [dense, {prune: [0.5]}]"
+    )
+    examples = examples_from_source(table, config(text), "table.csv", ["what the source said"])
+    assert examples.notes == (
+        "what the source said",
+        "attribute 'age' is missing in 1,000 of 10,000 test rows (10.0%); they form the group "
+        "'(missing)'; fill them, or leave it so",
+    )
+    assert examples.split("test").notes == examples.notes
+    assert examples.partition().mask("age.(missing)").sum() == 2 * n / 10
+
+
+def test_values_that_only_training_lacks_are_noted_too() -> None:
+    (note,) = made(young=["yes", "no", None, "no", "yes", "yes"]).notes
+    assert note.startswith("attribute 'age' is missing in 1 of 3 training rows (33.3%); ")
+
+
+def test_classes_without_test_row_are_noted() -> None:
+    notes = made(face=["8", "9", "10", "9", "10", "9"]).notes
+    assert notes[0] == (
+        "1 of 3 classes has no row in the test split (the first is '8'); nothing can be said about "
+        "it"
+    )
+
+
+def test_data_without_fault_have_no_note() -> None:
+    assert made(young=["yes", "no"] * 3).notes == ()
+
+
 # --- groups ---------------------------------------------------------------------------------------
 
 CROSSED = CONFIG.replace("{column: young}", "{column: young}\n  intersections: [[sex, age]]")
@@ -323,11 +415,21 @@ def test_what_is_written_is_read(tmp_path: Path, text: str) -> None:
     before.write(tmp_path / "examples.parquet")
     after = Examples.read(tmp_path / "examples.parquet")
     assert after.table.equals(before.table)
-    assert (after.classes, after.attributes, after.intersections) == (
+    assert (after.classes, after.attributes, after.intersections, after.notes) == (
         before.classes,
         before.attributes,
         before.intersections,
+        before.notes,
     )
+
+
+def test_images_may_be_left_on_the_disk(tmp_path: Path) -> None:
+    before = made(CROSSED)
+    before.write(tmp_path / "examples.parquet")
+    after = Examples.read(tmp_path / "examples.parquet", images=False)
+    assert after.table.equals(before.table.drop("image"))
+    assert after.partition().keys == before.partition().keys
+    assert after.notes == before.notes
 
 
 def test_classes_and_attributes_with_awkward_names_are_read_as_written(tmp_path: Path) -> None:
@@ -351,68 +453,3 @@ def test_the_same_examples_give_the_same_bytes(tmp_path: Path) -> None:
     for name in "ab":
         made(CROSSED).write(tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-
-
-# --- images ---------------------------------------------------------------------------------------
-
-
-def with_images(*images: bytes) -> Examples:
-    table = pl.DataFrame(
-        {
-            "example_id": [f"picture {n}" for n in range(len(images))],
-            "image": [{"bytes": image, "path": ""} for image in images],
-        }
-    )
-    return Examples(table, ("0", "1"), (), ())
-
-
-def test_images_are_decoded_channel_first_in_the_order_of_the_rows() -> None:
-    decoded = decode_images(with_images(png(colour=(1, 2, 3)), png(colour=(4, 5, 6))))
-    assert decoded.shape == (2, 3, 3, 4)  # N, channels, height, width
-    assert decoded.dtype == np.uint8
-    assert decoded[:, :, 0, 0].tolist() == [[1, 2, 3], [4, 5, 6]]
-
-
-@pytest.mark.parametrize("mode", ["L", "RGBA", "P", "1"])
-def test_images_of_other_modes_become_rgb(mode: str) -> None:
-    buffer = io.BytesIO()
-    Image.new("RGB", (2, 2), (255, 255, 255)).convert(mode).save(buffer, "PNG")
-    assert (decode_images(with_images(buffer.getvalue())) == 255).all()
-
-
-@pytest.mark.parametrize(
-    "broken", [b"", b"no image", png()[:40], png()[:-30]], ids=["empty", "text", "head", "cut"]
-)
-def test_an_image_that_cannot_be_decoded_is_named(broken: bytes) -> None:
-    with pytest.raises(DataError) as caught:
-        decode_images(with_images(png(), broken))
-    message = str(caught.value)
-    assert message.startswith("image of example 'picture 1' cannot be decoded (")
-    assert message.endswith("); replace its file or remove its row")
-    assert " at 0x" not in message  # no place in this process's memory
-
-
-def test_an_image_whose_checksum_is_wrong_is_named() -> None:
-    whole = png()
-    at = whole.index(b"IDAT") + 6
-    broken = whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :]
-    with pytest.raises(DataError, match="'picture 0' cannot be decoded"):
-        decode_images(with_images(broken))
-
-
-def test_an_image_that_would_fill_the_memory_is_refused() -> None:
-    # The head of a PNG of 60,000 by 60,000 pixels: 10.8 GB once decoded.
-    whole, side = png(), (60_000).to_bytes(4, "big")
-    head = b"IHDR" + side + side + whole[24:29]
-    bomb = whole[:12] + head + zlib.crc32(head).to_bytes(4, "big") + whole[33:]
-    with pytest.raises(DataError, match="'picture 0' cannot be decoded"):
-        decode_images(with_images(bomb))
-
-
-def test_images_of_different_sizes_are_refused_by_name() -> None:
-    with pytest.raises(DataError) as caught:
-        decode_images(with_images(png((4, 3)), png((4, 3)), png((3, 4))))
-    assert str(caught.value) == (
-        "image of example 'picture 2' is 3x4 pixels where the first is 4x3; bring all images to "
-        "one size"
-    )
