@@ -20,7 +20,7 @@ def build_pipeline(config: Config, *, shard_count: int = 1) -> Any:
         shard_count: Tasks that share the members; one on a laptop, whose workers are processes.
 
     Returns:
-        A KFP pipeline with the parameter `run_uri`, the folder of the run.
+        A KFP pipeline with the parameter `run_uri`: the folder of the run, or its s3:// address.
     """
     pieces = [str(shard) for shard in shards(config.population.models, shard_count)]
 

@@ -18,7 +18,7 @@ from scotoma import storage
 from scotoma.errors import ConfigError
 from scotoma.files import file_digest
 
-__all__ = ["Mirror", "cache_folder"]
+__all__ = ["Mirror", "cache_folder", "local_folder"]
 
 CONNECTIONS = 16
 _T = TypeVar("_T")
@@ -54,6 +54,15 @@ def cache_folder(uri: str) -> Path:
     return home.absolute() / "runs" / hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
+def local_folder(place: str) -> Path:
+    """The folder of this machine that holds a run, or its local copy.
+
+    >>> str(local_folder("runs/small"))
+    'runs/small'
+    """
+    return cache_folder(place) if storage.is_remote(place) else Path(place)
+
+
 @dataclass(frozen=True)
 class Mirror:
     """A local folder and the place in object storage that it stands for.
@@ -79,7 +88,7 @@ class Mirror:
         Raises:
             DataError: The storage cannot be asked.
         """
-        paths = list(paths)
+        paths = list(dict.fromkeys(paths))
         return dict(zip(paths, self._each(self._digest, paths), strict=True))
 
     def fetch(self, paths: Iterable[Path]) -> None:
@@ -111,7 +120,7 @@ class Mirror:
             self._each(self._publish, [path for path in paths if path.exists()])
 
     def _each(self, call: Callable[[Path], _T], paths: Iterable[Path]) -> list[_T]:
-        paths = list(paths)
+        paths = list(dict.fromkeys(paths))  # one writer a file
         if not self.uri or len(paths) < 2:
             return [call(path) for path in paths]
         with ThreadPoolExecutor(min(CONNECTIONS, len(paths))) as pool:

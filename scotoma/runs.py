@@ -153,7 +153,13 @@ class Run:
             return cls(Path(place), load_config(Path(place) / "config.yaml"))
         mirror = Mirror(cache_folder(place), place)
         here = mirror.root / "config.yaml"
-        mirror.fetch([here])
+        try:
+            mirror.fetch([here])
+        except OSError as error:
+            raise ConfigError(
+                f"the copy of {place} at {mirror.root} cannot be written: {error.strerror}; set "
+                "SCOTOMA_CACHE to a folder that can"
+            ) from error
         if not here.exists():
             raise DataError(f"{place} must hold a run, got no config.yaml; correct the address")
         return cls(mirror.root, load_config(here), place)

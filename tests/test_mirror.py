@@ -207,6 +207,24 @@ def test_a_cache_that_cannot_be_written_is_named(
         Run.create(s3.uri("run"), config)
 
 
+def test_a_component_whose_cache_cannot_be_written_says_so(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("SCOTOMA_CACHE", str(tmp_path / "file"))
+    with pytest.raises(ConfigError, match=r"cannot be written: .*; set SCOTOMA_CACHE to a folder"):
+        Run.open(run.uri)
+
+
+def test_storage_that_is_lost_on_the_way_is_what_the_command_is_told(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "inspect", lambda uri: (_ for _ in ()).throw(DataError("lost")))
+    with pytest.raises(DataError, match=r"^lost$"):
+        execute("prepare", run.uri, str(tmp_path / "pointer"))
+    assert read_json(run.path("error.json")) == {"message": "lost", "exit_code": 4}
+
+
 @pytest.mark.parametrize("uri", ["s3://no-such-bucket-here/x", "s3://u:s3cret@bucket/x"])
 def test_a_bad_bucket_is_refused_and_leaves_nothing(
     s3: Any, cache: Path, config: Config, uri: str

@@ -12,7 +12,7 @@ def gather_shards(
     """Put the shards of every variant together, predictions and manifests.
 
     Args:
-        run_uri: Folder of the run.
+        run_uri: Folder of the run, or its `s3://BUCKET/PREFIX`.
         parts: Where the predictions of every shard are.
 
     Returns:

@@ -12,7 +12,7 @@ def log_tracking(
     """Log the audit to MLflow: one run a variant, one a member.
 
     Args:
-        run_uri: Folder of the run.
+        run_uri: Folder of the run, or its `s3://BUCKET/PREFIX`.
         report: Where audit.json and the report are.
 
     Returns:

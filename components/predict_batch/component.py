@@ -16,7 +16,7 @@ def predict_batch(
     """Run every member of a shard on the test examples.
 
     Args:
-        run_uri: Folder of the run.
+        run_uri: Folder of the run, or its `s3://BUCKET/PREFIX`.
         shard: Members to take, as INDEX:FIRST-LAST.
         examples: Where the examples are.
         dense: Where the dense members of the shard are.

@@ -11,7 +11,7 @@ def prepare_data(
     """Read the source, check it against the configuration, write the examples.
 
     Args:
-        run_uri: Folder of the run.
+        run_uri: Folder of the run, or its `s3://BUCKET/PREFIX`.
 
     Returns:
         examples: Where the examples are.

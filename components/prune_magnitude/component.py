@@ -14,7 +14,7 @@ def prune_magnitude(
     """Train the magnitude-pruned members of a shard, every sparsity of the configuration.
 
     Args:
-        run_uri: Folder of the run.
+        run_uri: Folder of the run, or its `s3://BUCKET/PREFIX`.
         shard: Members to take, as INDEX:FIRST-LAST.
         examples: Where the examples are.
         dense: Where the dense members of the shard are.

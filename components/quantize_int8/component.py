@@ -14,7 +14,7 @@ def quantize_int8(
     """Export the dense members of a shard to ONNX and quantize them to int8.
 
     Args:
-        run_uri: Folder of the run.
+        run_uri: Folder of the run, or its `s3://BUCKET/PREFIX`.
         shard: Members to take, as INDEX:FIRST-LAST.
         examples: Where the examples are.
         dense: Where the dense members of the shard are.

@@ -12,7 +12,7 @@ def report_bias(
     """Measure which classes and which groups pay for the compression.
 
     Args:
-        run_uri: Folder of the run.
+        run_uri: Folder of the run, or its `s3://BUCKET/PREFIX`.
         predictions: Where the predictions are.
 
     Returns:

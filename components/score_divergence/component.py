@@ -12,7 +12,7 @@ def score_divergence(
     """Score how far every example moves between dense and compressed members.
 
     Args:
-        run_uri: Folder of the run.
+        run_uri: Folder of the run, or its `s3://BUCKET/PREFIX`.
         predictions: Where the predictions are.
 
     Returns:

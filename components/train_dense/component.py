@@ -13,7 +13,7 @@ def train_dense(
     """Train the dense members of a shard.
 
     Args:
-        run_uri: Folder of the run.
+        run_uri: Folder of the run, or its `s3://BUCKET/PREFIX`.
         shard: Members to take, as INDEX:FIRST-LAST.
         examples: Where the examples are.
 

@@ -13,7 +13,7 @@ def write_report(
     """Write audit.json and the report page.
 
     Args:
-        run_uri: Folder of the run.
+        run_uri: Folder of the run, or its `s3://BUCKET/PREFIX`.
         divergence: Where the divergence scores are.
         bias: Where the tables of classes and groups are.
 

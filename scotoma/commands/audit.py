@@ -29,7 +29,7 @@ from scotoma import storage
 from scotoma.config import Config, default_config, load_config
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.locking import locked
-from scotoma.mirror import cache_folder
+from scotoma.mirror import local_folder
 from scotoma.printable import printable
 from scotoma.progress import PROGRESS_VARIABLE, read_events
 from scotoma.runs import Run, read_json
@@ -136,7 +136,7 @@ class Traces:
         """
         if not storage.is_remote(place):
             return cls(Path(place), _standing(Path(place)))
-        root = cache_folder(place)
+        root = local_folder(place)
         return cls(root, _standing(root), "" if storage.list_files(place) else place)
 
     def remove(self) -> None:

@@ -10,6 +10,7 @@ import importlib
 from pathlib import Path
 
 from scotoma.errors import DataError, ScotomaError
+from scotoma.mirror import local_folder
 from scotoma.runs import Run, read_json, write_json
 from scotoma.stages.shards import Shard
 
@@ -45,14 +46,16 @@ def execute(
     Raises:
         ScotomaError: Whatever the step refuses; its sentence is also left in `error.json`.
     """
-    run = Run.open(run_uri)
     try:
+        run = Run.open(run_uri)
         for path in after or []:
             _check(run, read_json(Path(path)))
         function = getattr(importlib.import_module(STAGES[step]), step)
         outputs: list[Path] = function(run, Shard.parse(shard)) if shard else function(run)
     except ScotomaError as error:
-        write_json(run.path("error.json"), {"message": str(error), "exit_code": error.exit_code})
+        record = local_folder(run_uri) / "error.json"
+        if record.parent.is_dir():
+            write_json(record, {"message": str(error), "exit_code": error.exit_code})
         raise
     digests = run.mirror.digests(outputs)
     files = {path.relative_to(run.root).as_posix(): found for path, found in digests.items()}
