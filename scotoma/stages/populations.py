@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scotoma import progress
 from scotoma.datasets import Examples, decode_images, load_examples
 from scotoma.extras import needs
 from scotoma.machine import versions
-from scotoma.predictions import Predictions
+from scotoma.predictions import PredictionFile, Predictions
 from scotoma.runs import Run, file_digest, read_json, write_json, written
 from scotoma.stages.shards import Shard, shards
 
@@ -135,42 +134,10 @@ def predict(run: Run, shard: Shard) -> list[Path]:
     inputs = [run.examples, *(run.member(name, k) for name in names for k in shard.members)]
     with run.step(f"predict-{shard.index:03d}", outputs, inputs, made_with=str(versions())) as due:
         if due:
-            _predict(run, shard)
+            from scotoma.stages.prediction import predict_shard
+
+            predict_shard(run, shard)
     return outputs
-
-
-def _predict(run: Run, shard: Shard) -> None:
-    torch = needs("torch", "train", "prediction")
-    torch.set_num_threads(1)
-    from safetensors.torch import load_file
-
-    from scotoma.inference import predict_onnx, predict_torch
-    from scotoma.training.engine import normalise
-    from scotoma.training.models import build_model
-
-    examples = Examples.read(run.examples).split("test")
-    images = normalise(torch.from_numpy(decode_images(examples)))
-    model = build_model(run.config.source.model, len(examples.classes), 0).eval()
-    progress.start("predict", len(run.config.resolved_variants) * len(shard.members))
-    for variant in run.config.resolved_variants:
-        columns: list[NDArray[np.uint16]] = []
-        for index in shard.members:
-            path = run.member(variant.name, index)
-            if variant.kind == "int8":
-                columns.append(predict_onnx(path, images.numpy()))
-            else:
-                columns.append(predict_torch(model, load_file(path), images))
-            progress.advance("predict")
-        predictions = Predictions(
-            variant=variant.name,
-            example_ids=tuple(examples.ids),
-            members=tuple(shard.members),
-            classes=examples.classes,
-            predicted=np.stack(columns, axis=1),
-            paired_with="dense" if variant.paired else "",
-        )
-        with written(run.predictions(variant.name, shard.index)) as temporary:
-            predictions.write(temporary)
 
 
 def gather(run: Run) -> list[Path]:
@@ -212,6 +179,7 @@ def _manifest(run: Run, name: str) -> dict[str, Any]:
         "kind": variant.kind,
         "design": "paired with dense, member by member" if variant.paired else "independent",
         "dataset_sha256": file_digest(run.examples),
+        "inference": list(PredictionFile.open(run.predictions(name)).runtimes),
         "members": [
             read_json(run.member(name, index).with_suffix(".json")) for index in every.members
         ],

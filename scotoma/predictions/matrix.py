@@ -1,22 +1,22 @@
-"""What the members said: the Predictions matrix, N examples by K members, and its file."""
+"""The class ids of one variant in memory."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import polars as pl
 
 from scotoma.errors import DataError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Predictions", "label_counts"]
+    ClassIds: TypeAlias = NDArray[np.unsignedinteger[Any]]
+
+__all__ = ["Predictions", "label_counts", "smallest_type"]
 
 
 @dataclass(frozen=True)
@@ -28,16 +28,20 @@ class Predictions:
         example_ids: Shape (N,), unique.
         members: Indices of the members in their population, ascending, shape (K,).
         classes: Class names by id.
-        predicted: Class ids, uint16, shape (N, K).
+        predicted: Class ids, uint8 or uint16, shape (N, K).
         paired_with: Variant whose member of the same index each member derives from, or "".
+        scores: Softmax probability of each predicted class, float16, shape (N, K), or None.
+        runtimes: What ran the members, in words, each way once.
     """
 
     variant: str
     example_ids: tuple[str, ...]
     members: tuple[int, ...]
     classes: tuple[str, ...]
-    predicted: NDArray[np.uint16]
+    predicted: ClassIds
     paired_with: str = ""
+    scores: NDArray[np.float16] | None = None
+    runtimes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         expected = (len(self.example_ids), len(self.members))
@@ -45,6 +49,11 @@ class Predictions:
             raise DataError(
                 f"predictions of {self.variant} have shape {self.predicted.shape} for "
                 f"{expected[0]} examples and {expected[1]} members"
+            )
+        if self.scores is not None and self.scores.shape != expected:
+            raise DataError(
+                f"scores of {self.variant} have shape {self.scores.shape} for {expected[0]} "
+                f"examples and {expected[1]} members; keep one a prediction"
             )
         if len(set(self.example_ids)) < len(self.example_ids):
             twice = next(i for i, n in Counter(self.example_ids).items() if n > 1)
@@ -58,38 +67,32 @@ class Predictions:
             )
 
     def write(self, path: Path) -> None:
-        """Write Parquet: `example_id` and `predicted`, a fixed-size list of K class ids."""
-        table = pl.DataFrame(
-            {
-                "example_id": pl.Series(self.example_ids, dtype=pl.String),
-                "predicted": pl.Series(
-                    self.predicted, dtype=pl.Array(pl.UInt16, len(self.members))
-                ),
-            }
-        )
-        table.write_parquet(
+        """Write Parquet: `example_id`, `predicted`, a fixed-size list of K class ids, `score`."""
+        from scotoma.predictions.files import ROWS, write_predictions
+
+        cuts = [slice(at, at + ROWS) for at in range(0, max(1, len(self.example_ids)), ROWS)]
+        write_predictions(
             path,
-            metadata={
-                "scotoma.variant": self.variant,
-                "scotoma.members": ",".join(map(str, self.members)),
-                "scotoma.classes": json.dumps(self.classes),
-                "scotoma.paired_with": self.paired_with,
-            },
+            (
+                (self.example_ids[c], self.predicted[c], self.scores)
+                if self.scores is None
+                else (self.example_ids[c], self.predicted[c], self.scores[c])
+                for c in cuts
+            ),
+            variant=self.variant,
+            members=self.members,
+            classes=self.classes,
+            paired_with=self.paired_with,
+            keep_scores=self.scores is not None,
+            runtimes=self.runtimes,
         )
 
     @classmethod
     def read(cls, path: Path) -> Predictions:
         """Read what `write` wrote."""
-        metadata = pl.read_parquet_metadata(path)
-        table = pl.read_parquet(path, glob=False)
-        return cls(
-            variant=metadata["scotoma.variant"],
-            example_ids=tuple(table["example_id"]),
-            members=tuple(map(int, metadata["scotoma.members"].split(","))),
-            classes=tuple(json.loads(metadata["scotoma.classes"])),
-            predicted=np.ascontiguousarray(table["predicted"].to_numpy()),
-            paired_with=metadata["scotoma.paired_with"],
-        )
+        from scotoma.predictions.files import PredictionFile
+
+        return PredictionFile.open(path).read()
 
     @classmethod
     def gather(cls, parts: list[Predictions]) -> Predictions:
@@ -116,6 +119,7 @@ class Predictions:
                 "run the predict step again"
             )
         order = np.argsort(members, kind="stable")
+        scores = [part.scores for part in parts if part.scores is not None]
         return cls(
             variant=first.variant,
             example_ids=first.example_ids,
@@ -123,7 +127,20 @@ class Predictions:
             classes=first.classes,
             predicted=np.concatenate([part.predicted for part in parts], axis=1)[:, order],
             paired_with=first.paired_with,
+            scores=np.concatenate(scores, axis=1)[:, order] if len(scores) == len(parts) else None,
+            runtimes=tuple(sorted({runtime for part in parts for runtime in part.runtimes})),
         )
+
+
+def smallest_type(classes: int) -> type[np.uint8 | np.uint16]:
+    """The type that class ids of so many classes are kept in.
+
+    >>> smallest_type(256).__name__, smallest_type(257).__name__
+    ('uint8', 'uint16')
+    """
+    if classes > 2**16:
+        raise DataError(f"classes must be at most 65,536, got {classes:,}; audit fewer at a time")
+    return np.uint8 if classes <= 2**8 else np.uint16
 
 
 def label_counts(predicted: NDArray[np.integer], classes: int) -> NDArray[np.int64]:

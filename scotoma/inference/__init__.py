@@ -1,0 +1,21 @@
+"""What members predict: torch for trained variants, ONNX Runtime for graphs."""
+
+from __future__ import annotations
+
+from scotoma.inference.engines import Network, open_engine, providers, scores_onnx, session
+from scotoma.inference.population import Answers, Images, images_at_once, predict_members
+from scotoma.inference.preprocessing import OURS, Preprocessing
+
+__all__ = [
+    "OURS",
+    "Answers",
+    "Images",
+    "Network",
+    "Preprocessing",
+    "images_at_once",
+    "open_engine",
+    "predict_members",
+    "providers",
+    "scores_onnx",
+    "session",
+]

@@ -1,0 +1,171 @@
+"""What runs one member on a batch of images: torch for trained weights, ONNX Runtime for graphs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotoma.extras import needs
+from scotoma.inference.preprocessing import OURS, Preprocessing
+
+__all__ = ["Engine", "Network", "OnnxEngine", "TorchEngine", "open_engine", "providers"]
+__all__ += ["scores_onnx", "session"]
+
+BATCH = 1024  # images at once, of arrays that are in memory as a whole
+PREFERRED = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider")
+
+
+@dataclass(frozen=True)
+class Network:
+    """What the members of a population have in common.
+
+    Attributes:
+        model: Name of the network; weights without a graph need it.
+        classes: Number of classes.
+        preprocessing: What it wants its images to be.
+        deterministic: Nothing but the inputs may decide a result.
+    """
+
+    model: str
+    classes: int
+    preprocessing: Preprocessing = OURS
+    deterministic: bool = False
+
+
+class Engine(Protocol):
+    """One member, ready to run."""
+
+    @property
+    def runtime(self) -> str:
+        """What runs it, in words: library, device or provider, precision, memory format."""
+
+    def scores(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Scores of a batch, shape (B, C), from pixels of shape (B, 3, H, W)."""
+
+
+def open_engine(path: Path, network: Network) -> Engine:
+    """The engine for a member's file: `.safetensors` for torch, `.onnx` for ONNX Runtime."""
+    if path.suffix == ".onnx":
+        return OnnxEngine(path, network)
+    return TorchEngine(path, network)
+
+
+class TorchEngine:
+    """Weights of a network of ours or of torchvision, in float32, batch normalisation folded."""
+
+    def __init__(self, path: Path, network: Network) -> None:
+        torch = needs("torch", "train", "prediction")
+        from safetensors.torch import load_file
+
+        from scotoma.quantization import fold
+        from scotoma.training.models import build_model
+
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        if self.device.type == "cuda":
+            # float32 must be float32: a product cut to 10 bits is another model.
+            torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+            torch.backends.cudnn.deterministic = network.deterministic
+        model = build_model(network.model, network.classes, 0).eval()
+        model.load_state_dict(load_file(path))
+        self.model = fold(model).to(self.device).to(memory_format=torch.channels_last)
+        self.preprocessing = network.preprocessing
+
+    @property
+    def runtime(self) -> str:
+        """What runs it, in words."""
+        return f"torch, {self.device.type}, float32, channels last, batch norm folded"
+
+    def scores(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Scores of a batch, shape (B, C), from pixels of shape (B, 3, H, W)."""
+        import torch
+
+        if torch.get_num_threads() > 1:
+            torch.set_num_threads(1)  # a second OpenMP thread stalls the first if its core is busy
+        with torch.inference_mode():
+            images = torch.from_numpy(self.preprocessing(pixels)).to(
+                self.device, memory_format=torch.channels_last
+            )
+            found: NDArray[np.float32] = self.model(images).float().cpu().numpy()
+        return found
+
+
+class OnnxEngine:
+    """One ONNX file, with the first provider of TensorRT, CUDA and CPU that is there."""
+
+    def __init__(self, path: Path, network: Network) -> None:
+        self.session = session(path)
+        self.preprocessing = network.preprocessing
+        # What is quantized on the fly takes its range from the whole batch: an image's label
+        # would depend on its neighbours, so each goes in alone, as it would in service.
+        self.alone = _quantizes_on_the_fly(path)
+
+    @property
+    def runtime(self) -> str:
+        """What runs it, in words."""
+        alone = ", image by image" if self.alone else ""
+        return f"onnxruntime, {self.session.get_providers()[0]}{alone}"
+
+    def scores(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Scores of a batch, shape (B, C), from pixels of shape (B, 3, H, W)."""
+        images = self.preprocessing(pixels)
+        return _run(self.session, images, 1 if self.alone else len(images))
+
+
+def providers() -> list[str]:
+    """The execution providers that are installed, in the order in which they are wanted."""
+    onnxruntime = needs("onnxruntime", "train", "prediction")
+    there = onnxruntime.get_available_providers()
+    return [name for name in PREFERRED if name in there]
+
+
+def session(path: Path | bytes, *, optimisation: str = "all", provider: str = "") -> Any:
+    """An ONNX Runtime session of one thread.
+
+    Args:
+        path: The model's file, or its bytes.
+        optimisation: `none`, `basic`, `extended` or `all`: how far the graph is rewritten.
+        provider: One of `providers()`; the first of them where empty.
+    """
+    onnxruntime = needs("onnxruntime", "train", "prediction")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3  # what matters is raised
+    levels = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = getattr(levels, f"ORT_{LEVELS[optimisation]}")
+    # Without it 8-bit products saturate on processors without VNNI, and the audit would measure
+    # the processor instead of the quantization.
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    model = path if isinstance(path, bytes) else str(path)
+    wanted = [provider] if provider else providers()
+    return onnxruntime.InferenceSession(model, options, providers=wanted)
+
+
+LEVELS = {
+    "none": "DISABLE_ALL",
+    "basic": "ENABLE_BASIC",
+    "extended": "ENABLE_EXTENDED",
+    "all": "ENABLE_ALL",
+}
+
+
+def _quantizes_on_the_fly(path: Path) -> bool:
+    onnx = needs("onnx", "train", "prediction")
+    graph = onnx.load(path, load_external_data=False).graph
+    return any(node.op_type == "DynamicQuantizeLinear" for node in graph.node)
+
+
+def _run(opened: Any, images: NDArray[np.float32], batch: int) -> NDArray[np.float32]:
+    name = opened.get_inputs()[0].name
+    parts = [
+        opened.run(None, {name: images[at : at + batch]})[0] for at in range(0, len(images), batch)
+    ]
+    return np.concatenate(parts)
+
+
+def scores_onnx(path: Path | bytes, images: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Scores of one ONNX model, float32, shape (N, C), with one thread."""
+    return _run(session(path), images, BATCH)

@@ -1,0 +1,190 @@
+"""A whole population over a data set: every member run on images that are decoded once."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotoma.errors import DataError
+from scotoma.inference.engines import Engine, Network, open_engine
+from scotoma.machine import cores
+from scotoma.workers import worker_pool
+
+__all__ = ["Answers", "Images", "images_at_once", "predict_members"]
+
+PIXELS = 2**16  # of a batch: the activations of small networks then stay near the core
+BATCHES = 16  # that a worker takes at a time
+ALONE_S = 2.0  # this process works before it is known whether others are worth their start
+WORTH_S = 6.0  # of work left, for workers that take about three seconds to start
+
+Images: TypeAlias = NDArray[np.uint8]  # (N, 3, H, W)
+
+
+def images_at_once(images: Images) -> int:
+    """The batch: a function of the images' size alone, so that no machine decides a label.
+
+    >>> [images_at_once(np.zeros((0, 3, side, side), np.uint8)) for side in (8, 32, 224)]
+    [256, 64, 4]
+    """
+    return int(np.clip(PIXELS // (images.shape[2] * images.shape[3]), 4, 256))
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What one member says of some examples.
+
+    Attributes:
+        member: Its place among the members asked.
+        rows: The examples.
+        predicted: Class ids, uint8 where all fit and else uint16, shape (R,).
+        scores: Softmax probability of the predicted class, float16, shape (R,); None unless asked.
+        runtime: What ran it, in words.
+    """
+
+    member: int
+    rows: slice
+    predicted: NDArray[np.unsignedinteger[Any]]
+    scores: NDArray[np.float16] | None
+    runtime: str
+
+
+def predict_members(
+    members: Sequence[Path],
+    images: Images | Path,
+    network: Network,
+    *,
+    keep_scores: bool = False,
+    workers: int | None = None,
+) -> Iterator[Answers]:
+    """Run every member on every image.
+
+    The same labels whatever the number of workers: batches are cut at the same places. One
+    process begins; once it has worked for two seconds and more than six seem left, as many
+    workers as there are cores take over, one thread each. A worker's memory is that of one member
+    and of what it makes of one batch.
+
+    Args:
+        members: Their files, `.safetensors` or `.onnx`.
+        images: uint8, shape (N, 3, H, W), or a .npy file that holds them.
+        network: What the members have in common.
+        keep_scores: Give the probability of each predicted class as well.
+        workers: Number of worker processes; 0 works here alone.
+
+    Yields:
+        Answers, as they come; within a member in the order of the rows only if it is alone.
+
+    Raises:
+        DataError: A model gives other than one finite score a class.
+    """
+    file = images if isinstance(images, Path) else None
+    pixels = np.load(images, mmap_mode="r") if isinstance(images, Path) else images
+    step = BATCHES * images_at_once(pixels)
+    tasks = [
+        (member, slice(start, min(start + step, len(pixels))))
+        for member in range(len(members))
+        for start in range(0, len(pixels), step)
+    ]
+    work = _Work(tuple(members), pixels, network, keep_scores)
+    done = 0
+    if not workers:
+        began = time.perf_counter()
+        for done, task in zip(count(1), tasks, strict=False):
+            yield work(*task)
+            worked = time.perf_counter() - began
+            if workers is None and worked > ALONE_S:
+                if cores() > 1 and worked / done * (len(tasks) - done) > WORTH_S:
+                    break
+                workers = 0
+    if done < len(tasks):
+        yield from _shared_out(work, file, tasks[done:], workers or cores())
+
+
+def _shared_out(
+    work: _Work, file: Path | None, tasks: list[tuple[int, slice]], workers: int
+) -> Iterator[Answers]:
+    """Tasks dealt to workers; few wait in line, so that answers do not pile up unread."""
+    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
+        if file is None:
+            file = Path(folder, "images.npy")
+            np.save(file, work.images)
+        sent = (work.members, file, work.network, work.keep_scores)
+        with worker_pool(min(workers, len(tasks)), _start_worker, *sent) as pool:
+            waiting: set[Future[Answers]] = set()
+            for task in tasks:
+                waiting.add(pool.submit(_answer, *task))
+                if len(waiting) >= 3 * workers:
+                    ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                    yield from (future.result() for future in ready)
+            while waiting:
+                ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                yield from (future.result() for future in ready)
+
+
+class _Work:
+    """Members and images, and the engine of the member that was run last."""
+
+    def __init__(
+        self, members: tuple[Path, ...], images: Images, network: Network, keep_scores: bool
+    ) -> None:
+        self.members, self.images = members, images
+        self.network, self.keep_scores = network, keep_scores
+        self.opened: tuple[int, Engine] | None = None
+
+    def __call__(self, member: int, rows: slice) -> Answers:
+        if self.opened is None or self.opened[0] != member:
+            self.opened = None  # one member's weights in memory, not two
+            self.opened = (member, open_engine(self.members[member], self.network))
+        engine = self.opened[1]
+        small = np.uint8 if self.network.classes <= 2**8 else np.uint16
+        predicted = np.empty(rows.stop - rows.start, small)
+        kept = np.empty(len(predicted), np.float16) if self.keep_scores else None
+        batch = images_at_once(self.images)
+        for at in range(rows.start, rows.stop, batch):
+            pixels = np.ascontiguousarray(self.images[at : min(at + batch, rows.stop)])
+            scores = self._checked(engine.scores(pixels), member, len(pixels))
+            here = slice(at - rows.start, at - rows.start + len(pixels))
+            predicted[here] = scores.argmax(axis=1)
+            if kept is not None:
+                highest = scores.max(axis=1, keepdims=True)
+                kept[here] = 1 / np.exp(scores - highest).sum(axis=1)
+        runtime = f"{engine.runtime}; batches of {batch}"
+        return Answers(member, rows, predicted, kept, runtime)
+
+    def _checked(
+        self, scores: NDArray[np.float32], member: int, images: int
+    ) -> NDArray[np.float32]:
+        name, classes = self.members[member].name, self.network.classes
+        if scores.shape != (images, classes):
+            raise DataError(
+                f"{name} must give {classes} scores an image, got an output of shape "
+                f"{scores.shape} for {images} images; name a classifier of these classes"
+            )
+        if not np.isfinite(scores).all():
+            raise DataError(
+                f"{name} must give finite scores, got nan or infinity; run it in float32 or "
+                "train it with a smaller learning rate"
+            )
+        return scores
+
+
+_work: _Work  # of a worker, made once
+
+
+def _start_worker(
+    members: tuple[Path, ...], images: Path, network: Network, keep_scores: bool
+) -> None:
+    global _work  # a process pool has no other place for what its tasks share
+    _work = _Work(members, np.load(images, mmap_mode="r"), network, keep_scores)
+
+
+def _answer(member: int, rows: slice) -> Answers:
+    return _work(member, rows)

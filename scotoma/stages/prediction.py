@@ -1,0 +1,76 @@
+"""From the members of a shard to the files of their predictions."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotoma import progress
+from scotoma.datasets import Examples, decode_images_to
+from scotoma.inference import Answers, Network, predict_members
+from scotoma.predictions import Predictions, smallest_type
+from scotoma.runs import Run, written
+from scotoma.stages.shards import Shard
+
+__all__ = ["predict_shard"]
+
+
+def predict_shard(run: Run, shard: Shard) -> None:
+    """Run every member of a shard on the test examples; a variant's file is written when whole."""
+    examples = Examples.read(run.examples).split("test")
+    config = run.config
+    classes = len(examples.classes)
+    network = Network(config.source.model, classes, deterministic=config.deterministic)
+    names = [variant.name for variant in config.resolved_variants]
+    asked = [(name, place) for name in names for place in range(len(shard.members))]
+    files = [run.member(name, shard.members[place]) for name, place in asked]
+    shape = (len(examples.ids), len(shard.members))
+    found = {name: _Column.empty(shape, classes) for name in names}
+    progress.start("predict", len(files) * shape[0])
+    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
+        images = Path(folder, "images.npy")
+        decode_images_to(images, examples)
+        for answers in predict_members(files, images, network):
+            name, place = asked[answers.member]
+            found[name].take(answers, place)
+            progress.advance("predict", len(answers.predicted))
+            if found[name].missing == 0:
+                _write(run, shard, name, examples, found.pop(name))
+
+
+@dataclass
+class _Column:
+    """The predictions of one variant while they come."""
+
+    predicted: NDArray[np.unsignedinteger[Any]]
+    missing: int
+    runtimes: set[str] = field(default_factory=set)
+
+    @classmethod
+    def empty(cls, shape: tuple[int, int], classes: int) -> _Column:
+        return cls(np.zeros(shape, smallest_type(classes)), shape[0] * shape[1])
+
+    def take(self, answers: Answers, place: int) -> None:
+        self.predicted[answers.rows, place] = answers.predicted
+        self.missing -= len(answers.predicted)
+        self.runtimes.add(answers.runtime)
+
+
+def _write(run: Run, shard: Shard, name: str, examples: Examples, found: _Column) -> None:
+    path: Path = run.predictions(name, shard.index)
+    predictions = Predictions(
+        variant=name,
+        example_ids=tuple(examples.ids),
+        members=tuple(shard.members),
+        classes=examples.classes,
+        predicted=found.predicted,
+        paired_with="dense" if run.config.variant(name).paired else "",
+        runtimes=tuple(sorted(found.runtimes)),
+    )
+    with written(path) as temporary:
+        predictions.write(temporary)
