@@ -11,7 +11,7 @@ from scotoma.printable import printable
 __all__ = ["printable", "summary", "worst_change"]
 
 WIDTH = 80
-COLUMNS = "{:<12} {:>9} {:>8} {:>18} {:>18}  {}"
+HEAD = ("variant", "top-1 %", "CIE/floor", "excess, points", "worst change", "where")
 
 
 def summary(audit: dict[str, Any]) -> str:
@@ -32,10 +32,8 @@ def summary(audit: dict[str, Any]) -> str:
             f"{members} members a variant, {level} intervals"
         ),
         "",
-        COLUMNS.format(
-            "variant", "top-1 %", "CIE/floor", "excess, points", "worst change", "where"
-        ),
     ]
+    rows: list[tuple[str, ...]] = [HEAD]
     for variant in audit["variants"]:
         name = variant["name"]
         top1 = audit["accuracy"][name]["top1"]
@@ -48,10 +46,8 @@ def summary(audit: dict[str, Any]) -> str:
             if worst is not None:
                 cells[4] = _interval(worst["relative"], 1, 0, "%")
                 cells[5] = printable(_where(audit, worst))
-        row = COLUMNS.format(*cells).rstrip()
-        if len(row) > WIDTH:  # where goes below, to the right
-            row = COLUMNS.format(*cells[:-1], "").rstrip() + f"\n{cells[-1]:>{WIDTH}}"
-        lines.append(row)
+        rows.append(tuple(cells))
+    lines += _table(rows)
     lines += [
         "",
         "CIE: examples whose most frequent label changes; floor: how many two dense",
@@ -102,6 +98,20 @@ def worst_change(
         and (metric is None or row["metric"] == metric)
     ]
     return max(rows, key=lambda row: float(row["relative"]["low"]), default=None)
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    """Rows in columns as wide as their longest cell; a last cell that is too long goes below."""
+    first, *numbers = (max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1])
+    lines = []
+    for name, *cells, last in rows:
+        numbered = "".join(f"  {cell:>{width}}" for cell, width in zip(cells, numbers, strict=True))
+        line = f"{name:<{first}}{numbered}"
+        if len(line) + 2 + len(last) > WIDTH:
+            lines += [line.rstrip(), f"{last:>{WIDTH}}"]
+        else:
+            lines.append(f"{line}  {last}".rstrip())
+    return lines
 
 
 def _wrapped(text: str) -> list[str]:
