@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["decode_images", "decode_images_to", "decode_rows"]
 
-CHUNK = 256  # images of a task: with the array, what a thread holds
+CHUNK = 32  # images of a task: what a thread holds beside the array
 
 # Pixels from which threads help. Pillow reads an image's header in Python, one thread at a time,
 # and releases the lock for the pixels only: of 32x32 images two threads decode fewer than one.

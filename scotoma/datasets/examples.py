@@ -132,7 +132,7 @@ class Examples:
             json.loads(metadata[f"scotoma.{key}"])
             for key in ("classes", "attributes", "intersections", "notes")
         )
-        columns = [name for name in pl.read_parquet_schema(path) if images or name != "image"]
-        table = pl.read_parquet(path, glob=False, columns=columns)
+        scan = pl.scan_parquet(path, glob=False)
+        table = (scan if images else scan.drop("image", strict=False)).collect()
         crossed = tuple(map(tuple, intersections))
         return cls(table, tuple(classes), tuple(attributes), crossed, tuple(notes))

@@ -209,7 +209,7 @@ def _local(uri: str, names: list[str]) -> Iterator[dict[str, Path]]:
 def _read(path: Path, called: str, wanted: Collection[str], *, images: bool) -> pl.DataFrame:
     """One file: `image`, `example_id` if it has one, wanted columns and those of plain values."""
     try:
-        schema = pl.read_parquet_schema(path)
+        schema = pl.scan_parquet(path, glob=False).collect_schema()
     except UNREADABLE as error:
         raise DataError(_unreadable(called, error)) from error
     column = next((name for name in IMAGES if _holds_images(schema.get(name))), None)
@@ -224,7 +224,7 @@ def _read(path: Path, called: str, wanted: Collection[str], *, images: bool) -> 
         for name, kind in schema.items()
         if name != column
         and name not in OURS
-        and (name in wanted or not (kind.is_nested() or kind in (pl.Binary, pl.Object, pl.Null)))
+        and (name in wanted or not (kind.is_nested() or kind in (pl.Binary, pl.Null)))
     ]
     try:
         part = pl.read_parquet(
@@ -235,6 +235,7 @@ def _read(path: Path, called: str, wanted: Collection[str], *, images: bool) -> 
         )
     except UNREADABLE as error:
         raise DataError(_unreadable(called, error)) from error
+    part = part.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
     if not images:
         return part
     encoded = part[column].struct.field("bytes") if schema[column].is_nested() else part[column]
@@ -298,18 +299,23 @@ def _stacked(
                 f"column {printable(column)!r} of {uri} is in {names[having.index(True)]} and not "
                 f"in {names[having.index(False)]}; write all files with the same columns"
             )
-    try:
-        return pl.concat([part.select(shared) for part in parts], how="vertical_relaxed")
-    except pl.exceptions.PolarsError as error:
-        kinds = {
-            column: list(dict.fromkeys(str(part.schema[column]) for part in parts))
-            for column in shared
-        }
-        column, found = next((c, k) for c, k in kinds.items() if len(k) > 1)
-        raise DataError(
-            f"column {printable(column)!r} of {uri} must have one type in all files, got "
-            f"{' and '.join(found)}; write them alike"
-        ) from error
+    for column in list(shared):
+        kinds = dict.fromkeys(_kind(part.schema[column]) for part in parts)
+        if len(kinds) > 1 and column in wanted:
+            raise DataError(
+                f"column {printable(column)!r} of {uri} must hold one kind of values in all files, "
+                f"got {' and '.join(kinds)}; write them alike"
+            )
+        if len(kinds) > 1:
+            shared.remove(column)
+    return pl.concat([part.select(shared) for part in parts], how="vertical_relaxed")
+
+
+def _kind(kind: pl.DataType) -> str:
+    """What a column holds, as far as it matters for putting it under another."""
+    if kind.is_numeric():
+        return "numbers"
+    return "text" if kind in (pl.String, pl.Categorical, pl.Enum) else str(kind)
 
 
 def _identified(table: pl.DataFrame, uri: str) -> pl.DataFrame:
