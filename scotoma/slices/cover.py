@@ -1,0 +1,97 @@
+"""Slices one at a time: the most significant, then the most significant of what it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scotoma.slices.correction import Correction, adjust
+from scotoma.slices.evidence import Evidence, Flags, Rows
+from scotoma.slices.lattice import Subset, shape_of
+from scotoma.slices.predicates import Encoded
+from scotoma.slices.search import Hits, sweep
+
+
+@dataclass(frozen=True)
+class Step:
+    """A slice that a cover found.
+
+    Attributes:
+        key: Its features and the code of each: what names a slice.
+        p: Its p-value among the rows that no earlier slice explained.
+        q: The same corrected for all candidates of the step.
+        size: Its rows among those.
+        effect: Its metric there minus what it is compared with.
+        tested: Candidates of the step.
+    """
+
+    key: Key
+    p: float
+    q: float
+    size: int
+    effect: float
+    tested: int
+
+
+Key = tuple[Subset, tuple[int, ...]]
+
+
+def key_of(encoded: Encoded, hits: Hits, place: int) -> Key:
+    """Features and codes of a candidate."""
+    subset = hits.subsets[int(hits.subset[place])]
+    codes = np.unravel_index(int(hits.cell[place]), shape_of(encoded, subset))
+    return subset, tuple(int(code) for code in codes)
+
+
+def rows_of(encoded: Encoded, key: Key) -> Flags:
+    """Which examples lie in a slice, shape (N,).
+
+    >>> from scotoma.slices.predicates import encode
+    >>> rows_of(encode({"a": ["x", "x", "y"], "b": [1, 2, 3]}), ((0, 1), (0, 1)))
+    array([False,  True, False])
+    """
+    inside = np.ones(encoded.codes.shape[1], np.bool_)
+    for feature, code in zip(*key, strict=True):
+        inside &= encoded.codes[feature] == code
+    return inside
+
+
+def cover(
+    encoded: Encoded,
+    evidence: Evidence,
+    max_cross: int,
+    alpha: float,
+    correction: Correction,
+    *,
+    most_cells: int,
+    most_slices: int = 100,
+) -> tuple[list[Step], Hits]:
+    """Find slices that explain the outcome one after the other.
+
+    Every step searches all candidates among the rows that the slices before it left, takes the
+    most significant (of equals the one with fewest predicates) and removes its rows. It stops
+    where nothing is significant at the corrected level.
+
+    Returns:
+        The slices in the order of their finding, and the candidates of the first step.
+    """
+    rows: Rows = np.arange(evidence.rows)
+    steps: list[Step] = []
+    first = Hits()
+    while len(steps) < most_slices and rows.size:
+        left = encoded.take(rows)
+        hits = sweep(left, evidence.take(rows), max_cross, alpha, most_cells=most_cells)
+        if not steps:
+            first = hits
+        if hits.p.size == 0:
+            break
+        best = int(np.lexsort((hits.cell, hits.subset, -hits.size, hits.cross, hits.p))[0])
+        q = float(adjust(hits.p, hits.tested, correction)[best])
+        if q > alpha:
+            break
+        key = key_of(encoded, hits, best)
+        size, effect = int(hits.size[best]), float(hits.effect[best])
+        steps.append(Step(key, float(hits.p[best]), q, size, effect, hits.tested))
+        rows = rows[~rows_of(left, key)]
+    return steps, first

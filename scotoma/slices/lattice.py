@@ -1,0 +1,161 @@
+"""The search space: feature subsets, their cells, and which cell each row falls into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scotoma.slices.predicates import Encoded
+
+Subset = tuple[int, ...]
+Keys = npt.NDArray[np.integer[Any]]
+Flags = npt.NDArray[np.bool_]
+
+CELLS = 1 << 14  # cells tallied together: with 48 lanes of 16 bits about a core's second cache
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some feature subsets of one cross size, and the cell of every row under each.
+
+    A cell is a combination of one predicate of each feature: a slice. Cells of a subset are
+    numbered with the last feature running fastest; the subsets of a block follow one another.
+
+    Attributes:
+        subsets: Places of the features of each subset, ascending.
+        starts: First cell of each subset, and the number of cells, shape (G + 1,).
+        keys: Cell of each row under each subset, shape (G, N).
+    """
+
+    subsets: tuple[Subset, ...]
+    starts: npt.NDArray[np.int64]
+    keys: Keys
+
+    @property
+    def cells(self) -> int:
+        """Cells of all subsets of the block."""
+        return int(self.starts[-1])
+
+
+def feature_subsets(features: int, cross: int) -> list[Subset]:
+    """All subsets of `cross` features, in lexicographic order.
+
+    >>> feature_subsets(3, 2)
+    [(0, 1), (0, 2), (1, 2)]
+    """
+    return list(combinations(range(features), cross))
+
+
+def blocks(
+    encoded: Encoded, subsets: list[Subset], *, most_cells: int = CELLS, dtype: Any = np.int32
+) -> Iterator[Block]:
+    """Feature subsets in blocks of at most `most_cells` cells, at least one subset each.
+
+    Args:
+        encoded: The predicates.
+        subsets: Subsets of one size, in lexicographic order, so that neighbours share their work.
+        most_cells: Bound on the cells of a block, which bounds the memory of their sums.
+        dtype: Integer type of the keys.
+
+    >>> from scotoma.slices.predicates import encode
+    >>> encoded = encode({"a": ["x", "x", "y"], "b": [1, 2, 3]})
+    >>> next(blocks(encoded, [(0, 1)])).keys
+    array([[0, 1, 5]], dtype=int32)
+    """
+    sizes, codes = encoded.sizes.tolist(), encoded.codes.astype(dtype)
+    prefix: Subset = ()
+    shared = np.zeros(codes.shape[1], dtype)
+    at = 0
+    while at < len(subsets):
+        stop, cells = at, 0
+        while stop < len(subsets):
+            own = prod(sizes[f] for f in subsets[stop])
+            if stop > at and cells + own > most_cells:
+                break
+            cells, stop = cells + own, stop + 1
+        chosen = tuple(subsets[at:stop])
+        starts = np.cumsum([0, *(prod(sizes[f] for f in subset) for subset in chosen)])
+        keys = np.empty((len(chosen), codes.shape[1]), dtype)
+        for g, subset in enumerate(chosen):
+            if subset[:-1] != prefix:
+                prefix = subset[:-1]
+                shared = _cells(codes, sizes, prefix)
+            np.multiply(shared, sizes[subset[-1]], out=keys[g])
+            keys[g] += codes[subset[-1]]
+            if starts[g]:
+                keys[g] += starts[g].astype(dtype)
+        yield Block(chosen, starts, keys)
+        at = stop
+
+
+def _cells(codes: Keys, sizes: list[int], subset: Subset) -> Keys:
+    cell = np.zeros(codes.shape[1], codes.dtype)
+    for feature in subset:
+        cell *= sizes[feature]
+        cell += codes[feature]
+    return cell
+
+
+def shape_of(encoded: Encoded, subset: Subset) -> tuple[int, ...]:
+    """Number of predicates of each feature of a subset."""
+    return tuple(len(encoded.predicates[feature]) for feature in subset)
+
+
+def below(encoded: Encoded, subset: Subset, flags: dict[Subset, Flags]) -> Flags:
+    """Which cells of a subset lie below a flagged cell of one feature less.
+
+    Args:
+        encoded: The predicates.
+        subset: The features of the cells.
+        flags: Flags of the cells of smaller subsets, those without any flag left out.
+
+    Returns:
+        Flags, one a cell.
+
+    >>> from scotoma.slices.predicates import encode
+    >>> encoded = encode({"a": ["x", "x", "y"], "b": [1, 2, 3]})
+    >>> below(encoded, (0, 1), {(0,): np.array([False, True])})
+    array([False, False, False,  True,  True,  True])
+    """
+    shape = shape_of(encoded, subset)
+    under = np.zeros(shape, np.bool_)
+    for place in range(len(subset)):
+        parent = subset[:place] + subset[place + 1 :]
+        if parent in flags:
+            own = shape[:place] + (1,) + shape[place + 1 :]
+            under |= flags[parent].reshape(own)
+    return under.ravel()
+
+
+def candidates(encoded: Encoded, max_cross: int) -> int:
+    """Slices that could hold a row: over all feature subsets, cells or rows, whichever is fewer.
+
+    Counted by cross size without listing the subsets when none has more cells than rows.
+
+    >>> from scotoma.slices.predicates import encode
+    >>> candidates(encode({"a": ["x", "x", "y"], "b": [1, 2, 3]}), 2)
+    8
+    """
+    sizes, rows = encoded.sizes.tolist(), encoded.codes.shape[1]
+    whole = [1] + [0] * max_cross  # elementary symmetric polynomials of the sizes
+    subsets = [1] + [0] * max_cross
+    for size in sizes:
+        for cross in range(max_cross, 0, -1):
+            whole[cross] += whole[cross - 1] * size
+            subsets[cross] += subsets[cross - 1]
+    total = 0
+    for cross in range(1, max_cross + 1):
+        if prod(sorted(sizes)[-cross:]) <= rows or subsets[cross] > 10**6:
+            total += min(whole[cross], subsets[cross] * rows)
+        else:
+            total += sum(
+                min(prod(sizes[f] for f in subset), rows)
+                for subset in combinations(range(len(sizes)), cross)
+            )
+    return total

@@ -1,0 +1,197 @@
+"""Means over examples and members, crossed: a slice against the rest, or two populations on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri, stdtr
+
+from scotoma.slices.evidence import Direction, Floats, Judged, Rows, two_sided
+from scotoma.slices.tally import Keys, count, tally
+
+Reference = Literal["rest", "baseline"]
+CARRIERS = 10  # examples that must carry a mean before the t interval holds its level
+EXAMPLES, MEMBERS = 6, 7  # first lane of the scatter within examples, of the members' sums
+
+
+@dataclass(frozen=True)
+class Means:
+    """The mean of a score over a slice, members and examples both drawn at random.
+
+    With psi the mean over members (of the model at hand minus the baseline, where there is one),
+    the variance of its mean over the slice is V = max(V_ex + V_mod - V_res, V_ex, V_mod), the terms
+    and degrees of freedom those of `scotoma.uncertainty.crossed_variance`. Two amendments serve the
+    tails that a search looks into:
+
+    - under the hypothesis a slice is a sample of the rest, so the variance over its examples is
+      taken no smaller than that of as many of the rest (against a baseline: than its mean square),
+      for a slice in which nothing happened has no variance of its own;
+    - at least 10 examples must carry the mean, in the slice or as expected from the whole.
+
+    Attributes:
+        outcome: Scores of the model at hand, shape (N, K).
+        baseline: Scores of the model it is compared with on the same rows, shape (N, K').
+        reference: The rest of the rows, or the baseline on the same slice.
+        paired: Member m of both derives from the same training run.
+        direction: Which side counts as found.
+        least: Rows that a slice must hold to be tested, at least 2.
+    """
+
+    outcome: Floats
+    baseline: Floats | None
+    reference: Reference
+    paired: bool
+    direction: Direction
+    least: int
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return len(self.outcome)
+
+    def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
+        """Test every cell that holds enough rows and is carried by enough examples."""
+        size = count(keys, cells)
+        wanted = size >= max(self.least, 2)
+        if self.reference == "rest":
+            wanted &= self.rows - size >= 2
+        cell = np.flatnonzero(wanted)
+        sums = tally(keys, cells, self._lanes)[cell]
+        n = size[cell].astype(np.float64)
+        carried = self._carried(sums, n)
+        cell, sums, n = cell[carried], sums[carried], n[carried]
+        effect, variance, df = self._crossed(sums, n)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.where(variance > 0, effect / np.sqrt(variance), 0.0)
+        p = np.ones(t.shape)
+        looked = np.abs(t) >= (ndtri(1 - keep) if keep < 0.5 else 0.0)  # t has the heavier tails
+        upper, lower = stdtr(df[looked], -t[looked]), stdtr(df[looked], t[looked])
+        p[looked] = two_sided(upper, lower, self.direction)
+        return Judged(size, cell, effect, p)
+
+    def take(self, rows: Rows) -> Means:
+        """The same evidence on some of the rows."""
+        other = None if self.baseline is None else self.baseline[rows]
+        return replace(self, outcome=self.outcome[rows], baseline=other)
+
+    def shuffled(self, rng: np.random.Generator) -> Means:
+        """Scores in random order; against a baseline the two exchanged at random instead.
+
+        Where both have as many members they are exchanged on a random half of the examples,
+        otherwise all members are dealt out anew.
+        """
+        if self.reference == "rest" or self.baseline is None:
+            return self.take(rng.permutation(self.rows))
+        own, other = self.outcome.shape[1], self.baseline.shape[1]
+        if own == other:
+            swap = rng.integers(0, 2, (self.rows, 1)).astype(np.bool_)
+            first = np.where(swap, self.baseline, self.outcome)
+            return replace(
+                self, outcome=first, baseline=np.where(swap, self.outcome, self.baseline)
+            )
+        members = np.concatenate([self.outcome, self.baseline], axis=1)
+        members = members[:, rng.permutation(own + other)]
+        return replace(self, outcome=members[:, :own], baseline=members[:, own:])
+
+    @cached_property
+    def _populations(self) -> list[Floats]:
+        if self.baseline is None:
+            return [self.outcome]
+        return [self.outcome - self.baseline] if self.paired else [self.outcome, self.baseline]
+
+    @cached_property
+    def _mean(self) -> float:
+        return float(self._psi.mean()) if self.rows else 0.0
+
+    @cached_property
+    def _psi(self) -> Floats:
+        psi = self.outcome.mean(1)
+        return psi if self.baseline is None else psi - self.baseline.mean(1)
+
+    @cached_property
+    def _lanes(self) -> Floats:
+        """psi to the fourth power, what carries it, the scatter within examples, the members."""
+        centred = self._psi - self._mean
+        carrier = np.abs(self._psi)
+        if self.baseline is None and 0.5 < self._mean <= 1 and carrier.max() <= 1:
+            carrier = 1.0 - carrier  # a rate near 1 is carried by those that lack the event
+        columns = [centred, centred**2, centred**3, centred**4, carrier, carrier**2]
+        for own in self._several:
+            columns.append(((own - own.mean(1, keepdims=True)) ** 2).sum(1))
+        lanes = [np.stack(columns, axis=1)]
+        lanes += [own - own.mean() for own in self._several]
+        return np.concatenate(lanes, axis=1)
+
+    @cached_property
+    def _several(self) -> list[Floats]:
+        return [own for own in self._populations if own.shape[1] > 1]
+
+    @cached_property
+    def _totals(self) -> Floats:
+        return np.asarray(self._lanes.sum(0))
+
+    def _carried(self, sums: Floats, n: Floats) -> npt.NDArray[np.bool_]:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            own = np.nan_to_num(sums[:, 4] ** 2 / sums[:, 5])
+            whole = np.nan_to_num(self._totals[4] ** 2 / self._totals[5])
+        return np.asarray(np.maximum(own, n / max(self.rows, 1) * whole) >= CARRIERS)
+
+    def _crossed(self, sums: Floats, n: Floats) -> tuple[Floats, Floats, Floats]:
+        """Effect, its variance and degrees of freedom."""
+        variance, excess = _spread(sums, n)
+        if self.reference == "rest":
+            others, m = self._totals - sums, self.rows - n
+            other_variance, other_excess = _spread(others, m)
+            effect = sums[:, 0] / n - others[:, 0] / m
+            excess = np.where(variance >= other_variance, excess, other_excess * n / m)
+            parts = [
+                (np.maximum(variance, other_variance) / n, 2 * n / np.maximum(excess, 1e-12)),
+                (other_variance / m, 2 * m / np.maximum(other_excess, 1e-12)),
+            ]
+        else:
+            effect = sums[:, 0] / n + self._mean
+            square = sums[:, 1] / n + 2 * self._mean * sums[:, 0] / n + self._mean**2
+            parts = [(np.maximum(variance, square) / n, 2 * n / np.maximum(excess, 1e-12))]
+        examples = np.sum([part for part, _ in parts], axis=0)
+        spread = np.sum([part**2 / f for part, f in parts], axis=0)
+        members = residual = np.zeros(n.shape)
+        first = EXAMPLES + len(self._several)
+        for place, own in enumerate(self._several):
+            k = own.shape[1]
+            mine = sums[:, first : first + k]
+            rates, left = mine / n[:, None], _residual(sums[:, EXAMPLES + place], mine, n)
+            if self.reference == "rest":
+                theirs = others[:, first : first + k]
+                rates = rates - theirs / m[:, None]
+                left = left + _residual(others[:, EXAMPLES + place], theirs, m)
+            own_members = rates.var(1, ddof=1) / k
+            members, residual = members + own_members, residual + left
+            spread = spread + own_members**2 / (k - 1)
+            first += k
+        total = np.maximum(np.maximum(examples + members - residual, examples), members)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            df = np.where(spread > 0, total**2 / spread, np.inf)
+        return effect, total, np.maximum(df, 1.0)
+
+
+def _spread(sums: Floats, n: Floats) -> tuple[Floats, Floats]:
+    """Variance (ddof 1) of psi over examples, and its kurtosis minus 1."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = sums[:, 0] / n
+        second = np.maximum(sums[:, 1] / n - mean**2, 0.0)
+        fourth = sums[:, 3] / n - mean * (4 * sums[:, 2] / n - mean * (6 * sums[:, 1] / n))
+        fourth = fourth - 3 * mean**4
+        excess = np.where(second > 0, fourth / second**2 - 1.0, 0.0)
+    return second * n / (n - 1), np.maximum(excess, 0.0)
+
+
+def _residual(scatter: Floats, members: Floats, n: Floats) -> Floats:
+    """V_res of one population: sum of squares without those of examples and of members."""
+    k = members.shape[1]
+    means = members / n[:, None]
+    sse = scatter - n * ((means - means.mean(1, keepdims=True)) ** 2).sum(1)
+    return np.maximum(sse, 0.0) / ((n - 1) * (k - 1) * n * k)

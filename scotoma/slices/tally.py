@@ -1,0 +1,68 @@
+"""The one step that grows with the data: the sum of some numbers over the rows of every slice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+Keys = npt.NDArray[np.integer[Any]]
+Lanes = npt.NDArray[Any]
+
+
+def count(keys: Keys, cells: int) -> npt.NDArray[np.intp]:
+    """Rows in each cell.
+
+    Args:
+        keys: Cell of each row under each of G feature subsets, shape (G, N), integers below
+            `cells`.
+        cells: Cells of all subsets together.
+
+    >>> count(np.array([[0, 1, 1, 0], [2, 2, 3, 2]]), 4)
+    array([2, 2, 3, 1])
+    """
+    return np.bincount(keys.ravel(), minlength=cells)
+
+
+def tally(keys: Keys, cells: int, lanes: Lanes) -> Lanes:
+    """Sum of every lane over the rows of each cell.
+
+    The product of a sparse matrix, cells x rows with a 1 where a row lies in a cell, with the
+    lanes: one pass over the rows, whose lanes are added G times while they are at hand.
+
+    Args:
+        keys: Cell of each row under each of G feature subsets, shape (G, N).
+        cells: Cells of all subsets together.
+        lanes: Numbers of each row, shape (N, W). Sums of small integer types must fit the type:
+            see `narrow`.
+
+    Returns:
+        Sums, shape (cells, W), of the type of the lanes.
+
+    >>> tally(np.array([[0, 1, 1]]), 2, np.array([[1, 10], [2, 20], [3, 30]])).tolist()
+    [[1, 10], [5, 50]]
+    """
+    subsets, rows = keys.shape
+    columns = np.ascontiguousarray(keys.T, dtype=np.int32).ravel()
+    starts = np.arange(0, columns.size + 1, subsets, dtype=np.int32)
+    ones = np.ones(columns.size, lanes.dtype)
+    members = sparse.csc_array((ones, columns, starts), shape=(cells, rows))
+    return np.asarray(members @ np.ascontiguousarray(lanes))
+
+
+def narrow(lanes: npt.NDArray[np.int64]) -> Lanes:
+    """Integer lanes in the smallest type that holds the sum of each, so the largest of any slice.
+
+    Args:
+        lanes: Integers at least 0, shape (N, W).
+
+    >>> narrow(np.array([[1, 2], [300, 4]])).dtype, narrow(np.array([[1, 2], [70_000, 4]])).dtype
+    (dtype('uint16'), dtype('uint32'))
+    """
+    largest = int(lanes.sum(0).max(initial=0))
+    for kind in (np.uint16, np.uint32):
+        if largest <= np.iinfo(kind).max:
+            return lanes.astype(kind)
+    return lanes
