@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 
 from scotoma.training.stacked import Tensors, stacked_forward
+from scotoma.training.task import Objective
 
-__all__ = ["Backend", "Gradients", "Objective", "Tensors", "gradients"]
+__all__ = ["Backend", "Batch", "Gradients", "Tensors", "gradients"]
 
 Backend = Literal["loop", "stacked"]
-# Outputs and labels of one member's batch to one number.
-Objective = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-# State, buffers, images and labels of K members, each tensor with a first axis of K, to their
+
+
+class Batch(NamedTuple):
+    """One batch of each of K members."""
+
+    images: torch.Tensor  # normalised, shape (K, B, 3, H, W)
+    labels: torch.Tensor  # class ids, shape (K, B)
+    attributes: torch.Tensor  # codes, shape (K, B, A)
+
+
+# State and buffers of K members, each tensor with a first axis of K, and a batch of each, to their
 # gradients, losses and new buffers.
-Gradients = Callable[
-    [Tensors, Tensors, torch.Tensor, torch.Tensor], tuple[Tensors, torch.Tensor, Tensors]
-]
+Gradients = Callable[[Tensors, Tensors, Batch], tuple[Tensors, torch.Tensor, Tensors]]
 
 
 def gradients(
@@ -55,11 +62,12 @@ def _together(
     forward: Callable[[Tensors, Tensors, torch.Tensor], torch.Tensor], objective: Objective
 ) -> Gradients:
     def step(
-        state: Tensors, buffers: Tensors, images: torch.Tensor, labels: torch.Tensor
+        state: Tensors, buffers: Tensors, batch: Batch
     ) -> tuple[Tensors, torch.Tensor, Tensors]:
         leaves = {name: value.detach().requires_grad_() for name, value in state.items()}
         updated = dict(buffers)
-        values = objective(forward(leaves, updated, images), labels)
+        outputs = forward(leaves, updated, batch.images)
+        values = objective(outputs, batch.labels, batch.attributes)
         # Members share no weight, so the gradient of the sum is each one's own.
         slopes = torch.autograd.grad(values.sum(), list(leaves.values()))
         return dict(zip(leaves, slopes, strict=True)), values.detach(), updated
@@ -69,28 +77,27 @@ def _together(
 
 def _in_turn(template: torch.nn.Module, objective: Objective, precision: torch.dtype) -> Gradients:
     def one(
-        state: Tensors, buffers: Tensors, images: torch.Tensor, labels: torch.Tensor
+        state: Tensors, buffers: Tensors, batch: Batch
     ) -> tuple[Tensors, torch.Tensor, Tensors]:
         leaves = {name: value.detach().requires_grad_() for name, value in state.items()}
         updated = {name: value.clone() for name, value in buffers.items()}
-        pixels = images.contiguous(memory_format=torch.channels_last)
+        pixels = batch.images.contiguous(memory_format=torch.channels_last)
         with torch.autocast("cpu", torch.bfloat16, enabled=precision == torch.bfloat16):
             outputs = torch.func.functional_call(template, (leaves, updated), (pixels,))
-        value = objective(outputs.to(images.dtype), labels)
+        value = objective(outputs.to(pixels.dtype), batch.labels, batch.attributes)
         slopes = torch.autograd.grad(value, list(leaves.values()))
         return dict(zip(leaves, slopes, strict=True)), value.detach(), updated
 
     def step(
-        state: Tensors, buffers: Tensors, images: torch.Tensor, labels: torch.Tensor
+        state: Tensors, buffers: Tensors, batch: Batch
     ) -> tuple[Tensors, torch.Tensor, Tensors]:
         found = [
             one(
                 {name: value[k] for name, value in state.items()},
                 {name: value[k] for name, value in buffers.items()},
-                images[k],
-                labels[k],
+                Batch(*(part[k] for part in batch)),
             )
-            for k in range(len(images))
+            for k in range(len(batch.images))
         ]
         slopes, values, updated = zip(*found, strict=True)
         return _stack(slopes), torch.stack(values), _stack(updated)

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from scotoma.config import Recipe
 from scotoma.machine import has_fast_bfloat16
 from scotoma.training.augmentation import augment
-from scotoma.training.backends import Backend, Objective, Tensors, gradients
+from scotoma.training.backends import Backend, Batch, Tensors, gradients
 from scotoma.training.models import build_model
 from scotoma.training.pruning import cubic_sparsity, magnitude_mask, prunable
-from scotoma.training.randomness import minibatch
+from scotoma.training.task import Task
 
 __all__ = [
     "Member",
@@ -72,15 +72,10 @@ def learning_rate(step: int, recipe: Recipe) -> float:
     return float(recipe.learning_rate * 0.5 * (1 + np.cos(np.pi * progress)))
 
 
-def products_precision(recipe: Recipe, backend: Backend) -> torch.dtype:
+def products_precision(recipe: Recipe) -> torch.dtype:
     """What convolutions and products are computed in: bfloat16 where it is asked for or pays."""
     pays = recipe.precision == "auto" and has_fast_bfloat16()
     return torch.bfloat16 if pays or recipe.precision == "bfloat16" else torch.float32
-
-
-def cross_entropy(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """The objective: (outputs, labels) to one number a member."""
-    return torch.nn.functional.cross_entropy(outputs, labels)
 
 
 def train_members(
@@ -89,10 +84,10 @@ def train_members(
     labels: NDArray[np.int64],
     *,
     model: str,
-    classes: int,
+    task: Task,
     recipe: Recipe,
     backend: Backend = "stacked",
-    objective: Objective = cross_entropy,
+    attributes: NDArray[np.int64] | None = None,
     progress: Callable[[int], None] = lambda steps: None,
 ) -> list[TrainedMember]:
     """Train a chunk of members together.
@@ -105,22 +100,26 @@ def train_members(
         images: uint8, shape (N, 3, H, W).
         labels: Class ids, shape (N,).
         model: Name of the network.
-        classes: Number of classes.
+        task: Outputs, objective and sampler.
         recipe: Steps, rates, augmentation and the pruning schedule.
         backend: How the members' gradients are had.
-        objective: Loss of one member's batch.
+        attributes: Codes, shape (N, A), for objectives that look at them.
         progress: Called with the number of member-steps just done.
 
     Returns:
         The members, in the order given.
     """
-    template = build_model(model, classes, 0)
-    state, buffers = _stack([build_model(model, classes, member.seed) for member in members])
+    template = build_model(model, task.outputs, 0)
+    state, buffers = _stack([build_model(model, task.outputs, member.seed) for member in members])
     masked = prunable(template)
     masks = {name: torch.ones_like(state[name], dtype=torch.bool) for name in masked}
     momentum = {name: torch.zeros_like(value) for name, value in state.items()}
-    slope = gradients(template, objective, backend, precision=products_precision(recipe, backend))
+    precision = products_precision(recipe)
+    gradient_of = gradients(template, task.objective, backend, precision=precision)
     pixels, targets = torch.from_numpy(images), torch.from_numpy(labels)
+    codes = torch.from_numpy(
+        np.empty((len(labels), 0), np.int64) if attributes is None else attributes
+    )
     begin, end, every = recipe.mask_updates
     marks = {round(part * recipe.steps / 10) for part in range(1, 11)}
     losses, running, since = [], torch.zeros(len(members)), 0
@@ -128,19 +127,16 @@ def train_members(
     for step in range(recipe.steps):
         if begin <= step <= end and (step - begin) % every == 0:
             _update_masks(masks, state, members, step, recipe)
-        batch = torch.from_numpy(
-            np.stack(
-                [minibatch(member.seed, step, recipe.batch_size, len(labels)) for member in members]
-            )
+        rows = torch.from_numpy(
+            np.stack([task.sampler(m.seed, step, recipe.batch_size, len(labels)) for m in members])
         )
         shown = [
-            augment(pixels[rows], recipe.augmentation, seed=member.seed, step=step)
-            for member, rows in zip(members, batch, strict=True)
+            augment(pixels[own], recipe.augmentation, seed=member.seed, step=step)
+            for member, own in zip(members, rows, strict=True)
         ]
+        batch = Batch(normalise(torch.stack(shown)), targets[rows], codes[rows])
         effective = {n: v * masks[n] if n in masks else v for n, v in state.items()}
-        gradient, loss, buffers = slope(
-            effective, buffers, normalise(torch.stack(shown)), targets[batch]
-        )
+        gradient, loss, buffers = gradient_of(effective, buffers, batch)
         _nesterov(state, momentum, gradient, masked, learning_rate(step, recipe), recipe)
         running, since = running + loss, since + 1
         if step + 1 in marks:

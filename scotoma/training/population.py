@@ -132,6 +132,7 @@ def _train_chunk(variant: str, indices: list[int], data_digest: str, task: str) 
     from safetensors.torch import save_file
 
     from scotoma.training.engine import Member, products_precision, train_members
+    from scotoma.training.task import Task
 
     run, images, (_, labels, classes, backend) = _shared
     config, recipe = run.config, run.config.source.recipe
@@ -141,7 +142,7 @@ def _train_chunk(variant: str, indices: list[int], data_digest: str, task: str) 
         images,
         labels,
         model=config.source.model,
-        classes=classes,
+        task=Task(classes),
         recipe=recipe,
         backend=backend,
         progress=lambda steps: progress.advance(task, steps),
@@ -159,7 +160,7 @@ def _train_chunk(variant: str, indices: list[int], data_digest: str, task: str) 
                 **_origin(config, data_digest),
                 "backend": backend,
                 "trained_with": indices,
-                "products": str(products_precision(recipe, backend)).removeprefix("torch."),
+                "products": str(products_precision(recipe)).removeprefix("torch."),
                 "hardware": hardware(),
                 "loss": list(result.loss),
                 "sha256": file_digest(path),

@@ -13,6 +13,7 @@ from scotoma.training.backends import Backend
 from scotoma.training.engine import Member, train_members
 from scotoma.training.models import build_model
 from scotoma.training.stacked import stacked_forward
+from scotoma.training.task import Task
 
 __all__ = ["CHUNK_MEMBERS", "choose_backend"]
 
@@ -52,7 +53,7 @@ def choose_backend(config: Config, images: NDArray[np.uint8], labels: NDArray[np
                 images,
                 labels,
                 model=source.model,
-                classes=int(labels.max()) + 1,
+                task=Task(int(labels.max()) + 1),
                 recipe=source.recipe.model_copy(update={"steps": steps}),
                 backend=backend,
             )

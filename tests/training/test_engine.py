@@ -25,6 +25,7 @@ from scotoma.training.engine import (
 from scotoma.training.models import build_model
 from scotoma.training.pruning import magnitude_mask, prunable
 from scotoma.training.randomness import member_seed, minibatch
+from scotoma.training.task import Task
 
 RECIPE = Recipe(
     precision="float32", steps=12, batch_size=16, prune_begin=0.2, prune_end=0.8, prune_every=0.1
@@ -68,7 +69,7 @@ def train(
     recipe = RECIPE.model_copy(update=change)
     images, labels = data
     return train_members(
-        members, images, labels, model=model, classes=CLASSES, recipe=recipe, backend=backend
+        members, images, labels, model=model, task=Task(CLASSES), recipe=recipe, backend=backend
     )
 
 
@@ -160,12 +161,54 @@ def test_bfloat16_products_leave_float32_weights_that_learn(data, backend: Backe
     assert exact.loss != result.loss
 
 
-def test_precision_is_chosen_by_network_and_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    for fast in (False, True):
+def test_precision_is_chosen_by_the_processor_where_it_is_not_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for fast, expected in ((False, torch.float32), (True, torch.bfloat16)):
         monkeypatch.setattr(engine, "has_fast_bfloat16", lambda fast=fast: fast)
-        chosen = {b: products_precision(Recipe(), b) for b in ("loop", "stacked")}
-        assert set(chosen.values()) == {torch.bfloat16 if fast else torch.float32}
-    assert products_precision(Recipe(precision="float32"), "loop") == torch.float32
+        assert products_precision(Recipe()) == expected
+        assert products_precision(Recipe(precision="float32")) == torch.float32
+        assert products_precision(Recipe(precision="bfloat16")) == torch.bfloat16
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("backend", ["stacked", "loop"])
+def test_a_second_head_and_another_sampler_are_pieces_of_the_task(data, backend: Backend) -> None:
+    """Two heads: the class, and an attribute that the second one learns to name."""
+    images, labels = data
+    attribute = (labels % 2)[:, None]
+    seen: set[int] = set()
+
+    def two_heads(
+        outputs: torch.Tensor, classes: torch.Tensor, attributes: torch.Tensor
+    ) -> torch.Tensor:
+        first, second = outputs.split([CLASSES, 2], dim=1)
+        return cross_entropy(first, classes) + cross_entropy(second, attributes[:, 0])
+
+    def only_the_first(seed: int, step: int, batch_size: int, examples: int) -> NDArray[np.int64]:
+        rows = minibatch(seed, step, batch_size, 40)
+        seen.update(rows.tolist())
+        return rows
+
+    def trained(task: Task, steps: int) -> TrainedMember:
+        recipe = RECIPE.model_copy(update={"steps": steps})
+        (found,) = train_members(
+            *([Member("a", 0, 5)], images, labels), model="tiny-convnet", task=task,
+            recipe=recipe, backend=backend, attributes=attribute,
+        )  # fmt: skip
+        return found
+
+    result = trained(Task(CLASSES + 2, two_heads, only_the_first), 60)
+    assert seen == set(range(40))
+    assert result.state["8.weight"].shape[0] == CLASSES + 2
+    model = build_model("tiny-convnet", CLASSES + 2, 0).eval()
+    with torch.inference_mode():
+        batch = engine.normalise(torch.from_numpy(images[:40]))
+        state = {
+            n: v.to(batch.dtype) if v.is_floating_point() else v for n, v in result.state.items()
+        }
+        outputs = torch.func.functional_call(model, state, (batch,))
+    assert float((outputs[:, CLASSES:].argmax(1).numpy() == attribute[:40, 0]).mean()) > 0.9
 
 
 def test_sparsity_0_gives_the_bits_of_dense_training(data) -> None:
@@ -191,7 +234,7 @@ def test_a_curve_holds_the_mean_loss_of_every_part_of_the_run(data) -> None:
         images,
         labels,
         model="tiny-convnet",
-        classes=CLASSES,
+        task=Task(CLASSES),
         recipe=RECIPE,
         progress=done.append,
     )

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from scotoma.training.backends import gradients
+from scotoma.training.backends import Batch, gradients
 from scotoma.training.stacked import stacked_forward
+from scotoma.training.task import cross_entropy
 
 
 def network(size: int, stride: int, padding: int, pooled: int) -> nn.Sequential:
@@ -32,8 +33,9 @@ def test_stacked_networks_have_torchs_gradients_and_statistics(
     state, buffers = torch.func.stack_module_state(models)
     images = torch.randn(3, 6, 3, *shape, dtype=torch.float64)
     labels = torch.randint(0, 3, (3, 6))
-    step = gradients(network(*layers), nn.functional.cross_entropy, "stacked")
-    slopes, losses, updated = step(state, buffers, images, labels)
+    step = gradients(network(*layers), cross_entropy, "stacked")
+    none = torch.empty(3, 6, 0)
+    slopes, losses, updated = step(state, buffers, Batch(images, labels, none))
     for k, model in enumerate(models):
         loss = nn.functional.cross_entropy(model(images[k]), labels[k])
         loss.backward()
@@ -60,7 +62,7 @@ def test_other_convolutions_are_left_to_the_loop(layer: nn.Conv2d) -> None:
     model = nn.Sequential(layer, nn.BatchNorm2d(6), nn.ReLU())
     assert stacked_forward(model, torch.float32) is None
     with pytest.raises(ValueError, match="cannot be stacked"):
-        gradients(model, nn.functional.cross_entropy, "stacked")
+        gradients(model, cross_entropy, "stacked")
 
 
 def test_layers_it_does_not_know_are_left_to_the_loop() -> None:
