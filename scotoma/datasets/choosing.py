@@ -11,7 +11,7 @@ from scotoma.datasets.examples import Examples
 from scotoma.errors import DataError
 from scotoma.printable import nearest, printable
 
-__all__ = ["absent_column", "examples_from_source"]
+__all__ = ["absent_column", "examples_from_source", "refuse_empty_labels"]
 
 RESERVED = ("example_id", "split", "label", "cluster", "image")
 MISSING = "(missing)"
@@ -84,6 +84,23 @@ def absent_column(name: str, role: str, columns: Sequence[str], origin: str) -> 
     )
 
 
+def refuse_empty_labels(labels: pl.Series, ids: pl.Series, origin: str) -> None:
+    """Refuse labels that are not there, with their number and the first.
+
+    >>> refuse_empty_labels(pl.Series("y", ["cat", None]), pl.Series(["a", "b"]), "t.csv")
+    Traceback (most recent call last):
+    ...
+    scotoma.errors.DataError: label column 'y' is empty in 1 of 2 rows of t.csv, the first is 'b'; \
+fill or remove them
+    """
+    if empty := labels.null_count():
+        first = ids.filter(labels.is_null())[0]
+        raise DataError(
+            f"label column {labels.name!r} is empty in {empty:,} of {len(labels):,} rows of "
+            f"{origin}, the first is {printable(first)!r}; fill or remove them"
+        )
+
+
 def _text(source: pl.DataFrame, name: str, role: str, origin: str) -> pl.Expr:
     """The values of a column as text; null where there is none."""
     if name not in source.columns:
@@ -106,12 +123,7 @@ def _text(source: pl.DataFrame, name: str, role: str, origin: str) -> pl.Expr:
 def _classes(table: pl.DataFrame, config: Config, origin: str) -> tuple[list[str], set[str]]:
     """The classes in the order of their ids, and those of them that the test split shows."""
     column, positive = config.label.column, config.label.positive
-    if empty := table["label"].null_count():
-        first = table.filter(pl.col("label").is_null())["example_id"][0]
-        raise DataError(
-            f"label column {column!r} is empty in {empty:,} of {table.height:,} rows of {origin}, "
-            f"the first is {printable(first)!r}; fill or remove them"
-        )
+    refuse_empty_labels(table["label"].alias(column), table["example_id"], origin)
     train, test = (table.filter(pl.col("split") == split) for split in ("train", "test"))
     for split, part in (("train", train), ("test", test)):
         if not part.height:

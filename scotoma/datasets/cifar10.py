@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from scotoma.config import Cifar10Source
-from scotoma.datasets.choosing import absent_column
+from scotoma.datasets.choosing import absent_column, refuse_empty_labels
 from scotoma.datasets.decoding import decode_rows
 from scotoma.datasets.parquet import named_classes, read_shards
 from scotoma.datasets.png import grey_of, grey_pngs
@@ -69,6 +69,7 @@ def load_cifar10(source: Cifar10Source, label: str, *, images: bool = True) -> p
     )
     if not skewed:
         return table
+    refuse_empty_labels(table[label], table["example_id"], source.data)
     if taken := [name for name in MADE if name in table.columns]:
         raise DataError(
             f"column {taken[0]!r} of {source.data} has a name that cifar10s gives to a column of "

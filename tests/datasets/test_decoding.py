@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import zlib
 from collections import namedtuple
 from pathlib import Path
@@ -121,7 +122,7 @@ def test_a_file_that_does_not_fit_the_disk_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(decoding.shutil, "disk_usage", lambda _: usage(50, 15, 35))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(50, 15, 35))
     with pytest.raises(DataError) as caught:
         decode_images_to(tmp_path / "pixels.npy", with_images(encoded()))
     assert str(caught.value) == (

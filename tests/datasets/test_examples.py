@@ -238,7 +238,7 @@ def test_a_positive_class_that_is_never_tested_is_refused() -> None:
 def test_a_column_that_holds_no_plain_values_is_refused(
     column: str, role: str, values: list[Any]
 ) -> None:
-    message = refused(**{column: values})
+    message = refused(CONFIG, **{column: values})
     assert message.startswith(f"{role} column '{column}' of table.csv must hold words or numbers,")
     assert message.endswith("; name another column")
 

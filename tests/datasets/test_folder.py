@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scotoma.config import FolderSource, Split, parse_config
-from scotoma.datasets import decode_images, load_examples
+from scotoma import storage
+from scotoma.config import Config, FolderSource, Split, parse_config
+from scotoma.datasets import decode_images, load_examples, survey_examples
 from scotoma.datasets.folder import load_folder
 from scotoma.errors import DataError
+from tests.conftest import Storage
 
 TABLE = """\
 image,part,face,sex
@@ -44,6 +46,16 @@ def source(
     )
 
 
+def config(folder: Path) -> Config:
+    text = """
+    source: {kind: image_folder, images: p, attributes: t, split: {column: part, train: 0, test: 1}}
+    label: {column: face}
+    groups: {sex: {column: sex, names: {m: male, f: female}}}
+    variants: [dense, {prune: [0.5]}]
+    """
+    return parse_config(text, "audit.yaml").model_copy(update={"source": source(folder)})
+
+
 def refused(folder: Path, **split: str) -> str:
     with pytest.raises(DataError) as caught:
         load_folder(source(folder, **split))
@@ -66,14 +78,7 @@ def test_rows_are_joined_to_images_by_file_name(folder: Path) -> None:
 
 
 def test_images_arrive_in_the_order_of_the_table(folder: Path) -> None:
-    text = """
-    source: {kind: image_folder, images: p, attributes: t, split: {column: part, train: 0, test: 1}}
-    label: {column: face}
-    groups: {sex: {column: sex, names: {m: male, f: female}}}
-    variants: [dense, {prune: [0.5]}]
-    """
-    config = parse_config(text, "audit.yaml").model_copy(update={"source": source(folder)})
-    examples = load_examples(config)
+    examples = load_examples(config(folder))
     assert decode_images(examples)[:, 0, 0, 0].tolist() == [20, 10, 30, 50]
     assert examples.classes == ("no", "yes")
     assert examples.table["sex"].to_list() == ["male", "female", "male", "male"]
@@ -192,3 +197,180 @@ def test_a_column_whose_name_is_ours_is_refused_and_not_silently_replaced(
 ) -> None:
     (folder / "table.csv").write_text(TABLE.replace("sex", taken))
     assert refused(folder).startswith(f"column {taken!r} in {folder / 'table.csv'} ")
+
+
+# --- what is told beside the rows -----------------------------------------------------------------
+
+
+def test_the_join_tells_rows_and_images_apart(folder: Path) -> None:
+    (folder / "pictures" / "e.png").unlink()
+    for name in ("z.png", "Y.JPG", "notes.txt"):
+        (folder / "pictures" / name).touch()
+    _, join = load_folder(source(folder), images=False)
+    # Four rows of the two splits, d.png of neither; six images: a b d z Y and sub/c.
+    assert (join.rows, join.images, join.matched) == (4, 6, 3)
+    assert (join.rows_without_image, join.first_rows) == (1, ("e.png",))
+    assert (join.images_without_row, join.first_images) == (2, ("Y.JPG", "z.png"))
+
+
+def test_images_without_row_are_a_note_and_no_fault(folder: Path) -> None:
+    (folder / "pictures" / "z.png").touch()
+    examples = load_examples(config(folder))
+    assert examples.notes == (
+        "1 of 6 images of the folder has no row in the table (the first is 'z.png'); it is not "
+        "audited",
+    )
+
+
+def test_a_survey_counts_what_loading_refuses(folder: Path) -> None:
+    (folder / "pictures" / "e.png").unlink()
+    survey = survey_examples(config(folder))
+    assert survey.join is not None
+    assert survey.join.complaint("T", "F").startswith("1 of 4 rows of T has no image in F: 'e.png'")
+    assert survey.examples.ids == ["b.png", "a.png", "sub/c.png", "e.png"]
+    assert survey.origin == str(folder / "table.csv")
+
+
+def test_ids_that_match_no_image_are_refused(folder: Path) -> None:
+    (folder / "table.csv").write_text(TABLE.replace(".png", ""))
+    table, pictures = folder / "table.csv", folder / "pictures"
+    assert refused(folder) == (
+        f"none of the 4 rows of {table} names an image in {pictures}: the first row says 'b' and "
+        "the first image is 'a.png'; write names as they stand in the folder"
+    )
+
+
+def test_an_image_without_suffix_is_found_by_its_row(folder: Path) -> None:
+    (folder / "pictures" / "a.png").rename(folder / "pictures" / "a")
+    (folder / "table.csv").write_text(TABLE.replace("a.png", "a"))
+    table, join = load_folder(source(folder))
+    assert table["example_id"][1] == "a"
+    assert join.images == 5
+
+
+def test_a_row_without_name_has_no_image(folder: Path) -> None:
+    (folder / "table.csv").write_text(TABLE.replace("a.png", '""').replace("b.png", ""))
+    assert "2 of 4 rows of" in refused(folder)
+
+
+def test_a_link_that_leads_nowhere_is_no_image(folder: Path) -> None:
+    (folder / "pictures" / "a.png").unlink()
+    (folder / "pictures" / "a.png").symlink_to(folder / "nowhere.png")
+    assert "leads out of" in refused(folder)
+    (folder / "pictures" / "a.png").unlink()
+    (folder / "pictures" / "a.png").symlink_to(folder / "pictures" / "nowhere.png")
+    assert "1 of 4 rows of" in refused(folder)
+
+
+def test_images_in_a_linked_folder_inside_are_found(folder: Path) -> None:
+    (folder / "pictures" / "again").symlink_to(folder / "pictures" / "sub")
+    (folder / "table.csv").write_text(TABLE.replace("sub/c.png", "again/c.png"))
+    assert load_folder(source(folder))[0]["example_id"][2] == "again/c.png"
+
+
+@pytest.mark.parametrize("name", ["dog", "sub/dog"])
+def test_an_empty_class_is_refused(folder: Path, name: str) -> None:
+    (folder / "pictures" / name).mkdir()
+    assert refused(folder) == (
+        f"folder '{name}' in {folder / 'pictures'} is empty, so its class has no image; add its "
+        "images, or remove it"
+    )
+
+
+def test_an_empty_class_that_rows_name_is_refused_by_its_rows(folder: Path) -> None:
+    (folder / "pictures" / "sub" / "c.png").unlink()
+    assert "1 of 4 rows of" in refused(folder)
+
+
+def test_what_hidden_folders_hold_is_nobody_s_business(folder: Path) -> None:
+    (folder / "pictures" / ".cache" / "empty").mkdir(parents=True)
+    assert load_folder(source(folder))[0].height == 4
+
+
+def test_a_broken_image_is_named_by_its_file(folder: Path) -> None:
+    (folder / "pictures" / "sub" / "c.png").write_bytes(b"\xff\xd8\xff and no more")
+    with pytest.raises(DataError) as caught:
+        decode_images(load_examples(config(folder)))
+    assert str(caught.value) == (
+        "image of example 'sub/c.png' cannot be decoded (15 bytes that are no whole image); "
+        "replace its file or remove its row"
+    )
+
+
+# --- object storage -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bucket(folder: Path, s3: Storage) -> FolderSource:
+    """The same files in object storage."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            s3.put(f"own/{path.relative_to(folder).as_posix()}", path.read_bytes())
+    places = {"images": s3.uri("own", "pictures"), "attributes": s3.uri("own", "table.csv")}
+    return source(folder).model_copy(update=places)
+
+
+def test_a_bucket_gives_the_examples_of_a_folder(folder: Path, bucket: FolderSource) -> None:
+    table, join = load_folder(source(folder))
+    for places in (["images"], ["attributes"], ["images", "attributes"]):
+        moved = {place: getattr(bucket, place) for place in places}
+        found, told = load_folder(source(folder).model_copy(update=moved))
+        assert found.equals(table)
+        assert told == join
+
+
+def refused_there(bucket: FolderSource) -> str:
+    with pytest.raises(DataError) as caught:
+        load_folder(bucket)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_row_without_image_in_a_bucket_is_refused(bucket: FolderSource, s3: Storage) -> None:
+    s3.client.delete_object(Bucket=s3.bucket, Key="own/pictures/e.png")
+    assert refused_there(bucket) == (
+        f"1 of 4 rows of {bucket.attributes} has no image in {bucket.images}: 'e.png'; add it or "
+        "remove its row"
+    )
+
+
+def test_a_name_that_leads_out_of_the_prefix_is_no_image(bucket: FolderSource, s3: Storage) -> None:
+    s3.put("own/table.csv", TABLE.replace("a.png", "../outside.png").encode())
+    assert "has no image in" in refused_there(bucket)
+
+
+def test_a_prefix_without_images_is_refused(bucket: FolderSource, s3: Storage) -> None:
+    nothing = bucket.model_copy(update={"images": s3.uri("nothing")})
+    assert refused_there(nothing) == (
+        f"there is no image in {nothing.images}; put those that {bucket.attributes} names there, "
+        "as 'b.png'"
+    )
+
+
+def test_a_table_that_is_not_in_the_bucket_is_refused(bucket: FolderSource, s3: Storage) -> None:
+    lost = bucket.model_copy(update={"attributes": s3.uri("own", "lost.csv")})
+    assert refused_there(lost).startswith(f"{lost.attributes} cannot be read: no such object; ")
+
+
+def test_an_image_that_vanishes_midway_is_refused(
+    bucket: FolderSource, s3: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listing = storage.list_files
+
+    def list_and_lose(uri: str) -> dict[str, int]:
+        found = listing(uri)
+        s3.client.delete_object(Bucket=s3.bucket, Key="own/pictures/sub/c.png")
+        return found
+
+    monkeypatch.setattr(storage, "list_files", list_and_lose)
+    assert refused_there(bucket).startswith(f"{bucket.images}/sub/c.png vanished after it was ")
+
+
+def test_credentials_that_the_service_does_not_take_are_a_sentence(
+    bucket: FolderSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    assert "127.0.0.1:1 does not answer" in refused_there(bucket)
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    assert "there are no credentials" in refused_there(bucket)

@@ -22,7 +22,9 @@ def system(root: Path, groups: str, **files: str | int) -> Path:
     return root
 
 
-def group(version: int, folder: str, limit: str | int, used: int, files: int) -> dict[str, object]:
+def group(
+    version: int, folder: str, limit: str | int, used: int, files: int
+) -> dict[str, str | int]:
     names = {
         2: ("memory--max", "memory--current", "inactive_file"),
         1: ("memory--limit_in_bytes", "memory--usage_in_bytes", "total_inactive_file"),
