@@ -79,6 +79,7 @@ def assemble(run: Run, examples: Examples) -> dict[str, Any]:
             "dataset_sha256": file_digest(run.examples),
             "classes": examples.classes,
             "positive": None if config.label.positive is None else str(config.label.positive),
+            "notes": examples.notes,
         },
         "groups": [
             {"key": key, "name": name, "n": int(mask.sum()), "train": int(trained.sum())}

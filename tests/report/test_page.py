@@ -303,6 +303,17 @@ def test_names_from_the_data_are_text_and_nothing_else(make_audit):
     assert any(text.startswith(f"i{HOSTILE}-") for text in texts)
 
 
+def test_notes_on_the_data_stand_among_the_methods_as_text_and_nothing_else(make_audit):
+    content = copy.deepcopy(make_audit().content)
+    assert content["examples"]["notes"] == []
+    assert "The data" not in {text for _, text in Page(render(content, {})).texts}
+    content["examples"]["notes"] = ["attribute 'age' is missing in 3 of 9 test rows", HOSTILE]
+    page = Page(render(content, {}))
+    inside = {text for where, text in page.texts if where[-2:] == ("li", "bdi")}
+    assert {"attribute 'age' is missing in 3 of 9 test rows", HOSTILE} <= inside
+    assert "The data" in {text for _, text in page.texts}
+
+
 def test_page_needs_nothing_from_outside_and_its_policy_allows_nothing_else(audit):
     page = Page(audit.page)
     (policy,) = (a["content"] for _, a in page.tags if a.get("http-equiv"))
