@@ -53,6 +53,9 @@ def audit(
     seed: Annotated[
         int | None, typer.Option(help="Overrides population.seed.", min=0, max=2**32 - 1)
     ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Overrides source.data: a folder or s3:// prefix.")
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print audit.json instead of the summary.")
     ] = False,
@@ -64,7 +67,10 @@ def audit(
     """
     from scotoma.commands.audit import run_audit
 
-    run_audit(config, out, deterministic=deterministic, seed=seed, as_json=as_json, quiet=quiet)
+    run_audit(
+        config, out, deterministic=deterministic, seed=seed, data=data, as_json=as_json,
+        quiet=quiet,
+    )  # fmt: skip
 
 
 @app.command()

@@ -89,6 +89,21 @@ def test_data_that_cannot_be_audited_leave_nothing_in_the_storage(s3: Any, home:
     assert not (home / "cache").exists()
 
 
+def test_data_may_be_elsewhere_than_the_configuration_says(home: Path) -> None:
+    text = "{kind: parquet, data: here}, variants: [dense, {prune: [0.5]}], label: {column: x}"
+    (home / "audit.yaml").write_text(f"{{source: {text}}}\n")
+    done = scotoma("audit.yaml", "--data", "there")
+    assert done.returncode == 4
+    assert f"{home}/there" in done.stderr
+    assert "here " not in done.stderr.replace("there", "")
+    done = scotoma("--data", "there")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "scotoma: --data says where Parquet files are, and source.kind 'digits-s' has none; leave "
+        "it out, or use parquet, cifar10 or cifar10s\n"
+    )
+
+
 def test_a_folder_in_use_is_refused_and_left_as_it_is(home: Path) -> None:
     run = Run.create(home / "run", load_config(home / "audit.yaml"))
     with locked(run.root):
@@ -109,7 +124,7 @@ def test_a_fault_of_our_own_is_one_sentence_and_a_traceback_in_the_logs(
 
     monkeypatch.setattr(audit, "_run_pipeline", stumble)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
-    options: dict[str, Any] = {"deterministic": False, "seed": None, "as_json": False}
+    options: dict[str, Any] = {"deterministic": False, "seed": None, "data": None, "as_json": False}
     with pytest.raises(ScotomaError) as caught:
         audit.run_audit(home / "audit.yaml", "run", quiet=True, **options)
     log = home / "run" / "logs" / "audit.log"

@@ -46,6 +46,7 @@ def run_audit(
     *,
     deterministic: bool,
     seed: int | None,
+    data: str | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -57,6 +58,7 @@ def run_audit(
             and the configuration.
         deterministic: Overrides `deterministic` with True.
         seed: Overrides `population.seed`.
+        data: Overrides `source.data`.
         as_json: Print audit.json instead of the summary.
         quiet: Write nothing to stderr.
 
@@ -64,7 +66,7 @@ def run_audit(
         ScotomaError: The configuration or the data cannot be audited, nothing is left behind; or
             something went wrong inside, whose traceback is in the logs of the run.
     """
-    config = _configuration(path, deterministic=deterministic, seed=seed)
+    config = _configuration(path, deterministic=deterministic, seed=seed, data=data)
     place = out or str(Path("runs", f"{config.project.replace(' ', '-')}-{config.digest()[:8]}"))
     traces = Traces.before(place)
     run = Run.create(place, config)
@@ -171,11 +173,22 @@ def _remove_what_is_new(root: Path, standing: Path | None) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def _configuration(path: Path | None, *, deterministic: bool, seed: int | None) -> Config:
+def _configuration(
+    path: Path | None, *, deterministic: bool, seed: int | None, data: str | None
+) -> Config:
     config = default_config() if path is None else load_config(path)
     if seed is not None:
         population = config.population.model_copy(update={"seed": seed})
         config = config.model_copy(update={"population": population})
+    if data is not None:
+        if not hasattr(config.source, "data"):
+            raise ConfigError(
+                f"--data says where Parquet files are, and source.kind {config.source.kind!r} has "
+                "none; leave it out, or use parquet, cifar10 or cifar10s"
+            )
+        place = data if storage.is_remote(data) else str(Path(data).absolute())
+        source = config.source.model_copy(update={"data": place})
+        config = config.model_copy(update={"source": source})
     return config.model_copy(update={"deterministic": True}) if deterministic else config
 
 
