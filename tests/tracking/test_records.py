@@ -107,6 +107,16 @@ def test_tags_say_what_a_number_rests_on(run: Run, audit: dict[str, Any]) -> Non
     assert tags["interval/gap_points/sex"] == points
 
 
+def test_a_variant_and_its_members_have_a_colour_of_their_own(
+    run: Run, audit: dict[str, Any]
+) -> None:
+    colours = [variant(audit, name).tags["mlflow.runColor"] for name in VARIANTS]
+    assert len(set(colours)) == 3
+    found = members(run, audit)
+    for name, colour in zip(VARIANTS, colours, strict=True):
+        assert found[f"{name}-001"].tags["mlflow.runColor"] == colour
+
+
 def test_a_run_rests_on_the_examples_of_both_splits(audit: dict[str, Any]) -> None:
     for record in variant_records(audit, RECIPE):
         assert record.examples == {"train": 1000, "test": 500}
