@@ -1,0 +1,59 @@
+"""Every component on a machine of its own: nothing but object storage between them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scotoma.config import parse_config
+from scotoma.runs import Run
+from scotoma.stages import execute
+from scotoma.stages.shards import shards
+from scotoma.storage import list_files, read_bytes
+
+CONFIG = """\
+project: machines
+source: {kind: digits-s, recipe: {steps: 4, batch_size: 8, prune_every: 0.25}}
+label: {column: digit}
+groups: {style: {column: style}}
+variants: [dense, {int8: [dynamic]}]
+population: {models: 2}
+tracking: {uri: "off"}
+deterministic: true
+"""
+
+
+def test_two_shards_on_fourteen_machines_give_one_audit(
+    s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, count = s3.uri("run"), 0
+    monkeypatch.setenv("SCOTOMA_CACHE", str(tmp_path / "first"))
+    Run.create(place, parse_config(CONFIG, "machines.yaml"))
+
+    def task(step: str, *after: Path, shard: str = "") -> Path:
+        nonlocal count
+        count += 1
+        monkeypatch.setenv("SCOTOMA_CACHE", str(tmp_path / f"{count}"))
+        pointer = tmp_path / f"{count}.json"
+        execute(step, place, str(pointer), after=list(map(str, after)), shard=shard)
+        return pointer
+
+    examples, parts = task("prepare"), []
+    for shard in map(str, shards(2, 2)):
+        dense = task("train", examples, shard=shard)
+        pruned = task("prune", examples, dense, shard=shard)
+        quantized = task("quantize", examples, dense, shard=shard)
+        parts.append(task("predict", examples, dense, pruned, quantized, shard=shard))
+    gathered = task("gather", *parts)
+    divergence, bias = task("divergence", gathered), task("bias", gathered)
+    task("log", task("report", divergence, bias))
+    assert count == 14
+    found = list_files(place)
+    assert {"audit.json", "report.html", "tracking.json", "measurements.json"} <= set(found)
+    assert len([name for name in found if "member-" in name]) == 2 * 2 * 2
+    assert not [name for name in found if "partial" in name or name.startswith("logs")]
+    first = {name: read_bytes(f"{place}/{name}") for name in found if name != "measurements.json"}
+    task("predict", examples, dense, pruned, quantized, shard=shard)  # a task that KFP repeats
+    assert {name: read_bytes(f"{place}/{name}") for name in first} == first
