@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scotoma.datasets.decoding import decode_images, decode_images_to
+from scotoma.datasets.decoding import check_images, decode_images, decode_images_to
 from scotoma.datasets.examples import Examples, Partition
 from scotoma.datasets.loading import Survey, load_examples, survey_examples
 
@@ -10,6 +10,7 @@ __all__ = [
     "Examples",
     "Partition",
     "Survey",
+    "check_images",
     "decode_images",
     "decode_images_to",
     "load_examples",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from scotoma.datasets.examples import Examples
 
-__all__ = ["decode_images", "decode_images_to", "decode_rows"]
+__all__ = ["check_images", "decode_images", "decode_images_to", "decode_rows"]
 
 CHUNK = 32  # images of a task: what a thread holds beside the array
 
@@ -74,8 +74,26 @@ def decode_rows(
         pixels = np.empty(shape, dtype=np.uint8)
     except MemoryError as error:
         raise DataError(_too_large(shape, needed, "the system refuses them")) from error
-    _fill(pixels, ids, images, threads)
+    _decode(ids, images, shape, threads, pixels)
     return pixels
+
+
+def check_images(examples: Examples, *, threads: int | None = None) -> None:
+    """Decode every image and keep none: no more than `CHUNK` a thread are in memory.
+
+    Args:
+        examples: As of `decode_images`.
+        threads: As of `decode_images`.
+
+    Raises:
+        DataError: As of `decode_images`, but for memory.
+
+    >>> from scotoma.config import default_config
+    >>> from scotoma.datasets import load_examples
+    >>> check_images(load_examples(default_config()).split("test"))
+    """
+    ids, images = examples.table["example_id"], examples.table["image"]
+    _decode(ids, images, _shape(ids, images), threads, None)
 
 
 def decode_images_to(
@@ -110,7 +128,7 @@ def decode_images_to(
                     os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
                 except OSError as error:
                     raise DataError(refusal) from error
-        _fill(pixels, ids, images, threads)
+        _decode(ids, images, shape, threads, pixels)
         pixels.flush()
     mapped: NDArray[np.uint8] = np.load(path, mmap_mode="r", allow_pickle=False)
     return mapped
@@ -145,21 +163,27 @@ def _opener() -> Callable[[bytes | None], Any]:
     return lambda encoded: pillow.open(io.BytesIO(encoded or b""), formats=formats)
 
 
-def _fill(
-    pixels: NDArray[np.uint8], ids: pl.Series, images: pl.Series, threads: int | None
+def _decode(
+    ids: pl.Series,
+    images: pl.Series,
+    shape: tuple[int, int, int, int],
+    threads: int | None,
+    pixels: NDArray[np.uint8] | None,
 ) -> None:
-    """Decode every row into its place."""
-    n, _, height, width = pixels.shape
+    """Decode every row into its place, or into none."""
+    n, _, height, width = shape
     opening, encoded = _opener(), images.struct.field("bytes")
 
-    def fill(start: int) -> None:
+    def decode(start: int) -> None:
         for row, data in enumerate(encoded.slice(start, CHUNK).to_list(), start):
             try:
                 with opening(data) as opened:
                     size, mode = opened.size, opened.mode
                     if size == (width, height) and mode[0] not in DEEP:
                         rgb = opened if mode == "RGB" else opened.convert("RGB")
-                        pixels[row] = np.asarray(rgb).transpose(2, 0, 1)
+                        rgb.load()
+                        if pixels is not None:
+                            pixels[row] = np.asarray(rgb).transpose(2, 0, 1)
                         continue
             except Exception as error:  # what a broken file may raise has no common base
                 raise DataError(_undecodable(ids[row], images[row], error)) from error
@@ -177,10 +201,10 @@ def _fill(
     workers = threads or (cores() if height * width >= THREADS_PAY else 1)
     if min(workers, len(starts)) <= 1:
         for start in starts:
-            fill(start)
+            decode(start)
         return
     with ThreadPoolExecutor(workers) as pool:
-        for _ in pool.map(fill, starts):  # in order, so that the first fault of all is raised
+        for _ in pool.map(decode, starts):  # in order, so that the first fault of all is raised
             pass
 
 

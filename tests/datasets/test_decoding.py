@@ -12,7 +12,13 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from scotoma.datasets import Examples, decode_images, decode_images_to, decoding
+from scotoma.datasets import (
+    Examples,
+    check_images,
+    decode_images,
+    decode_images_to,
+    decoding,
+)
 from scotoma.errors import DataError
 
 
@@ -46,6 +52,10 @@ def noise(n: int, side: int = 8) -> list[bytes]:
 def refused(examples: Examples, threads: int | None = None) -> str:
     with pytest.raises(DataError) as caught:
         decode_images(examples, threads=threads)
+    if "memory are free" not in str(caught.value):
+        with pytest.raises(DataError) as checked:
+            check_images(examples, threads=threads)
+        assert str(checked.value) == str(caught.value)
     assert caught.value.exit_code == 4
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -81,6 +91,11 @@ def test_images_of_other_modes_become_rgb(mode: str) -> None:
 
 def test_no_image_at_all_gives_no_pixel() -> None:
     assert decode_images(with_images()).shape == (0, 3, 0, 0)
+
+
+def test_images_are_checked_without_room_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "available_memory", lambda: 0)
+    check_images(with_images(*noise(50)))
 
 
 # --- the file -------------------------------------------------------------------------------------
