@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -96,19 +98,14 @@ def integers(values: npt.ArrayLike, name: str, what: str) -> Labels:
     >>> integers([1, 2], "labels", "one class id a row").dtype.kind
     'i'
     """
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
+    ids = array(values, name, f"{what}, got rows of different lengths: give every example one "
+                "prediction a member")  # fmt: skip
+    if ids.size and ids.dtype.kind not in "iu":
         raise DataError(
-            f"{name} must be {what}, got rows of different lengths: give every example one "
-            "prediction a member"
-        ) from error
-    if array.size and array.dtype.kind not in "iu":
-        raise DataError(
-            f"{name} must be {what}, got values of type {array.dtype}: convert scores to integer "
+            f"{name} must be {what}, got values of type {ids.dtype}: convert scores to integer "
             "class ids, for example with argmax"
         )
-    return array
+    return ids
 
 
 def in_range(ids: Labels, name: str, n_classes: int | None) -> Labels:
@@ -134,33 +131,124 @@ def booleans(values: npt.ArrayLike, name: str, shape: tuple[int, ...] | None = N
     """A boolean array of `shape`, or of one number a row where shape is None.
 
     Raises:
-        DataError: Not bool, or of another shape.
+        DataError: Ragged, not bool, or of another shape.
 
     >>> booleans([True, False], "flags", (2,)).tolist()
     [True, False]
     """
-    array = np.asarray(values)
-    if array.dtype.kind != "b":
+    flags = array(values, name)
+    if flags.dtype.kind != "b":
         raise DataError(
-            f"{name} must be true or false, got values of type {array.dtype}: compare with the "
+            f"{name} must be true or false, got values of type {flags.dtype}: compare with the "
             "value that is meant"
         )
-    if array.ndim != 1 if shape is None else array.shape != shape:
+    if flags.ndim != 1 if shape is None else flags.shape != shape:
         wanted = "(rows,)" if shape is None else f"{shape}"
         raise DataError(
-            f"{name} must have shape {wanted}, got {array.shape}: pass the rows of the predictions "
+            f"{name} must have shape {wanted}, got {flags.shape}: pass the rows of the predictions "
             "in their order"
         )
-    return array
+    return flags
 
 
-def _missing(ids: npt.NDArray[Any]) -> int:
-    """Ids that are None or nan, which numpy would sort as one id or not at all."""
-    if ids.dtype.kind == "f":
-        return int(np.isnan(ids).sum())
-    if ids.dtype.kind != "O":
+def floats(values: npt.ArrayLike, name: str) -> Floats:
+    """An array of floats; nan and infinities pass.
+
+    Raises:
+        DataError: Ragged, or no numbers.
+
+    >>> floats([1, 2.5], "values").tolist()
+    [1.0, 2.5]
+    """
+    found = array(values, name)
+    if found.dtype.kind == "O":  # numbers beside None, perhaps, which is then nan
+        with suppress(TypeError, ValueError):
+            found = found.astype(np.float64)
+    if found.dtype.kind not in "biuf":
+        raise DataError(
+            f"{name} must be numbers, got values of type {found.dtype}: convert them first"
+        )
+    return found.astype(np.float64, copy=False)
+
+
+def array(values: npt.ArrayLike, name: str, must: str = "") -> npt.NDArray[Any]:
+    """Any array, or a sentence why it is none.
+
+    Raises:
+        DataError: Rows of different lengths.
+
+    >>> array([[1, 2], [3, 4]], "values").shape
+    (2, 2)
+    """
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        must = must or (
+            "a column or a table, got rows of different lengths: give every row as many values"
+        )
+        raise DataError(f"{name} must be {must}") from error
+
+
+def coded(values: npt.ArrayLike, name: str, rows: int) -> tuple[npt.NDArray[Any], Codes]:
+    """The distinct values of a column in ascending order, and the number of each row's value.
+
+    Args:
+        values: One value a row, of one kind, shape (rows,).
+        name: What the column is called.
+        rows: Number of rows.
+
+    Raises:
+        DataError: Not one value a row, a value that is missing, or values that have no order.
+
+    >>> [part.tolist() for part in coded(["b", "a", "b"], "strata", 3)]
+    [['a', 'b'], [1, 0, 1]]
+    """
+    column = array(values, name)
+    if column.shape != (rows,):
+        raise DataError(
+            f"{name} must hold one value a row, got shape {column.shape} for {rows:,} rows: pass "
+            "them in the order of the examples"
+        )
+    if missing := _missing(column):
+        raise DataError(
+            f"{name} must have a value in every row, got {missing:,} of {rows:,} rows without one: "
+            "leave these rows out, or give them a value of their own"
+        )
+    if column.dtype.kind in "iu" and rows and column.min() >= 0 and column.max() < 4 * rows:
+        counts = np.bincount(column)  # sorting takes ten times as long
+        return np.flatnonzero(counts), (np.cumsum(counts > 0) - 1)[column].astype(np.intp)
+    try:
+        distinct, codes = np.unique(column, return_inverse=True)
+    except TypeError as error:
+        kinds = " and ".join(sorted({type(one).__name__ for one in column.tolist()}))
+        raise DataError(
+            f"{name} must hold values of one kind, got {kinds}: write them all as text"
+        ) from error
+    return distinct, codes.astype(np.intp)
+
+
+def first_difference(ids: Sequence[str], others: Sequence[str]) -> str:
+    """Where two lists of example ids part; empty where they are the same.
+
+    >>> first_difference(["a", "b"], ["a", "c"]), first_difference(["a"], ["a", "b"])
+    ("'b' and 'c' in row 2", "nothing and 'b' in row 2")
+    """
+    if ids == others:
+        return ""
+    for row, pair in enumerate(zip_longest(ids, others), 1):
+        if pair[0] != pair[1]:
+            first, second = ("nothing" if one is None else repr(one) for one in pair)
+            return f"{first} and {second} in row {row:,}"
+    return ""  # a list and a tuple of the same ids
+
+
+def _missing(column: npt.NDArray[Any]) -> int:
+    """Values that are None, nan or no time, which numpy would sort as one value or not at all."""
+    if column.dtype.kind in "fcmM":
+        return int((column != column).sum())
+    if column.dtype.kind != "O":
         return 0
-    return sum(one is None or (isinstance(one, float) and math.isnan(one)) for one in ids)
+    return sum(one is None or one != one for one in column.tolist())
 
 
 def units(clusters: npt.ArrayLike | None, rows: int) -> Codes | None:
@@ -178,7 +266,7 @@ def units(clusters: npt.ArrayLike | None, rows: int) -> Codes | None:
     """
     if clusters is None:
         return None
-    ids = np.asarray(clusters)
+    ids = array(clusters, "clusters")
     if ids.shape != (rows,):
         raise DataError(
             f"clusters must give one id a row, got shape {ids.shape} for {rows:,} rows: "
@@ -189,4 +277,4 @@ def units(clusters: npt.ArrayLike | None, rows: int) -> Codes | None:
             f"clusters must name the source of every row, got {missing:,} of {rows:,} without one: "
             "give a row that shares its source with none an id of its own"
         )
-    return np.unique(ids, return_inverse=True)[1]
+    return coded(ids, "clusters", rows)[1]

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from scipy.special import chdtri, nctdtrinc
 
 from scotoma.errors import DataError
+from scotoma.inputs import floats
 from scotoma.uncertainty import Estimate, benjamini_hochberg, undefined
 
 Array = npt.NDArray[np.float64]
@@ -137,7 +138,7 @@ def spread(runs: npt.ArrayLike, *, level: float = 0.95) -> Spread:
     >>> round(moved.max_diff, 3), round(moved.std, 4), moved.worst_class
     (0.04, 0.0165, 1)
     """
-    values = np.asarray(runs, np.float64)
+    values = floats(runs, "runs")
     if values.ndim not in (1, 2) or values.shape[0] < 2 or values.size == 0:
         raise DataError(
             f"runs must be two or more values, or rows of one value a class, got shape "
@@ -269,7 +270,7 @@ def compare_family(
 
 
 def _runs(values: npt.ArrayLike, name: str) -> Array:
-    runs = np.asarray(values, np.float64)
+    runs = floats(values, name)
     if runs.ndim != 1 or runs.size < 2:
         raise DataError(
             f"{name} must hold the values of two or more runs, got shape {runs.shape}: "

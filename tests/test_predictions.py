@@ -141,20 +141,31 @@ def test_gathered_shards_can_be_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
+    ("other", "found"),
     [
-        made([[0], [1]], (1,), ids=("x1", "x0")),
-        made([[0], [1]], (1,), ids=("x0", "y")),
-        made([[0]], (1,), ids=("x0",)),
-        made([[0], [1]], (1,), variant="dense"),
+        (made([[0], [1]], (1,), ids=("x1", "x0")), "'x0' and 'x1' in row 1"),
+        (made([[0], [1]], (1,), ids=("x0", "y")), "'x1' and 'y' in row 2"),
+        (made([[0]], (1,), ids=("x0",)), "'x1' and nothing in row 2"),
     ],
-    ids=["another order", "another example", "fewer examples", "another variant"],
+    ids=["another order", "another example", "fewer examples"],
 )
-def test_shards_of_different_examples_are_refused(other: Predictions) -> None:
+def test_shards_of_different_examples_are_refused_and_the_first_is_named(
+    other: Predictions, found: str
+) -> None:
     with pytest.raises(DataError) as caught:
         Predictions.gather([made([[0], [1]], (0,)), other])
     assert str(caught.value) == (
-        "shards of prune-0.5 hold predictions for different examples; run the predict step again"
+        "shards of prune-0.5 must hold the same examples in the same order, got "
+        f"{found}; run the predict step again"
+    )
+
+
+def test_shards_of_different_variants_are_refused() -> None:
+    other = made([[0], [1]], (1,), variant="dense")
+    with pytest.raises(DataError) as caught:
+        Predictions.gather([made([[0], [1]], (0,)), other])
+    assert str(caught.value) == (
+        "shards of prune-0.5 must hold its members, got those of dense; run the predict step again"
     )
 
 

@@ -12,7 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import Codes, Flags, Labels, booleans, class_ids, populations, true_labels
+from scotoma.inputs import (
+    Codes,
+    Flags,
+    Labels,
+    array,
+    booleans,
+    class_ids,
+    populations,
+    true_labels,
+)
 from scotoma.uncertainty import Moments, Words
 from scotoma.uncertainty.moments import power_table
 
@@ -243,8 +252,8 @@ def group_masks(groups: npt.ArrayLike, rows: int, names: Sequence[str] | None = 
     >>> group_masks([[True, False]], 2, ["men"]).shape
     (1, 2)
     """
-    array = np.asarray(groups)
-    masks = booleans(array, "groups", (len(array) if array.ndim else 0, rows))
+    given = array(groups, "groups")
+    masks = booleans(given, "groups", (len(given) if given.ndim else 0, rows))
     if not len(masks):
         raise DataError("groups must hold at least one group, got none: pass a row a group")
     if names is not None and (len(names) != len(masks) or len(set(names)) != len(names)):

@@ -21,7 +21,7 @@ from scotoma.bias.clarify import all_metrics
 from scotoma.bias.clarify.rates import FACETS
 from scotoma.bias.counting import group_masks
 from scotoma.errors import DataError
-from scotoma.inputs import Codes, Labels, class_ids, true_labels, units
+from scotoma.inputs import Codes, Labels, array, class_ids, floats, true_labels, units
 from scotoma.uncertainty import ONE_RUN, Estimate, check_level, undefined
 
 Array = npt.NDArray[np.float64]
@@ -105,15 +105,16 @@ def metric(
         raise DataError(f"no metric is called {name!r}: choose among {', '.join(NAMES)}")
     if weights not in ("examples", "negatives"):
         raise DataError(f"weights must be 'examples' or 'negatives', got {weights!r}: name one")
-    counts = np.asarray(confusion, np.float64)
+    counts = floats(confusion, "confusion")
     if counts.ndim not in (3, 4) or counts.shape[-1] != counts.shape[-2] or counts.shape[0] < 2:
         raise DataError(
             f"confusion must be counts [g, y, p] or [g, m, y, p] of two groups or more, got shape "
             f"{counts.shape}: count predictions by group first"
         )
-    if not (counts >= 0).all():
+    whole = (counts >= 0) & (counts == np.floor(counts))
+    if not whole.all():
         raise DataError(
-            f"confusion must hold counts, got {counts[~(counts >= 0)][0]:g}: pass counts, not rates"
+            f"confusion must hold counts, got {counts[~whole][0]:g}: pass counts, not rates"
         )
     tensor = counts if counts.ndim == 4 else counts[:, None]
     tp = np.einsum("gmcc->gmc", tensor)
@@ -326,8 +327,9 @@ def _false_positive(c: _Cells, weights: Weights) -> tuple[Array, dict[str, Array
     whole = _rate(c.fp.sum(axis=0), negatives.sum(axis=0))
     share = (n if weights == "examples" else negatives) / n.sum(axis=0)
     value = _subgroups(_rate(c.fp, negatives), whole, share)
-    value = np.where(negatives.sum(axis=0) > 0, value, np.nan)
-    return value, {"negatives": np.where(share > 0, negatives, np.nan)}
+    some = negatives.sum(axis=0) > 0
+    value = np.where(some, value, np.nan)
+    return value, {"negatives": np.where((share > 0) | ~some, negatives, np.nan)}
 
 
 def _odds_fp(c: _Cells, weights: Weights) -> tuple[Array, dict[str, Array]]:
@@ -382,8 +384,8 @@ def _examples(
     labels: npt.ArrayLike, predicted: npt.ArrayLike, groups: npt.ArrayLike, n_classes: int | None
 ) -> tuple[Codes, Codes, Codes, Codes]:
     """Labels, predictions (n, K), group number and row number of the rows that have a group."""
-    array = np.asarray(predicted)
-    p: Labels = class_ids(array[:, None] if array.ndim == 1 else array, "predicted", n_classes)
+    said = array(predicted, "predicted")
+    p: Labels = class_ids(said[:, None] if said.ndim == 1 else said, "predicted", n_classes)
     y = true_labels(labels, len(p), n_classes)
     masks = group_masks(groups, len(p))
     if (masks.sum(axis=0) > 1).any():
@@ -393,5 +395,7 @@ def _examples(
             "compare the values of one attribute"
         )
     rows = np.flatnonzero(masks.any(axis=0))
+    if not rows.size:
+        raise DataError(f"groups must hold some of the {len(p):,} rows, got none: pass their rows")
     group = masks.argmax(axis=0)[rows]
     return y[rows].astype(np.intp), p[rows].astype(np.intp), group, rows

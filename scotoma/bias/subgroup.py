@@ -19,7 +19,7 @@ from scotoma.bias.counting import (
 )
 from scotoma.bias.results import GroupChange, GroupGap, GroupRate
 from scotoma.errors import DataError
-from scotoma.inputs import class_ids, populations, true_labels, units
+from scotoma.inputs import booleans, class_ids, populations, true_labels, units
 from scotoma.uncertainty import (
     FEW_EVENTS,
     ChangeEvidence,
@@ -273,7 +273,10 @@ def gap(
     check_level(level)
     d, c = populations(dense, compressed, n_classes, paired=paired)
     y = true_labels(labels, len(d), n_classes)
-    masks = group_masks(np.stack([np.asarray(group_a), np.asarray(group_b)]), len(y), names)
+    masks = np.stack(
+        [booleans(group_a, "group_a", (len(y),)), booleans(group_b, "group_b", (len(y),))]
+    )
+    masks = group_masks(masks, len(y), names)
     kinds = metrics(n_classes, positive)
     offered = ["error"] if positive is None else [kind.name for kind in kinds]
     if metric not in offered:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scotoma.divergence.scoring import Scores
 from scotoma.errors import DataError
 from scotoma.hashing import hash_ids
-from scotoma.inputs import Floats
+from scotoma.inputs import Floats, array, coded
 
 
 @dataclass(frozen=True)
@@ -119,13 +119,14 @@ def rank_subset(
     >>> rank_subset(scores, ["a", "b", "c", "d"], 50).tolist()
     [0, 2]
     """
-    ids = np.asarray(example_ids)
+    ids = array(example_ids, "example_ids")
     if ids.shape != (scores.n,):
         raise DataError(
             f"example_ids must give one id a row, got shape {ids.shape} for {scores.n:,} rows: "
             "pass the ids of the scored examples in their order"
         )
-    values, counts = np.unique(ids, return_counts=True)
+    values, codes = coded(ids, "example_ids", scores.n)
+    counts = np.bincount(codes)
     if values.size < ids.size:
         raise DataError(
             f"example_ids must be unique, got {str(values[counts > 1][0])!r} "

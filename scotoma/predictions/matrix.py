@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from scotoma.errors import DataError
+from scotoma.inputs import first_difference, integers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,10 +104,15 @@ class Predictions:
         """
         first = parts[0]
         for part in parts[1:]:
-            if (part.variant, part.example_ids) != (first.variant, first.example_ids):
+            if part.variant != first.variant:
                 raise DataError(
-                    f"shards of {first.variant} hold predictions for different examples; "
-                    "run the predict step again"
+                    f"shards of {first.variant} must hold its members, got those of "
+                    f"{part.variant}; run the predict step again"
+                )
+            if apart := first_difference(first.example_ids, part.example_ids):
+                raise DataError(
+                    f"shards of {first.variant} must hold the same examples in the same order, got "
+                    f"{apart}; run the predict step again"
                 )
             if part.classes != first.classes:
                 raise DataError(
@@ -163,6 +169,12 @@ def label_counts(predicted: NDArray[np.integer], classes: int) -> NDArray[np.int
     array([[1, 0, 2],
            [0, 3, 0]])
     """
+    predicted = integers(predicted, "predicted", "an examples by members table of class ids")
+    if predicted.ndim != 2:
+        raise DataError(
+            f"predicted must be a table of examples by members, got shape {predicted.shape}: pass "
+            "one column a member"
+        )
     if predicted.size and not 0 <= predicted.min() <= predicted.max() < classes:
         raise DataError(
             f"predicted holds a class id outside 0 to {classes - 1}: "

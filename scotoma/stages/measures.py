@@ -15,6 +15,7 @@ from scotoma import progress
 from scotoma.config import Variant
 from scotoma.datasets import Examples, Partition
 from scotoma.errors import DataError
+from scotoma.inputs import first_difference
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
 from scotoma.runs import Run, write_json, written
@@ -43,11 +44,12 @@ def _comparisons(run: Run, examples: Examples) -> Iterator[Comparison]:
     dense = Predictions.read(run.predictions("dense"))
     for variant in run.config.resolved_variants[1:]:
         compressed = Predictions.read(run.predictions(variant.name))
-        if not compressed.example_ids == dense.example_ids == tuple(examples.ids):
-            raise DataError(
-                f"predictions of {variant.name} are for other examples than those of dense; "
-                "run the audit again in a new folder"
-            )
+        for name, ids in (("dense", dense.example_ids), (variant.name, compressed.example_ids)):
+            if apart := first_difference(tuple(examples.ids), ids):
+                raise DataError(
+                    f"predictions of {name} must be for the test examples in their order, got "
+                    f"{apart}; run the audit again in a new folder"
+                )
         if variant.paired and compressed.members != dense.members:
             raise DataError(
                 f"members {compressed.members} of {variant.name} derive from dense members that "

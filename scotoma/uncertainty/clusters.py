@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
+from scotoma.inputs import array, coded, floats
 
 Array = npt.NDArray[np.float64]
 
@@ -15,23 +16,24 @@ def cluster_sums(values: npt.ArrayLike, clusters: npt.ArrayLike | None) -> Array
 
     Args:
         values: Shape (N, K) or (N,).
-        clusters: Integer id of each row's source, shape (N,), any non-negative numbers; None
-            leaves every row its own unit.
+        clusters: Id of each row's source, shape (N,); None leaves every row its own unit.
 
     Returns:
         Shape (n, K) or (n,), one row a cluster that occurs, in order of id.
 
     Raises:
-        DataError: There are not as many ids as rows.
+        DataError: There are not as many ids as rows, or a row has none.
 
     >>> cluster_sums([[1, 0], [1, 1], [0, 1]], [7, 3, 7])
     array([[1., 1.],
            [1., 1.]])
     """
-    rows = np.asarray(values, np.float64)
+    rows = floats(values, "values")
     if clusters is None:
         return rows
-    ids = np.asarray(clusters)
+    if not rows.ndim:
+        raise DataError(f"values must have a row a cluster id, got the number {rows:g}")
+    ids = array(clusters, "clusters")
     if ids.shape != rows.shape[:1]:
         raise DataError(
             f"clusters must give one id a row, got shape {ids.shape} for {rows.shape[0]} rows: "
@@ -39,7 +41,9 @@ def cluster_sums(values: npt.ArrayLike, clusters: npt.ArrayLike | None) -> Array
         )
     if ids.size == 0:
         return rows
-    if ids.dtype.kind in "iu" and ids.min() >= 0 and ids.max() < 4 * ids.size:
+    if ids.dtype.kind not in "iu":
+        ids = coded(ids, "clusters", len(rows))[1]
+    if ids.min() >= 0 and ids.max() < 4 * ids.size:
         return _counted(rows, ids.astype(np.intp))
     order = np.argsort(ids, kind="stable")
     starts = np.flatnonzero(np.diff(ids[order], prepend=ids[order[0]] - 1))

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
+from scotoma.inputs import floats
 from scotoma.uncertainty.estimate import ONE_RUN, Estimate, check_level, json_safe, undefined
 
 Array = npt.NDArray[np.float64]
@@ -198,7 +199,7 @@ def n_effective(s: npt.ArrayLike, times: npt.ArrayLike | None = None) -> float:
     >>> n_effective([0, 5, 1], times=[2, 3, 1])
     3.36...
     """
-    counts = np.asarray(s, float)
+    counts = floats(s, "s")
     carried = counts if times is None else counts * np.asarray(times, float)
     total = float(carried.sum())
     return total**2 / float(np.dot(carried, counts)) if total else 0.0
@@ -220,14 +221,15 @@ def mean_difference(
         where nothing varies.
 
     Raises:
-        DataError: Shapes that do not fit together, or a level that is no fraction.
+        DataError: Shapes that do not fit together, scores that are not finite, or a level that is
+            no fraction.
 
     >>> change = mean_difference([[1, 1], [0, 0], [1, 1], [1, 0]], [[1, 0], [0, 0], [0, 0], [1, 1]])
     >>> change.value, round(change.low, 2), round(change.high, 2)
     (-0.25, -0.99, 0.49)
     """
     check_level(level)
-    d, c = _matrix(dense, "dense"), _matrix(compressed, "compressed")
+    d, c = _scores(dense, "dense"), _scores(compressed, "compressed")
     variance = crossed_variance(d, c, paired=paired)
     members = min(d.shape[-1], c.shape[-1])
     value = float(c.mean() - d.mean()) if d.shape[0] else math.nan
@@ -252,14 +254,14 @@ def single_mean(
         the logit scale at a mean outside (0, 1).
 
     Raises:
-        DataError: Scores that are no (n, K) table, or a level that is no fraction.
+        DataError: Scores that are no (n, K) table or not finite, or a level that is no fraction.
 
     >>> rate = single_mean([[1, 0], [0, 0], [1, 1], [0, 0], [0, 0]], scale="logit")
     >>> rate.value, round(rate.low, 2), round(rate.high, 2)
     (0.3, 0.04, 0.82)
     """
     check_level(level)
-    e = _matrix(scores, "scores")
+    e = _scores(scores, "scores")
     n, members = e.shape
     value = float(e.mean()) if n else math.nan
     if scale == "identity":
@@ -318,13 +320,24 @@ def of_variance(
 
 
 def _matrix(values: npt.ArrayLike, name: str) -> Array:
-    matrix = np.asarray(values, np.float64)
+    matrix = floats(values, name)
     if matrix.ndim < 2 or matrix.shape[-1] == 0:
         raise DataError(
             f"{name} must be a table of examples by members, got shape {matrix.shape}: "
             "pass at least one member as a column"
         )
     return matrix
+
+
+def _scores(values: npt.ArrayLike, name: str) -> Array:
+    scores = _matrix(values, name)
+    if not np.isfinite(scores).all():
+        row = int(np.argwhere(~np.isfinite(scores))[0][-2])
+        raise DataError(
+            f"{name} must be finite numbers, got {scores[~np.isfinite(scores)][0]} in row {row}: "
+            "leave out the examples that have no score"
+        )
+    return scores
 
 
 def _mean(values: Array, n: float, times: Array | None) -> Array:

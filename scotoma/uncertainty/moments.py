@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
+from scotoma.inputs import array, floats
 from scotoma.uncertainty.crossed import Array, Variance, combine, member_variance
 
 Counts = npt.NDArray[np.int64]
@@ -75,14 +76,14 @@ class Moments:
             Moments without leading axes, or of shape (G,).
 
         Raises:
-            DataError: Shapes that do not fit together.
+            DataError: Shapes that do not fit together, or events that are neither yes nor no.
 
         >>> import numpy as np
         >>> Moments.of(np.eye(3), np.ones((3, 2))).powers[0].tolist()
         [3, 6, 12, 24, 48]
         """
-        d = np.asarray(dense, np.bool_)
-        c = np.zeros((len(d), 0), np.bool_) if compressed is None else np.asarray(compressed, bool)
+        d = _events(dense, "dense")
+        c = d[:, :0] if compressed is None else _events(compressed, "compressed")
         if d.ndim != 2 or c.ndim != 2 or len(d) != len(c):
             raise DataError(
                 f"dense and compressed must hold the same examples, got shapes {d.shape} and "
@@ -93,7 +94,7 @@ class Moments:
                 f"paired populations need as many compressed as dense members, got {c.shape[1]} "
                 f"and {d.shape[1]}: drop the members without a partner, or pass paired=False"
             )
-        risk = np.ones(len(d), bool) if at_risk is None else np.asarray(at_risk, np.bool_)
+        risk = np.ones(len(d), bool) if at_risk is None else array(at_risk, "at_risk") > 0
         if risk.shape[-1:] != (len(d),):
             raise DataError(
                 f"at_risk must say yes or no for each of {len(d):,} examples, got shape "
@@ -217,6 +218,22 @@ class Moments:
     def _arrays(self) -> list[Counts]:
         arrays = [self.powers, self.dense, self.compressed]
         return arrays if self.both is None else [*arrays, self.both]
+
+
+def _events(values: npt.ArrayLike, name: str) -> npt.NDArray[np.bool_]:
+    events = floats(values, name)
+    if events.ndim == 2 and not ((events == 0) | (events == 1)).all():
+        found = events[(events != 0) & (events != 1)][0]
+        raise DataError(
+            f"{name} must hold events, true or false, got {found:g}: compare predictions with "
+            "labels first"
+        )
+    if events.ndim != 2:
+        raise DataError(
+            f"{name} must be a table of examples by members, got shape {events.shape}: pass one "
+            "column a member"
+        )
+    return events.astype(np.bool_)
 
 
 def merge(shards: Sequence[Moments]) -> Moments:

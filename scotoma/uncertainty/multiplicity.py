@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
+from scotoma.inputs import floats
 
 
 def holm(p: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -67,7 +68,7 @@ def benjamini_hochberg(p: npt.ArrayLike, *, dependence: bool = False) -> npt.NDA
 
 
 def _tested(p: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    values = np.atleast_1d(np.asarray(p, np.float64))
+    values = np.atleast_1d(floats(p, "p-values"))
     tested = ~np.isnan(values)
     outside = tested & ~((values >= 0) & (values <= 1))
     if outside.any():

@@ -406,7 +406,7 @@ D = np.array([True, False, True])
         ),
         (
             lambda: metric("CDDL", d=D, y=D, strata=[1, 2]),
-            "strata must hold one value an example, got shape (2,) for 3 examples: align it with d",
+            "strata must hold one value a row, got shape (2,) for 3 rows: pass them in the order of the examples",  # noqa: E501
         ),
         (
             lambda: metric("FT", d=D, p=D, features=[1.0, math.nan, 2.0]),

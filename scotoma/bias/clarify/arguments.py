@@ -14,7 +14,7 @@ from scotoma.bias.clarify.fliptest import Fliptest, fliptest
 from scotoma.bias.clarify.rates import count_cells
 from scotoma.bias.clarify.table import METRICS
 from scotoma.errors import DataError
-from scotoma.inputs import booleans, units
+from scotoma.inputs import array, booleans, coded, floats, units
 from scotoma.uncertainty import cluster_sums, n_effective
 
 Array = npt.NDArray[np.float64]
@@ -40,16 +40,18 @@ def facets(
         Name of each facet d to its booleans, shape (N,), to be passed as `d`.
 
     Raises:
-        DataError: Both or impossible choices: a value that does not occur, a text with `above`.
+        DataError: Rows without a value; both or impossible choices: a value that does not occur, a
+            text with `above`.
 
     >>> list(facets(["north", "south", "west"]))
     ['north', 'south', 'west']
     >>> facets([31, 40, 64], above=40)
     {'(40, 64]': array([False, False,  True])}
     """
-    column = np.asarray(values)
+    column = array(values, "values")
     if column.ndim != 1 or column.size == 0:
         raise DataError(f"values must be one a example, got shape {column.shape}: pass one column")
+    distinct, codes = coded(column, "values", column.size)
     if above is not None:
         if disadvantaged is not None or column.dtype.kind not in "iufb":
             raise DataError(
@@ -58,13 +60,13 @@ def facets(
             )
         return {f"({above:g}, {column.max():g}]": np.asarray(column > above)}
     if disadvantaged is None:
-        return {str(value): np.asarray(column == value) for value in np.unique(column)}
+        return {str(value): codes == place for place, value in enumerate(distinct)}
     chosen = list(disadvantaged)
     absent = [value for value in chosen if not (column == value).any()]
     if absent or not chosen:
         raise DataError(
             f"disadvantaged must hold values that occur, got {absent or chosen}: "
-            f"choose among {', '.join(str(value) for value in np.unique(column)[:10])}"
+            f"choose among {', '.join(str(value) for value in distinct[:10])}"
         )
     return {" or ".join(str(value) for value in chosen): np.isin(column, chosen)}
 
@@ -177,21 +179,23 @@ def read_case(
         clusters: Any values, shape (N,).
 
     Raises:
-        DataError: An argument of another kind or length.
+        DataError: No examples, an argument of another kind or length, a missing value.
 
     >>> read_case(d=[True, False, True], strata=["b", "a", "b"]).strata
     array([1, 0, 1])
     """
     facet = booleans(d, "d")
     n = facet.size
+    if not n:
+        raise DataError("d must say of each example which facet it is in, got none: pass some")
     truth = None if y is None else booleans(y, "y", (n,))
     guess = None
     if p is not None:
-        shape = np.shape(p)
-        guess = booleans(p, "p", (n, *shape[1:2])).reshape(n, -1)
+        guess = array(p, "p")
+        guess = booleans(guess, "p", (n, *guess.shape[1:2])).reshape(n, -1)
     x = None
     if features is not None:
-        x = np.asarray(features, np.float64)
+        x = floats(features, "features")
         x = x[:, None] if x.ndim == 1 else x
         if x.shape[:1] != (n,) or x.ndim != 2 or not np.isfinite(x).all():
             raise DataError(
@@ -277,11 +281,5 @@ def _codes(values: npt.ArrayLike | None, name: str, n: int) -> tuple[tuple[str, 
     """Names of the values that occur and the number of each example's value."""
     if values is None:
         return (), None
-    column = np.asarray(values)
-    if column.shape != (n,):
-        raise DataError(
-            f"{name} must hold one value an example, got shape {column.shape} for {n} examples: "
-            "align it with d"
-        )
-    names, codes = np.unique(column, return_inverse=True)
-    return tuple(str(value) for value in names), codes.astype(np.intp)
+    distinct, codes = coded(values, name, n)
+    return tuple(str(value) for value in distinct), codes

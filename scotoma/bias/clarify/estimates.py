@@ -206,6 +206,8 @@ def changes(
     """
 
     def case(p: npt.ArrayLike) -> Case:
+        if p is None:
+            raise DataError("dense and compressed must both be predictions, got None: pass both")
         return read_case(d=d, y=y, p=p, strata=strata, features=features, clusters=clusters)
 
     check_level(level)
