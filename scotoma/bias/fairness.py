@@ -9,9 +9,8 @@ interval of the difference behind a metric of two groups.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +19,12 @@ from scotoma.bias.bootstrap import example_draws, weigh
 from scotoma.bias.clarify import all_metrics
 from scotoma.bias.clarify.rates import FACETS
 from scotoma.bias.counting import group_masks
+from scotoma.bias.formulas import FORMULAS, Cells, Weights
 from scotoma.errors import DataError
 from scotoma.inputs import Codes, Labels, array, class_ids, floats, true_labels, units
 from scotoma.uncertainty import ONE_RUN, Estimate, check_level, undefined
 
 Array = npt.NDArray[np.float64]
-Weights = Literal["examples", "negatives"]
 
 NAMES = ("DP", "DI", "SPSF", "FPSF", "EOFP", "EOTP", "BA")
 # The Clarify metric that is the signed difference behind each of these, group 0 minus group 1.
@@ -46,16 +45,6 @@ class Fairness:
     per_class: Array
     overall: Array
     reasons: dict[int, str]
-
-
-@dataclass(frozen=True)
-class _Cells:
-    """Counts of one class against the rest, by group: shape (G, M, C) each."""
-
-    tp: Array
-    fp: Array
-    fn: Array
-    tn: Array
 
 
 def metric(
@@ -119,9 +108,9 @@ def metric(
     tensor = counts if counts.ndim == 4 else counts[:, None]
     tp = np.einsum("gmcc->gmc", tensor)
     fp, fn = tensor.sum(axis=2) - tp, tensor.sum(axis=3) - tp
-    cells = _Cells(tp, fp, fn, tensor.sum(axis=(2, 3))[..., None] - tp - fp - fn)
+    cells = Cells(tp, fp, fn, tensor.sum(axis=(2, 3))[..., None] - tp - fp - fn)
     with np.errstate(divide="ignore", invalid="ignore"):
-        value, lacking = _FORMULAS[name](cells, weights)
+        value, lacking = FORMULAS[name](cells, weights)
     if counts.ndim == 3:
         return Fairness(value[0], value[0].mean(), _reasons(value, lacking, groups))
     return Fairness(value, value.mean(axis=1), _reasons(value, lacking, groups))
@@ -206,13 +195,58 @@ def upper_bound(
 ) -> Estimate:
     """A metric averaged over members, and how large the truth may be.
 
-    The bound is the `level` point of a crossed bootstrap: every draw weighs examples (or clusters)
+    Args:
+        name: As for `metric`.
+        labels: As for `upper_bounds`, like all that follows.
+        predicted: Predicted class ids, shape (N,) or (N, K).
+        groups: Who belongs to which group, bool, shape (G, N).
+        n_classes: Number of classes.
+        class_id: The class against the rest; None for the mean over all classes.
+        weights: As for `metric`.
+        clusters: One id a row where rows share sources, shape (N,).
+        level: Probability that the truth lies below `high`, a fraction in (0, 1).
+        draws: Number of draws.
+        seed: Same seed, same bound.
+
+    Returns:
+        As `upper_bounds`, of this metric.
+
+    >>> import numpy as np
+    >>> row = np.arange(400)
+    >>> found = upper_bound("EOTP", np.ones(400, int), (row % np.where(row < 200, 20, 5) > 0) * 1,
+    ...                     [row < 200, row >= 200], n_classes=2, class_id=1)
+    >>> round(found.value, 2), found.low, round(found.high, 2)
+    (0.15, 0.0, 0.2)
+    """
+    return upper_bounds(
+        [name], labels, predicted, groups, n_classes=n_classes, class_id=class_id, weights=weights,
+        clusters=clusters, level=level, draws=draws, seed=seed,
+    )[name]  # fmt: skip
+
+
+def upper_bounds(
+    names: Sequence[str],
+    labels: npt.ArrayLike,
+    predicted: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    *,
+    n_classes: int,
+    class_id: int | None = None,
+    weights: Weights = "examples",
+    clusters: npt.ArrayLike | None = None,
+    level: float = 0.95,
+    draws: int = 1000,
+    seed: int = 0,
+) -> dict[str, Estimate]:
+    """Metrics averaged over members, and how large their truths may be, all from the same draws.
+
+    A bound is the `level` point of a crossed bootstrap: every draw weighs examples (or clusters)
     by Poisson(1), the same for all members, and takes K - 1 of the K members with replacement.
     Rows that agree in group, label and all predictions are drawn together, which is the same and
     far cheaper.
 
     Args:
-        name: As for `metric`.
+        names: Metrics, as for `metric`.
         labels: True class ids, shape (N,).
         predicted: Predicted class ids, shape (N,) or (N, K).
         groups: Who belongs to which group, bool, shape (G, N); no row in two groups, rows in none
@@ -223,11 +257,11 @@ def upper_bound(
         clusters: One id a row where rows share sources, shape (N,).
         level: Probability that the truth lies below `high`, a fraction in (0, 1).
         draws: Number of draws.
-        seed: Same seed, same bound.
+        seed: Same seed, same bounds, whatever the other metrics.
 
     Returns:
-        Value and upper bound; `low` is 0, the end of the scale. nan with its reason where the
-        metric is undefined for a member.
+        Name to value and upper bound; `low` is 0, the end of the scale. nan with its reason where
+        the metric is undefined for a member.
 
     Raises:
         DataError: As for `metric`, groups that overlap, shapes that do not fit together.
@@ -237,12 +271,14 @@ def upper_bound(
 
     >>> import numpy as np
     >>> row = np.arange(400)
-    >>> found = upper_bound("EOTP", np.ones(400, int), (row % np.where(row < 200, 20, 5) > 0) * 1,
-    ...                     [row < 200, row >= 200], n_classes=2, class_id=1)
-    >>> round(found.value, 2), found.low, round(found.high, 2)
-    (0.15, 0.0, 0.2)
+    >>> found = upper_bounds(NAMES, row % 3 // 2, (row % np.where(row < 200, 20, 5) > 0) * 1,
+    ...                      [row < 200, row >= 200], n_classes=2)
+    >>> round(found["DP"].value, 2), round(found["DP"].high, 2)
+    (0.15, 0.2)
     """
     check_level(level)
+    if draws < 1:
+        raise DataError(f"draws must be at least 1, got {draws}: 1000 is the default")
     if class_id is not None and not 0 <= class_id < n_classes:
         raise DataError(
             f"class_id must be from 0 to {n_classes - 1}, got {class_id}: name one of the classes"
@@ -251,117 +287,47 @@ def upper_bound(
     members = p.shape[1]
     shape = (int(np.asarray(groups).shape[0]), n_classes, n_classes)
 
-    def measured(counts: Array) -> Array:
+    def measured(name: str, counts: Array) -> Array:
         found = metric(name, counts, weights=weights)
         return found.overall if class_id is None else found.per_class[:, class_id]
 
     codes = (group * n_classes + y)[:, None] * n_classes + p
     whole = weigh(codes, np.ones((1, len(codes))), shape)
-    values = measured(whole)
+    values = {name: float(measured(name, whole).mean()) for name in names}
     source = units(clusters, np.asarray(labels).shape[0])
     source = None if source is None else np.unique(source[rows], return_inverse=True)[1]
     n = len(codes) if source is None else int(source.max(initial=-1)) + 1
-    note = f"{BOUND_NOTE}; {ONE_RUN}" if members == 1 else BOUND_NOTE
-    value = float(values.mean())
-    if math.isnan(value):
+    drawn: dict[str, list[Array]] = {
+        name: [] for name, value in values.items() if not math.isnan(value)
+    }
+    rng = np.random.Generator(np.random.Philox(key=seed))
+    for rows_drawn, times in example_draws(rng, codes, source, draws, math.prod(shape)):
+        counts = weigh(rows_drawn, times, shape)
+        for name, found in drawn.items():
+            found.append(measured(name, counts).reshape(-1, members))
+    chosen = rng.multinomial(max(members - 1, 1), np.full(members, 1 / members), size=draws)
+    bounds = {name: _bound(np.concatenate(found), chosen, level) for name, found in drawn.items()}
+
+    note, nan = f"{BOUND_NOTE}; {ONE_RUN}" if members == 1 else BOUND_NOTE, math.nan
+    answer = {}
+    for name, value in values.items():
+        if name in bounds:
+            high = max(bounds[name], value)
+            answer[name] = Estimate(value, 0.0, high, n, members, nan, nan, level, note=note)
+            continue
         reasons = metric(name, whole, weights=weights).reasons
         reason = reasons[class_id] if class_id is not None else next(iter(reasons.values()))
-        return undefined(reason, n=n, members=members, level=level)
+        answer[name] = undefined(reason, n=n, members=members, level=level)
+    return answer
 
-    rng = np.random.Generator(np.random.Philox(key=seed))
-    drawn = np.concatenate(
-        [
-            measured(weigh(rows_drawn, times, shape)).reshape(-1, members)
-            for rows_drawn, times in example_draws(rng, codes, source, draws, math.prod(shape))
-        ]
-    )
-    chosen = rng.multinomial(max(members - 1, 1), np.full(members, 1 / members), size=draws)
+
+def _bound(drawn: Array, chosen: npt.NDArray[np.int64], level: float) -> float:
+    """The `level` point over draws (B, K) of the mean over the members chosen in each."""
     # A member that was not chosen must not make a draw undefined.
     totals = np.where(chosen > 0, drawn, 0.0) * chosen
     averages = totals.sum(axis=1) / chosen.sum(axis=1)
     defined = averages[~np.isnan(averages)]
-    high = float(np.quantile(defined, level, method="higher")) if defined.size else math.nan
-    nan = math.nan
-    return Estimate(value, 0.0, max(high, value), n, members, nan, nan, level, note=note)
-
-
-def _rate(over: Array, under: Array) -> Array:
-    return np.asarray(np.where(under > 0, over / under, np.nan))
-
-
-def _largest_pair(rates: Array) -> Array:
-    return np.asarray(rates.max(axis=0) - rates.min(axis=0))
-
-
-def _examples_of(c: _Cells) -> Array:
-    return c.tp + c.fp + c.fn + c.tn
-
-
-def _parity(c: _Cells, weights: Weights) -> tuple[Array, dict[str, Array]]:
-    n = _examples_of(c)
-    return _largest_pair(_rate(c.tp + c.fp, n)), {"examples": n}
-
-
-def _impact(c: _Cells, weights: Weights) -> tuple[Array, dict[str, Array]]:
-    """1 - smallest/largest: the formula's min, also where the smaller rate is 0."""
-    n = _examples_of(c)
-    ppr = _rate(c.tp + c.fp, n)
-    value = 1 - _rate(ppr.min(axis=0), ppr.max(axis=0))
-    return value, {"examples": n, "predictions": (c.tp + c.fp).sum(axis=0, keepdims=True)}
-
-
-def _subgroups(rate: Array, whole: Array, share: Array) -> Array:
-    """Weighted mean distance from the rate of all; a group without weight adds nothing."""
-    return np.asarray(np.where(share > 0, share * np.abs(whole - rate), 0.0).sum(axis=0))
-
-
-def _statistical_parity(c: _Cells, weights: Weights) -> tuple[Array, dict[str, Array]]:
-    n, called = _examples_of(c), c.tp + c.fp
-    whole = _rate(called.sum(axis=0), n.sum(axis=0))
-    value = _subgroups(_rate(called, n), whole, n / n.sum(axis=0))
-    return np.where(n.sum(axis=0) > 0, value, np.nan), {"examples": n.sum(axis=0, keepdims=True)}
-
-
-def _false_positive(c: _Cells, weights: Weights) -> tuple[Array, dict[str, Array]]:
-    n, negatives = _examples_of(c), c.fp + c.tn
-    whole = _rate(c.fp.sum(axis=0), negatives.sum(axis=0))
-    share = (n if weights == "examples" else negatives) / n.sum(axis=0)
-    value = _subgroups(_rate(c.fp, negatives), whole, share)
-    some = negatives.sum(axis=0) > 0
-    value = np.where(some, value, np.nan)
-    return value, {"negatives": np.where((share > 0) | ~some, negatives, np.nan)}
-
-
-def _odds_fp(c: _Cells, weights: Weights) -> tuple[Array, dict[str, Array]]:
-    return _largest_pair(_rate(c.fp, c.fp + c.tn)), {"negatives": c.fp + c.tn}
-
-
-def _odds_tp(c: _Cells, weights: Weights) -> tuple[Array, dict[str, Array]]:
-    return _largest_pair(_rate(c.tp, c.tp + c.fn)), {"positives": c.tp + c.fn}
-
-
-def _amplification(c: _Cells, weights: Weights) -> tuple[Array, dict[str, Array]]:
-    positives, called = c.tp + c.fn, c.tp + c.fp
-    moved = np.abs(_rate(called, called.sum(axis=0)) - _rate(positives, positives.sum(axis=0)))
-    leading = positives == positives.max(axis=0)
-    value = np.where(leading, moved, -np.inf).max(axis=0)
-    value = np.where(np.isnan(moved).any(axis=0), np.nan, value)
-    lacking = {
-        "predictions": called.sum(axis=0, keepdims=True),
-        "positives": positives.sum(axis=0, keepdims=True),
-    }
-    return value, lacking
-
-
-_FORMULAS: dict[str, Callable[[_Cells, Weights], tuple[Array, dict[str, Array]]]] = {
-    "DP": _parity,
-    "DI": _impact,
-    "SPSF": _statistical_parity,
-    "FPSF": _false_positive,
-    "EOFP": _odds_fp,
-    "EOTP": _odds_tp,
-    "BA": _amplification,
-}
+    return float(np.quantile(defined, level, method="higher")) if defined.size else math.nan
 
 
 def _reasons(value: Array, lacking: dict[str, Array], groups: Sequence[str]) -> dict[int, str]:

@@ -156,7 +156,7 @@ def _lacking(needs: Sequence[str], audited: Audited) -> str:
 
 
 def _fairness(audited: Audited, question: BiasQuestion) -> Iterator[dict[str, Any]]:
-    from scotoma.bias.fairness import NAMES, SIGNED, signed, upper_bound
+    from scotoma.bias.fairness import NAMES, SIGNED, signed, upper_bounds
 
     labels, outcome, n_classes = audited.labels, audited.positive, len(audited.classes)
     populations = {"baseline": audited.baseline, "predicted": audited.predicted}
@@ -164,20 +164,26 @@ def _fairness(audited: Audited, question: BiasQuestion) -> Iterator[dict[str, An
         labels, n_classes = (labels == outcome).astype(np.intp), 2
     for name, (values, codes) in audited.values.items():
         masks = codes == np.arange(len(values))[:, None]
+        said = {
+            part: ids if outcome is None else (ids == outcome).astype(np.intp)
+            for part, ids in populations.items()
+            if ids is not None
+        }
+        bounds = {
+            part: upper_bounds(
+                NAMES, labels, ids, masks, n_classes=n_classes,
+                class_id=None if outcome is None else 1, clusters=audited.clusters,
+                level=question.level, seed=question.seed,
+            )
+            for part, ids in said.items()
+        }  # fmt: skip
         for metric in NAMES:
             row: dict[str, Any] = {"column": name, "groups": values, "metric": metric}
-            for part, ids in populations.items():
-                if ids is None:
-                    continue
-                said = ids if outcome is None else (ids == outcome).astype(np.intp)
-                row[part] = upper_bound(
-                    metric, labels, said, masks, n_classes=n_classes,
-                    class_id=None if outcome is None else 1, clusters=audited.clusters,
-                    level=question.level, seed=question.seed,
-                )  # fmt: skip
+            for part, ids in said.items():
+                row[part] = bounds[part][metric]
                 if metric in SIGNED and outcome is not None and len(values) == 2:
                     row[f"{part}_signed"] = signed(
-                        metric, labels, said, masks, class_id=1, clusters=audited.clusters,
+                        metric, labels, ids, masks, class_id=1, clusters=audited.clusters,
                         level=question.level,
                     )  # fmt: skip
             yield row

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from scotoma.bias import counts
-from scotoma.bias.fairness import NAMES, metric, signed, upper_bound
+from scotoma.bias.fairness import NAMES, metric, signed, upper_bound, upper_bounds
 from scotoma.errors import DataError
 
 # Qian et al. 2021, Table 3: rows Sport and Cook, columns Pred-Sport and Pred-Cook.
@@ -292,6 +292,18 @@ def test_rows_of_one_source_are_drawn_together():
     one = signed("DP", labels, predicted, groups, class_id=1)
     two = signed("DP", *twice, class_id=1, clusters=people)
     assert (one.low, one.high) == (pytest.approx(two.low), pytest.approx(two.high))
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_metrics_bounded_together_have_the_bounds_that_each_has_alone(clustered):
+    rng = np.random.default_rng(6)
+    labels, predicted = rng.integers(0, 2, 200), rng.integers(0, 2, (200, 4))
+    groups = [np.arange(200) < 90, np.arange(200) >= 90]
+    said = {"n_classes": 2, "clusters": np.arange(200) // 2 if clustered else None, "draws": 100}
+    together = upper_bounds(NAMES, labels, predicted, groups, **said)
+    alone = {name: upper_bound(name, labels, predicted, groups, **said) for name in NAMES}
+    assert together == alone
+    assert len({one.high for one in alone.values()}) > 4
 
 
 def test_small_blocks_of_draws_give_the_same_bound(monkeypatch):
