@@ -1,0 +1,27 @@
+"""Which slices nobody named?
+
+Finds the conjunctions of features on which a model, or the change from a dense to a compressed
+population, is significantly worse, and prints beside them what the same search finds in noise.
+"""
+
+from __future__ import annotations
+
+from scotoma.slices.finding import find_slices
+from scotoma.slices.lattice import feature_subsets
+from scotoma.slices.predicates import Encoded, Predicate, encode
+from scotoma.slices.report import Lattice, Look, Null, Slice, SliceReport
+from scotoma.slices.weights import poisson_weights
+
+__all__ = [
+    "Encoded",
+    "Lattice",
+    "Look",
+    "Null",
+    "Predicate",
+    "Slice",
+    "SliceReport",
+    "encode",
+    "feature_subsets",
+    "find_slices",
+    "poisson_weights",
+]

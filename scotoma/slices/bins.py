@@ -21,19 +21,19 @@ def cut_points(values: npt.NDArray[np.generic], bins: int) -> npt.NDArray[np.gen
 
     >>> cut_points(np.arange(20), 4)
     array([ 5, 10, 15])
-    >>> cut_points(np.array([0] * 17 + [3, 5, 9]), 4)
+    >>> cut_points(np.array([0] * 17 + [3, 5, 6, 7, 9]), 4)
     array([3])
     """
     ordered = np.sort(values)
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
     if starts.size <= bins:
-        return ordered[starts[1:]]
+        return np.asarray(ordered[starts[1:]])
     counts = np.diff(np.append(starts, ordered.size))
     heavy = np.flatnonzero(counts * bins >= ordered.size)
     after = starts[np.minimum(heavy + 1, starts.size - 1)]
     quantiles = -(-np.arange(1, bins) * ordered.size // bins)
     cuts = np.unique(ordered[np.concatenate([quantiles, starts[heavy], after])])
-    return cuts[cuts > ordered[0]]
+    return np.asarray(cuts[1:] if cuts[0] == ordered[0] else cuts)
 
 
 def round_cuts(
@@ -46,7 +46,7 @@ def round_cuts(
         cuts: From `cut_points`.
 
     >>> round_cuts(np.array([0.1234, 0.31415, 0.7777]), np.array([0.31415]))
-    array([0.2])
+    array([0.3])
     """
     ordered = np.unique(values)
     below = ordered[np.searchsorted(ordered, cuts) - 1]

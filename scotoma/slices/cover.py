@@ -10,7 +10,7 @@ from scotoma.slices.correction import Correction, adjust
 from scotoma.slices.evidence import Evidence, Flags, Rows
 from scotoma.slices.lattice import Subset, shape_of
 from scotoma.slices.predicates import Encoded
-from scotoma.slices.search import Hits, sweep
+from scotoma.slices.search import Budget, Hits, sweep
 
 
 @dataclass(frozen=True)
@@ -63,35 +63,36 @@ def cover(
     max_cross: int,
     alpha: float,
     correction: Correction,
+    budget: Budget,
     *,
-    most_cells: int,
+    screen: float | None = None,
     most_slices: int = 100,
 ) -> tuple[list[Step], Hits]:
     """Find slices that explain the outcome one after the other.
 
     Every step searches all candidates among the rows that the slices before it left, takes the
     most significant (of equals the one with fewest predicates) and removes its rows. It stops
-    where nothing is significant at the corrected level.
+    where nothing is significant at the corrected level or, given a `screen`, where chance alone
+    would offer that many slices as good: p times the candidates.
 
     Returns:
         The slices in the order of their finding, and the candidates of the first step.
     """
     rows: Rows = np.arange(evidence.rows)
     steps: list[Step] = []
-    first = Hits()
+    first: Hits | None = None
     while len(steps) < most_slices and rows.size:
         left = encoded.take(rows)
-        hits = sweep(left, evidence.take(rows), max_cross, alpha, most_cells=most_cells)
-        if not steps:
-            first = hits
+        hits = sweep(left, evidence.take(rows), max_cross, alpha, budget)
+        first = first or hits
         if hits.p.size == 0:
             break
         best = int(np.lexsort((hits.cell, hits.subset, -hits.size, hits.cross, hits.p))[0])
         q = float(adjust(hits.p, hits.tested, correction)[best])
-        if q > alpha:
+        if q > alpha if screen is None else hits.p[best] * hits.tested > screen:
             break
         key = key_of(encoded, hits, best)
         size, effect = int(hits.size[best]), float(hits.effect[best])
         steps.append(Step(key, float(hits.p[best]), q, size, effect, hits.tested))
         rows = rows[~rows_of(left, key)]
-    return steps, first
+    return steps, first or Hits()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Literal, Protocol, Self
 
 import numpy as np
@@ -10,6 +12,7 @@ import numpy.typing as npt
 
 from scotoma.slices.tails import hypergeometric_tail, sign_tail
 from scotoma.slices.tally import Keys, count
+from scotoma.uncertainty import ONE_RUN, Estimate, single_mean, undefined
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
@@ -45,6 +48,13 @@ class Evidence(Protocol):
     def least(self) -> int:
         """Rows that a slice must hold to be tested."""
 
+    @property
+    def width(self) -> int:
+        """Numbers of 8 bytes that a cell needs, which bounds the cells of a block."""
+
+    def at_least(self, rows: int) -> Self:
+        """The same evidence with another smallest slice."""
+
     def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
         """Test every cell.
 
@@ -52,6 +62,14 @@ class Evidence(Protocol):
             keys: Cell of each row under each of G feature subsets, shape (G, N).
             cells: Cells of all subsets together.
             keep: P-values beyond this interest nobody.
+        """
+
+    def effect(self, inside: Flags, level: float) -> Estimate:
+        """The effect of one slice with its interval.
+
+        Args:
+            inside: Which rows lie in it, shape (N,).
+            level: Coverage, a fraction in (0, 1).
         """
 
     def take(self, rows: Rows) -> Self:
@@ -90,10 +108,16 @@ class Rates:
     direction: Direction
     least: int
 
+    width = 8
+
     @property
     def rows(self) -> int:
         """Number of rows."""
         return self.events.size
+
+    def at_least(self, rows: int) -> Rates:
+        """The same evidence with another smallest slice."""
+        return replace(self, least=rows)
 
     def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
         """Test every cell that holds enough rows and leaves a rest."""
@@ -109,6 +133,17 @@ class Rates:
         if self.direction != "higher":
             lower = hypergeometric_tail(n - k, n, N - K, N, keep=keep)
         return Judged(size, cell, effect, two_sided(upper, lower, self.direction))
+
+    def effect(self, inside: Flags, level: float) -> Estimate:
+        """Rate inside minus rate outside, Newcombe's interval of two independent rates."""
+        n, k = int(inside.sum()), int(self.events[inside].sum())
+        m, j = self.rows - n, int(self.events[~inside].sum())
+        if n == 0 or m == 0:
+            where = "no examples in the slice" if n == 0 else "no examples outside the slice"
+            return undefined(f"undefined ({where})", n=n, members=1, level=level)
+        low, high = newcombe(k, n, j, m, level)
+        nan = math.nan
+        return Estimate(k / n - j / m, low, high, n, 1, float(k), nan, level, note=ONE_RUN)
 
     def take(self, rows: Rows) -> Rates:
         """The same evidence on some of the rows."""
@@ -137,10 +172,16 @@ class Changes:
     direction: Direction
     least: int
 
+    width = 8
+
     @property
     def rows(self) -> int:
         """Number of rows."""
         return self.change.size
+
+    def at_least(self, rows: int) -> Changes:
+        """The same evidence with another smallest slice."""
+        return replace(self, least=rows)
 
     def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
         """Test every cell that holds enough rows; without a change p is 1."""
@@ -153,6 +194,10 @@ class Changes:
         p = two_sided(upper, lower, self.direction)
         return Judged(size, cell, (worse - better) / n, p)
 
+    def effect(self, inside: Flags, level: float) -> Estimate:
+        """Rate of the second model minus that of the first on the slice, the t interval."""
+        return single_mean(self.change[inside][:, None], level=level)
+
     def take(self, rows: Rows) -> Changes:
         """The same evidence on some of the rows."""
         return replace(self, change=self.change[rows])
@@ -161,3 +206,33 @@ class Changes:
         """The models exchanged on a random half of the examples."""
         signs = rng.integers(0, 2, self.rows, np.int8) * np.int8(2) - np.int8(1)
         return replace(self, change=self.change * signs)
+
+
+def newcombe(k: int, n: int, j: int, m: int, level: float) -> tuple[float, float]:
+    """Interval of the difference k/n - j/m of two independent rates.
+
+    Args:
+        k: Events among the first n rows, n at least 1.
+        n: Rows of the first rate.
+        j: Events among the m rows of the second.
+        m: Rows of the second rate, at least 1.
+        level: Coverage, a fraction in (0, 1).
+
+    References:
+        Newcombe (1998), Statistics in Medicine 17:873-890, method 10.
+
+    >>> [round(end, 4) for end in newcombe(56, 70, 48, 80, 0.95)]  # his table II, example (a)
+    [0.0524, 0.3339]
+    """
+    (low1, high1), (low2, high2) = _wilson(k, n, level), _wilson(j, m, level)
+    p, q = k / n, j / m
+    below = math.sqrt((p - low1) ** 2 + (high2 - q) ** 2)
+    above = math.sqrt((high1 - p) ** 2 + (q - low2) ** 2)
+    return p - q - below, p - q + above
+
+
+def _wilson(k: int, n: int, level: float) -> tuple[float, float]:
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    centre = (k + z * z / 2) / (n + z * z)
+    reach = z / (n + z * z) * math.sqrt(k * (n - k) / n + z * z / 4)
+    return centre - reach, centre + reach

@@ -18,6 +18,8 @@ Keys = npt.NDArray[np.integer[Any]]
 Flags = npt.NDArray[np.bool_]
 
 CELLS = 1 << 14  # cells tallied together: with 48 lanes of 16 bits about a core's second cache
+KEYS = 1 << 22  # rows times feature subsets of a block
+SPARSE = 4  # times as many cells as rows: from here on empty cells are not numbered
 
 
 @dataclass(frozen=True)
@@ -31,16 +33,35 @@ class Block:
         subsets: Places of the features of each subset, ascending.
         starts: First cell of each subset, and the number of cells, shape (G + 1,).
         keys: Cell of each row under each subset, shape (G, N).
+        occupied: For subsets of many more cells than rows the cells that hold rows, of which
+            alone the block has numbers; None where it has one for each.
     """
 
     subsets: tuple[Subset, ...]
     starts: npt.NDArray[np.int64]
     keys: Keys
+    occupied: tuple[npt.NDArray[np.int64] | None, ...]
 
     @property
     def cells(self) -> int:
-        """Cells of all subsets of the block."""
+        """Cells of all subsets of the block that have a number."""
         return int(self.starts[-1])
+
+    def pick(self, place: int, flags: Flags) -> Flags:
+        """Of flags for all cells of a subset those of the numbered cells."""
+        own = self.occupied[place]
+        return flags if own is None else flags[own]
+
+    def locate(
+        self, cell: npt.NDArray[np.intp]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Subset of each of some numbered cells, and the cell's place in the subset."""
+        where = np.searchsorted(self.starts, cell, side="right") - 1
+        own = cell - self.starts[where]
+        for place, occupied in enumerate(self.occupied):
+            if occupied is not None:
+                own[where == place] = occupied[own[where == place]]
+        return where.astype(np.int64), own.astype(np.int64)
 
 
 def feature_subsets(features: int, cross: int) -> list[Subset]:
@@ -53,45 +74,62 @@ def feature_subsets(features: int, cross: int) -> list[Subset]:
 
 
 def blocks(
-    encoded: Encoded, subsets: list[Subset], *, most_cells: int = CELLS, dtype: Any = np.int32
+    encoded: Encoded, subsets: list[Subset], *, most_cells: int = CELLS, most_keys: int = KEYS
 ) -> Iterator[Block]:
-    """Feature subsets in blocks of at most `most_cells` cells, at least one subset each.
+    """Feature subsets in blocks of bounded size, at least one subset each.
 
     Args:
         encoded: The predicates.
         subsets: Subsets of one size, in lexicographic order, so that neighbours share their work.
         most_cells: Bound on the cells of a block, which bounds the memory of their sums.
-        dtype: Integer type of the keys.
+        most_keys: Bound on the rows of a block times its subsets.
 
     >>> from scotoma.slices.predicates import encode
     >>> encoded = encode({"a": ["x", "x", "y"], "b": [1, 2, 3]})
     >>> next(blocks(encoded, [(0, 1)])).keys
     array([[0, 1, 5]], dtype=int32)
     """
-    sizes, codes = encoded.sizes.tolist(), encoded.codes.astype(dtype)
+    sizes, codes = encoded.sizes.tolist(), encoded.codes.astype(np.int32)
+    rows = codes.shape[1]
     prefix: Subset = ()
-    shared = np.zeros(codes.shape[1], dtype)
-    at = 0
-    while at < len(subsets):
-        stop, cells = at, 0
-        while stop < len(subsets):
-            own = prod(sizes[f] for f in subsets[stop])
-            if stop > at and cells + own > most_cells:
-                break
-            cells, stop = cells + own, stop + 1
-        chosen = tuple(subsets[at:stop])
-        starts = np.cumsum([0, *(prod(sizes[f] for f in subset) for subset in chosen)])
-        keys = np.empty((len(chosen), codes.shape[1]), dtype)
+    shared: Keys = np.zeros(rows, np.int32)
+    for chosen in _groups(subsets, sizes, rows, most_cells, most_keys):
+        keys = np.empty((len(chosen), rows), np.int32)
+        starts = np.zeros(len(chosen) + 1, np.int64)
+        occupied: list[npt.NDArray[np.int64] | None] = []
         for g, subset in enumerate(chosen):
             if subset[:-1] != prefix:
                 prefix = subset[:-1]
                 shared = _cells(codes, sizes, prefix)
-            np.multiply(shared, sizes[subset[-1]], out=keys[g])
-            keys[g] += codes[subset[-1]]
-            if starts[g]:
-                keys[g] += starts[g].astype(dtype)
-        yield Block(chosen, starts, keys)
-        at = stop
+            own = prod(sizes[f] for f in subset)
+            if own <= SPARSE * rows:
+                np.multiply(shared, sizes[subset[-1]], out=keys[g])
+                keys[g] += codes[subset[-1]]
+                occupied.append(None)
+            else:
+                wide = shared.astype(np.int64) * sizes[subset[-1]] + codes[subset[-1]]
+                values, keys[g] = np.unique(wide, return_inverse=True)
+                occupied.append(values)
+                own = values.size
+            keys[g] += starts[g].astype(np.int32)
+            starts[g + 1] = starts[g] + own
+        yield Block(chosen, starts, keys, tuple(occupied))
+
+
+def _groups(
+    subsets: list[Subset], sizes: list[int], rows: int, most_cells: int, most_keys: int
+) -> Iterator[tuple[Subset, ...]]:
+    chosen: list[Subset] = []
+    cells = 0
+    for subset in subsets:
+        own = min(prod(sizes[f] for f in subset), SPARSE * rows)
+        if chosen and (cells + own > most_cells or (len(chosen) + 1) * rows > most_keys):
+            yield tuple(chosen)
+            chosen, cells = [], 0
+        chosen.append(subset)
+        cells += own
+    if chosen:
+        yield tuple(chosen)
 
 
 def _cells(codes: Keys, sizes: list[int], subset: Subset) -> Keys:
@@ -128,7 +166,7 @@ def below(encoded: Encoded, subset: Subset, flags: dict[Subset, Flags]) -> Flags
     for place in range(len(subset)):
         parent = subset[:place] + subset[place + 1 :]
         if parent in flags:
-            own = shape[:place] + (1,) + shape[place + 1 :]
+            own = (*shape[:place], 1, *shape[place + 1 :])
             under |= flags[parent].reshape(own)
     return under.ravel()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -10,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri, stdtr
 
-from scotoma.slices.evidence import Direction, Floats, Judged, Rows, two_sided
+from scotoma.slices.evidence import Direction, Flags, Floats, Judged, Rows, two_sided
 from scotoma.slices.tally import Keys, count, tally
+from scotoma.uncertainty import Estimate, Variance, of_variance, undefined
 
 Reference = Literal["rest", "baseline"]
 CARRIERS = 10  # examples that must carry a mean before the t interval holds its level
@@ -53,6 +55,15 @@ class Means:
         """Number of rows."""
         return len(self.outcome)
 
+    @property
+    def width(self) -> int:
+        """Numbers of 8 bytes that a cell needs."""
+        return 4 * int(self._lanes.shape[1])
+
+    def at_least(self, rows: int) -> Means:
+        """The same evidence with another smallest slice."""
+        return replace(self, least=rows)
+
     def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
         """Test every cell that holds enough rows and is carried by enough examples."""
         size = count(keys, cells)
@@ -72,6 +83,18 @@ class Means:
         upper, lower = stdtr(df[looked], -t[looked]), stdtr(df[looked], t[looked])
         p[looked] = two_sided(upper, lower, self.direction)
         return Judged(size, cell, effect, p)
+
+    def effect(self, inside: Flags, level: float) -> Estimate:
+        """Mean inside minus outside, or minus the baseline's inside, with the t interval."""
+        n, members = int(inside.sum()), min(own.shape[1] for own in self._populations)
+        if n < 2 or (self.reference == "rest" and self.rows - n < 2):
+            return undefined("undefined (fewer than two examples)", n=n, members=members)
+        sums = self._lanes[inside].sum(0)[None]
+        effect, variance, df = (
+            float(part[0]) for part in self._crossed(sums, np.array([float(n)]))
+        )
+        parts = Variance(variance, math.nan, math.nan, math.nan, df)
+        return of_variance(effect, parts, n=n, members=members, level=level)
 
     def take(self, rows: Rows) -> Means:
         """The same evidence on some of the rows."""
@@ -110,18 +133,17 @@ class Means:
     @cached_property
     def _psi(self) -> Floats:
         psi = self.outcome.mean(1)
-        return psi if self.baseline is None else psi - self.baseline.mean(1)
+        return np.asarray(psi if self.baseline is None else psi - self.baseline.mean(1))
 
     @cached_property
     def _lanes(self) -> Floats:
-        """psi to the fourth power, what carries it, the scatter within examples, the members."""
+        """Powers of psi, what carries it, the scatter within examples, the members."""
         centred = self._psi - self._mean
         carrier = np.abs(self._psi)
         if self.baseline is None and 0.5 < self._mean <= 1 and carrier.max() <= 1:
             carrier = 1.0 - carrier  # a rate near 1 is carried by those that lack the event
         columns = [centred, centred**2, centred**3, centred**4, carrier, carrier**2]
-        for own in self._several:
-            columns.append(((own - own.mean(1, keepdims=True)) ** 2).sum(1))
+        columns += [((own - own.mean(1, keepdims=True)) ** 2).sum(1) for own in self._several]
         lanes = [np.stack(columns, axis=1)]
         lanes += [own - own.mean() for own in self._several]
         return np.concatenate(lanes, axis=1)
@@ -194,4 +216,4 @@ def _residual(scatter: Floats, members: Floats, n: Floats) -> Floats:
     k = members.shape[1]
     means = members / n[:, None]
     sse = scatter - n * ((means - means.mean(1, keepdims=True)) ** 2).sum(1)
-    return np.maximum(sse, 0.0) / ((n - 1) * (k - 1) * n * k)
+    return np.asarray(np.maximum(sse, 0.0) / ((n - 1) * (k - 1) * n * k))

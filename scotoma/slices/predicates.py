@@ -181,7 +181,7 @@ def _numbers(column: pl.Series, bins: int) -> tuple[Codes, list[Predicate]]:
         cuts = cut_points(values, bins)
     else:
         values = known.cast(pl.Float64).to_numpy()
-        cuts = round_cuts(values, cut_points(values, bins))
+        cuts = round_cuts(values, cut_points(values, bins).astype(np.float64))
     codes = np.full(len(column), len(cuts) + 1, np.uint8)
     codes[present] = np.searchsorted(cuts, values, side="right")
     own = codes[present]

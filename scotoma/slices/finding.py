@@ -1,0 +1,356 @@
+"""Find the slices on which a model, or the change from a dense to a compressed one, is worse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scotoma.errors import DataError
+from scotoma.printable import nearest
+from scotoma.slices.correction import Correction
+from scotoma.slices.cover import Key, key_of
+from scotoma.slices.evidence import Direction, Evidence
+from scotoma.slices.judging import Protocol, Reference, evidence_of
+from scotoma.slices.lattice import CELLS, KEYS, SPARSE, candidates
+from scotoma.slices.leakage import leaks
+from scotoma.slices.modes import Finding, Mode, Plan, search, split
+from scotoma.slices.outcomes import Metric, metric_named, prepare
+from scotoma.slices.predicates import Encoded, Predicate, encode
+from scotoma.slices.priority import SHARE, WITHOUT_BATCH
+from scotoma.slices.report import Lattice, Null, Slice, SliceReport
+from scotoma.slices.search import Budget, Hits, join, sweep
+from scotoma.slices.view import View
+
+POINTS = 2_000  # combinations that the lattice view shows
+KEY_BYTES = 16  # a row's cell under one subset, its copy and the product's own arrays
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "sound": {"min_size": 30, "alpha": 0.05, "correction": "bh", "bootstrap": 200},
+    "published": {"min_size": 1, "alpha": 0.01, "correction": "none", "bootstrap": 20},
+}
+CHOICES: dict[str, tuple[str, ...]] = {
+    "mode": ("cover", "batch", "iterative", "priority"),
+    "protocol": ("sound", "published"),
+    "direction": ("higher", "lower", "both"),
+    "reference": ("rest", "whole", "baseline"),
+    "correction": ("bh", "by", "holm", "bonferroni", "none"),
+}
+
+
+def find_slices(
+    features: Any,
+    outcome: npt.ArrayLike,
+    *,
+    baseline: npt.ArrayLike | None = None,
+    labels: npt.ArrayLike | None = None,
+    mode: Mode = "cover",
+    metric: str = "error",
+    direction: Direction | None = None,
+    reference: Reference | None = None,
+    paired: bool = False,
+    max_cross: int = 3,
+    min_size: int | None = None,
+    alpha: float | None = None,
+    correction: Correction | None = None,
+    bootstrap: int | None = None,
+    protocol: Protocol = "sound",
+    confirm: bool = True,
+    permutations: int = 20,
+    max_categories: int = 100,
+    bins: int = 10,
+    budget: int | None = None,
+    iterations: int = 5,
+    ids: npt.ArrayLike | None = None,
+    level: float = 0.95,
+    limit: int = 1000,
+    max_candidates: int = 10**8,
+    memory_gib: float = 1.0,
+    seed: int = 0,
+) -> SliceReport:
+    """Find conjunctions of features where a metric is significantly worse.
+
+    Args:
+        features: A polars, pandas or Arrow table, or a mapping of columns; one row an example.
+        outcome: One value an example, shape (N,), or one an example and member, shape (N, K). What
+            it is depends on the metric: 0 or 1 for `error`, `accuracy`, `flip`; predicted classes
+            for `error` and `accuracy` where `labels` are given; any score for `loss`, `taxicab`,
+            `mean`; predictions 0 or 1 for `fpr`, `fnr`, `recall`, `precision`, `f1`; scores for
+            `auc`.
+        baseline: The same of the model (the dense population) to compare with.
+        labels: True labels: classes for `error` and `accuracy`, 0 or 1 for the counts and `auc`.
+        mode: `cover`: the most significant slice, then the most significant of the rows it leaves,
+            and so on. `batch`: all significant slices that lie below no other. `iterative`: the
+            same without children of significant or too small slices. `priority`: children of the
+            slices with the smallest p-values first, within a budget.
+        metric: See `outcome`.
+        direction: `higher`, `lower` or `both`; by default the metric's worse side.
+        reference: What a slice is compared with: the `rest` of the examples, the `whole`
+            (published protocol, AUC), or the `baseline` on the same slice, which is the default
+            where there is one. A `baseline` with `rest` asks where the change is worse than
+            elsewhere.
+        paired: Member m of the outcome derives from member m of the baseline.
+        max_cross: Largest number of predicates in a slice, 1 to 4.
+        min_size: Smallest slice, in examples that count; 30 (published: 1).
+        alpha: Level of the corrected p-values; 0.05 (published: 0.01).
+        correction: Over all candidates tested: `bh`, `by`, `holm`, `bonferroni` or `none`; `bh`
+            (published: `none`).
+        bootstrap: Draws, where the bootstrap serves: 200 (published: 20).
+        protocol: `published` for the rules of Liu et al. 2022; `sound` otherwise.
+        confirm: In cover mode: each half of the examples proposes slices, the other half decides.
+        permutations: Searches of shuffled outcomes whose findings are printed beside the result.
+        max_categories: Values of a column with a predicate of their own, 1 to 250.
+        bins: Bins of a numeric column, 2 to 250.
+        budget: In priority mode: candidates an iteration; 12% of all, or 2,500 where `batch` would
+            exceed `max_candidates`.
+        iterations: In priority mode.
+        ids: Ids of the examples, integers or strings, unique; row numbers by default.
+        level: Coverage of the intervals, a fraction in (0, 1).
+        limit: Slices that the report describes, the most significant first.
+        max_candidates: Refuse searches with more candidates than this, save in priority mode.
+        memory_gib: Bound on what the search holds at once beyond the data.
+        seed: Of halves, draws and permutations.
+
+    Raises:
+        DataError: Anything that cannot be searched, in one sentence.
+
+    References:
+        Liu et al. 2022, AutoSlicer: Scalable Automated Data Slicing for ML Model Analysis.
+
+    >>> import numpy as np
+    >>> colour = np.tile(["red", "green", "blue", "grey"], 200)
+    >>> error = (np.arange(800) % 7 < 1) | ((colour == "blue") & (np.arange(800) % 3 > 0))
+    >>> report = find_slices({"colour": colour, "size": np.arange(800) % 5}, error, permutations=2)
+    >>> [(one.text, one.size) for one in report.slices]
+    [('colour = blue', 200)]
+    """
+    _check_choices(mode=mode, protocol=protocol, direction=direction, reference=reference,
+                   correction=correction)  # fmt: skip
+    kind = metric_named(metric)
+    default = DEFAULTS[protocol]
+    min_size = default["min_size"] if min_size is None else min_size
+    alpha = default["alpha"] if alpha is None else alpha
+    correction = default["correction"] if correction is None else correction
+    bootstrap = default["bootstrap"] if bootstrap is None else bootstrap
+    _check_numbers(max_cross=max_cross, min_size=min_size, alpha=alpha, bootstrap=bootstrap,
+                   permutations=permutations, iterations=iterations, level=level, limit=limit,
+                   budget=budget, memory_gib=memory_gib)  # fmt: skip
+    reference = _reference(reference, protocol, kind, baseline is not None)
+    direction = direction or kind.worse
+    encoded = encode(features, max_categories=max_categories, bins=bins)
+    total = encoded.codes.shape[1]
+    prepared = prepare(kind, outcome, baseline, labels, total, paired=paired)
+    names = _ids(ids, total)
+    own = encoded if prepared.rows.size == total else encoded.take(prepared.rows)
+    evidence = evidence_of(
+        prepared, names[prepared.rows], protocol=protocol, reference=reference,
+        direction=direction, least=min_size, draws=bootstrap, seed=seed,
+    )  # fmt: skip
+    possible = candidates(own, max_cross)
+    _check_space(mode, possible, max_candidates)
+    plan = Plan(
+        mode, max_cross, float(alpha), correction, confirm,
+        _per_iteration(budget, possible, max_candidates), iterations,
+        _budget(own, evidence, max_cross, memory_gib),
+    )  # fmt: skip
+    halves = split(names[prepared.rows], seed)
+    findings, hits = search(own, evidence, plan, halves)
+    null = _null(own, evidence, plan, halves, permutations, seed)
+    view = View(encoded, prepared, evidence, names, level)
+    settings = {
+        "mode": mode, "metric": metric, "direction": direction, "reference": reference,
+        "paired": paired, "protocol": protocol, "max_cross": max_cross, "min_size": min_size,
+        "alpha": alpha, "correction": correction, "bootstrap": bootstrap, "level": level,
+        "confirm": confirm and mode == "cover", "permutations": permutations, "seed": seed,
+        "max_categories": max_categories, "bins": bins, "examples": total,
+        "at_risk": int(prepared.rows.size), "members": prepared.model.members,
+        "baseline_members": prepared.baseline.members if prepared.baseline else 0,
+        "budget": plan.candidates if mode == "priority" else None,
+        "iterations": iterations if mode == "priority" else None,
+    }  # fmt: skip
+    return SliceReport(
+        slices=tuple(_slice(view, finding) for finding in findings[:limit]),
+        found=len(findings),
+        null=null,
+        candidates=possible,
+        nonempty=hits.nonempty,
+        tested=hits.tested,
+        settings=settings,
+        features=encoded.features,
+        notes=(*encoded.notes, *leaks(own, prepared, labels)),
+        view=view,
+        lattice_of=partial(_lattice, own, evidence, plan, hits),
+    )
+
+
+def _slice(view: View, finding: Finding) -> Slice:
+    return Slice(
+        predicates=_predicates(view.encoded, finding.key),
+        size=int(np.count_nonzero(view.mask(finding.key))),
+        at_risk=view.at_risk(finding.key),
+        p=finding.p,
+        q=finding.q,
+        discovery=finding.discovery,
+        confirmation=finding.confirmation,
+        key=finding.key,
+        view=view,
+        measured=finding.measured,
+    )
+
+
+def _predicates(encoded: Encoded, key: Key) -> tuple[Predicate, ...]:
+    return tuple(encoded.predicates[f][code] for f, code in zip(*key, strict=True))
+
+
+def _null(
+    encoded: Encoded,
+    evidence: Evidence,
+    plan: Plan,
+    halves: Any,
+    permutations: int,
+    seed: int,
+) -> Null:
+    rng = np.random.default_rng([seed % 2**63, 2])
+    found = []
+    for _ in range(permutations):
+        findings, _ = search(encoded, evidence.shuffled(rng), plan, halves)
+        found.append(len(findings))
+    return Null(tuple(found))
+
+
+def _lattice(
+    encoded: Encoded, evidence: Evidence, plan: Plan, hits: Hits, found: set[str]
+) -> Lattice:
+    """All single predicates, and the combinations with the smallest p-values."""
+    single = sweep(encoded, evidence, 1, 1.0, plan.budget)
+    if plan.mode == "cover":
+        hits = sweep(encoded, evidence, plan.max_cross, plan.alpha, plan.budget)
+    combined = hits.take(hits.cross > 1)
+    combined = combined.take(np.argsort(combined.p, kind="stable")[:POINTS])
+    points = join([single, combined])
+    keys = [key_of(encoded, points, place) for place in range(points.p.size)]
+    text = tuple(" and ".join(p.text for p in _predicates(encoded, key)) for key in keys)
+    return Lattice(
+        text,
+        points.cross,
+        points.size,
+        points.size / max(evidence.rows, 1),
+        points.effect,
+        points.p,
+        np.array([one in found for one in text], np.bool_),
+    )
+
+
+def _reference(
+    reference: Reference | None, protocol: Protocol, metric: Metric, baseline: bool
+) -> Reference:
+    """What a slice is compared with, asked or by default; refuses what cannot be."""
+    whole = protocol == "published" or metric.kind == "auc"
+    if reference is None:
+        return "baseline" if baseline else ("whole" if whole else "rest")
+    if reference == "baseline" and not baseline:
+        raise DataError("reference 'baseline' needs a baseline, got none: pass baseline=")
+    if reference == "whole" and (not whole or baseline):
+        raise DataError(
+            "reference 'whole' is for the published protocol and for auc, without a baseline, got "
+            f"protocol {protocol!r} and metric {metric.name!r}: use reference='rest'"
+        )
+    if reference == "rest" and whole:
+        raise DataError(
+            "reference 'rest' is for the sound protocol and any metric but auc, got protocol "
+            f"{protocol!r} and metric {metric.name!r}: leave reference out"
+        )
+    return reference
+
+
+def _ids(ids: npt.ArrayLike | None, total: int) -> npt.NDArray[np.generic]:
+    if ids is None:
+        return np.arange(total)
+    names = np.asarray(ids)
+    if names.dtype.kind == "O":
+        names = names.astype(str)
+    if names.shape != (total,) or names.dtype.kind not in "iuU":
+        raise DataError(
+            f"ids must give one integer or string a row, got {names.dtype} of shape {names.shape} "
+            f"for {total:,} rows: leave them out to number the rows"
+        )
+    values, counts = np.unique(names, return_counts=True)
+    if values.size < total:
+        raise DataError(
+            f"ids must be unique, got {str(values[counts > 1][0])!r} {counts[counts > 1][0]} "
+            "times: give every row an id of its own"
+        )
+    return names
+
+
+def _per_iteration(budget: int | None, possible: int, most: int) -> int:
+    if budget is not None:
+        return budget
+    return WITHOUT_BATCH if possible > most else max(1, round(SHARE * possible))
+
+
+def _check_space(mode: Mode, possible: int, most: int) -> None:
+    if mode != "priority" and possible > most:
+        raise DataError(
+            f"the search must stay within max_candidates={most:,}, got {possible:,} candidate "
+            "slices: use mode='priority', lower max_cross, pass fewer features, or raise "
+            "max_candidates"
+        )
+
+
+def _budget(encoded: Encoded, evidence: Evidence, max_cross: int, memory_gib: float) -> Budget:
+    """Sizes of a block that keep within the memory; one feature subset must fit."""
+    rows = encoded.codes.shape[1]
+    largest = int(np.prod(np.sort(encoded.sizes)[-max_cross:].astype(object)))
+    cells = min(largest, SPARSE * rows)
+    needed = (cells * evidence.width * 8 + rows * KEY_BYTES) / 2**30
+    if needed > memory_gib:
+        raise DataError(
+            f"memory_gib must hold the candidates of one set of features, got {memory_gib:g} for "
+            f"{needed:.2g} GiB: raise it, or lower max_categories or max_cross"
+        )
+    half = memory_gib * 2**30 / 2
+    return Budget(
+        cells=max(1, min(CELLS, int(half / (evidence.width * 8)))),
+        keys=max(1, min(KEYS, int(half / KEY_BYTES))),
+    )
+
+
+def _check_choices(**asked: str | None) -> None:
+    for name, value in asked.items():
+        if value is not None and value not in CHOICES[name]:
+            raise DataError(
+                f"{name} must be one of {', '.join(CHOICES[name])}, got {value!r}"
+                f"{nearest(str(value), CHOICES[name])}"
+            )
+
+
+@dataclass(frozen=True)
+class _Rule:
+    says: str
+    holds: Callable[[Any], bool]
+
+
+RULES = {
+    "max_cross": _Rule("between 1 and 4", lambda x: 1 <= x <= 4),
+    "min_size": _Rule("at least 1", lambda x: x >= 1),
+    "alpha": _Rule("a fraction in (0, 1)", lambda x: 0 < x < 1),
+    "level": _Rule("a fraction in (0, 1)", lambda x: 0 < x < 1),
+    "bootstrap": _Rule("at least 2", lambda x: x >= 2),
+    "permutations": _Rule("at least 0", lambda x: x >= 0),
+    "iterations": _Rule("at least 1", lambda x: x >= 1),
+    "limit": _Rule("at least 1", lambda x: x >= 1),
+    "budget": _Rule("at least 1", lambda x: x is None or x >= 1),
+    "memory_gib": _Rule("above 0", lambda x: x > 0),
+}
+
+
+def _check_numbers(**asked: Any) -> None:
+    for name, value in asked.items():
+        if not RULES[name].holds(value):
+            raise DataError(
+                f"{name} must be {RULES[name].says}, got {value}: leave it out for the default"
+            )

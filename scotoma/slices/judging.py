@@ -1,0 +1,265 @@
+"""Which test an outcome gets, under which protocol."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from scotoma.errors import DataError
+from scotoma.slices.evidence import (
+    Changes,
+    Direction,
+    Evidence,
+    Flags,
+    Floats,
+    Judged,
+    Rates,
+    Rows,
+)
+from scotoma.slices.means import Means
+from scotoma.slices.outcomes import Outcome, Scored
+from scotoma.slices.ranks import Ranks, places
+from scotoma.slices.replicates import Ratio, Replicates
+from scotoma.slices.tally import Keys
+from scotoma.slices.weights import poisson_weights
+from scotoma.uncertainty import Estimate
+
+Reference = Literal["rest", "whole", "baseline"]
+Protocol = Literal["sound", "published"]
+Ints = npt.NDArray[np.int64]
+FEWEST = 10.0  # predictions, a member, that a ratio of counts rests on
+
+
+@dataclass(frozen=True)
+class LinearRatio:
+    """A ratio of sums as a mean: what each row adds to the ratio, by the whole's own value.
+
+    With R the ratio of all rows, row x adds (u_x - R v_x) / mean(v): the slices' means of it differ
+    where their ratios do.
+
+    Attributes:
+        model: Numerators and denominators of the population at hand.
+        baseline: The same of the other population; None for nothing.
+        means: The settings of the test, whose scores are replaced.
+    """
+
+    model: Scored
+    baseline: Scored | None
+    means: Means
+
+    @classmethod
+    def of(cls, model: Scored, baseline: Scored | None, means: Means) -> LinearRatio:
+        """The ratio with its linear parts worked out anew from its rows."""
+        other = None if baseline is None else linear(baseline)
+        return cls(model, baseline, replace(means, outcome=linear(model), baseline=other))
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.means.rows
+
+    @property
+    def least(self) -> int:
+        """Rows that a slice must hold to be tested."""
+        return self.means.least
+
+    @property
+    def width(self) -> int:
+        """Numbers of 8 bytes that a cell needs."""
+        return self.means.width
+
+    def at_least(self, rows: int) -> LinearRatio:
+        """The same evidence with another smallest slice."""
+        return replace(self, means=self.means.at_least(rows))
+
+    def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
+        """Test every cell, as the mean."""
+        return self.means.judge(keys, cells, keep)
+
+    def effect(self, inside: Flags, level: float) -> Estimate:
+        """The ratio in a slice minus that of the rest, its interval from the linear parts."""
+        shown = self.means.effect(inside, level)
+        value = ratio_of(self.model.take(inside)) - ratio_of(self.model.take(~inside))
+        if self.baseline is not None:
+            value -= ratio_of(self.baseline.take(inside)) - ratio_of(self.baseline.take(~inside))
+        if math.isnan(value) or not shown.se > 0:
+            return replace(shown, value=value)
+        return Estimate.on_scale(
+            value, shown.se, shown.df, n=shown.n, members=shown.members, level=level
+        )
+
+    def take(self, rows: Rows) -> LinearRatio:
+        """The same evidence on some of the rows, linearised at their own ratio."""
+        other = None if self.baseline is None else self.baseline.take(rows)
+        return LinearRatio.of(self.model.take(rows), other, self.means)
+
+    def shuffled(self, rng: np.random.Generator) -> LinearRatio:
+        """The outcomes in random order."""
+        return self.take(rng.permutation(self.rows))
+
+
+def linear(scored: Scored) -> Floats:
+    """What each row adds to the ratio of a population, (u - R v) / mean(v), shape (n, K).
+
+    >>> linear(Scored(np.array([[1.0], [0.0]]), np.array([[1.0], [1.0]]))).ravel().tolist()
+    [0.5, -0.5]
+    """
+    above, below = scored.above, scored.below
+    if below is None:
+        return above
+    total = below.sum()
+    if total == 0:
+        return np.zeros_like(above)
+    return np.asarray((above - above.sum() / total * below) / below.mean())
+
+
+def ratio_of(scored: Scored) -> float:
+    """Ratio of the sums over all rows and members; nan without a denominator.
+
+    >>> ratio_of(Scored(np.array([[1.0], [0.0]]), np.array([[1.0], [1.0]])))
+    0.5
+    """
+    below = float(scored.above.size if scored.below is None else scored.below.sum())
+    return float(scored.above.sum()) / below if below else math.nan
+
+
+def evidence_of(
+    outcome: Outcome,
+    ids: npt.NDArray[np.generic],
+    *,
+    protocol: Protocol,
+    reference: Reference,
+    direction: Direction,
+    least: int,
+    draws: int,
+    seed: int,
+) -> Evidence:
+    """The test that a protocol gives an outcome.
+
+    Published: the bootstrap. Sound: Fisher's exact test for one model's rate, McNemar's for two
+    models' rates on the same slice, the crossed t for populations, scores and ratios; the bootstrap
+    for AUC and for ratios against a baseline.
+
+    Args:
+        outcome: The outcome, on the examples that count.
+        ids: Ids of those examples.
+        protocol: `sound` or `published`.
+        reference: What a slice is compared with.
+        direction: Which side counts as found.
+        least: Rows that a slice must hold.
+        draws: Bootstrap draws.
+        seed: Of the draws.
+    """
+    model, other = outcome.model, outcome.baseline
+    against = other if reference == "baseline" else None
+    if outcome.metric.kind == "auc":
+        if other is not None and against is None:
+            raise DataError(
+                f"metric 'auc' compares a slice with the whole or with the baseline, got reference="
+                f"{reference!r} with a baseline: leave one of them out"
+            )
+        return _ranks(outcome, ids, direction, least, draws, seed, sound=protocol == "sound")
+    if protocol == "published" or (outcome.metric.kind == "ratio" and against is not None):
+        fewest = 0.0 if protocol == "published" else FEWEST
+        return _replicates(outcome, ids, against, direction, least, draws, seed, fewest)
+    plain = outcome.metric.kind == "rate" and np.isin(model.above, (0, 1)).all()
+    if plain and model.members == 1 and other is None:
+        return Rates(model.above[:, 0] == 1, direction, least)
+    single = against is not None and model.members == against.members == 1
+    if plain and single and against is not None and np.isin(against.above, (0, 1)).all():
+        change = (model.above - against.above)[:, 0].astype(np.int8)
+        return Changes(change, direction, least)
+    means = Means(
+        model.above,
+        None if other is None else other.above,
+        "baseline" if against is not None else "rest",
+        outcome.paired,
+        direction,
+        max(least, 2),
+    )
+    if outcome.metric.kind == "ratio":
+        return LinearRatio.of(model, other, means)
+    return means
+
+
+def _drawn(members: int, draws: int, rng: np.random.Generator) -> Ints:
+    """Times each member is drawn in each draw, shape (K, B)."""
+    return np.asarray(rng.multinomial(members, np.full(members, 1 / members), draws).T, np.int64)
+
+
+def _member_draws(outcome: Outcome, draws: int, seed: int) -> tuple[Ints, Ints | None]:
+    rng = np.random.default_rng([seed % 2**63, 1])
+    own = _drawn(outcome.model.members, draws, rng)
+    if outcome.baseline is None:
+        return own, None
+    return own, own if outcome.paired else _drawn(outcome.baseline.members, draws, rng)
+
+
+def _replicates(
+    outcome: Outcome,
+    ids: npt.NDArray[np.generic],
+    against: Scored | None,
+    direction: Direction,
+    least: int,
+    draws: int,
+    seed: int,
+    fewest: float,
+) -> Replicates:
+    weights = poisson_weights(ids, draws, seed)
+    own, other = _member_draws(outcome, draws, seed)
+    model = _ratio(outcome.model, own, weights)
+    baseline = None
+    if against is not None:
+        baseline = _ratio(against, own if other is None else other, weights)
+    return Replicates(model, baseline, direction, least, fewest * outcome.model.members)
+
+
+def _ratio(scored: Scored, drawn: Ints, weights: npt.NDArray[np.uint8]) -> Ratio:
+    """A population's ratio; where it has several members every draw draws those too."""
+    above, below = scored.above, scored.below
+    if scored.members == 1:
+        ones = np.ones(len(above), np.int64)
+        return Ratio.of(
+            _whole(above[:, 0]), ones if below is None else _whole(below[:, 0]), weights
+        )
+    times = np.concatenate([np.ones((scored.members, 1)), drawn], axis=1)
+    under = np.full(above.shape, 1.0) if below is None else below
+    return Ratio.of(_whole(above @ times), _whole(under @ times), weights)
+
+
+def _whole(values: Floats) -> npt.NDArray[np.generic]:
+    """Counts as integers, whose sums are exact; other scores as they are."""
+    whole = values.astype(np.int64)
+    return whole if (whole == values).all() and (whole >= 0).all() else values
+
+
+def _ranks(
+    outcome: Outcome,
+    ids: npt.NDArray[np.generic],
+    direction: Direction,
+    least: int,
+    draws: int,
+    seed: int,
+    *,
+    sound: bool,
+) -> Ranks:
+    labels = outcome.labels
+    if labels is None or labels.all() or not labels.any():
+        raise DataError(
+            "metric 'auc' needs positives and negatives, got labels of one class only: pass labels "
+            "in which both occur"
+        )
+    return Ranks(
+        places(outcome.model.above),
+        None if outcome.baseline is None else places(outcome.baseline.above),
+        labels,
+        poisson_weights(ids, draws, seed),
+        _member_draws(outcome, draws, seed),
+        direction,
+        least,
+        sound,
+    )

@@ -1,0 +1,47 @@
+"""Features that give the answer away."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from scotoma.slices.outcomes import Outcome
+from scotoma.slices.predicates import Encoded
+
+PURE = 0.999  # share of the examples whose answer the feature's value tells
+
+
+def leaks(encoded: Encoded, outcome: Outcome, labels: npt.ArrayLike | None) -> tuple[str, ...]:
+    """A sentence for each feature whose values tell the label or the outcome.
+
+    Such a feature was made from the answer: its slices say nothing about the model.
+
+    Args:
+        encoded: The predicates of the examples that count.
+        outcome: The outcome on the same examples.
+        labels: True labels of all examples, if known.
+    """
+    answers: list[tuple[str, npt.NDArray[np.generic]]] = []
+    if labels is not None:
+        answers.append(("label", np.asarray(labels)[outcome.rows]))
+    if outcome.model.members == 1 and np.isin(outcome.model.above, (0, 1)).all():
+        answers.append(("outcome", outcome.model.above[:, 0]))
+    notes: list[str] = []
+    for name, codes in zip(encoded.features, encoded.codes, strict=True):
+        told = [what for what, answer in answers if _tells(codes, answer)]
+        if told:
+            notes.append(
+                f"column {name!r} tells the {told[0]} of nearly every example: its slices are "
+                "leakage, leave it out"
+            )
+    return tuple(notes)
+
+
+def _tells(codes: npt.NDArray[np.uint8], answer: npt.NDArray[np.generic]) -> bool:
+    values, own = np.unique(answer, return_inverse=True)
+    if values.size < 2 or values.size > 1000:
+        return False
+    table = np.bincount(codes.astype(np.int64) * values.size + own, minlength=256 * values.size)
+    most = table.reshape(-1, values.size).max(1).sum() / own.size
+    alone = np.bincount(own).max() / own.size
+    return bool(most >= PURE and alone < 0.5 + PURE / 2 and most > alone)

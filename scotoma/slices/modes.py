@@ -1,0 +1,145 @@
+"""The four ways to search, each as a list of findings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from scotoma.hashing import hash_ids
+from scotoma.slices.confirm import cross_screen
+from scotoma.slices.correction import Correction, adjust
+from scotoma.slices.cover import Key, cover, key_of
+from scotoma.slices.evidence import Evidence, Flags, Rows
+from scotoma.slices.predicates import Encoded
+from scotoma.slices.priority import prioritise
+from scotoma.slices.report import Look
+from scotoma.slices.search import Budget, Hits, minimal, sweep
+
+Mode = Literal["cover", "batch", "iterative", "priority"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to search.
+
+    Attributes:
+        mode: The strategy.
+        max_cross: Largest number of predicates in a slice.
+        alpha: Level at which a corrected p-value counts.
+        correction: For the family of all candidates tested.
+        confirm: In cover mode, whether each half confirms what the other found.
+        candidates: In priority mode, nonempty candidates an iteration.
+        iterations: In priority mode.
+        budget: What a block may hold.
+    """
+
+    mode: Mode
+    max_cross: int
+    alpha: float
+    correction: Correction
+    confirm: bool
+    candidates: int
+    iterations: int
+    budget: Budget
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A slice found, as its key and what was seen of it."""
+
+    key: Key
+    p: float
+    q: float
+    discovery: Look
+    confirmation: Look | None = None
+    measured: Rows | None = None
+
+
+def search(
+    encoded: Encoded, evidence: Evidence, plan: Plan, halves: tuple[Rows, Rows]
+) -> tuple[list[Finding], Hits]:
+    """Search as planned.
+
+    Args:
+        encoded: The predicates of the evidence's rows.
+        evidence: The outcome and its test.
+        plan: How to search.
+        halves: Two parts of the rows, for confirmation.
+
+    Returns:
+        The slices found, the most significant first, and the candidates that were kept.
+    """
+    if plan.mode == "cover":
+        run = _confirmed if plan.confirm else _covered
+        return run(encoded, evidence, plan, halves)
+    if plan.mode == "batch":
+        hits = sweep(encoded, evidence, plan.max_cross, plan.alpha, plan.budget)
+    elif plan.mode == "iterative":
+        hits = sweep(
+            encoded, evidence, plan.max_cross, plan.alpha, plan.budget, lambda h: _found(h, plan)
+        )
+    else:
+        hits = prioritise(
+            encoded, evidence, plan.max_cross, plan.candidates, plan.iterations,
+            lambda h: _found(h, plan), plan.budget,
+        )  # fmt: skip
+    return _minimal(encoded, hits, plan), hits
+
+
+def split(ids: npt.NDArray[np.generic], seed: int) -> tuple[Rows, Rows]:
+    """Two halves of the examples that depend on their ids alone.
+
+    >>> first, second = split(np.arange(5), 0)
+    >>> first.size, second.size
+    (3, 2)
+    """
+    order = np.argsort(hash_ids(ids, seed), kind="stable")
+    middle = -(-order.size // 2)
+    return np.sort(order[:middle]), np.sort(order[middle:])
+
+
+def _found(hits: Hits, plan: Plan) -> Flags:
+    return adjust(hits.p, hits.tested, plan.correction) <= plan.alpha
+
+
+def _minimal(encoded: Encoded, hits: Hits, plan: Plan) -> list[Finding]:
+    q = adjust(hits.p, hits.tested, plan.correction)
+    places = np.flatnonzero(q <= plan.alpha)
+    places = places[minimal(encoded, hits.take(places))]
+    order = np.lexsort((hits.cell[places], hits.subset[places], hits.p[places]))
+    findings: list[Finding] = []
+    for place in places[order].tolist():
+        p, own = float(hits.p[place]), float(q[place])
+        look = Look(p, own, int(hits.size[place]))
+        findings.append(Finding(key_of(encoded, hits, place), p, own, look))
+    return findings
+
+
+def _covered(
+    encoded: Encoded, evidence: Evidence, plan: Plan, halves: tuple[Rows, Rows]
+) -> tuple[list[Finding], Hits]:
+    steps, hits = cover(encoded, evidence, plan.max_cross, plan.alpha, plan.correction, plan.budget)
+    return [Finding(s.key, s.p, s.q, Look(s.p, s.q, s.size)) for s in steps], hits
+
+
+def _confirmed(
+    encoded: Encoded, evidence: Evidence, plan: Plan, halves: tuple[Rows, Rows]
+) -> tuple[list[Finding], Hits]:
+    found, hits = cross_screen(
+        encoded, evidence, halves, plan.max_cross, plan.alpha, plan.correction, plan.budget
+    )
+    findings = [
+        Finding(
+            one.step.key,
+            one.p,
+            one.q,
+            Look(one.step.p, one.step.q, one.step.size),
+            Look(one.p, one.q, one.size),
+            one.rows,
+        )
+        for one in found
+    ]
+    return findings, hits
