@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from scotoma.config import Cifar10Source, Config, parse_config
-from scotoma.datasets import decode_images, load_examples, survey_examples
+from scotoma.datasets import cifar10, decode_images, load_examples, survey_examples
 from scotoma.datasets.cifar10 import CLASSES, load_cifar10
 from scotoma.errors import DataError
 from tests.conftest import Storage
@@ -182,6 +182,13 @@ def test_colour_images_keep_their_bytes_and_grey_ones_are_exact(
         with Image.open(io.BytesIO(original["bytes"])) as opened:
             expected = np.dstack([np.asarray(opened.convert("L"))] * 3)
         np.testing.assert_array_equal(pixels(image["bytes"]), expected)
+
+
+def test_images_are_made_grey_chunk_by_chunk(
+    folder: Path, table: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cifar10, "CHUNK", 7)
+    assert load_cifar10(source(folder), "label").equals(table)
 
 
 def test_who_is_rare_does_not_depend_on_the_order_of_rows(folder: Path, tmp_path: Path) -> None:

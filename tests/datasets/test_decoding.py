@@ -230,6 +230,8 @@ def test_images_of_more_than_8_bits_are_refused_and_not_cut_off(mode: str) -> No
     )
 
 
-def test_a_drawing_that_would_start_an_interpreter_is_not_opened() -> None:
+def test_formats_that_are_not_let_in_are_not_opened() -> None:
+    """EPS would start a PostScript interpreter; PCX stands for all that Pillow could open."""
     drawing = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 3\n%%EndComments\nshowpage\n"
-    assert "cannot be decoded" in refused(with_images(drawing))
+    for image in (drawing, encoded(kind="PCX")):
+        assert "cannot be decoded" in refused(with_images(image))

@@ -280,6 +280,8 @@ def test_an_empty_class_is_refused(folder: Path, name: str) -> None:
 def test_an_empty_class_that_rows_name_is_refused_by_its_rows(folder: Path) -> None:
     (folder / "pictures" / "sub" / "c.png").unlink()
     assert "1 of 4 rows of" in refused(folder)
+    _, join = load_folder(source(folder), images=False)
+    assert join.first_rows == ("sub/c.png",)
 
 
 def test_what_hidden_folders_hold_is_nobody_s_business(folder: Path) -> None:

@@ -188,6 +188,12 @@ def test_declarations_that_name_no_classes_are_passed_over(tmp_path: Path, decla
     assert load_examples(config(tmp_path)).classes == ("0", "1")
 
 
+def test_minus_one_among_other_labels_marks_unlabelled_rows(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        write(tmp_path, f"{split}.parquet", rows(4, label=[0, 1, -1, 1]))
+    assert "must not be negative" in refused(tmp_path)
+
+
 def test_unlabelled_rows_are_refused(tmp_path: Path) -> None:
     write(tmp_path, "train.parquet", rows(4, label=[0, 1, 2, 1]))
     write(tmp_path, "test.parquet", rows(4, label=[-1] * 4))
@@ -336,9 +342,9 @@ def test_a_column_of_two_kinds_is_refused(folder: Path, label: list[Any], kind: 
 
 
 def test_a_column_of_two_kinds_that_nobody_asked_for_is_left_out(folder: Path) -> None:
-    write(folder, "data/train-00001-of-00002.parquet", rows(2, extra=["x", "y"]))
-    write(folder, "data/train-00000-of-00002.parquet", rows(3, extra=[1, 2, 3]))
-    write(folder, "data/test-00000-of-00001.parquet", rows(4, extra=[[1]] * 4))
+    write(folder, "data/train-00001-of-00002.parquet", rows(2, extra=[True, False]))
+    write(folder, "data/train-00000-of-00002.parquet", rows(3, extra=[date(2026, 11, 21)] * 3))
+    write(folder, "data/test-00000-of-00001.parquet", rows(4, extra=[True] * 4))
     assert load_examples(config(folder)).table.height == 9
 
 
