@@ -166,7 +166,7 @@ def page(browser: Any, server: str) -> Iterator[Any]:
 
     MLflow's own scripts complain too: that no one is logged in, that a layout took two rounds.
     """
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    context = browser.new_context(viewport={"width": 1440, "height": 960})
     opened, complaints = context.new_page(), []
     opened.on("console", lambda message: complaints.append(message))
     opened.set_default_timeout(PATIENCE)
@@ -202,6 +202,7 @@ def test_the_link_opens_the_variants_beside_their_charts(audited: Audited, page:
         assert len(set(fills)) == bars, f"{chart}: {fills}"
     if PICTURE:
         page.get_by_placeholder("Search metric charts").fill("")
+        page.get_by_role("heading", name="Runs", exact=True).click()
         cards.nth(3).locator(".bartext").first.wait_for()
         page.screenshot(path=PICTURE)
 
