@@ -255,14 +255,39 @@ def test_a_mean_of_zero_leaves_the_published_variance_test_undefined():
     seen = compare([-1.0, 1.0, 0.0], [1.0, 2.0, 4.0], protocol="published")
     assert math.isnan(seen.levene_p)
     assert seen.reason == "no test of variances (a mean of 0 cannot be divided by)"
+    assert seen.spread_ratio.reason == "undefined (a mean of 0 cannot be divided by)"
     assert not compare([-1.0, 1.0, 0.0], [1.0, 2.0, 4.0]).reason
 
 
 def test_a_baseline_without_spread_still_meets_one_with_spread():
     seen = compare([0.2, 0.2, 0.2, 0.2], [0.2, 0.4, 0.1, 0.5])
-    assert seen.spread_ratio == math.inf
+    assert seen.spread_ratio.value == math.inf
+    assert seen.spread_ratio.reason == "interval not estimable (base does not vary over 4 runs)"
     assert seen.levene_p < 0.05
     assert seen.variance_moves() == "+"
+
+
+def test_the_ratio_of_spreads_of_runs_without_heavy_tails_has_the_textbooks_interval():
+    b, o = np.arange(9.0), 3 * np.arange(14.0) ** 1.2
+    seen = compare(b, o).spread_ratio
+    f = o.var(ddof=1) / b.var(ddof=1)
+    assert seen.value == pytest.approx(math.sqrt(f))
+    # s'^2/s^2 over sigma'^2/sigma^2 has an F distribution with n' - 1 and n - 1 degrees.
+    assert seen.low == pytest.approx(math.sqrt(f / stats.f.ppf(0.975, 13, 8)))
+    assert seen.high == pytest.approx(math.sqrt(f / stats.f.ppf(0.025, 13, 8)))
+    outlier = compare(b, np.append(o[:-1], 400.0)).spread_ratio
+    assert outlier.high / outlier.low > seen.high / seen.low
+
+
+@pytest.mark.parametrize(
+    ("draw", "least"),
+    [("standard_normal", 0.93), ("random", 0.93), ("laplace", 0.86)],
+)
+def test_intervals_of_the_ratio_of_spreads_hold_the_truth(draw, least):
+    rng = np.random.default_rng(3)
+    base, other = ((getattr(rng, draw)(size=(400, runs))) for runs in (8, 16))
+    found = [compare(b, 1.7 * o).spread_ratio for b, o in zip(base, other, strict=True)]
+    assert np.mean([one.low <= 1.7 <= one.high for one in found]) >= least
 
 
 @given(

@@ -308,10 +308,10 @@ def _variances(rows: list[dict[str, Any]]) -> list[str]:
                 row["technique"],
                 row["metric"],
                 _sizes(row),
-                number(one.spread_ratio, 2),
+                shown(one.spread_ratio, digits=2),
                 _p(one.levene_p_adjusted),
                 one.variance_moves(),
-                one.reason,
+                one.reason or aside([one.spread_ratio], THIS_TEST_SET),
             ]
         )
     header = ["technique", "metric", "runs", "ratio of standard deviations", "Levene p"]

@@ -17,25 +17,24 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import chdtri, nctdtrinc
 
 from scotoma.errors import DataError
 from scotoma.inputs import floats
 from scotoma.uncertainty import Estimate, benjamini_hochberg, undefined
+from scotoma.variance.effects import (
+    THIS_TEST_SET,
+    cohens_d,
+    difference,
+    sawilowsky,
+    sigma,
+    spread_ratio,
+    variance_of,
+)
 
 Array = npt.NDArray[np.float64]
 Protocol = Literal["published", "sound"]
 
-THIS_TEST_SET = "about training runs on this test set"
 EXACT_UP_TO = 20  # runs a side; beyond it the normal approximation is good to the third digit
-SAWILOWSKY = {
-    "huge": 2.0,
-    "very large": 1.2,
-    "large": 0.8,
-    "medium": 0.5,
-    "small": 0.2,
-    "very small": 0.01,
-}
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class Comparison:
             nan outside a family.
         levene_p_adjusted: The same for levene_p.
         spread_ratio: Standard deviation of `other` over that of `base`, each divided by its own
-            mean under `published`.
+            mean under `published`, with an F interval that heavy tails widen.
         protocol: `sound` or `published`.
         reason: Why a test is nan; empty otherwise.
     """
@@ -87,7 +86,7 @@ class Comparison:
     effect: str
     u_p: float
     levene_p: float
-    spread_ratio: float
+    spread_ratio: Estimate
     protocol: Protocol
     reason: str = ""
     u_p_adjusted: float = math.nan
@@ -113,7 +112,7 @@ class Comparison:
         >>> compare([0.30, 0.31, 0.32, 0.33, 0.34], [0.20, 0.21, 0.22, 0.23, 0.25]).variance_moves()
         'NS'
         """
-        return _mark(self.levene_p_adjusted, self.levene_p, self.spread_ratio - 1.0, alpha)
+        return _mark(self.levene_p_adjusted, self.levene_p, self.spread_ratio.value - 1.0, alpha)
 
 
 def spread(runs: npt.ArrayLike, *, level: float = 0.95) -> Spread:
@@ -148,7 +147,7 @@ def spread(runs: npt.ArrayLike, *, level: float = 0.95) -> Spread:
     shown = Spread(
         max_diff=float(np.ptp(overall)),
         std=float(overall.std()),
-        sigma=_sigma(overall, level),
+        sigma=sigma(overall, level),
         runs=values.shape[0],
     )
     if values.ndim == 1:
@@ -206,26 +205,30 @@ def compare(
             f"protocol must be 'sound' or 'published', got {protocol!r}: name one of the two"
         )
     b, o = _runs(base, "base"), _runs(other, "other")
-    varies = _variance(b) > 0 or _variance(o) > 0
+    varies = variance_of(b) > 0 or variance_of(o) > 0
     published = protocol == "published"
     scaled = (_by_mean(b), _by_mean(o)) if published else (b, o)
     usable = varies and bool(np.isfinite(scaled[0]).all() and np.isfinite(scaled[1]).all())
-    effect = _cohens_d(b, o, level)
-    if not varies:
-        reason = f"no test of variances (nothing varies over {b.size + o.size} runs)"
-    elif not usable:
-        reason = "no test of variances (a mean of 0 cannot be divided by)"
-    else:
-        reason = ""
+    effect = cohens_d(b, o, level)
+    runs = b.size + o.size
+    why = f"nothing varies over {runs} runs" if not varies else "a mean of 0 cannot be divided by"
     return Comparison(
-        difference=_welch(b, o, level),
+        difference=difference(b, o, level),
         cohens_d=effect,
-        effect=_sawilowsky(effect.value),
+        effect=sawilowsky(effect.value),
         u_p=_mann_whitney(b, o, published=published),
         levene_p=_levene(*scaled) if usable else math.nan,
-        spread_ratio=_ratio(_variance(scaled[1]), _variance(scaled[0])) if usable else math.nan,
+        spread_ratio=spread_ratio(*scaled, level)
+        if usable
+        else undefined(
+            f"undefined ({why})",
+            n=runs,
+            members=min(b.size, o.size),
+            level=level,
+            note=THIS_TEST_SET,
+        ),
         protocol=protocol,
-        reason=reason,
+        reason="" if usable else f"no test of variances ({why})",
     )
 
 
@@ -285,16 +288,6 @@ def _runs(values: npt.ArrayLike, name: str) -> Array:
     return runs
 
 
-def _mean(values: Array) -> float:
-    """Mean as the first value and what the others add, so that equal runs have it exactly."""
-    return float(values[0] + (values - values[0]).mean())
-
-
-def _variance(values: Array) -> float:
-    """Sample variance, exactly 0 for equal values, whose rounded mean would leave 1e-34."""
-    return float(values.var(ddof=1)) if np.ptp(values) != 0 else 0.0
-
-
 def _by_mean(values: Array) -> Array:
     """Values over their mean, taken as the study took it: of values cut to four digits."""
     size = np.floor(np.log10(np.abs(values), where=values != 0, out=np.zeros_like(values)))
@@ -322,71 +315,6 @@ def _levene(b: Array, o: Array) -> float:
 
     with np.errstate(divide="ignore", invalid="ignore"):  # spread within neither side: F is inf
         return float(levene(b, o, center="median").pvalue)
-
-
-def _welch(b: Array, o: Array, level: float) -> Estimate:
-    """Difference of means with Welch's t interval (Welch 1947, Biometrika 34:28-35)."""
-    parts = np.array([_variance(b) / b.size, _variance(o) / o.size])
-    value, n, members = _mean(o) - _mean(b), b.size + o.size, min(b.size, o.size)
-    if not parts.sum() > 0:
-        reason = f"interval not estimable (nothing varies over {n} runs)"
-        return undefined(reason, value=value, n=n, members=members, level=level, note=THIS_TEST_SET)
-    df = parts.sum() ** 2 / (parts[0] ** 2 / (b.size - 1) + parts[1] ** 2 / (o.size - 1))
-    return Estimate.on_scale(
-        value, math.sqrt(parts.sum()), float(df), n=n, members=members, level=level,
-        note=THIS_TEST_SET,
-    )  # fmt: skip
-
-
-def _cohens_d(b: Array, o: Array, level: float) -> Estimate:
-    """Cohen's d over the root of the mean variance, with its noncentral t interval.
-
-    d sqrt(N) has a noncentral t distribution with noncentrality delta sqrt(N), where
-    N = n n' (s^2 + s'^2) / (2 (n' s^2 + n s'^2)): half the runs a side where n = n'. Its degrees of
-    freedom are those of the mean of two variances that may differ (Delacre et al. 2021, "Why
-    Hedges' g*s based on the non-pooled standard deviation should be reported with Welch's t-test").
-    """
-    n, m = b.size, o.size
-    s, t = _variance(b), _variance(o)
-    if not s + t > 0:
-        reason = f"undefined (nothing varies over {n + m} runs)"
-        return undefined(reason, n=n + m, members=min(n, m), level=level, note=THIS_TEST_SET)
-    d = (_mean(o) - _mean(b)) / math.sqrt((s + t) / 2)
-    weight = math.sqrt(n * m * (s + t) / (2 * (m * s + n * t)))
-    df = (n - 1) * (m - 1) * (s + t) ** 2 / ((m - 1) * s**2 + (n - 1) * t**2)
-    tail = (1 - level) / 2
-    low, high = (float(nctdtrinc(df, p, d * weight)) / weight for p in (1 - tail, tail))
-    return Estimate(d, low, high, n + m, min(n, m), math.nan, df, level, note=THIS_TEST_SET)
-
-
-def _sawilowsky(d: float) -> str:
-    if math.isnan(d):
-        return "undefined"
-    return next((name for name, least in SAWILOWSKY.items() if abs(d) >= least), "negligible")
-
-
-def _sigma(values: Array, level: float) -> Estimate:
-    """The standard deviation with its chi-square interval."""
-    df = values.size - 1
-    s = math.sqrt(_variance(values))
-    note = f"{THIS_TEST_SET}; takes the runs as normal"
-    if not s > 0:
-        why = "a run has no value" if math.isnan(s) else f"nothing varies over {values.size} runs"
-        return undefined(
-            f"interval not estimable ({why})", value=s, n=values.size, members=values.size,
-            level=level, note=note,
-        )  # fmt: skip
-    low, high = (
-        s * math.sqrt(df / float(chdtri(df, p))) for p in ((1 - level) / 2, (1 + level) / 2)
-    )
-    return Estimate(s, low, high, values.size, values.size, math.nan, df, level, note=note)
-
-
-def _ratio(numerator: float, denominator: float) -> float:
-    """Ratio of the standard deviations behind two variances."""
-    if denominator > 0:
-        return math.sqrt(numerator / denominator)
-    return math.inf if numerator > 0 else math.nan
 
 
 def _mark(adjusted: float, raw: float, direction: float, alpha: float) -> str:
