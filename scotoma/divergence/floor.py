@@ -27,6 +27,7 @@ from scotoma.uncertainty import (
 )
 from scotoma.uncertainty.rates import FEW
 
+UNKNOWN = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)
 FLOOR_MEMBERS = 10  # below it the extrapolation from halves misses by a tenth and more
 
 
@@ -47,6 +48,7 @@ class Excess:
         halves_dense_compressed: Share on which dense half A and compressed half B differ.
         half_size: Members a half; 0 where there are too few.
         excess: halves_dense_compressed - halves_dense_dense, over examples and training runs.
+        excess_variance: Its variance and the parts; nan where there is none.
         splits: Number of splits drawn; 0 where the average over all splits is exact.
         paired: Compressed members derive from dense members.
     """
@@ -60,6 +62,7 @@ class Excess:
     halves_dense_compressed: float
     half_size: int
     excess: Estimate
+    excess_variance: Variance
     splits: int
     paired: bool
 
@@ -142,9 +145,10 @@ def excess(
     if half:
         part, drawn = halves(d[active], c[active], half, paired=paired, splits=splits, seed=seed)
         within, across = (float(share.sum()) / n for share in part[:2])
-        value = _estimate(part, active, codes, members=smaller, level=level)
+        value, variance = _estimate(part, active, codes, members=smaller, level=level)
     else:
         value = undefined(_too_few(k, other), n=_count(codes, n), members=smaller, level=level)
+        variance = UNKNOWN
     return Excess(
         n=n,
         cie=scores.cie_count,
@@ -155,6 +159,7 @@ def excess(
         halves_dense_compressed=across,
         half_size=half,
         excess=value,
+        excess_variance=variance,
         splits=splits if drawn else 0,
         paired=paired,
     )
@@ -220,8 +225,8 @@ def _count(codes: Codes | None, rows: int) -> int:
 
 def _estimate(
     part: Halves, active: Flags, codes: Codes | None, *, members: int, level: float
-) -> Estimate:
-    """Excess and its interval from the rows that are not unanimous; all others are 0."""
+) -> tuple[Estimate, Variance]:
+    """Excess, its interval and variance from the rows that are not unanimous; the others are 0."""
     gain = part.dense_compressed - part.dense_dense
     carried = part.dense_compressed + part.dense_dense
     drops, n = part.drops, active.size
@@ -233,19 +238,22 @@ def _estimate(
         n = len(gain)
     if not carried.any():
         note = "no two members differ on any example"
-        return none_seen(
+        none = none_seen(
             0.0, n=n, members=members, lowest=-1.0, highest=1.0, level=level, note=note
         )
+        return none, UNKNOWN
     events = n_effective(carried)
-    return of_variance(
+    variance = _variance(gain, drops, n)
+    found = of_variance(
         value,
-        _variance(gain, drops, n),
+        variance,
         n=n,
         members=members,
         events=events,
         level=level,
         note=FEW_EVENTS if events < FEW else "",
     )
+    return found, variance
 
 
 def _fill(values: Floats, active: Flags) -> Floats:
@@ -261,7 +269,7 @@ def _variance(gain: Floats, drops: list[Floats], n: int) -> Variance:
     place of influences the parts are those of `crossed_variance`.
     """
     if n < 2:
-        return Variance(math.nan, math.nan, math.nan, math.nan, math.nan)
+        return UNKNOWN
     zeros = n - len(gain)
     mean = gain.sum() / n
     second = ((gain - mean) ** 2).sum() + zeros * mean**2

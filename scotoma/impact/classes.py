@@ -82,6 +82,9 @@ class ClassImpact:
         significant: p_adjusted <= 1 - level.
         se: Standard error of `normalised`, percentage points.
         df: Degrees of freedom of its t distribution.
+        of_examples: Its variance over examples, squared percentage points.
+        of_members: Its variance over training runs, likewise.
+        of_both: Chance of one member on one example, counted in both of the above.
         events: Examples of the class that carry its errors, or its hits if these are fewer.
         reason: Why a class has no p-value, as a sentence to print; empty otherwise.
         dense_accuracy: Accuracy of the dense members, a fraction.
@@ -104,6 +107,9 @@ class ClassImpact:
     significant: Flags
     se: Floats
     df: Floats
+    of_examples: Floats
+    of_members: Floats
+    of_both: Floats
     events: Floats
     reason: tuple[str, ...]
     dense_accuracy: float
@@ -281,6 +287,9 @@ def class_impact(
         significant=p_adjusted <= 1 - level,  # nan compares false
         se=spread(100 * se),
         df=spread(df),
+        of_examples=spread(100**2 * variance.examples),
+        of_members=spread(100**2 * variance.members),
+        of_both=spread(100**2 * variance.residual),
         events=np.nan_to_num(spread(np.minimum(missed, hit))),
         reason=tuple(reasons),
         dense_accuracy=float(was.mean()),

@@ -214,6 +214,8 @@ def _bias(
                 "compressed": change.compressed,
                 "relative": change.relative,
                 "absolute": change.absolute,
+                "relative_variance": change.relative_variance,
+                "absolute_variance": change.absolute_variance,
             }
             for change in changes
         ],
