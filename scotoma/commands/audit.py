@@ -102,7 +102,8 @@ def _say(run: Run, place: str, console: Console, seconds: float, *, as_json: boo
         audit.read_text(encoding="utf-8") if as_json else summary(read_json(audit)),
     )
     tracked = read_json(tracking)
-    lines = [f"took    {seconds:.0f} s"]
+    lines = [f"note    {printable(note)}" for note in read_json(audit)["examples"]["notes"]]
+    lines.append(f"took    {seconds:.0f} s")
     if tracked["reason"]:
         lines.append(f"mlflow  not logged: {printable(tracked['reason'])}")
     elif tracked["link"]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from scotoma import progress
 from scotoma.config import Config
-from scotoma.datasets import Examples, decode_images
+from scotoma.datasets import Examples, decode_images_to
 from scotoma.machine import cores, hardware, versions
 from scotoma.runs import Run, code_digest, file_digest, read_json, write_json, written
 from scotoma.training.randomness import member_seed
@@ -56,7 +56,7 @@ def train_populations(run: Run, variants: list[str], members: range) -> list[Pat
             from scotoma.training.trial import CHUNK_MEMBERS, choose_backend
 
             pixels = Path(folder) / "images.npy"  # one copy, which every worker maps
-            np.save(pixels, decode_images(examples))
+            decode_images_to(pixels, examples)
             backend = choose_backend(run.config, np.load(pixels, mmap_mode="c"), examples.labels)
             size = CHUNK_MEMBERS if backend == "stacked" else 1
             chunks = [
