@@ -31,7 +31,7 @@ from scotoma.uncertainty import Estimate
 Reference = Literal["rest", "whole", "baseline"]
 Protocol = Literal["sound", "published"]
 Ints = npt.NDArray[np.int64]
-FEWEST = 10.0  # predictions, a member, that a ratio of counts rests on
+FEWEST = 30.0  # predictions, a member, that a ratio of counts rests on
 
 
 @dataclass(frozen=True)

@@ -219,17 +219,20 @@ def minimal(encoded: Encoded, hits: Hits) -> Flags:
     """
     flags: dict[Subset, Flags] = {}
     keep = np.zeros(hits.p.shape, np.bool_)
-    cross = hits.cross
+    if hits.p.size == 0:
+        return keep
+    deepest = int(hits.cross.max())
     order = np.argsort(hits.subset, kind="stable")
     places, starts = np.unique(hits.subset[order], return_index=True)
-    groups = dict(zip(places.tolist(), np.split(order, starts[1:]), strict=True))
-    for level in range(1, int(cross.max(initial=0)) + 1):
+    ends = [*starts[1:].tolist(), order.size]
+    groups = {p: order[a:b] for p, a, b in zip(places.tolist(), starts, ends, strict=True)}
+    for level in range(1, deepest + 1):
         here = [p for p in groups if len(hits.subsets[p]) == level]
         own = {hits.subsets[p]: below(encoded, hits.subsets[p], flags) for p in here}
         for place in here:
             mine = groups[place]
             keep[mine] = ~own[hits.subsets[place]][hits.cell[mine]]
-        if level < int(cross.max(initial=0)):
+        if level < deepest:
             for subset in feature_subsets(len(encoded.predicates), level):
                 under = own.get(subset)
                 under = below(encoded, subset, flags) if under is None else under
