@@ -1,0 +1,310 @@
+"""The rules of a gate: what they may hold, how they are read, those that hold without a file."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from scotoma.config.reading import _doubled_key, _line, _sentence
+from scotoma.errors import ConfigError
+from scotoma.printable import nearest, printable
+
+__all__ = [
+    "ChangeRule",
+    "CieRule",
+    "ClassesRule",
+    "GateRules",
+    "MaxIncrease",
+    "Minimum",
+    "Rule",
+    "SlicesRule",
+    "Waiver",
+    "default_rules",
+    "load_rules",
+    "parse_rules",
+]
+
+METRICS = ("fpr", "fnr", "error", "cie_share_excess", "classes_hurt", "slices_hurt")
+Id = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class MaxIncrease(_Frozen):
+    """How far a rate may rise; with both limits, both must be exceeded."""
+
+    relative: float | None = Field(
+        None, ge=0, description="Of compressed / dense - 1, a fraction: 0.2 for +20%."
+    )
+    absolute: float | None = Field(
+        None, ge=0, lt=1, description="Of compressed - dense, a fraction: 0.005 for half a point."
+    )
+
+    @model_validator(mode="after")
+    def _some_limit_in_fractions(self) -> MaxIncrease:
+        if self.relative is None and self.absolute is None:
+            raise ValueError("max_increase needs relative, absolute or both; add one of them")
+        if self.relative is not None and self.relative >= 10:
+            raise ValueError(
+                f"max_increase.relative must be less than 10, got {self.relative:g}; write 0.2 "
+                "for +20%"
+            )
+        return self
+
+
+class ChangeRule(_Frozen):
+    """No error, FPR or FNR rises beyond the limits."""
+
+    id: Id = Field(description="Name of the rule, for waivers and reports.")
+    metric: Literal["fpr", "fnr", "error"]
+    over: Literal["groups", "classes", "all"] = Field(
+        "groups", description="Every group; every class against the rest; all examples together."
+    )
+    max_increase: MaxIncrease
+
+    @model_validator(mode="after")
+    def _classes_have_no_error_of_their_own(self) -> ChangeRule:
+        if self.metric == "error" and self.over == "classes":
+            raise ValueError(
+                f"rule {self.id!r} asks for the error over classes, which is the fnr of each; "
+                "write metric: fnr"
+            )
+        return self
+
+
+class CieRule(_Frozen):
+    """CIEs stay within a share of the examples over what seeds alone produce."""
+
+    id: Id
+    metric: Literal["cie_share_excess"]
+    max: float = Field(ge=0, lt=1, description="Share of the examples: 0.01 for one point.")
+
+
+class ClassesRule(_Frozen):
+    """No class loses more recall than the model loses accuracy, but for a margin."""
+
+    id: Id
+    metric: Literal["classes_hurt"]
+    margin: float = Field(ge=0, lt=1, description="Loss allowed: 0.01 for one point of recall.")
+
+
+class SlicesRule(_Frozen):
+    """No slice that nobody named is hurt beyond a margin."""
+
+    id: Id
+    metric: Literal["slices_hurt"]
+    margin: float = Field(ge=0, lt=1, description="Loss allowed: 0.01 for one point.")
+
+
+Rule = Annotated[ChangeRule | CieRule | ClassesRule | SlicesRule, Field(discriminator="metric")]
+
+
+class Minimum(_Frozen):
+    """What a test must rest on; with less it is UNSURE."""
+
+    events: float = Field(
+        10, ge=0, description="Examples that must carry a rate (n_eff), dense and compressed each."
+    )
+    models: int = Field(
+        5, ge=1, description="Members of each population; 1 judges the very models that ship."
+    )
+
+
+class Waiver(_Frozen):
+    """A rule that a variant may break, why, and until when."""
+
+    rule: Id = Field(description="Id of the rule.")
+    variant: Id = Field(description="Name of the variant.")
+    reason: str = Field(min_length=1, description="Why; it stands in every report.")
+    until: datetime.date = Field(description="Last day on which it holds, YYYY-MM-DD.")
+
+
+class GateRules(_Frozen):
+    """What decides: rules, how certain to be, what to do where nothing is certain."""
+
+    version: Literal[1] = 1
+    alpha: float = Field(
+        0.05, gt=0, lt=0.5, description="Chance of any false FAIL of a variant is half of it."
+    )
+    correct: Literal["holm", "bh", "none"] = Field(
+        "holm", description="Of harm p-values over a variant's tests; bh and none are no gates."
+    )
+    min: Minimum = Minimum()
+    on_unsure: Literal["warn", "fail"] = Field(
+        "warn", description="Exit code where nothing fails and something is UNSURE: 0 or 3."
+    )
+    rules: list[Rule] = Field(min_length=1)
+    waivers: list[Waiver] = Field(default_factory=list)
+
+    @field_validator("rules")
+    @classmethod
+    def _ids_are_distinct(cls, rules: list[Rule]) -> list[Rule]:
+        ids = [rule.id for rule in rules]
+        if doubled := sorted({one for one in ids if ids.count(one) > 1}):
+            raise ValueError(f"rules has the id {', '.join(doubled)} twice; keep one of them")
+        return rules
+
+    @field_validator("waivers")
+    @classmethod
+    def _waivers_name_rules(cls, waivers: list[Waiver], info: ValidationInfo) -> list[Waiver]:
+        known = [rule.id for rule in info.data.get("rules", [])]
+        for waiver in waivers:
+            if known and waiver.rule not in known:
+                raise ValueError(
+                    f"a waiver names the rule {waiver.rule!r}, which is not among {known}"
+                    f"{nearest(waiver.rule, known)}"
+                )
+        return waivers
+
+
+_RATES = """\
+  - {id: %s_groups, metric: %s, over: groups, max_increase: {relative: 0.2, absolute: 0.005}}
+"""
+_OTHERS = """\
+  - {id: cie, metric: cie_share_excess, max: 0.01}
+  - {id: classes, metric: classes_hurt, margin: 0.01}
+"""
+
+
+def default_rules(*, positive: bool) -> GateRules:
+    """The rules that hold where no file is given.
+
+    No group's rate rises by more than a fifth and half a point, no more than 1% of the examples are
+    CIEs beyond what seeds produce, no class loses a point of recall beyond the loss of accuracy.
+
+    Args:
+        positive: The audit names a positive class, so that FPR and FNR of a group are one number
+            each; else the error of every group is judged.
+
+    >>> [rule.id for rule in default_rules(positive=True).rules]
+    ['fpr_groups', 'fnr_groups', 'cie', 'classes']
+    >>> [rule.id for rule in default_rules(positive=False).rules]
+    ['error_groups', 'cie', 'classes']
+    """
+    rates = "".join(_RATES % (name, name) for name in (["fpr", "fnr"] if positive else ["error"]))
+    return parse_rules(f"rules:\n{rates}{_OTHERS}", "the default rules")
+
+
+def load_rules(path: Path) -> GateRules:
+    """Read and check the YAML file of a gate.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The rules, every default filled in.
+
+    Raises:
+        ConfigError: The file cannot be read or breaks a rule; every fault is named with its line.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise ConfigError(f"gate file {printable(str(path))} cannot be read: {reason}") from error
+    return parse_rules(text, str(path))
+
+
+def parse_rules(text: str, origin: str) -> GateRules:
+    r"""Check the text of a gate file; `origin` is what messages call it.
+
+    >>> parse_rules("alpha: 0.05\nrules: [{id: cie, metric: cie_share_excess, max: 1}]", "g.yaml")
+    Traceback (most recent call last):
+    ...
+    scotoma.errors.ConfigError: g.yaml:2 rules.0.max must be less than 1.0, got 1
+    """
+    try:
+        tree = yaml.compose(text, Loader=yaml.SafeLoader)
+        values = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigError(
+            printable(f"{origin} is not YAML: {' '.join(str(error).split())}")
+        ) from error
+    if not isinstance(values, dict):
+        raise ConfigError(
+            printable(f"{origin} must hold keys and values, got {type(values).__name__}")
+        )
+    if doubled := _doubled_key(tree, set()):
+        raise ConfigError(printable(f"{origin}:{doubled}"))
+    try:
+        plain = json.dumps(values, default=str)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(
+            printable(
+                f"{origin} must be a tree of words, numbers and lists: {error}; write keys as "
+                "words and leave out YAML anchors"
+            )
+        ) from error
+    try:
+        return GateRules.model_validate_json(plain)
+    except ValidationError as error:
+        named = []
+        for fault in error.errors():
+            location = _without_branches(fault["loc"])
+            said = _said(location, dict(fault), values)
+            named.append(f"{origin}:{_line(tree, location)} {said}")
+        raise ConfigError(printable("; ".join(dict.fromkeys(named)))) from error
+
+
+def _without_branches(location: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """The place in the file: without the name that pydantic gives to a kind of rule."""
+    inside = len(location) > 2 and location[0] == "rules" and location[2] in METRICS
+    return (*location[:2], *location[3:]) if inside else location
+
+
+def _said(location: tuple[str | int, ...], fault: dict[str, Any], values: dict[str, Any]) -> str:
+    path = ".".join(map(str, location)) or "the gate file"
+    match fault["type"]:
+        case "extra_forbidden":
+            known = _keys_beside(location, values)
+            return (
+                f"{path} is not a key here; known are {', '.join(known)}"
+                f"{nearest(str(location[-1]), known)}"
+            )
+        case "union_tag_invalid":
+            tag = fault["ctx"]["tag"]
+            return f"{path}.metric must be one of {', '.join(METRICS)}, got {tag!r}" + nearest(
+                tag, METRICS
+            )
+        case "union_tag_not_found":
+            return f"{path}.metric is missing; it is one of {', '.join(METRICS)}"
+        case "too_short":
+            return f"{path} must hold at least one rule, got none"
+        case "string_too_short":
+            return f"{path} must not be empty; write what it is"
+        case "date_from_datetime_parsing" | "date_parsing" | "date_type":
+            return f"{path} must be a day such as 2027-03-01, got {fault['input']!r}"
+        case _:
+            return _sentence(path, location, fault)
+
+
+def _keys_beside(location: tuple[str | int, ...], values: dict[str, Any]) -> list[str]:
+    """The keys allowed where an unknown one was found."""
+    kinds: dict[str, type[BaseModel]]
+    kinds = {"cie_share_excess": CieRule, "classes_hurt": ClassesRule, "slices_hurt": SlicesRule}
+    model: type[BaseModel] = GateRules
+    match location[:-1]:
+        case ("min",):
+            model = Minimum
+        case ("waivers", _):
+            model = Waiver
+        case ("rules", _, "max_increase"):
+            model = MaxIncrease
+        case ("rules", int(place)):
+            model = kinds.get(values["rules"][place]["metric"], ChangeRule)
+    return list(model.model_fields)
