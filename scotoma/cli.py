@@ -82,6 +82,12 @@ def bias(
         typer.Option(help="Column of predicted labels, or a pattern ('pruned_*') for several."),
     ],
     group: Annotated[list[str], typer.Option(help="Column whose values are groups; repeatable.")],
+    examples: Annotated[
+        Path | None,
+        typer.Option(
+            help="Labels and groups; TABLE then has example_id, variant, model, predicted."
+        ),
+    ] = None,
     baseline: Annotated[
         list[str] | None, typer.Option(help="Columns of the models to compare with.")
     ] = None,
@@ -119,7 +125,7 @@ def bias(
         identifier=identifier, cluster=cluster, strata=strata, features=feature or (),
         paired=paired, level=level, seed=seed,
     )  # fmt: skip
-    run_bias(table, question, as_json=as_json, quiet=quiet)
+    run_bias(table, question, examples=examples, as_json=as_json, quiet=quiet)
 
 
 @app.command()

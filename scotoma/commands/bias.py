@@ -13,25 +13,37 @@ import numpy as np
 
 from scotoma.commands.bias_page import page
 from scotoma.commands.bias_table import Audited, BiasQuestion, read_audited
+from scotoma.commands.long_table import widened
 from scotoma.commands.tables import read_table
 from scotoma.jsonable import jsonable
 
 __all__ = ["BiasQuestion", "measure_bias", "run_bias"]
 
 
-def run_bias(path: Path, question: BiasQuestion, *, as_json: bool, quiet: bool) -> None:
+def run_bias(
+    path: Path,
+    question: BiasQuestion,
+    *,
+    examples: Path | None = None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
     """Print error rates by group, the 21 Clarify metrics and the seven of the fixed-seed study.
 
     Args:
-        path: CSV or Parquet, one row an example.
+        path: CSV or Parquet, one row an example; with `examples` one row an example and model.
         question: What is asked.
+        examples: CSV or Parquet of labels and groups, where `path` has predictions alone.
         as_json: Print JSON instead of the tables.
         quiet: Write nothing to stderr.
 
     Raises:
         ScotomaError: The options or the table do not fit together.
     """
-    audited = read_audited(read_table(path), question)
+    table = read_table(path)
+    if examples is not None:
+        table, question = widened(table, read_table(examples), question)
+    audited = read_audited(table, question)
     if not quiet:
         sys.stderr.writelines(f"{message}\n" for message in audited.messages)
     found = measure_bias(audited, question)

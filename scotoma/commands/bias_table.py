@@ -175,7 +175,7 @@ def read_audited(table: pl.DataFrame, question: BiasQuestion) -> Audited:
         clusters=None
         if cluster is None
         else np.unique(texts(table, cluster).astype(str), return_inverse=True)[1].astype(np.intp),
-        strata=None if strata is None else texts(table, strata, missing=MISSING).astype(str),
+        strata=None if strata is None else texts(table, strata).astype(str),
         features=_scaled(table, features),
         messages=tuple(messages),
     )
