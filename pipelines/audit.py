@@ -30,13 +30,13 @@ def build_pipeline(config: Config, *, shard_count: int = 1) -> Any:
         with dsl.ParallelFor(items=pieces, name="shards") as shard:
             mine = {"run_uri": run_uri, "shard": shard, "examples": examples}
             dense = _task(components.train_dense, **mine).outputs["dense"]
-            pruned = _task(components.prune_magnitude, **mine, dense=dense)
-            quantized = _task(components.quantize_int8, **mine, dense=dense)
+            pruned = _task(components.prune_magnitude, **mine, dense=dense).outputs["pruned"]
+            quantized = _task(components.quantize_int8, **mine, dense=dense, pruned=pruned)
             predicted = _task(
                 components.predict_batch,
                 **mine,
                 dense=dense,
-                pruned=pruned.outputs["pruned"],
+                pruned=pruned,
                 quantized=quantized.outputs["quantized"],
             )
         parts = dsl.Collected(predicted.outputs["predictions"])

@@ -179,8 +179,8 @@ FAULTS = {
     "an unknown way of compressing": (
         "prune: [0.5, 0.9]",
         "shrink: [0.5]",
-        "audit.yaml:14 variants.1 must be dense, {prune: [...]} or {int8: [...]}, "
-        'got {"shrink": [0.5]}',
+        "audit.yaml:14 variants.1 must be dense, {prune: [...]}, {int8: [...]}, {float16: true} or "
+        '{int4: true}, got {"shrink": [0.5]}',
     ),
     "an unknown int8 mode": (
         "[dynamic]",
@@ -416,16 +416,73 @@ def test_variants_are_resolved_dense_first_then_in_the_order_of_the_file() -> No
     )
     assert config.resolved_variants == (
         Variant(name="dense", kind="dense"),
-        Variant(name="int8-static", kind="int8", mode="static", bits=8),
+        Variant(name="int8-static", kind="int8", derived_from="dense", mode="static", bits=8),
         Variant(name="prune-0.95", kind="prune", sparsity=0.95),
         Variant(name="prune-0.5", kind="prune", sparsity=0.5),
-        Variant(name="int8-dynamic", kind="int8", mode="dynamic", bits=8),
+        Variant(name="int8-dynamic", kind="int8", derived_from="dense", mode="dynamic", bits=8),
     )
 
 
 def test_only_quantized_members_are_paired_with_dense_ones() -> None:
     paired = {variant.name: variant.paired for variant in default_config().resolved_variants}
     assert {name for name, value in paired.items() if value} == {"int8-dynamic", "int8-static"}
+
+
+def test_a_pruned_member_that_is_quantized_derives_from_the_pruned_one() -> None:
+    config = parse_config(
+        "variants: [dense, {prune: [0.5, 0.9], then: [int8-static, int4]}]", "audit.yaml"
+    )
+    found = {variant.name: variant for variant in config.resolved_variants}
+    assert list(found) == [
+        "dense", "prune-0.5", "prune-0.9", "prune-0.5+int8-static", "prune-0.5+int4",
+        "prune-0.9+int8-static", "prune-0.9+int4",
+    ]  # fmt: skip
+    both = found["prune-0.9+int8-static"]
+    assert both == Variant(
+        name="prune-0.9+int8-static", kind="int8", derived_from="prune-0.9", sparsity=0.9,
+        mode="static", bits=8,
+    )  # fmt: skip
+    assert not both.paired  # with dense members, which it is compared with
+    one = parse_config("variants: [dense, {prune: [0.5], then: float16}]", "audit.yaml")
+    assert one.resolved_variants[2].name == "prune-0.5+float16"
+
+
+def test_options_of_a_variant_stand_in_its_name() -> None:
+    config = parse_config(
+        """
+variants:
+  - dense
+  - int8: [dynamic, static]
+  - {int8: [static], calibrator: entropy}
+  - {int8: [static], calibrator: percentile, percentile: 99.9, images: 500}
+  - {int8: [static, dynamic], reduce_range: true, calibrator: minmax}
+  - float16: true
+  - int4: true
+  - {int4: true, block: 128}
+""",
+        "audit.yaml",
+    )
+    assert [variant.name for variant in config.resolved_variants] == [
+        "dense", "int8-dynamic", "int8-static", "int8-static-entropy",
+        "int8-static-percentile-99.9-500images", "int8-static-7bit", "int8-dynamic-7bit", "float16",
+        "int4", "int4-block128",
+    ]  # fmt: skip
+    assert {variant.bits for variant in config.resolved_variants} == {4, 8, 16, 32}
+    assert [v.paired for v in config.resolved_variants] == [False] + 9 * [True]
+
+
+@pytest.mark.parametrize(
+    ("entry", "sentence"),
+    [
+        ("{float16: false}", "audit.yaml:1 variants.1.float16 should be True, got false"),
+        ("{int4: true, block: 48}", "audit.yaml:1 variants.1.block should "),
+        ("{prune: [0.9], then: int9}", "audit.yaml:1 variants.1.then.0 should be 'int8-dynamic', "),
+        ("{int8: [static], calibrator: max}", "audit.yaml:1 variants.1.calibrator should be 'min"),
+    ],
+)
+def test_a_wrong_option_of_a_variant_is_named(entry: str, sentence: str) -> None:
+    message = refused(f"variants: [dense, {entry}]")
+    assert message.replace(" must be ", " should be ").startswith(sentence)
 
 
 def test_a_variant_is_found_by_its_name() -> None:

@@ -8,9 +8,10 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import save_file
 
+from scotoma.config import Variant
 from scotoma.errors import DataError
 from scotoma.inference import OURS, Network, Preprocessing, images_at_once, predict_members
-from scotoma.quantization import export_graph, fold, put_weights, quantize
+from scotoma.quantization import compress, export_graph, fold, put_weights
 from scotoma.training.engine import normalise
 from scotoma.training.models import build_model
 
@@ -47,7 +48,8 @@ def members(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     member = put_weights(graph, dict(fold(trained(1)).state_dict()))
     for mode in ("static", "dynamic"):
         paths.append(folder / f"{mode}.onnx")
-        quantize(member, paths[-1], mode, shown.numpy())
+        variant = Variant.model_validate({"name": mode, "kind": "int8", "mode": mode})
+        compress(member, paths[-1], variant, shown.numpy())
     return paths
 
 

@@ -44,7 +44,7 @@ def test_two_shards_on_fourteen_machines_give_one_audit(
     for shard in map(str, shards(2, 2)):
         dense = task("train", examples, shard=shard)
         pruned = task("prune", examples, dense, shard=shard)
-        quantized = task("quantize", examples, dense, shard=shard)
+        quantized = task("quantize", examples, dense, pruned, shard=shard)
         parts.append(task("predict", examples, dense, pruned, quantized, shard=shard))
     gathered = task("gather", *parts)
     divergence, bias = task("divergence", gathered), task("bias", gathered)

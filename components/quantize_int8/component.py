@@ -9,18 +9,20 @@ def quantize_int8(
     shard: str,
     examples: dsl.Input[dsl.Dataset],
     dense: dsl.Input[dsl.Model],
+    pruned: dsl.Input[dsl.Model],
     quantized: dsl.Output[dsl.Model],
 ) -> None:
-    """Export the dense members of a shard to ONNX and quantize them to int8.
+    """Export the trained members of a shard to ONNX and quantize them.
 
     Args:
         run_uri: Folder of the run, or its `s3://BUCKET/PREFIX`.
         shard: Members to take, as INDEX:FIRST-LAST.
         examples: Where the examples are.
         dense: Where the dense members of the shard are.
+        pruned: Where the pruned members are, some of which may be quantized too.
 
     Returns:
-        quantized: Where the int8 members are.
+        quantized: Where the quantized members are.
     """
     from scotoma.stages import execute
 
@@ -28,6 +30,6 @@ def quantize_int8(
         "quantize",
         run_uri,
         quantized.path,
-        after=[examples.path, dense.path],
+        after=[examples.path, dense.path, pruned.path],
         shard=shard,
     )

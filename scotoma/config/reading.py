@@ -14,8 +14,10 @@ from scotoma.config.model import (
     Cluster,
     Config,
     DigitsSource,
+    Float16,
     FolderSource,
     GroupColumn,
+    Int4,
     Int8,
     Label,
     ParquetSource,
@@ -32,6 +34,8 @@ __all__ = ["DEFAULT_CONFIG", "default_config", "load_config", "parse_config"]
 
 LOCATIONS = ("images", "attributes", "data")  # keys of a source that hold a path or an s3:// URI
 KINDS = ("digits-s", "image_folder", "parquet", "cifar10", "cifar10s")
+TEXT_OR_NUMBER = ("train", "test", "calibrate", "positive")  # keys that hold a value of a column
+WAYS = ("dense", "prune", "int8", "float16", "int4")  # keys that say what a variant is
 
 DEFAULT_CONFIG = """\
 version: 1
@@ -151,8 +155,8 @@ def _without_branches(location: tuple[str | int, ...]) -> tuple[str | int, ...]:
         part
         for before, part in zip((None, *location), location, strict=False)
         if not (before == "source" and part in KINDS)
-        and not (isinstance(before, int) and part in ("dense", "prune", "int8"))
-        and not (before in ("train", "test", "positive") and part in ("str", "int"))
+        and not (isinstance(before, int) and part in WAYS)
+        and not (before in TEXT_OR_NUMBER and part in ("str", "int"))
     )
 
 
@@ -176,7 +180,12 @@ def _sentence(path: str, location: tuple[str | int, ...], fault: dict[str, Any])
             return f"{path} must be less than {context['lt']}, got {shown}"
         case "less_than_equal":
             return f"{path} must be at most {context['le']}, got {shown}"
-        case "string_type" | "int_type" if location[-1] in ("train", "test", "positive"):
+        case "string_type" | "int_type" if location[-1] in (
+            "train",
+            "test",
+            "calibrate",
+            "positive",
+        ):
             return f"{path} should be text or a whole number, got {shown}"
         case "string_pattern_mismatch":
             return (
@@ -188,7 +197,10 @@ def _sentence(path: str, location: tuple[str | int, ...], fault: dict[str, Any])
         case "union_tag_not_found" if location[0] == "source":
             return f"{path}.kind is missing; it is one of {', '.join(map(repr, KINDS))}"
         case "union_tag_not_found":
-            return f"{path} must be dense, {{prune: [...]}} or {{int8: [...]}}, got {shown}"
+            return (
+                f"{path} must be dense, {{prune: [...]}}, {{int8: [...]}}, {{float16: true}} or "
+                f"{{int4: true}}, got {shown}"
+            )
         case "literal_error" if location[0] == "variants" and not isinstance(value, dict):
             return f"{path} must be {context['expected']}, got {shown}"
         case "value_error":
@@ -206,7 +218,7 @@ _SECTIONS: dict[str, tuple[type[BaseModel], ...]] = {
     "label": (Label,),
     "groups": (GroupColumn,),
     "cluster": (Cluster,),
-    "variants": (Prune, Int8),
+    "variants": (Prune, Int8, Float16, Int4),
     "population": (Population,),
     "tracking": (Tracking,),
 }

@@ -58,6 +58,9 @@ def load_folder(source: FolderSource, *, images: bool = True) -> tuple[pl.DataFr
         .when(pl.col(source.split.column) == str(source.split.test))
         .then(pl.lit("test"))
     )
+    if source.split.calibrate is not None:
+        chosen = pl.col(source.split.column) == str(source.split.calibrate)
+        split = split.when(chosen).then(pl.lit("calibrate"))
     table = table.with_columns(pl.col("image").fill_null(""), split.alias("split"))
     rows = table.filter(pl.col("split").is_not_null())
     names = rows["image"].to_list()

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from scotoma import progress
-from scotoma.datasets import Examples, decode_images, load_examples
+from scotoma.datasets import decode_images, load_examples
 from scotoma.extras import needs
 from scotoma.machine import versions
 from scotoma.predictions import PredictionFile, Predictions
@@ -16,8 +14,6 @@ from scotoma.runs import Run, file_digest, read_json, write_json, written
 from scotoma.stages.shards import Shard, shards
 
 __all__ = ["gather", "predict", "prepare", "prune", "quantize", "train"]
-
-CALIBRATION_STREAM = 1_000_003  # of the seed: which training images calibrate int8-static
 
 
 def prepare(run: Run) -> list[Path]:
@@ -58,73 +54,20 @@ def _train(run: Run, step: str, variants: list[str], shard: Shard) -> list[Path]
 
 
 def quantize(run: Run, shard: Shard) -> list[Path]:
-    """Quantize the dense members of a shard in every int8 mode of the configuration."""
-    variants = _names(run, "int8")
-    outputs = _members(run, variants, shard)
-    inputs = [run.examples, *_members(run, ["dense"], shard)]
+    """Compress the trained members of a shard in every way that needs no training."""
+    variants = [variant for variant in run.config.resolved_variants if variant.derived_from]
+    outputs = _members(run, [variant.name for variant in variants], shard)
+    bases = list(dict.fromkeys(variant.derived_from for variant in variants))
+    inputs = [run.examples, *_members(run, bases, shard)]
     with run.step(f"quantize-{shard.index:03d}", outputs, inputs, made_with=str(versions())) as due:
         if due and variants:
-            _quantize(run, variants, shard)
+            needs("torch", "train", "quantization")
+            needs("onnxruntime", "train", "quantization")
+            from scotoma.stages.compression import compress_shard
+
+            run.fetch(*outputs)  # of members that an earlier try has finished
+            compress_shard(run, variants, shard)
     return outputs
-
-
-def _quantize(run: Run, variants: list[str], shard: Shard) -> None:
-    torch = needs("torch", "train", "quantization")
-    torch.set_num_threads(1)  # a second OpenMP thread stalls the first when its core is busy
-    needs("onnxruntime", "train", "quantization")
-    from safetensors.torch import load_file
-
-    from scotoma import quantization
-    from scotoma.inference import scores_onnx
-    from scotoma.training.engine import normalise
-    from scotoma.training.models import build_model
-
-    progress.start("quantize", len(variants) * len(shard.members))
-    examples = Examples.read(run.examples).split("train")
-    order = np.random.Generator(
-        np.random.Philox(key=[run.config.population.seed, CALIBRATION_STREAM])
-    ).permutation(len(examples.ids))
-    images = normalise(torch.from_numpy(decode_images(examples)))
-    calibration = images[order[: quantization.CALIBRATION_IMAGES]]
-    model = build_model(run.config.source.model, len(examples.classes), 0).eval()
-    graph = quantization.export_graph(quantization.fold(model), calibration[:2])
-    for index in shard.members:
-        dense = run.member("dense", index)
-        model.load_state_dict(load_file(dense))
-        with torch.inference_mode():
-            expected = model(calibration).numpy()
-        member = quantization.put_weights(graph, quantization.fold(model).state_dict())
-        found = scores_onnx(member.SerializeToString(), calibration.numpy())
-        error = float(np.abs(found - expected).max() / max(1.0, float(np.abs(expected).max())))
-        if error > quantization.TOLERANCE:
-            raise RuntimeError(f"the ONNX graph of {dense.name} differs from torch by {error:.1e}")
-        for variant in variants:
-            path = run.member(variant, index)
-            with written(path) as temporary:
-                mode = run.config.variant(variant).mode
-                quantization.quantize(member, temporary, mode, calibration.numpy())
-            write_json(
-                path.with_suffix(".json"),
-                {
-                    "file": path.name,
-                    "index": index,
-                    "seed": read_json(dense.with_suffix(".json"))["seed"],
-                    "versions": versions(),
-                    "paired_with": {"variant": "dense", "sha256": file_digest(dense)},
-                    "mode": mode,
-                    "calibration_images": len(calibration) if mode == "static" else 0,
-                    "export": {
-                        "opset": graph.opset_import[0].version,
-                        "ir_version": graph.ir_version,
-                        "producer": graph.producer_name,
-                        "largest_difference": error,
-                    },
-                    "sha256": file_digest(path),
-                    "bytes": path.stat().st_size,
-                },
-            )
-            run.publish(path, path.with_suffix(".json"))
-            progress.advance("quantize")
 
 
 def predict(run: Run, shard: Shard) -> list[Path]:
@@ -177,7 +120,11 @@ def _manifest(run: Run, name: str) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "variant": name,
         "kind": variant.kind,
-        "design": "paired with dense, member by member" if variant.paired else "independent",
+        "design": (
+            f"paired with {variant.derived_from}, member by member"
+            if variant.derived_from
+            else "independent"
+        ),
         "dataset_sha256": file_digest(run.examples),
         "inference": list(PredictionFile.open(run.predictions(name)).runtimes),
         "members": [
@@ -192,8 +139,13 @@ def _manifest(run: Run, name: str) -> dict[str, Any]:
             "masked_weights": "shadow: keep receiving gradients until the last update",
             "zeros_per_layer": "nearest whole number, halves to the even one",
         }
-    if variant.kind == "int8":
-        facts["quantization"] = {"mode": variant.mode, "batch_norm": "folded before export"}
+    if variant.derived_from:
+        facts["quantization"] = {
+            "mode": variant.mode,
+            "bits": variant.bits,
+            "batch_norm": "folded before export",
+            "float32_layers": facts["members"][0].pop("float32_layers"),
+        }
     return facts
 
 

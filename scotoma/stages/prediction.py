@@ -69,7 +69,7 @@ def _write(run: Run, shard: Shard, name: str, examples: Examples, found: _Column
         members=tuple(shard.members),
         classes=examples.classes,
         predicted=found.predicted,
-        paired_with="dense" if run.config.variant(name).paired else "",
+        paired_with=run.config.variant(name).derived_from,
         runtimes=tuple(sorted(found.runtimes)),
     )
     with written(path) as temporary:

@@ -1,0 +1,94 @@
+"""From a member in float32 to its int8, float16 or 4-bit form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnxruntime.quantization import QuantType, quantize_dynamic
+from onnxruntime.quantization.onnx_model import ONNXModel
+from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
+from onnxruntime.quantization.quant_utils import add_pre_process_metadata
+from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
+from onnxruntime.transformers.float16 import convert_float_to_float16
+
+from scotoma.config import Variant
+from scotoma.quantization.blocks import to_int4
+from scotoma.quantization.calibration import activation_ranges, quiet
+
+__all__ = ["compress"]
+
+# Their weights are few and of many sizes, and no processor multiplies them in 8 bits.
+NORMALISATIONS = {"BatchNormalization", "InstanceNormalization", "LayerNormalization"}
+
+
+def compress(
+    graph: onnx.ModelProto, path: Path, variant: Variant, calibration: NDArray[np.float32]
+) -> None:
+    """Compress one member and write it.
+
+    Args:
+        graph: The member in float32, shapes inferred; it is not changed.
+        path: Where the ONNX file goes.
+        variant: `int8` dynamic (hybrid: activations quantized on the fly) or static (QDQ:
+            activation ranges from the calibration images, per-channel weights), `float16`
+            (weights and activations) or `int4` (weights alone, a scale a block).
+        calibration: Normalised images, shape (B, 3, H, W); used by int8-static only.
+    """
+    member = onnx.ModelProto()
+    member.CopyFrom(graph)
+    match variant.kind, variant.mode:
+        case "int8", "static":
+            member = _static(member, variant, calibration)
+        case "int8", "dynamic":
+            add_pre_process_metadata(member)
+            with quiet():
+                # ConvInteger on CPU takes unsigned weights only.
+                quantize_dynamic(
+                    member,
+                    path,
+                    weight_type=QuantType.QUInt8,
+                    reduce_range=variant.reduce_range,
+                )
+            return
+        case "float16", _:
+            with quiet():
+                member = convert_float_to_float16(member, keep_io_types=True)
+        case "int4", _:
+            member = to_int4(member, block=variant.block)
+        case kind, mode:
+            raise ValueError(f"no way to make {kind} {mode} of a graph")
+    ordered = ONNXModel(member)
+    ordered.topological_sort()  # the quantizers leave their nodes at the end
+    onnx.save_model(ordered.model, path)
+
+
+def _static(
+    member: onnx.ModelProto, variant: Variant, calibration: NDArray[np.float32]
+) -> onnx.ModelProto:
+    operators = sorted((set(QLinearOpsRegistry) | set(QDQRegistry)) - NORMALISATIONS)
+    ranges = activation_ranges(
+        member,
+        calibration,
+        operators,
+        calibrator=variant.calibrator,
+        percentile=variant.percentile,
+    )
+    with quiet():
+        quantizer = QDQQuantizer(
+            member,
+            True,  # a scale a channel of the weights
+            variant.reduce_range,
+            QuantType.QInt8,
+            QuantType.QUInt8,
+            ranges,
+            [],
+            [],
+            operators,
+            {},
+        )
+        quantizer.quantize_model()
+    quantized: onnx.ModelProto = quantizer.model.model
+    return quantized

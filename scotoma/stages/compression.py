@@ -1,0 +1,170 @@
+"""From the trained members of a shard to their int8, float16 and 4-bit forms."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file
+
+from scotoma import progress
+from scotoma.config import Variant
+from scotoma.datasets import Examples, decode_images
+from scotoma.inference import OURS, scores_onnx
+from scotoma.machine import cores, versions
+from scotoma.quantization import Export, compress, export_graph, fold, put_weights, untouched_layers
+from scotoma.runs import Run, code_digest, file_digest, read_json, write_json, written
+from scotoma.stages.shards import Shard
+from scotoma.training.models import build_model
+from scotoma.workers import worker_pool
+
+__all__ = ["compress_shard"]
+
+CALIBRATION_STREAM = 1_000_003  # of the seed: which training images calibrate int8-static
+CHECKED = 100  # images on which graph and network are compared
+TOLERANCE = 1e-4  # of a score, between the graph and torch
+WORTH_S = 8.0  # of work left, for workers that take about four seconds to start
+
+
+def compress_shard(run: Run, variants: list[Variant], shard: Shard) -> None:
+    """Compress the members of a shard, each checked against torch first, and write their records.
+
+    The architecture is exported once. Members are dealt to workers where that saves time; what
+    they write does not depend on it.
+    """
+    bases = list(dict.fromkeys(variant.derived_from for variant in variants))
+    tasks = [(base, index) for base in bases for index in shard.members]
+    progress.start("quantize", len(variants) * len(shard.members))
+    work = _Work.prepare(run, variants)
+    began = time.perf_counter()
+    for done, task in enumerate(tasks, 1):
+        work(*task)
+        left = (time.perf_counter() - began) / done * (len(tasks) - done)
+        if left > WORTH_S and cores() > 1:
+            with worker_pool(min(cores(), len(tasks) - done), _start_worker, work) as pool:
+                for _ in pool.map(_compress, tasks[done:]):
+                    pass
+            return
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What every member of a shard is compressed with."""
+
+    run: Run
+    variants: tuple[Variant, ...]
+    export: Export
+    classes: int
+    images: NDArray[np.float32]  # for calibration, and for the check
+
+    @classmethod
+    def prepare(cls, run: Run, variants: list[Variant]) -> _Work:
+        torch.set_num_threads(1)  # a second OpenMP thread stalls the first when its core is busy
+        classes = len(Examples.read(run.examples).classes)
+        images = _calibration(run, max(CHECKED, *(variant.images for variant in variants)))
+        model = build_model(run.config.source.model, classes, 0)
+        export = export_graph(fold(model), torch.from_numpy(images[:2]))
+        return cls(run, tuple(variants), export, classes, images)
+
+    def __call__(self, base: str, index: int) -> None:
+        due = [v for v in self.variants if v.derived_from == base]
+        made_of = file_digest(self.run.member(base, index))
+        due = [variant for variant in due if not self._finished(variant, index, made_of)]
+        if due:
+            member, difference = self._graph(base, index)
+            for variant in due:
+                self._write(variant, index, member, made_of, difference)
+        progress.advance("quantize", sum(v.derived_from == base for v in self.variants))
+
+    def _graph(self, base: str, index: int) -> tuple[onnx.ModelProto, float]:
+        """A member as a graph in float32, and how far its scores are from torch's."""
+        path = self.run.member(base, index)
+        model = build_model(self.run.config.source.model, self.classes, 0).eval()
+        model.load_state_dict(load_file(path))
+        shown = self.images[:CHECKED]
+        with torch.inference_mode():
+            expected = model(torch.from_numpy(shown)).numpy()
+        member = put_weights(self.export, fold(model).state_dict())
+        found = scores_onnx(member.SerializeToString(), shown)
+        difference = float(np.abs(found - expected).max() / max(1.0, np.abs(expected).max()))
+        if not difference <= TOLERANCE:
+            raise RuntimeError(
+                f"the ONNX graph of {base} {path.name} differs from torch by {difference:.1e}"
+            )
+        return member, difference
+
+    def _write(
+        self, variant: Variant, index: int, member: onnx.ModelProto, made_of: str, difference: float
+    ) -> None:
+        path = self.run.member(variant.name, index)
+        base = self.run.member(variant.derived_from, index)
+        static = variant.mode == "static"
+        calibration = self.images[: variant.images]
+        with written(path) as temporary:
+            compress(member, temporary, variant, calibration)
+            left = untouched_layers(member, temporary, variant) if index == 0 else None
+        record: dict[str, Any] = {
+            "file": path.name,
+            "index": index,
+            "seed": read_json(base.with_suffix(".json"))["seed"],
+            **_origin(variant, made_of),
+            "mode": variant.mode,
+            "calibration_images": len(calibration) if static else 0,
+            "export": self.export.facts | {"largest_difference": difference},
+            "sha256": file_digest(path),
+            "bytes": path.stat().st_size,
+        }
+        if left is not None:  # of the first member: they are those of the architecture
+            record["float32_layers"] = [layers.as_dict() for layers in left]
+        write_json(path.with_suffix(".json"), record)
+        self.run.publish(path, path.with_suffix(".json"))
+
+    def _finished(self, variant: Variant, index: int, made_of: str) -> bool:
+        """Whether a member is there, whole, and made of the same weights in the same way."""
+        path = self.run.member(variant.name, index)
+        record = path.with_suffix(".json")
+        if not (path.exists() and record.exists()):
+            return False
+        found, origin = read_json(record), _origin(variant, made_of)
+        same = {key: found.get(key) for key in origin} == origin
+        return same and bool(found["sha256"] == file_digest(path))
+
+
+def _origin(variant: Variant, made_of: str) -> dict[str, Any]:
+    """What a member is made from: if any of it differs, it is made again."""
+    return {
+        "paired_with": {"variant": variant.derived_from, "sha256": made_of},
+        "variant": variant.model_dump(mode="json"),
+        "versions": versions(),
+        "code_sha256": code_digest("quantization"),
+    }
+
+
+def _calibration(run: Run, count: int) -> NDArray[np.float32]:
+    """The first of the seeded shuffle of the rows to calibrate on, or of the training rows."""
+    examples = Examples.read(run.examples)
+    rows = examples.split("calibrate")
+    if not rows.ids:
+        rows = examples.split("train")
+    seed = run.config.population.seed
+    order = np.random.Generator(np.random.Philox(key=[seed, CALIBRATION_STREAM]))
+    chosen = order.permutation(len(rows.ids))[:count]
+    return OURS(decode_images(replace(rows, table=rows.table[chosen])))
+
+
+_work: _Work  # of a worker, sent to it once
+
+
+def _start_worker(work: _Work) -> None:
+    global _work  # a process pool has no other place for what its tasks share
+    torch.set_num_threads(1)
+    _work = work
+
+
+def _compress(task: tuple[str, int]) -> None:
+    _work(*task)
