@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import tracemalloc
 import zlib
 from collections import namedtuple
 from pathlib import Path
@@ -96,6 +97,20 @@ def test_no_image_at_all_gives_no_pixel() -> None:
 def test_images_are_checked_without_room_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding, "available_memory", lambda: 0)
     check_images(with_images(*noise(50)))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_beside_the_array_only_a_few_chunks_are_in_memory(threads: int) -> None:
+    examples = with_images(*noise(20, 64) * 100)  # 2,000 of 12,288 bytes: 24.6 MB decoded
+    decode_images(examples, threads=threads)  # what the first call imports and keeps
+    tracemalloc.start()
+    try:
+        decoded = decode_images(examples, threads=threads)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # Of an image in flight: its bytes, its pixels as bytes and as an array; each less than 16 kB.
+    assert decoded.nbytes <= peak < decoded.nbytes + threads * decoding.CHUNK * 3 * 16_384
 
 
 # --- the file -------------------------------------------------------------------------------------
