@@ -35,7 +35,7 @@ def load_digits_s(source: DigitsSource) -> pl.DataFrame:
         `exposure` (majority or minority: how often training shows this class in this style) and
         `source_id`, which both styles of one test digit share.
     """
-    datasets = needs("sklearn.datasets", "train", "the embedded digits")
+    datasets = needs("sklearn.datasets", "train", "making the embedded digits")
     bunch = datasets.load_digits()
     pixels, digits = np.asarray(bunch.images) * (255 / 16), np.asarray(bunch.target)
     rng = np.random.default_rng(MADE_WITH_SEED)
@@ -87,7 +87,7 @@ def render(pixels: NDArray[np.float64], style: str) -> NDArray[np.uint8]:
 
 
 def _png(rgb: NDArray[np.uint8]) -> bytes:
-    image = needs("PIL.Image", "train", "the embedded digits")
+    image = needs("PIL.Image", "train", "making the embedded digits")
     buffer = io.BytesIO()
     image.fromarray(rgb).save(buffer, "PNG")
     return buffer.getvalue()
