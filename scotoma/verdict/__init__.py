@@ -1,0 +1,24 @@
+"""PASS, UNSURE or FAIL: from the numbers of an audit to a decision that can be defended.
+
+FAIL says that harm beyond a limit is shown, PASS that its absence is, each at a stated risk of
+being wrong; UNSURE says neither, and what it would take.
+"""
+
+from __future__ import annotations
+
+from scotoma.verdict.deciding import Deciding, Finding, Verdict, decide, multipliers
+from scotoma.verdict.gate import Gate, VariantVerdict, judge
+from scotoma.verdict.questions import Question, questions
+
+__all__ = [
+    "Deciding",
+    "Finding",
+    "Gate",
+    "Question",
+    "VariantVerdict",
+    "Verdict",
+    "decide",
+    "judge",
+    "multipliers",
+    "questions",
+]

@@ -1,0 +1,245 @@
+"""The verdict on an audit: every variant's answers put together."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from scotoma.config.gate import GateRules, Waiver
+from scotoma.errors import DataError
+from scotoma.jsonable import jsonable
+from scotoma.verdict.deciding import Finding, Verdict, decide
+from scotoma.verdict.questions import questions
+
+__all__ = ["Gate", "VariantVerdict", "judge"]
+
+HARMLESS = {
+    "bh": "correct: bh bounds the share of false alarms among alarms, not the chance of one: a "
+    "harmless variant fails more often than alpha says; use holm",
+    "none": "correct: none lets every test raise a false alarm of its own: a harmless variant "
+    "fails the more often the more groups there are; use holm",
+}
+
+
+@dataclass(frozen=True)
+class VariantVerdict:
+    """The answers about one variant.
+
+    Attributes:
+        name: The variant.
+        members: Size of the smaller of its population and the dense one.
+        findings: One a question, in the order of the rules.
+    """
+
+    name: str
+    members: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def counted(self) -> list[Finding]:
+        """The findings that no waiver takes out."""
+        return [finding for finding in self.findings if finding.waiver is None]
+
+    @property
+    def verdict(self) -> Verdict:
+        """FAIL if any question is, else UNSURE if any is, else PASS; waived ones do not count."""
+        return _worst([finding.verdict for finding in self.counted])
+
+    @property
+    def outlook(self) -> Finding | None:
+        """Of an UNSURE variant the finding that says what it takes to decide.
+
+        Where some estimate lies beyond its limits, one harm is enough: the first that members
+        would show. Where none does, all must be cleared: the last to be.
+        """
+        opened = [f for f in self.counted if f.verdict == "UNSURE" and f.needed is not None]
+        beyond = [f for f in opened if f.needed is not None and f.needed.towards == "harm"]
+        if beyond:
+            return min(beyond, key=_effort)
+        return max(opened, key=_effort, default=None)
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The verdict on an audit.
+
+    Attributes:
+        rules: What it was judged by.
+        today: The day on which waivers were looked at.
+        variants: A verdict a compressed variant, in the order of the audit.
+        warnings: What a reader has to know: sentences.
+        facts: Of the audit: project, scope, digest of its configuration.
+    """
+
+    rules: GateRules
+    today: datetime.date
+    variants: tuple[VariantVerdict, ...]
+    warnings: tuple[str, ...]
+    facts: dict[str, Any]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of the variants'."""
+        return _worst([variant.verdict for variant in self.variants])
+
+    @property
+    def exit_code(self) -> int:
+        """0 pass, 1 failed, 3 unsure where the rules say that this fails.
+
+        >>> from scotoma.config.gate import default_rules
+        >>> Gate(default_rules(positive=True), datetime.date(2027, 3, 1), (), (), {}).exit_code
+        0
+        """
+        if self.verdict == "FAIL":
+            return 1
+        return 3 if self.verdict == "UNSURE" and self.rules.on_unsure == "fail" else 0
+
+    def variant(self, name: str) -> VariantVerdict | None:
+        """The verdict on one variant; None for the dense one."""
+        return next((variant for variant in self.variants if variant.name == name), None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The content of gate.json: nan is null, every interval with its level."""
+        plain: dict[str, Any] = jsonable(
+            {
+                "version": 1,
+                **self.facts,
+                "verdict": self.verdict,
+                "exit_code": self.exit_code,
+                "today": self.today.isoformat(),
+                "rules": self.rules.model_dump(mode="json"),
+                "warnings": self.warnings,
+                "variants_tried": len(self.variants),
+                "variants": [
+                    {
+                        "name": variant.name,
+                        "verdict": variant.verdict,
+                        "members": variant.members,
+                        "outlook": _outlook(variant),
+                        "tests": [_as_dict(finding) for finding in variant.findings],
+                    }
+                    for variant in self.variants
+                ],
+            }
+        )
+        return plain
+
+
+def judge(audit: Mapping[str, Any], rules: GateRules, today: datetime.date) -> Gate:
+    """Judge every compressed variant of an audit.
+
+    Args:
+        audit: Content of audit.json.
+        rules: The gate.
+        today: The day that decides which waivers have expired.
+
+    Returns:
+        The verdict; the same audit, rules and day give the same.
+
+    Raises:
+        DataError: The audit lacks what every audit holds, or compares nothing.
+    """
+    try:
+        dense = next(v["members"] for v in audit["variants"] if v["name"] == "dense")
+        asked = {
+            variant["name"]: (
+                min(dense, variant["members"]),
+                questions(audit, variant["name"], rules),
+            )
+            for variant in audit["variants"]
+            if variant["name"] != "dense"
+        }
+        facts = {
+            key: audit[key] for key in ("project", "scope", "config_sha256", "level", "scotoma")
+        }
+        facts["examples"] = {key: audit["examples"][key] for key in ("test", "units")}
+    except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
+        raise DataError(
+            f"audit.json must hold what an audit writes, got {type(error).__name__}: {error}; run "
+            "the audit again with this version"
+        ) from error
+    if not asked:
+        raise DataError(
+            "audit.json must hold a compressed variant, got dense alone; name one in the "
+            "configuration and run the audit again"
+        )
+    expired = [waiver for waiver in rules.waivers if waiver.until < today]
+    standing = [waiver for waiver in rules.waivers if waiver.until >= today]
+    variants = tuple(
+        VariantVerdict(name, members, _waived(name, decide(found, rules), standing))
+        for name, (members, found) in asked.items()
+    )
+    warnings = [HARMLESS[rules.correct]] if rules.correct in HARMLESS else []
+    warnings += [
+        f"the waiver of {waiver.rule} for {waiver.variant} expired after {waiver.until}: "
+        f"{waiver.reason}"
+        for waiver in expired
+    ]
+    warnings += [
+        f"the waiver of {waiver.rule} names {waiver.variant}, which this audit does not have"
+        for waiver in standing
+        if waiver.variant not in asked
+    ]
+    return Gate(rules, today, variants, tuple(warnings), facts)
+
+
+def _waived(
+    variant: str, findings: Sequence[Finding], waivers: Sequence[Waiver]
+) -> tuple[Finding, ...]:
+    # Waived tests stay in the family: a waiver makes no other test easier to fail.
+    by_rule = {waiver.rule: waiver for waiver in waivers if waiver.variant == variant}
+    return tuple(
+        replace(finding, waiver=by_rule.get(finding.question.rule)) for finding in findings
+    )
+
+
+def _worst(verdicts: Sequence[Verdict]) -> Verdict:
+    return "FAIL" if "FAIL" in verdicts else "UNSURE" if "UNSURE" in verdicts else "PASS"
+
+
+def _effort(finding: Finding) -> tuple[float, float]:
+    """What it takes to decide: members first; where they cannot, or it is not known, examples."""
+    needed = finding.needed
+    if needed is None or math.isnan(needed.high):
+        return math.inf, math.inf
+    return needed.high, 0.0 if math.isnan(needed.examples) else needed.examples
+
+
+def _outlook(variant: VariantVerdict) -> str | None:
+    if variant.verdict != "UNSURE" or variant.outlook is None:
+        return None
+    return str(variant.outlook.needed)
+
+
+def _as_dict(finding: Finding) -> dict[str, Any]:
+    asked, deciding = finding.question, finding.deciding
+    change = asked.change
+    return {
+        "rule": asked.rule,
+        "metric": asked.metric,
+        "group": asked.group,
+        "class": asked.class_name,
+        "where": asked.where,
+        "verdict": finding.verdict,
+        "reason": finding.reason,
+        "waived": finding.waiver.reason if finding.waiver else None,
+        "waived_until": finding.waiver.until.isoformat() if finding.waiver else None,
+        "limits": {"relative": asked.relative, "absolute": asked.absolute},
+        "relative": None if change is None or asked.relative is None else change.relative,
+        "absolute": None if change is None else change.absolute,
+        "harm_p": finding.harm_p,
+        "harm_p_adjusted": finding.harm_p_adjusted,
+        "clear_p": finding.clear_p,
+        "decided_by": None
+        if deciding is None
+        else {
+            "limit": deciding.limit,
+            "bound": deciding.bound,
+            "interval": deciding.estimate,
+        },
+        "needed": finding.needed,
+        "needed_words": None if finding.needed is None else str(finding.needed),
+    }
