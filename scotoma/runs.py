@@ -233,6 +233,11 @@ class Run:
             else self.path("shards", f"{shard:03d}", "predictions", name)
         )
 
+    @property
+    def costs(self) -> Path:
+        """Sizes and latencies of a member a variant; no step's output, for they always differ."""
+        return self.path("shards", "000", "costs.json")
+
     def section(self, name: str) -> Path:
         """One part of audit.json, as the step that measured it left it."""
         return self.path("sections", f"{name}.json")

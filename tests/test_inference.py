@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,15 @@ from safetensors.torch import save_file
 
 from scotoma.config import Variant
 from scotoma.errors import DataError
-from scotoma.inference import OURS, Network, Preprocessing, images_at_once, predict_members
+from scotoma.inference import (
+    OURS,
+    Network,
+    Preprocessing,
+    costs,
+    images_at_once,
+    predict_members,
+)
+from scotoma.inference.costs import sizes
 from scotoma.quantization import compress, export_graph, fold, put_weights
 from scotoma.training.engine import normalise
 from scotoma.training.models import build_model
@@ -179,3 +188,19 @@ def test_preprocessing_of_torchvision_is_its_own() -> None:
     last = Preprocessing(255.0, mean, std, "NHWC")(pixels)
     assert last.shape == (2, 4, 5, 3)
     np.testing.assert_array_equal(last.transpose(0, 3, 1, 2), ready)
+
+
+def test_what_a_member_costs_is_measured(
+    members: list[Path], images: NDArray[np.uint8], tmp_path: Path
+) -> None:
+    found = costs(members[0], NETWORK, images[:3])
+    assert found["bytes"] == members[0].stat().st_size
+    assert found["bytes"] > found["compressed_bytes"] == len(zlib.compress(members[0].read_bytes()))
+    for batch in ("1", "64"):
+        times = found["latency"][batch]
+        assert 0 < times["low_ms"] <= times["median_ms"] <= times["high_ms"]
+        assert times["n"] >= 5
+
+    state = {name: torch.zeros_like(value) for name, value in trained(1).state_dict().items()}
+    save_file(state, tmp_path / "zeros.safetensors")
+    assert sizes(tmp_path / "zeros.safetensors")["compressed_bytes"] < 2000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scotoma.inference.costs import costs
 from scotoma.inference.engines import Network, open_engine, providers, scores_onnx, session
 from scotoma.inference.population import Answers, Images, images_at_once, predict_members
 from scotoma.inference.preprocessing import OURS, Preprocessing
@@ -12,6 +13,7 @@ __all__ = [
     "Images",
     "Network",
     "Preprocessing",
+    "costs",
     "images_at_once",
     "open_engine",
     "predict_members",

@@ -47,10 +47,16 @@ class Engine(Protocol):
         """Scores of a batch, shape (B, C), from pixels of shape (B, 3, H, W)."""
 
 
-def open_engine(path: Path, network: Network) -> Engine:
-    """The engine for a member's file: `.safetensors` for torch, `.onnx` for ONNX Runtime."""
+def open_engine(path: Path, network: Network, *, together: bool = False) -> Engine:
+    """The engine for a member's file: `.safetensors` for torch, `.onnx` for ONNX Runtime.
+
+    Args:
+        path: The file.
+        network: What it is run as.
+        together: Give ONNX Runtime whole batches, even where images then influence each other.
+    """
     if path.suffix == ".onnx":
-        return OnnxEngine(path, network)
+        return OnnxEngine(path, network, together=together)
     return TorchEngine(path, network)
 
 
@@ -96,12 +102,12 @@ class TorchEngine:
 class OnnxEngine:
     """One ONNX file, with the first provider of TensorRT, CUDA and CPU that is there."""
 
-    def __init__(self, path: Path, network: Network) -> None:
+    def __init__(self, path: Path, network: Network, *, together: bool = False) -> None:
         self.session = session(path)
         self.preprocessing = network.preprocessing
         # What is quantized on the fly takes its range from the whole batch: an image's label
         # would depend on its neighbours, so each goes in alone, as it would in service.
-        self.alone = _quantizes_on_the_fly(path)
+        self.alone = not together and _quantizes_on_the_fly(path)
 
     @property
     def runtime(self) -> str:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from scotoma import progress
 from scotoma.datasets import Examples, decode_images_to
-from scotoma.inference import Answers, Network, predict_members
+from scotoma.inference import Answers, Images, Network, costs, predict_members
 from scotoma.predictions import Predictions, smallest_type
-from scotoma.runs import Run, written
+from scotoma.runs import Run, write_json, written
 from scotoma.stages.shards import Shard
 
 __all__ = ["predict_shard"]
@@ -41,6 +41,19 @@ def predict_shard(run: Run, shard: Shard) -> None:
             progress.advance("predict", len(answers.predicted))
             if found[name].missing == 0:
                 _write(run, shard, name, examples, found.pop(name))
+        if shard.index == 0:
+            _measure(run, names, network, np.load(images, mmap_mode="r"))
+
+
+def _measure(run: Run, names: list[str], network: Network, images: Images) -> None:
+    """Sizes and latencies of each variant's first member: apart, for they are never the same."""
+    progress.start("measure latency", len(names))
+    found = {}
+    for name in names:
+        found[name] = costs(run.member(name, 0), network, images[:64])
+        progress.advance("measure latency")
+    write_json(run.costs, found)
+    run.publish(run.costs)
 
 
 @dataclass

@@ -249,9 +249,11 @@ def log(run: Run) -> list[Path]:
 
 def _measurements(run: Run) -> dict[str, Any]:
     """Times, sizes and versions: what the promise of equal bytes does not cover."""
+    run.fetch(run.costs)
     return {
         "hardware": hardware(),
         "versions": versions(),
+        "costs": read_json(run.costs) if run.costs.exists() else {},
         "time_s": {
             path.stem: read_json(path)["time_s"]
             for path in sorted(run.path("steps").glob("*.json"))
