@@ -242,8 +242,8 @@ def _scored(
 def _numbers(values: npt.NDArray[np.generic], name: str) -> Floats:
     if values.dtype.kind not in "biuf":
         raise DataError(
-            f"{name} must be numbers, got {values.flat[0]!r}: pass labels= to compare predicted "
-            "classes with, or numbers"
+            f"{name} must be numbers, got {str(values.flat[0])!r}: pass labels= to compare "
+            "predicted classes with, or numbers"
         )
     numbers = values.astype(np.float64)
     if not np.isfinite(numbers).all():

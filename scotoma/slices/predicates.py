@@ -11,6 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.errors import DataError
+from scotoma.printable import printable
 from scotoma.slices.bins import bin_texts, cut_points, number_text, round_cuts
 
 Kind = Literal["value", "bin", "rest", "missing"]
@@ -146,7 +147,8 @@ def _series(name: str, values: npt.NDArray[Any]) -> pl.Series:
 def _column(
     column: pl.Series, max_categories: int, bins: int
 ) -> tuple[Codes, tuple[Predicate, ...], str]:
-    name, dtype = column.name, column.dtype
+    name, dtype = printable(column.name), column.dtype
+    column = column.alias(name)
     if dtype.is_nested() or dtype in (pl.Object, pl.Binary):
         raise DataError(
             f"column {name!r} must hold numbers, text, truth values or dates, got {dtype}: leave "
@@ -243,5 +245,6 @@ def _categories(column: pl.Series, most: int) -> tuple[Codes, list[Predicate], s
 
 
 def _quoted(value: str) -> str:
-    plain = value.isprintable() and value == value.strip() and value
-    return value if plain and " and " not in value else json.dumps(value, ensure_ascii=False)
+    shown = printable(value)
+    plain = shown and shown == shown.strip() and " and " not in shown
+    return shown if plain else json.dumps(shown, ensure_ascii=False)

@@ -29,7 +29,7 @@ class Ranks:
     no variance of its own. p is from Student's t with B - 1 degrees of freedom.
 
     Cost: rows x feature subsets x members, some 200 ns each, and as much again for every ten draws
-    of the cells that could be significant: on 3,918 rows of 14 features about half a second a search.
+    of the cells that could be significant: on 3,918 rows of 14 features about half a second.
 
     Attributes:
         scores: Places of the scores in ascending order, equal for equal scores, shape (N, K).
