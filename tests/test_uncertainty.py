@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
@@ -14,6 +14,7 @@ from scipy import stats
 from scotoma.errors import DataError
 from scotoma.uncertainty import (
     ChangeEvidence,
+    ClusterMoments,
     Estimate,
     Moments,
     Variance,
@@ -203,6 +204,72 @@ def test_shards_sum_to_the_whole_in_any_order(data, paired):
         merged = merge(shards)
         for name in ("powers", "dense", "compressed", "both"):
             np.testing.assert_array_equal(getattr(merged, name), getattr(whole, name))
+
+
+# --- rows that share sources ----------------------------------------------------------------------
+
+
+def sources(data, n: int = 12, k: int = 3, k_c: int = 3):
+    """Rows at risk of each source, and events of both populations among them."""
+    r = data.draw(arrays(np.int64, n, elements=st.integers(0, 6)))
+    share = (
+        arrays(np.float64, (n, k), elements=st.floats(0, 1)),
+        arrays(np.float64, (n, k_c), elements=st.floats(0, 1)),
+    )
+    return r, *(np.floor(data.draw(part) * (r[:, None] + 0.999)).astype(int) for part in share)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.booleans(), st.booleans())
+def test_cluster_moments_give_what_the_influences_of_sources_give(data, paired, ratio):
+    r, d, c = sources(data, k_c=3 if paired else 4)
+    moments = ClusterMoments.of(d, c, r, paired=paired)
+    rates = moments.rates()
+    assume((r > 0).sum() > 1 and (not ratio or min(rates) > 0))
+    g_d, g_c = (1 / rates[0], 1 / rates[1]) if ratio else (1.0, 1.0)
+    risky = r > 0
+    of_d, of_c = (ratio_influence(e[risky], r[risky]) for e in (d, c))
+    slow = crossed_variance(g_d * of_d, g_c * of_c, paired=paired)
+    fast = moments.variance(g_d, g_c)
+    scale = g_d**2 + g_c**2
+    for part in PARTS[:-1]:
+        np.testing.assert_allclose(
+            getattr(fast, part), getattr(slow, part), rtol=1e-9, atol=1e-13 * scale
+        )
+    if slow.examples > 1e-6 * scale:
+        assert fast.df == pytest.approx(slow.df, rel=1e-6)
+    alone = moments.compressed_only()
+    np.testing.assert_allclose(
+        alone.variance(1.0, None).total, crossed_variance(of_c).total, rtol=1e-9, atol=1e-13
+    )
+    assert float(alone.rates()[0]) == pytest.approx(float(rates[1]))
+    assert float(moments.carriers()[0]) == pytest.approx(n_effective(d[risky].sum(axis=1)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data(), st.booleans())
+def test_shards_of_whole_sources_sum_to_the_whole_in_any_order(data, paired):
+    r, d, c = sources(data)
+    cut = data.draw(st.integers(0, len(r)))
+    whole = ClusterMoments.of(d, c, r, paired=paired)
+    parts = [
+        ClusterMoments.of(d[s], c[s], r[s], paired=paired) for s in (slice(cut), slice(cut, None))
+    ]
+    for shards in (parts, parts[::-1]):
+        merged = merge(shards)
+        for name in ("powers", "dense", "compressed", "squares"):
+            np.testing.assert_array_equal(getattr(merged, name), getattr(whole, name))
+
+
+def test_sources_of_one_row_each_have_the_moments_of_rows():
+    rng = np.random.default_rng(12)
+    d, c = hard_examples(rng, 50, 4), hard_examples(rng, 50, 4, 0.3)
+    for paired in (False, True):
+        rows = Moments.of(d, c, paired=paired).variance()
+        of_sources = ClusterMoments.of(d, c, np.ones(50), paired=paired).variance()
+        np.testing.assert_allclose(
+            [getattr(of_sources, part) for part in PARTS], [getattr(rows, part) for part in PARTS]
+        )
 
 
 def test_moments_are_sums_of_powers_over_the_examples_at_risk():

@@ -21,8 +21,9 @@ from scotoma.inputs import (
     class_ids,
     populations,
     true_labels,
+    units,
 )
-from scotoma.uncertainty import Moments, Words
+from scotoma.uncertainty import ClusterMoments, Moments, Words
 from scotoma.uncertainty.moments import power_table
 
 Counts = npt.NDArray[np.int64]
@@ -117,8 +118,14 @@ def tally(
     positive: int | None = None,
     n_classes: int,
     paired: bool = False,
-) -> Moments:
+    clusters: npt.ArrayLike | None = None,
+) -> Moments | ClusterMoments:
     """The additive moments of every group and metric; shards merge by `+`.
+
+    The sum over shards is the whole: exactly for rows of their own, to rounding for rows that share
+    sources if every source lies within one shard. A source that is cut counts as a unit in each of
+    its shards, as if its parts were independent, and intervals come out too short: sort by source,
+    and cut between sources.
 
     Args:
         labels: True class ids, shape (N,).
@@ -128,9 +135,11 @@ def tally(
         positive: The positive class; None for every class against the rest.
         n_classes: Number of classes.
         paired: Member m of `compressed` derives from member m of `dense`.
+        clusters: One id a row where rows share sources, shape (N,).
 
     Returns:
-        Moments of shape (G, E), the metrics in the order of `metrics`.
+        Moments of shape (G, E), of sources where there are clusters, the metrics in the order of
+        `metrics`.
 
     Raises:
         DataError: Ids out of range or shapes that do not fit together.
@@ -149,6 +158,22 @@ def tally(
     masks = group_masks(groups, len(y))
     kinds = len(metrics(n_classes, positive))
     of_dense, of_compressed = (events(y, ids, n_classes, positive) for ids in (d, c))
+    codes = units(clusters, len(y))
+    if codes is not None:
+        risk = at_risk(n_classes, positive)
+        return ClusterMoments.stack(
+            [
+                ClusterMoments.of(
+                    by_cluster(of_dense, mask, e, codes),
+                    None if compressed is None else by_cluster(of_compressed, mask, e, codes),
+                    np.bincount(codes, weights=risk[y, e] & mask),
+                    paired=paired,
+                )
+                for mask in masks
+                for e in range(kinds)
+            ],
+            (len(masks), kinds),
+        )
     per_label = np.stack([np.bincount(y[mask], minlength=n_classes) for mask in masks])
     powers = _powers(of_dense, of_compressed, masks, kinds)
     powers[..., 0, 0] = per_label @ at_risk(n_classes, positive)

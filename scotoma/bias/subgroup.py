@@ -23,6 +23,7 @@ from scotoma.inputs import booleans, class_ids, populations, true_labels, units
 from scotoma.uncertainty import (
     FEW_EVENTS,
     ChangeEvidence,
+    ClusterMoments,
     Estimate,
     Moments,
     RateEvidence,
@@ -83,24 +84,13 @@ def rates(
     y = true_labels(labels, len(ids), n_classes)
     masks = group_masks(groups, len(y), names)
     kinds = metrics(n_classes, positive)
-    codes = units(clusters, len(y))
-    if codes is None:
-        moments = tally(y, ids, None, masks, positive=positive, n_classes=n_classes)
-        known = RateEvidence.of_moments(moments)
-        return [
-            _rate(known, (g, e), name, kind, level)
-            for g, name in enumerate(names)
-            for e, kind in enumerate(kinds)
-        ]
-    found = events(y, ids, n_classes, positive)
-    risk = at_risk(n_classes, positive)
-    result = []
-    for mask, name in zip(masks, names, strict=True):
-        for e, kind in enumerate(kinds):
-            rows = np.bincount(codes, weights=risk[y, e] & mask)
-            known = RateEvidence.of_clusters(by_cluster(found, mask, e, codes), rows)
-            result.append(_rate(known, (), name, kind, level))
-    return result
+    moments = tally(y, ids, None, masks, positive=positive, n_classes=n_classes, clusters=clusters)
+    known = RateEvidence.of_moments(moments)
+    return [
+        _rate(known, (g, e), name, kind, level)
+        for g, name in enumerate(names)
+        for e, kind in enumerate(kinds)
+    ]
 
 
 def amplification(
@@ -162,25 +152,14 @@ def amplification(
     d, c = populations(dense, compressed, n_classes, paired=paired)
     y = true_labels(labels, len(d), n_classes)
     masks = group_masks(groups, len(y), names)
-    kinds = metrics(n_classes, positive)
-    codes = units(clusters, len(y))
-    if codes is None:
-        moments = tally(y, d, c, masks, positive=positive, n_classes=n_classes, paired=paired)
-        return changes(moments, names, positive=positive, n_classes=n_classes, level=level)
-    both = [events(y, predicted, n_classes, positive) for predicted in (d, c)]
-    risk = at_risk(n_classes, positive)
-    result = []
-    for mask, name in zip(masks, names, strict=True):
-        for e, kind in enumerate(kinds):
-            of_dense, of_compressed = (by_cluster(found, mask, e, codes) for found in both)
-            rows = np.bincount(codes, weights=risk[y, e] & mask)
-            known = ChangeEvidence.of_clusters(of_dense, of_compressed, rows, paired=paired)
-            result.append(_change(known, (), name, kind, level))
-    return result
+    moments = tally(
+        y, d, c, masks, positive=positive, n_classes=n_classes, paired=paired, clusters=clusters
+    )
+    return changes(moments, names, positive=positive, n_classes=n_classes, level=level)
 
 
 def changes(
-    moments: Moments,
+    moments: Moments | ClusterMoments,
     names: Sequence[str],
     *,
     positive: int | None = None,

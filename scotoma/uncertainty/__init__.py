@@ -7,6 +7,7 @@ both. No draws, no seed: the same predictions give the same bytes.
 
 from __future__ import annotations
 
+from scotoma.uncertainty.clustered import ClusterMoments
 from scotoma.uncertainty.clusters import cluster_sums, ratio_influence
 from scotoma.uncertainty.crossed import (
     Variance,
@@ -26,6 +27,7 @@ __all__ = [
     "FEW_EVENTS",
     "ONE_RUN",
     "ChangeEvidence",
+    "ClusterMoments",
     "Estimate",
     "Moments",
     "RateEvidence",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from scotoma.uncertainty.crossed import Array, Variance, combine, member_varianc
 
 Counts = npt.NDArray[np.int64]
 MOST_MEMBERS = 255  # with it and 10^9 examples the fourth powers still fit 64 bits
+Shard = TypeVar("Shard")
 ORDER = 4  # the kurtosis of psi needs no more
 
 
@@ -129,6 +131,11 @@ class Moments:
         """Examples at risk, shape (...)."""
         return self.powers[..., 0, 0]
 
+    @property
+    def rows(self) -> Counts:
+        """Rows at risk, shape (...): each is an example of its own."""
+        return self.n
+
     def compressed_only(self) -> Moments:
         """The moments of the compressed members, as the one population of their own.
 
@@ -236,17 +243,18 @@ def _events(values: npt.ArrayLike, name: str) -> npt.NDArray[np.bool_]:
     return events.astype(np.bool_)
 
 
-def merge(shards: Sequence[Moments]) -> Moments:
+def merge(shards: Sequence[Shard]) -> Shard:
     """Sum the shards of one audit, in any order.
 
     Args:
-        shards: At least one.
+        shards: At least one `Moments`, or `ClusterMoments` of whole sources.
 
     >>> import numpy as np
     >>> int(merge([Moments.of(np.eye(2)), Moments.of(np.eye(2))]).n)
     4
     """
-    return reduce(add, shards)
+    merged: Shard = reduce(add, shards)
+    return merged
 
 
 def power_table(s: npt.ArrayLike, t: npt.ArrayLike) -> Counts:

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from scotoma.uncertainty.clustered import ClusterMoments
 from scotoma.uncertainty.clusters import ratio_influence
 from scotoma.uncertainty.crossed import (
     Array,
@@ -64,14 +65,14 @@ class RateEvidence:
     variance: Variance
 
     @classmethod
-    def of_moments(cls, moments: Moments) -> RateEvidence:
-        """The evidence on the dense members in additive moments, every example its own unit.
+    def of_moments(cls, moments: Moments | ClusterMoments) -> RateEvidence:
+        """The evidence on the dense members in additive moments.
 
         >>> float(RateEvidence.of_moments(Moments.of([[1, 0], [1, 1]])).value)
         0.75
         """
         return cls(
-            rows=moments.n,
+            rows=moments.rows,
             n=moments.n,
             members=moments.dense.shape[-1],
             value=moments.rates()[0],
@@ -145,8 +146,8 @@ class ChangeEvidence:
     log_ratio: Variance
 
     @classmethod
-    def of_moments(cls, moments: Moments) -> ChangeEvidence:
-        """The evidence in additive moments, every example its own unit.
+    def of_moments(cls, moments: Moments | ClusterMoments) -> ChangeEvidence:
+        """The evidence in additive moments.
 
         >>> float(ChangeEvidence.of_moments(Moments.of([[1, 0], [1, 1]], [[1], [0]])).dense.value)
         0.75

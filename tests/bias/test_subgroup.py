@@ -148,6 +148,57 @@ def test_shards_are_merged_into_the_same_table(seed, cut, paired):
 
 
 @settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 1000), cut=st.integers(1, 99), paired=st.booleans())
+def test_shards_of_whole_sources_are_merged_into_the_same_table(seed, cut, paired):
+    labels, dense, compressed, groups = random_audit(seed, k_c=4)
+    sources = np.sort(np.random.default_rng(seed).integers(0, 100, 300))
+    said = {"n_classes": 3, "paired": paired}
+    parts = [
+        tally(labels[s], dense[s], compressed[s], groups[:, s], clusters=sources[s], **said)
+        for s in (sources >= cut, sources < cut)
+        if s.any()
+    ]
+    whole = amplification(labels, dense, compressed, groups, NAMES, clusters=sources, **said)
+    merged = changes(merge(parts), NAMES, n_classes=3)
+    for a, b in zip(merged, whole, strict=True):
+        for name in ("dense", "compressed", "absolute", "relative"):
+            one, other = getattr(a, name), getattr(b, name)
+            assert (one.n, one.reason, one.note) == (other.n, other.reason, other.note)
+            np.testing.assert_allclose(
+                [one.value, one.low, one.high, one.df, one.events],
+                [other.value, other.low, other.high, other.df, other.events],
+                rtol=1e-8,
+            )
+
+
+def test_a_source_that_is_cut_counts_once_in_each_shard():
+    labels, sources = np.zeros(400, int), np.arange(400) // 4
+    fate = np.random.default_rng(1).random(100)[sources, None]
+    dense = (fate < [0.1, 0.12, 0.14]).astype(int)
+    compressed = (fate < [0.2, 0.25, 0.22]).astype(int)
+    said = {"groups": np.ones((1, 400), bool), "n_classes": 2, "positive": 1}
+
+    def shards(*masks):
+        return merge(
+            [
+                tally(labels[s], dense[s], compressed[s], np.ones((1, s.sum()), bool),
+                      n_classes=2, positive=1, clusters=sources[s])
+                for s in masks
+            ]
+        )  # fmt: skip
+
+    row = np.arange(400)
+    between, within = shards(row < 200, row >= 200), shards(row % 4 < 2, row % 4 >= 2)
+    whole = amplification(labels, dense, compressed, names=["all"], clusters=sources, **said)[1]
+    for moments, n in ((between, 100), (within, 200)):
+        change = changes(moments, ["all"], n_classes=2, positive=1)[1]
+        assert change.absolute.n == n
+        assert change.absolute.value == pytest.approx(whole.absolute.value)
+        cut = n == 200
+        assert (change.absolute.se < 0.8 * whole.absolute.se) == cut
+
+
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 1000), paired=st.booleans(), clustered=st.booleans())
 def test_order_of_examples_members_and_groups_changes_nothing(seed, paired, clustered):
     labels, dense, compressed, groups = random_audit(seed, k_c=4)
