@@ -102,8 +102,17 @@ class TorchEngine:
 class OnnxEngine:
     """One ONNX file, with the first provider of TensorRT, CUDA and CPU that is there."""
 
-    def __init__(self, path: Path, network: Network, *, together: bool = False) -> None:
-        self.session = session(path)
+    def __init__(
+        self,
+        path: Path,
+        network: Network,
+        *,
+        together: bool = False,
+        optimisation: str = "all",
+        provider: str = "",
+        exact: bool = True,
+    ) -> None:
+        self.session = session(path, optimisation=optimisation, provider=provider, exact=exact)
         self.preprocessing = network.preprocessing
         # What is quantized on the fly takes its range from the whole batch: an image's label
         # would depend on its neighbours, so each goes in alone, as it would in service.
@@ -128,13 +137,17 @@ def providers() -> list[str]:
     return [name for name in PREFERRED if name in there]
 
 
-def session(path: Path | bytes, *, optimisation: str = "all", provider: str = "") -> Any:
+def session(
+    path: Path | bytes, *, optimisation: str = "all", provider: str = "", exact: bool = True
+) -> Any:
     """An ONNX Runtime session of one thread.
 
     Args:
         path: The model's file, or its bytes.
         optimisation: `none`, `basic`, `extended` or `all`: how far the graph is rewritten.
         provider: One of `providers()`; the first of them where empty.
+        exact: Products of 8 bits that cannot overflow: without it they saturate on processors
+            without VNNI, and an audit would measure the processor instead of the quantization.
     """
     onnxruntime = needs("onnxruntime", "train", "prediction")
     options = onnxruntime.SessionOptions()
@@ -142,9 +155,7 @@ def session(path: Path | bytes, *, optimisation: str = "all", provider: str = ""
     options.log_severity_level = 3  # what matters is raised
     levels = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = getattr(levels, f"ORT_{LEVELS[optimisation]}")
-    # Without it 8-bit products saturate on processors without VNNI, and the audit would measure
-    # the processor instead of the quantization.
-    options.add_session_config_entry("session.x64quantprecision", "1")
+    options.add_session_config_entry("session.x64quantprecision", "1" if exact else "0")
     model = path if isinstance(path, bytes) else str(path)
     wanted = [provider] if provider else providers()
     return onnxruntime.InferenceSession(model, options, providers=wanted)
