@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scotoma.printable import printable
+from scotoma.verdict import Gate
+from scotoma.verdict.words import said
 
 __all__ = ["printable", "summary", "worst_change"]
 
@@ -14,11 +16,13 @@ WIDTH = 80
 HEAD = ("variant", "top-1 %", "CIE/floor", "excess, points", "worst change", "where")
 
 
-def summary(audit: dict[str, Any]) -> str:
+def summary(audit: dict[str, Any], gate: Gate | None = None) -> str:
     """One line a variant, with what the numbers rest on above and what they mean below.
 
     Args:
         audit: The content of audit.json.
+        gate: The verdict on it, which then leads each line, in the place of the excess; below
+            stands what it rests on.
 
     Returns:
         Lines of text, each ended.
@@ -37,7 +41,7 @@ def summary(audit: dict[str, Any]) -> str:
     for variant in audit["variants"]:
         name = variant["name"]
         top1 = audit["accuracy"][name]["top1"]
-        cells = [name, _plus_minus(top1), "", "", "", ""]
+        cells = [printable(name), _plus_minus(top1), "", "", "", ""]
         if name in audit["divergence"]:
             cie = audit["divergence"][name]["cie"]
             cells[2] = _count_and_floor(cie)
@@ -47,14 +51,26 @@ def summary(audit: dict[str, Any]) -> str:
                 cells[4] = _interval(worst["relative"], 1, 0, "%")
                 cells[5] = printable(_where(audit, worst))
         rows.append(tuple(cells))
-    lines += _table(rows)
+    if gate is None:
+        lines += _table(rows)
+    else:
+        marks = ["gate", *(_mark(gate, variant["name"]) for variant in audit["variants"])]
+        judged = [(mark, *row[:3], *row[4:]) for mark, row in zip(marks, rows, strict=True)]
+        lines += _table(judged, words=2)
+    beyond = " excess: percentage points beyond that." if gate is None else ""
     lines += [
         "",
-        "CIE: examples whose most frequent label changes; floor: how many two dense",
-        "populations would show; excess: percentage points beyond that. Worst change:",
-        "of a group's error, the one whose interval lies highest.",
+        *_wrapped(
+            "CIE: examples whose most frequent label changes; floor: how many two dense "
+            f"populations would show{';' if beyond else '.'}{beyond} Worst change: of a group's "
+            "error, the one whose interval lies highest.",
+            indent="",
+        ),
         "",
     ]
+    if gate is not None:
+        lines += verdicts if (verdicts := _verdicts(gate)) else ["Every variant passed."]
+        lines.append("")
     lines += [
         line
         for variant in audit["variants"]
@@ -66,7 +82,7 @@ def summary(audit: dict[str, Any]) -> str:
         lines.append(
             f"With {members} members a variant, counts of CIEs are unstable: use 10 or more."
         )
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def worst_change(
@@ -100,13 +116,37 @@ def worst_change(
     return max(rows, key=lambda row: float(row["relative"]["low"]), default=None)
 
 
-def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    """Rows in columns as wide as their longest cell; a last cell that is too long goes below."""
-    first, *numbers = (max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1])
+def _mark(gate: Gate, name: str) -> str:
+    """What stands before the line of a variant: its verdict; of the dense one there is none."""
+    variant = gate.variant(name)
+    return "·" if variant is None else variant.verdict
+
+
+def _verdicts(gate: Gate) -> list[str]:
+    """What each verdict but PASS rests on; a waived test is named."""
     lines = []
-    for name, *cells, last in rows:
-        numbered = "".join(f"  {cell:>{width}}" for cell, width in zip(cells, numbers, strict=True))
-        line = f"{name:<{first}}{numbered}"
+    for variant in gate.variants:
+        for line in said(variant):
+            lines += _wrapped(f"{variant.verdict:<7} {printable(variant.name)}: {line}")
+        waived = list(dict.fromkeys(f.question.rule for f in variant.findings if f.waiver))
+        if waived:
+            lines += _wrapped(f"waived  {printable(f'{variant.name}: ' + ', '.join(waived))}")
+    return lines
+
+
+def _table(rows: Sequence[tuple[str, ...]], words: int = 1) -> list[str]:
+    """Rows in columns as wide as their longest cell; a last cell that is too long goes below.
+
+    The first columns hold words, those between them and the last numbers.
+    """
+    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
+    lines = []
+    for *cells, last in rows:
+        aligned = [
+            cell.ljust(width) if place < words else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ]
+        line = "  ".join(aligned)
         if len(line) + 2 + len(last) > WIDTH:
             lines += [line.rstrip(), f"{last:>{WIDTH}}"]
         else:
@@ -114,8 +154,8 @@ def _table(rows: list[tuple[str, ...]]) -> list[str]:
     return lines
 
 
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, subsequent_indent="  ")
+def _wrapped(text: str, indent: str = "  ") -> list[str]:
+    return textwrap.wrap(text, WIDTH, subsequent_indent=indent)
 
 
 def _plus_minus(estimate: dict[str, Any]) -> str:

@@ -1,0 +1,209 @@
+"""What a gate leaves for machines and readers: junit.xml and summary.md.
+
+Names of classes, groups, rules, variants and of the project are others' words. In XML they lose
+the characters that XML cannot hold; in Markdown they stand as code, where nothing is interpreted.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+from xml.etree import ElementTree
+
+from scotoma.printable import printable
+from scotoma.verdict.deciding import Finding
+from scotoma.verdict.gate import Gate, VariantVerdict
+from scotoma.verdict.words import interval, level_words, limits, said, scope_words, why
+
+__all__ = ["code", "junit", "markdown"]
+
+ROWS = 20  # tests of a variant that summary.md lists
+
+
+def junit(gate: Gate) -> str:
+    r"""The verdict as JUnit XML: a suite a variant, a case a test.
+
+    A FAIL is a failure; an UNSURE is skipped, or a failure where the rules say `on_unsure: fail`;
+    what is waived is skipped. A suite fails exactly where its variant does.
+
+    Args:
+        gate: The verdict.
+
+    Returns:
+        An XML document.
+
+    >>> import datetime
+    >>> from scotoma.config.gate import default_rules
+    >>> gate = Gate(default_rules(positive=True), datetime.date(2027, 3, 1), (), (),
+    ...             {"project": "a\x1b<b>"})
+    >>> print(junit(gate).splitlines()[1])
+    <testsuites name="a &lt;b&gt;" tests="0" failures="0" errors="0" skipped="0" time="0" />
+    """
+    root = ElementTree.Element("testsuites", name=printable(gate.facts["project"]))
+    for variant in gate.variants:
+        name = printable(variant.name)
+        suite = ElementTree.SubElement(root, "testsuite", name=name)
+        properties = ElementTree.SubElement(suite, "properties")
+        facts = {"verdict": variant.verdict, "members": f"{variant.members}"}
+        for key, value in facts.items():
+            ElementTree.SubElement(properties, "property", name=key, value=value)
+        for finding in variant.findings:
+            asked = finding.question
+            case = ElementTree.SubElement(
+                suite,
+                "testcase",
+                classname=name,
+                name=printable(f"{asked.rule}: {asked.where}"),
+                time="0",
+            )
+            _outcome(case, finding, fail_unsure=gate.rules.on_unsure == "fail")
+        _count(suite, [suite])
+    _count(root, list(root))
+    ElementTree.indent(root, " ")
+    text = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+
+def _outcome(case: ElementTree.Element, finding: Finding, *, fail_unsure: bool) -> None:
+    message = printable(f"{finding.verdict}: {why(finding)}")
+    if finding.waiver is not None:
+        until = f"waived until {finding.waiver.until}: {finding.waiver.reason}"
+        ElementTree.SubElement(case, "skipped", message=printable(f"{until} ({message})"))
+    elif finding.verdict == "FAIL" or (finding.verdict == "UNSURE" and fail_unsure):
+        failure = ElementTree.SubElement(case, "failure", message=message, type=finding.verdict)
+        failure.text = printable(_numbers(finding))
+    elif finding.verdict == "UNSURE":
+        ElementTree.SubElement(case, "skipped", message=message)
+
+
+def _numbers(finding: Finding) -> str:
+    asked = finding.question
+    parts = [f"limit {limits(finding)}"] if limits(finding) else []
+    parts += [
+        f"{name} change {interval(estimate, name)} at {level_words(estimate.level)}"
+        for name, estimate, _ in asked.limits
+    ]
+    if not math.isnan(finding.harm_p):
+        parts.append(f"harm p {finding.harm_p:.3g}, adjusted {finding.harm_p_adjusted:.3g}")
+    if asked.change is not None:
+        parts.append(f"n {asked.change.absolute.n}, members {asked.change.absolute.members}")
+    return "; ".join(parts)
+
+
+def _count(element: ElementTree.Element, suites: list[ElementTree.Element]) -> None:
+    cases = [case for suite in suites for case in suite.iter("testcase")]
+    element.set("tests", f"{len(cases)}")
+    element.set("failures", f"{sum(case.find('failure') is not None for case in cases)}")
+    element.set("errors", "0")
+    element.set("skipped", f"{sum(case.find('skipped') is not None for case in cases)}")
+    element.set("time", "0")
+
+
+def markdown(gate: Gate, audit: Mapping[str, Any]) -> str:
+    """The verdict as a page of Markdown, for a pull request or the note of a run.
+
+    Args:
+        gate: The verdict.
+        audit: Content of audit.json.
+
+    Returns:
+        The page.
+    """
+    rules, examples = gate.rules, gate.facts["examples"]
+    lines = [
+        f"# Gate: {gate.verdict}",
+        "",
+        f"{code(gate.facts['project'])}: {examples['test']:,} test examples. {scope_words(gate)}",
+        "",
+        "| gate | variant | members | top-1 % | CIE | what decided it |",
+        "|---|---|--:|--:|--:|---|",
+    ]
+    for variant in gate.variants:
+        top1 = audit["accuracy"][variant.name]["top1"]["value"]
+        cie = audit["divergence"][variant.name]["cie"]["cie"]["count"]
+        reasons = "<br>".join(map(code, said(variant) or [_all_inside(variant)]))
+        lines.append(
+            f"| {variant.verdict} | {code(variant.name)} | {variant.members} | {100 * top1:.2f} "
+            f"| {cie:,} | {reasons} |"
+        )
+    lines += ["", *_tests(gate)]
+    waived = [
+        f"- {code(variant.name)}, {code(finding.question.rule)}, {code(finding.question.where)}: "
+        f"{finding.verdict}, waived until {finding.waiver.until}: {code(finding.waiver.reason)}"
+        for variant in gate.variants
+        for finding in variant.findings
+        if finding.waiver is not None
+    ]
+    lines += ["", "## Waived", "", *waived] if waived else []
+    lines += ["", "## Read this", ""]
+    lines += [f"- {code(warning)}" for warning in gate.warnings]
+    if len(gate.variants) > 1:
+        lines.append(
+            f"- {len(gate.variants)} variants were tried, and each verdict stands by itself: "
+            "picking the best of many passes favours luck."
+        )
+    tail = 100 * rules.alpha / 2
+    corrected = {"holm": ", after Holm,", "bh": ", after Benjamini-Hochberg,", "none": ""}
+    lines += [
+        f"- FAIL: harm beyond a limit is shown{corrected[rules.correct]} at {tail:g}%, one-sided. "
+        f"PASS: every test shows that its limit is kept, each at {tail:g}%. UNSURE: neither.",
+        f"- Tests need {rules.min.events:g} examples that carry the rate and "
+        f"{rules.min.models} members a variant.",
+        f"- Judged as of {gate.today.isoformat()}.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _all_inside(variant: VariantVerdict) -> str:
+    count = len(variant.counted)
+    return f"all {count} tests inside their limits" if count else "every test is waived"
+
+
+def _tests(gate: Gate) -> list[str]:
+    """What did not pass, test by test; of very many the first of each variant."""
+    rows = []
+    for variant in gate.variants:
+        opened = [f for f in variant.counted if f.verdict != "PASS"]
+        opened.sort(key=lambda finding: finding.verdict)  # FAIL before UNSURE
+        name = code(variant.name)
+        rows += [
+            f"| {finding.verdict} | {name} | {code(finding.question.rule)} "
+            f"| {code(finding.question.where)} | {_plain(finding)} | {limits(finding)} "
+            f"| {code(why(finding))} |"
+            for finding in opened[:ROWS]
+        ]
+        if len(opened) > ROWS:
+            rows.append(f"| | {name} | | {len(opened) - ROWS:,} more are in gate.json | | | |")
+    if not rows:
+        return ["Every test passed."]
+    level = level_words(gate.facts["level"])
+    head = f"| | variant | rule | where | change, {level} | limit | what decides |"
+    return [head, "|---|---|---|---|---|---|---|", *rows]
+
+
+def _plain(finding: Finding) -> str:
+    """The change with its pointwise interval, on the scale of the limit that matters."""
+    found = finding.question.limits
+    if not found:
+        return ""
+    chosen = finding.deciding.limit if finding.deciding else found[-1][0]
+    return next(interval(estimate, name) for name, estimate, _ in found if name == chosen)
+
+
+def code(text: str) -> str:
+    r"""Others' words in Markdown: in a code span, in which nothing is markup, on one line.
+
+    A bar is escaped, for it would end the cell of a table, and parted from a backslash before it,
+    which would escape the escape.
+
+    >>> code("male & <old>"), code("a`b``c"), code("|x|")
+    ('`male & <old>`', '```a`b``c```', '`\\|x\\|`')
+    """
+    parted = printable(text).replace("\\|", "\\ |")
+    shown = parted.replace("|", "\\|").strip() or " "
+    longest = max((len(run) for run in re.findall("`+", shown)), default=0)
+    fence = "`" * (longest + 1)
+    edge = " " if shown[0] == "`" or shown[-1] == "`" else ""
+    return f"{fence}{edge}{shown}{edge}{fence}"
