@@ -29,9 +29,9 @@ __all__ = ["check_images", "decode_images", "decode_images_to", "decode_rows"]
 
 CHUNK = 32  # images of a task: what a thread holds beside the array
 
-# Pixels from which threads are used. Pillow reads an image's header in Python, one thread at a time,
-# and releases the lock for its pixels only: at 32x32 two threads take longer than one, at 224x224
-# about half of the time is spent outside the lock.
+# Pixels from which threads are used. Pillow reads a header in Python, one thread at a time, and
+# releases the lock for the pixels only: at 32x32 two threads take longer than one, at 224x224 about
+# half of the time is spent outside the lock.
 THREADS_PAY = 96 * 96
 
 # What may be opened. Not all that Pillow can: EPS, for one, would start a PostScript interpreter.
