@@ -116,7 +116,8 @@ class OnnxEngine:
         self.preprocessing = network.preprocessing
         # What is quantized on the fly takes its range from the whole batch: an image's label
         # would depend on its neighbours, so each goes in alone, as it would in service.
-        self.alone = not together and _quantizes_on_the_fly(path)
+        fixed = self.session.get_inputs()[0].shape[0] == 1
+        self.alone = fixed or (not together and _quantizes_on_the_fly(path))
 
     @property
     def runtime(self) -> str:

@@ -1,0 +1,257 @@
+"""Models made elsewhere: which files there are, and whether each is what the audit can run.
+
+A file is read as data first. What it names outside its folder is refused before any runtime sees
+it, and libraries of custom operators are never loaded.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
+from onnx import TensorProto
+
+from scotoma.errors import DataError
+from scotoma.inference.engines import Network, OnnxEngine
+from scotoma.printable import printable
+
+__all__ = ["model_files", "read_model", "try_model"]
+
+DOMAINS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft", "com.ms.internal.nhwc"}
+
+
+def model_files(folder: Path, variant: str) -> list[Path]:
+    """The models of one variant, in the order of their names.
+
+    Args:
+        folder: Holds a folder of .onnx files for each variant.
+        variant: Its name, and the folder's.
+
+    Raises:
+        DataError: There is no such folder or no model in it, or a link leads out of it.
+    """
+    here = folder / variant
+    if not here.is_dir():
+        there = folder.iterdir() if folder.is_dir() else ()
+        known = sorted(path.name for path in there if path.is_dir())
+        held = f"holds {', '.join(map(printable, known))}" if known else "holds no folder"
+        raise DataError(
+            f"source.models {folder} must hold a folder {variant!r} of .onnx files; it {held}"
+        )
+    files = sorted(path for path in here.iterdir() if path.suffix.lower() == ".onnx")
+    if not files:
+        raise DataError(f"{here} must hold the .onnx files of {variant!r}, got none; put one there")
+    for path in files:
+        _inside(path, here, printable(path.name))
+    return files
+
+
+def _inside(path: Path, folder: Path, name: str) -> None:
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise DataError(
+            f"{name} must lie in {folder}, got a way out of it; put the file itself there"
+        )
+
+
+def read_model(path: Path, network: Network, sides: tuple[int, int]) -> onnx.ModelProto:
+    """Read a model and check all that can be told without running it.
+
+    Args:
+        path: An ONNX file.
+        network: Classes and preprocessing that it is to have.
+        sides: Height and width of the images, pixels.
+
+    Returns:
+        The model, its external data read in.
+
+    Raises:
+        DataError: It is no ONNX file, names data outside its folder or operators of a library,
+            needs a newer opset, does not take these images or does not give a score a class.
+    """
+    name = printable(f"{path.parent.name}/{path.name}")
+    try:
+        model = onnx.load_model(path, load_external_data=False)
+    except (DecodeError, OSError, ValueError) as error:
+        raise DataError(
+            f"{name} cannot be read as ONNX ({path.stat().st_size:,} bytes that are no whole "
+            "model); export it again"
+        ) from error
+    if not model.graph.node or not model.opset_import:
+        raise DataError(f"{name} holds no graph; export it again")
+    _check_operators(model, name)
+    _check_external_data(model, path, name)
+    _check_input(model, name, network, sides)
+    _check_output(model, name, network.classes)
+    try:
+        onnx.load_external_data_for_model(model, str(path.parent))
+    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        raise DataError(
+            f"external data of {name} cannot be read; put its file beside the model"
+        ) from error
+    return model
+
+
+def _check_operators(model: onnx.ModelProto, name: str) -> None:
+    local = {function.domain for function in model.functions}
+    for entry in model.opset_import:
+        if entry.domain not in DOMAINS | local:
+            raise DataError(
+                f"{name} needs operators of {printable(entry.domain)!r}, which come from a library "
+                "and are never loaded; export it with operators of ONNX alone"
+            )
+        newest = onnx.defs.onnx_opset_version()
+        if entry.domain in ("", "ai.onnx") and entry.version > newest:
+            raise DataError(
+                f"{name} needs opset {entry.version}, and the newest here is {newest}; export it "
+                "at opset 21"
+            )
+
+
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """Every tensor of a graph and of the graphs inside its nodes."""
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    yield from _tensors_of_nodes(graph.node)
+
+
+def _tensors_of_nodes(nodes: Any) -> Iterator[onnx.TensorProto]:
+    for node in nodes:
+        for attribute in node.attribute:
+            yield from (attribute.t, *attribute.tensors)
+            for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+                yield from (sparse.values, sparse.indices)
+            for graph in (attribute.g, *attribute.graphs):
+                if graph.ByteSize():
+                    yield from _tensors(graph)
+
+
+def _check_external_data(model: onnx.ModelProto, path: Path, name: str) -> None:
+    tensors = list(_tensors(model.graph))
+    for function in model.functions:
+        tensors += _tensors_of_nodes(function.node)
+    for tensor in tensors:
+        if tensor.data_location != TensorProto.EXTERNAL:
+            continue
+        facts = {entry.key: entry.value for entry in tensor.external_data}
+        location = facts.get("location", "")
+        place = path.parent / location
+        outside = Path(location).is_absolute() or ".." in Path(location).parts or not location
+        if outside or not place.resolve().is_relative_to(path.parent.resolve()):
+            raise DataError(
+                f"{name} names data outside its folder, {printable(location)!r}; put the weights "
+                "into the model, or beside it"
+            )
+        if not place.is_file():
+            raise DataError(
+                f"{name} keeps weights in {printable(location)!r}, which is not beside it; copy it "
+                "there"
+            )
+
+
+def _shape(value: onnx.ValueInfoProto) -> list[int | None]:
+    dimensions = value.type.tensor_type.shape.dim
+    return [d.dim_value if d.HasField("dim_value") else None for d in dimensions]
+
+
+def _shown(shape: list[int | None]) -> str:
+    return f"({', '.join('any' if side is None else str(side) for side in shape)})"
+
+
+def _check_input(
+    model: onnx.ModelProto, name: str, network: Network, sides: tuple[int, int]
+) -> None:
+    held = {initializer.name for initializer in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in held]
+    if len(inputs) != 1:
+        raise DataError(
+            f"{name} must take one input, the images, got {len(inputs)}; export it with one"
+        )
+    kind = inputs[0].type.tensor_type.elem_type
+    if kind != TensorProto.FLOAT:
+        found = TensorProto.DataType.Name(kind).lower() if kind else "no tensor"
+        raise DataError(
+            f"{name} must take images in float32, got {found}; export it with float32 at its ends"
+        )
+    shape = _shape(inputs[0])
+    last = network.preprocessing.layout == "NHWC"
+    wanted = [None, *sides, 3] if last else [None, 3, *sides]
+    if len(shape) != 4:
+        raise DataError(
+            f"{name} must take images of rank 4, got an input of rank {len(shape)}, "
+            f"{_shown(shape)}; export it with batch, channels, height and width"
+        )
+    if shape[0] not in (None, 1):
+        raise DataError(
+            f"{name} must take batches of any size or of 1, got {shape[0]}; export it with a free "
+            "batch size"
+        )
+    fits = all(s in (None, w) for s, w in zip(shape[1:], wanted[1:], strict=True))
+    if not fits:
+        raise DataError(
+            f"{name} takes images of {_shown(shape)} and the preprocessing gives {_shown(wanted)}; "
+            "correct source.preprocessing.layout, or bring the images to the model's size"
+        )
+
+
+def _check_output(model: onnx.ModelProto, name: str, classes: int) -> None:
+    outputs = model.graph.output
+    if len(outputs) != 1:
+        raise DataError(
+            f"{name} must give one output, a score a class, got {len(outputs)}; export it with one"
+        )
+    shape = _shape(outputs[0])
+    known = outputs[0].type.tensor_type.HasField("shape")
+    if known and (len(shape) != 2 or shape[1] not in (None, classes)):
+        raise DataError(
+            f"{name} must give a score for each of {classes} classes, got an output of "
+            f"{_shown(shape)}; name a classifier of these classes"
+        )
+
+
+def try_model(path: Path, network: Network, images: NDArray[np.uint8]) -> None:
+    """Run a model on a few images in a process of its own, which it may take down with it.
+
+    Args:
+        path: A model that `read_model` let pass.
+        network: Classes and preprocessing.
+        images: uint8, shape (B, 3, H, W).
+
+    Raises:
+        DataError: ONNX Runtime refuses it or dies of it, or its scores are no finite numbers.
+    """
+    name = printable(f"{path.parent.name}/{path.name}")
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        try:
+            complaint = pool.submit(_tried, path, network, images).result()
+        except BrokenProcessPool as error:
+            raise DataError(
+                f"{name} takes ONNX Runtime down; export it again, or with another opset"
+            ) from error
+    if complaint:
+        raise DataError(f"{name} {complaint}")
+
+
+def _tried(path: Path, network: Network, images: NDArray[np.uint8]) -> str:
+    """What is wrong with a model, as the rest of a sentence; empty if nothing."""
+    try:
+        scores = OnnxEngine(path, network).scores(images)
+    except Exception as error:  # the runtime's errors have no common base that it exports
+        reason = printable(" ".join(str(error).split()))[:200]
+        return f"is refused by ONNX Runtime ({reason}); export it again"
+    if scores.shape != (len(images), network.classes):
+        return (
+            f"must give {network.classes} scores an image, got an output of shape {scores.shape} "
+            f"for {len(images)} images; name a classifier of these classes"
+        )
+    if not np.isfinite(scores).all():
+        return "must give finite scores, got nan or infinity; check its weights and preprocessing"
+    return ""

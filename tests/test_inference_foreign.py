@@ -1,0 +1,278 @@
+"""Models made elsewhere, most of them broken or hostile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from scotoma.errors import DataError
+from scotoma.inference import Network, Preprocessing, predict_members
+from scotoma.inference.foreign import model_files, read_model, try_model
+
+CLASSES = 4
+NETWORK = Network("onnx", CLASSES, Preprocessing(255.0))
+SIDES = (8, 8)
+
+
+def classifier(
+    *,
+    shape: tuple[Any, ...] = ("batch", 3, 8, 8),
+    classes: int = CLASSES,
+    kind: int = TensorProto.FLOAT,
+    opset: int = 21,
+    bias: float = 0.0,
+) -> onnx.ModelProto:
+    """Mean of each channel, then one linear layer."""
+    rng = np.random.default_rng(0)
+    axes = list(range(2, len(shape)))
+    nodes = [
+        helper.make_node("Cast", ["images"], ["float"], to=TensorProto.FLOAT),
+        helper.make_node("ReduceMean", ["float", "axes"], ["mean"], keepdims=0),
+        helper.make_node("Gemm", ["mean", "weight", "bias"], ["scores"]),
+    ]
+    weights = {
+        "axes": np.array(axes, np.int64),
+        "weight": rng.normal(size=(3, classes)).astype(np.float32),
+        "bias": np.full(classes, bias, np.float32),
+    }
+    graph = helper.make_graph(
+        nodes,
+        "classifier",
+        [helper.make_tensor_value_info("images", kind, shape)],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ("batch", classes))],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "models" / "dense").mkdir(parents=True)
+    return tmp_path / "models" / "dense"
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(DataError) as caught:
+        read_model(path, NETWORK, SIDES)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_a_model_made_elsewhere_is_read_and_predicts(folder: Path) -> None:
+    onnx.save_model(classifier(), folder / "a.onnx")
+    read_model(folder / "a.onnx", NETWORK, SIDES)
+    images = np.random.default_rng(1).integers(0, 256, (9, 3, 8, 8)).astype(np.uint8)
+    try_model(folder / "a.onnx", NETWORK, images[:2])
+    (answers,) = predict_members([folder / "a.onnx"], images, NETWORK)
+    weight = np.random.default_rng(0).normal(size=(3, CLASSES)).astype(np.float32)
+    expected = ((images / 255 - 1).mean(axis=(2, 3)) @ weight).argmax(axis=1)
+    np.testing.assert_array_equal(answers.predicted, expected)
+
+
+def test_a_model_of_batch_1_is_given_one_image_at_a_time(folder: Path) -> None:
+    onnx.save_model(classifier(shape=(1, 3, 8, 8)), folder / "a.onnx")
+    read_model(folder / "a.onnx", NETWORK, SIDES)
+    images = np.zeros((5, 3, 8, 8), np.uint8)
+    (answers,) = predict_members([folder / "a.onnx"], images, NETWORK)
+    assert len(answers.predicted) == 5
+
+
+def test_channels_may_come_last(folder: Path) -> None:
+    model = classifier(shape=("batch", 8, 8, 3))
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.array([1, 2]), "axes"))
+    onnx.save_model(model, folder / "a.onnx")
+    last = Network("onnx", CLASSES, Preprocessing(255.0, layout="NHWC"))
+    read_model(folder / "a.onnx", last, SIDES)
+    try_model(folder / "a.onnx", last, np.zeros((2, 3, 8, 8), np.uint8))
+    assert refused(folder / "a.onnx") == (
+        "dense/a.onnx takes images of (any, 8, 8, 3) and the preprocessing gives (any, 3, 8, 8); "
+        "correct source.preprocessing.layout, or bring the images to the model's size"
+    )
+
+
+SHAPES = {
+    (("batch", 192), "must take images of rank 4, got an input of rank 2, (any, 192); export it "
+     "with batch, channels, height and width"),
+    ((7, 3, 8, 8), "must take batches of any size or of 1, got 7; export it with a free batch "
+     "size"),
+    (("batch", 3, 32, 32), "takes images of (any, 3, 32, 32) and the preprocessing gives (any, 3, "
+     "8, 8); correct source.preprocessing.layout, or bring the images to the model's size"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "sentence"), sorted(SHAPES, key=str))
+def test_an_input_of_another_shape_is_refused(
+    folder: Path, shape: tuple[Any, ...], sentence: str
+) -> None:
+    onnx.save_model(classifier(shape=shape), folder / "a.onnx")
+    assert refused(folder / "a.onnx") == f"dense/a.onnx {sentence}"
+
+
+def test_an_input_that_is_no_float32_is_refused(folder: Path) -> None:
+    onnx.save_model(classifier(kind=TensorProto.UINT8), folder / "a.onnx")
+    assert refused(folder / "a.onnx") == (
+        "dense/a.onnx must take images in float32, got uint8; export it with float32 at its ends"
+    )
+
+
+def test_a_model_of_other_classes_is_refused(folder: Path) -> None:
+    onnx.save_model(classifier(classes=10), folder / "a.onnx")
+    assert refused(folder / "a.onnx") == (
+        "dense/a.onnx must give a score for each of 4 classes, got an output of (any, 10); name a "
+        "classifier of these classes"
+    )
+
+
+def test_a_model_that_is_no_classifier_is_refused(folder: Path) -> None:
+    model = classifier()
+    model.graph.output.append(
+        helper.make_tensor_value_info("mean", TensorProto.FLOAT, ("batch", 3))
+    )
+    onnx.save_model(model, folder / "two.onnx")
+    assert refused(folder / "two.onnx") == (
+        "dense/two.onnx must give one output, a score a class, got 2; export it with one"
+    )
+    del model.graph.output[:]
+    model.graph.output.append(
+        helper.make_tensor_value_info("images", TensorProto.FLOAT, ("batch", 3, 8, 8))
+    )
+    onnx.save_model(model, folder / "map.onnx")
+    assert "got an output of (any, 3, 8, 8)" in refused(folder / "map.onnx")
+
+
+def test_a_model_of_two_inputs_is_refused(folder: Path) -> None:
+    model = classifier()
+    model.graph.input.append(helper.make_tensor_value_info("age", TensorProto.FLOAT, ("batch", 1)))
+    onnx.save_model(model, folder / "a.onnx")
+    assert refused(folder / "a.onnx") == (
+        "dense/a.onnx must take one input, the images, got 2; export it with one"
+    )
+
+
+@pytest.mark.parametrize("kept", [0, 1, 40, 150])
+def test_a_truncated_file_is_refused(folder: Path, kept: int) -> None:
+    whole = classifier().SerializeToString()
+    assert len(whole) > 200
+    (folder / "a.onnx").write_bytes(whole[:kept])
+    message = refused(folder / "a.onnx")
+    assert message in {
+        f"dense/a.onnx cannot be read as ONNX ({kept:,} bytes that are no whole model); export it "
+        "again",
+        "dense/a.onnx holds no graph; export it again",
+    }
+
+
+def test_a_file_of_another_kind_is_refused(folder: Path) -> None:
+    for name, content in {"a.onnx": b"PK\x03\x04" + bytes(100), "b.onnx": b"\x80\x04cos\n"}.items():
+        (folder / name).write_bytes(content)
+        assert refused(folder / name).endswith("export it again")
+
+
+def test_an_opset_from_the_future_is_refused(folder: Path) -> None:
+    onnx.save_model(classifier(opset=99), folder / "a.onnx")
+    newest = onnx.defs.onnx_opset_version()
+    assert refused(folder / "a.onnx") == (
+        f"dense/a.onnx needs opset 99, and the newest here is {newest}; export it at opset 21"
+    )
+
+
+def test_operators_of_a_library_are_refused(folder: Path) -> None:
+    model = classifier()
+    model.graph.node[0].domain = "evil"
+    model.opset_import.append(helper.make_opsetid("evil", 1))
+    onnx.save_model(model, folder / "a.onnx")
+    assert refused(folder / "a.onnx") == (
+        "dense/a.onnx needs operators of 'evil', which come from a library and are never loaded; "
+        "export it with operators of ONNX alone"
+    )
+
+
+def with_external(model: onnx.ModelProto, location: str, *, nested: bool = False) -> bytes:
+    """A model whose second weight lies in a file."""
+    tensor = model.graph.initializer[1]
+    if nested:
+        node = helper.make_node("Constant", [], ["hidden"], value=tensor)
+        inner = helper.make_graph([node], "inner", [], [])
+        model.graph.node.append(
+            helper.make_node("If", ["c"], ["x"], then_branch=inner, else_branch=inner)
+        )
+        tensor = model.graph.node[-1].attribute[0].g.node[0].attribute[0].t
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value=location)
+    written: bytes = model.SerializeToString()
+    return written
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize(
+    "location", ["/etc/passwd", "../../secret.bin", "x/../../secret.bin", "", "link"]
+)
+def test_data_outside_the_folder_is_refused(folder: Path, location: str, nested: bool) -> None:
+    (folder.parent.parent / "secret.bin").write_bytes(bytes(48))
+    (folder / "link").symlink_to(folder.parent.parent / "secret.bin")
+    (folder / "a.onnx").write_bytes(with_external(classifier(), location, nested=nested))
+    assert refused(folder / "a.onnx") == (
+        f"dense/a.onnx names data outside its folder, {location!r}; put the weights into the "
+        "model, or beside it"
+    )
+
+
+def test_data_beside_the_model_is_read(folder: Path) -> None:
+    (folder / "a.onnx").write_bytes(with_external(classifier(), "weights.bin"))
+    assert refused(folder / "a.onnx") == (
+        "dense/a.onnx keeps weights in 'weights.bin', which is not beside it; copy it there"
+    )
+    weight = np.arange(12, dtype=np.float32)
+    (folder / "weights.bin").write_bytes(weight.tobytes())
+    model = read_model(folder / "a.onnx", NETWORK, SIDES)
+    found = numpy_helper.to_array(model.graph.initializer[1])
+    np.testing.assert_array_equal(found.ravel(), weight)
+
+
+def test_scores_that_are_no_numbers_are_refused(folder: Path) -> None:
+    onnx.save_model(classifier(bias=np.nan), folder / "a.onnx")
+    read_model(folder / "a.onnx", NETWORK, SIDES)
+    with pytest.raises(DataError) as caught:
+        try_model(folder / "a.onnx", NETWORK, np.zeros((2, 3, 8, 8), np.uint8))
+    assert str(caught.value) == (
+        "dense/a.onnx must give finite scores, got nan or infinity; check its weights and "
+        "preprocessing"
+    )
+
+
+def test_what_the_runtime_refuses_is_told_in_one_sentence(folder: Path) -> None:
+    model = classifier()
+    model.graph.node[1].op_type = "NoSuchOperator"
+    onnx.save_model(model, folder / "a.onnx")
+    with pytest.raises(DataError) as caught:
+        try_model(folder / "a.onnx", NETWORK, np.zeros((2, 3, 8, 8), np.uint8))
+    message = str(caught.value)
+    assert message.startswith("dense/a.onnx is refused by ONNX Runtime (")
+    assert message.endswith("; export it again")
+    assert "\n" not in message
+
+
+def test_folders_and_files_that_are_not_there_are_named(folder: Path, tmp_path: Path) -> None:
+    onnx.save_model(classifier(), folder / "b.onnx")
+    onnx.save_model(classifier(), folder / "a.onnx")
+    (folder / "notes.txt").touch()
+    models = folder.parent
+    assert [path.name for path in model_files(models, "dense")] == ["a.onnx", "b.onnx"]
+    with pytest.raises(DataError) as caught:
+        model_files(models, "int8")
+    assert str(caught.value) == (
+        f"source.models {models} must hold a folder 'int8' of .onnx files; it holds dense"
+    )
+    (models / "int8").mkdir()
+    with pytest.raises(DataError, match=r"must hold the .onnx files of 'int8', got none"):
+        model_files(models, "int8")
+    (models / "int8" / "a.onnx").symlink_to(folder / "a.onnx")
+    with pytest.raises(DataError, match=r"^a.onnx must lie in .*int8, got a way out of it"):
+        model_files(models, "int8")
