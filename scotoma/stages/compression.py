@@ -65,7 +65,7 @@ class _Work:
     @classmethod
     def prepare(cls, run: Run, variants: list[Variant]) -> _Work:
         torch.set_num_threads(1)  # a second OpenMP thread stalls the first when its core is busy
-        classes = len(Examples.read(run.examples).classes)
+        classes = len(Examples.read(run.examples, images=False).classes)
         images = _calibration(run, max(CHECKED, *(variant.images for variant in variants)))
         model = build_model(run.config.source.model, classes, 0)
         export = export_graph(fold(model), torch.from_numpy(images[:2]))

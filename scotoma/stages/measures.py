@@ -68,7 +68,7 @@ def divergence(run: Run) -> list[Path]:
     table, section = run.path("divergence.parquet"), run.section("divergence")
     with run.step("divergence", [table, section], _inputs(run)) as due:
         if due:
-            examples = Examples.read(run.examples).split("test")
+            examples = Examples.read(run.examples, images=False).split("test")
             progress.start("score divergence", len(run.config.resolved_variants) - 1)
             rows, found = [], {}
             for comparison in _comparisons(run, examples):
@@ -151,7 +151,7 @@ def bias(run: Run) -> list[Path]:
     section = run.section("bias")
     with run.step("bias", [section], _inputs(run)) as due:
         if due:
-            examples = Examples.read(run.examples).split("test")
+            examples = Examples.read(run.examples, images=False).split("test")
             progress.start("measure groups", len(run.config.resolved_variants) - 1)
             found: dict[str, Any] = {"classes": {}, "subgroups": {}, "gaps": {}}
             for comparison in _comparisons(run, examples):

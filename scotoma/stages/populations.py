@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from scotoma import progress
-from scotoma.datasets import decode_images, load_examples
+from scotoma.datasets import check_images, load_examples
 from scotoma.extras import needs
 from scotoma.machine import versions
 from scotoma.predictions import PredictionFile, Predictions
@@ -22,7 +22,7 @@ def prepare(run: Run) -> list[Path]:
         if due:
             examples = load_examples(run.config)
             progress.start("decode images", 1)
-            decode_images(examples)  # a broken image is refused before anything is trained
+            check_images(examples)  # a broken image is refused before anything is trained
             progress.advance("decode images")
             with written(run.examples) as temporary:
                 examples.write(temporary)
