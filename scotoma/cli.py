@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from pathlib import Path
 from typing import Annotated
 
@@ -59,6 +60,15 @@ def audit(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print audit.json instead of the summary.")
     ] = False,
+    gate: Annotated[
+        bool, typer.Option("--gate", help="Exit as `scotoma gate` does: 1 if the gate fails.")
+    ] = False,
+    rules: Annotated[
+        Path | None, typer.Option(help="Gate file for the verdict; without one, default rules.")
+    ] = None,
+    today: Annotated[
+        str | None, typer.Option(help="Day that expires waivers, YYYY-MM-DD; default the date.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no messages.")] = False,
 ) -> None:
     """Train, compress, predict, compare and report: the whole pipeline.
@@ -67,10 +77,46 @@ def audit(
     """
     from scotoma.commands.audit import run_audit
 
-    run_audit(
+    code = run_audit(
         config, out, deterministic=deterministic, seed=seed, data=data, as_json=as_json,
-        quiet=quiet,
+        quiet=quiet, rules=rules, today=today,
     )  # fmt: skip
+    if gate:
+        raise typer.Exit(code)
+
+
+@app.command()
+def gate(
+    run: Annotated[str, typer.Argument(help="Folder of a finished audit, or s3://BUCKET/PREFIX.")],
+    rules: Annotated[
+        Path | None, typer.Option(help="Gate file (YAML); without one, default rules.")
+    ] = None,
+    today: Annotated[
+        str | None, typer.Option(help="Day that expires waivers, YYYY-MM-DD; default the date.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print gate.json instead of the summary.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No messages.")] = False,
+) -> None:
+    """Judge a finished audit: PASS, UNSURE or FAIL for every variant.
+
+    Exit codes: 0 pass, 1 the gate failed, 2 usage or rules, 3 unsure with on_unsure: fail, 4 data
+    that cannot be judged, 5 internal. Writes gate.json, junit.xml and summary.md into the run.
+    """
+    from scotoma.commands.gate import run_gate
+
+    raise typer.Exit(run_gate(run, rules, today, as_json=as_json, quiet=quiet))
+
+
+@app.command()
+def schema(
+    kind: Annotated[str, typer.Argument(help="config or gate.")],
+) -> None:
+    """Print the JSON Schema of a configuration or a gate file, for editors to complete from."""
+    from scotoma.commands.schema import run_schema
+
+    run_schema(kind)
 
 
 @app.command()
@@ -169,6 +215,9 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("scotoma: interrupted; repeat the command to go on from here\n")
         sys.exit(130)
+    except Exception:  # left alone it would end with 1, which is a verdict of the gate
+        traceback.print_exc()
+        sys.exit(5)
 
 
 if __name__ == "__main__":

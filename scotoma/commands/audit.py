@@ -26,6 +26,7 @@ from rich.progress import (
 )
 
 from scotoma import storage
+from scotoma.commands.gate import Given, chosen_rules, day, give_verdict, print_out
 from scotoma.config import Config, default_config, load_config
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.locking import locked
@@ -33,7 +34,6 @@ from scotoma.mirror import local_folder
 from scotoma.printable import printable
 from scotoma.progress import PROGRESS_VARIABLE, read_events
 from scotoma.runs import Run, read_json
-from scotoma.summary import summary
 
 __all__ = ["run_audit"]
 
@@ -49,8 +49,10 @@ def run_audit(
     data: str | None,
     as_json: bool,
     quiet: bool,
-) -> None:
-    """Run the whole pipeline and print its summary.
+    rules: Path | None = None,
+    today: str | None = None,
+) -> int:
+    """Run the whole pipeline, judge what it found and print its summary.
 
     Args:
         path: Configuration; None for the embedded default.
@@ -61,12 +63,18 @@ def run_audit(
         data: Overrides `source.data`.
         as_json: Print audit.json instead of the summary.
         quiet: Write nothing to stderr.
+        rules: Gate file; None for the default rules.
+        today: Day that decides which waivers have expired, YYYY-MM-DD; None for the date.
+
+    Returns:
+        What `scotoma gate` would end with: 0 pass, 1 failed, 3 unsure where that fails.
 
     Raises:
         ScotomaError: The configuration or the data cannot be audited, nothing is left behind; or
             something went wrong inside, whose traceback is in the logs of the run.
     """
     config = _configuration(path, deterministic=deterministic, seed=seed, data=data)
+    judging = chosen_rules(rules), day(today)  # before hours of training
     place = out or str(Path("runs", f"{config.project.replace(' ', '-')}-{config.digest()[:8]}"))
     traces = Traces.before(place)
     run = Run.create(place, config)
@@ -77,13 +85,16 @@ def run_audit(
         try:
             began = time.perf_counter()
             _run_pipeline(run, config, console, lock)
-            _say(run, place, console, time.perf_counter() - began, as_json=as_json)
+            given = give_verdict(run.mirror, *judging)
+            _say(run, place, console, time.perf_counter() - began, given, as_json=as_json)
         except (ConfigError, DataError):
             if not run.path("populations").exists():  # what was trained is never taken back
                 traces.remove()
             raise
-        except (ScotomaError, OSError):
+        except ScotomaError:
             raise
+        except OSError as error:  # a broken pipe too: left alone it would end the command with 1
+            raise ScotomaError(f"{error}; free the path or the disk, repeat") from error
         except Exception as error:
             log = run.path("logs", "audit.log")
             log.parent.mkdir(exist_ok=True)
@@ -92,17 +103,19 @@ def run_audit(
                 f"the audit ended with an internal error ({type(error).__name__}); its traceback "
                 f"is in {log}"
             ) from error
+    return given.gate.exit_code
 
 
-def _say(run: Run, place: str, console: Console, seconds: float, *, as_json: bool) -> None:
+def _say(
+    run: Run, place: str, console: Console, seconds: float, given: Given, *, as_json: bool
+) -> None:
     """The numbers on stdout; on stderr how long it took, and where everything is."""
     audit, tracking, page = map(run.path, ("audit.json", "tracking.json", "report.html"))
     run.fetch(audit, tracking, page)
-    sys.stdout.write(
-        audit.read_text(encoding="utf-8") if as_json else summary(read_json(audit)),
-    )
+    print_out(audit.read_text(encoding="utf-8") if as_json else given.summary, sys.stdout)
     tracked = read_json(tracking)
     lines = [f"note    {printable(note)}" for note in read_json(audit)["examples"]["notes"]]
+    lines += given.notes
     lines.append(f"took    {seconds:.0f} s")
     if tracked["reason"]:
         lines.append(f"mlflow  not logged: {printable(tracked['reason'])}")

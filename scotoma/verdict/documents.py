@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from typing import Any
 from xml.etree import ElementTree
 
 from scotoma.printable import printable
@@ -101,12 +99,11 @@ def _count(element: ElementTree.Element, suites: list[ElementTree.Element]) -> N
     element.set("time", "0")
 
 
-def markdown(gate: Gate, audit: Mapping[str, Any]) -> str:
+def markdown(gate: Gate) -> str:
     """The verdict as a page of Markdown, for a pull request or the note of a run.
 
     Args:
         gate: The verdict.
-        audit: Content of audit.json.
 
     Returns:
         The page.
@@ -121,12 +118,10 @@ def markdown(gate: Gate, audit: Mapping[str, Any]) -> str:
         "|---|---|--:|--:|--:|---|",
     ]
     for variant in gate.variants:
-        top1 = audit["accuracy"][variant.name]["top1"]["value"]
-        cie = audit["divergence"][variant.name]["cie"]["cie"]["count"]
         reasons = "<br>".join(map(code, said(variant) or [_all_inside(variant)]))
         lines.append(
-            f"| {variant.verdict} | {code(variant.name)} | {variant.members} | {100 * top1:.2f} "
-            f"| {cie:,} | {reasons} |"
+            f"| {variant.verdict} | {code(variant.name)} | {variant.members} "
+            f"| {100 * variant.top1:.2f} | {variant.cies:,} | {reasons} |"
         )
     lines += ["", *_tests(gate)]
     waived = [

@@ -32,11 +32,15 @@ class VariantVerdict:
         name: The variant.
         members: Size of the smaller of its population and the dense one.
         findings: One a question, in the order of the rules.
+        top1: Accuracy of its population, a fraction.
+        cies: Number of CIEs.
     """
 
     name: str
     members: int
     findings: tuple[Finding, ...]
+    top1: float = math.nan
+    cies: int = 0
 
     @property
     def counted(self) -> list[Finding]:
@@ -118,6 +122,8 @@ class Gate:
                         "name": variant.name,
                         "verdict": variant.verdict,
                         "members": variant.members,
+                        "top1": variant.top1,
+                        "cies": variant.cies,
                         "outlook": _outlook(variant),
                         "tests": [_as_dict(finding) for finding in variant.findings],
                     }
@@ -145,12 +151,18 @@ def judge(audit: Mapping[str, Any], rules: GateRules, today: datetime.date) -> G
     try:
         dense = next(v["members"] for v in audit["variants"] if v["name"] == "dense")
         asked = {
-            variant["name"]: (
-                min(dense, variant["members"]),
-                questions(audit, variant["name"], rules),
-            )
+            variant["name"]: questions(audit, variant["name"], rules)
             for variant in audit["variants"]
             if variant["name"] != "dense"
+        }
+        measured = {
+            variant["name"]: {
+                "members": min(dense, variant["members"]),
+                "top1": float(audit["accuracy"][variant["name"]]["top1"]["value"]),
+                "cies": int(audit["divergence"][variant["name"]]["cie"]["cie"]["count"]),
+            }
+            for variant in audit["variants"]
+            if variant["name"] in asked
         }
         facts = {
             key: audit[key] for key in ("project", "scope", "config_sha256", "level", "scotoma")
@@ -169,8 +181,10 @@ def judge(audit: Mapping[str, Any], rules: GateRules, today: datetime.date) -> G
     expired = [waiver for waiver in rules.waivers if waiver.until < today]
     standing = [waiver for waiver in rules.waivers if waiver.until >= today]
     variants = tuple(
-        VariantVerdict(name, members, _waived(name, decide(found, rules), standing))
-        for name, (members, found) in asked.items()
+        VariantVerdict(
+            name=name, findings=_waived(name, decide(found, rules), standing), **measured[name]
+        )
+        for name, found in asked.items()
     )
     warnings = [HARMLESS[rules.correct]] if rules.correct in HARMLESS else []
     warnings += [
