@@ -253,6 +253,13 @@ def test_the_seed_of_the_scores_breaks_ties_unless_another_is_given():
     assert rank_subset(first, ids, 50, 2).tolist() == rank_subset(second, ids, 50).tolist()
 
 
+def test_a_threshold_states_the_seed_that_breaks_its_ties():
+    assert threshold(score([[0]] * 4, [[1]] * 4, 2, seed=5), 50).seed == 5
+    at = threshold(TEN, 80, 7)
+    assert at.seed == 7
+    assert at.wanted == threshold(TEN, 80).wanted
+
+
 def test_hashes_are_those_of_splitmix64():
     def mix(x):
         z = (x + 0x9E3779B97F4A7C15) % 2**64

@@ -294,6 +294,13 @@ def test_a_table_is_as_long_as_there_are_classes():
     assert {len(found.n), len(found.p), len(found.reason)} == {1000}
 
 
+def test_classes_are_those_that_occur_unless_their_number_is_said():
+    y, dense, compressed = draw(np.random.default_rng(6), SIZES, 4, 4)
+    said, seen = (class_impact(dense, compressed, y, n_classes=n) for n in (4, None))
+    np.testing.assert_array_equal(said.normalised, seen.normalised)
+    np.testing.assert_array_equal(said.p_adjusted, seen.p_adjusted)
+
+
 def test_bad_input_is_refused_in_one_sentence():
     two, y = np.zeros((3, 2), int), [0, 1, 1]
     with pytest.raises(DataError, match=r"^protocol must be 'sound' or 'published', got 'welch': "):

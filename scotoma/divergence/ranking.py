@@ -24,6 +24,7 @@ class Threshold:
         wanted: Examples in the subset: (100 - percentile)% of all, rounded, at least 1.
         above: Examples beyond the threshold.
         tied: Examples at the threshold, of which wanted - above belong to the subset.
+        seed: Decides which, in `rank_subset`; weights and counts are the same for every seed.
         reason: Why there is no threshold, as a sentence to print; empty otherwise.
     """
 
@@ -32,15 +33,17 @@ class Threshold:
     wanted: int
     above: int
     tied: int
+    seed: int = 0
     reason: str = ""
 
 
-def threshold(scores: Scores, percentile: float) -> Threshold:
+def threshold(scores: Scores, percentile: float, seed: int | None = None) -> Threshold:
     """Taxicab distance that a percentile of the examples reaches.
 
     Args:
         scores: From `score`.
         percentile: In (0, 100): 90 for the tenth that diverges most.
+        seed: Breaks ties when the subset is listed; `scores.seed` by default.
 
     Returns:
         The threshold and how many examples tie there. Where examples of distance 0 would have to
@@ -51,22 +54,22 @@ def threshold(scores: Scores, percentile: float) -> Threshold:
 
     >>> from scotoma.divergence import score
     >>> threshold(score([[0, 0]] * 4, [[1, 1], [0, 1], [0, 1], [0, 0]], 2), 50)
-    Threshold(percentile=50, value=2.0, wanted=2, above=1, tied=2, reason='')
+    Threshold(percentile=50, value=2.0, wanted=2, above=1, tied=2, seed=0, reason='')
     """
     if not 0 < percentile < 100:
         raise DataError(
             f"percentile must lie between 0 and 100, got {percentile:g}: write 90 for the tenth of "
             "the examples that diverges most"
         )
-    share = 100 - percentile
+    share, chosen = 100 - percentile, scores.seed if seed is None else seed
     wanted = max(1, round(scores.n * share / 100))
     value = float(np.partition(scores.taxicab, scores.n - wanted)[scores.n - wanted])
     above = int((scores.taxicab > value).sum())
     if value == 0:
         reason = f"fewer than {round(share, 6):g}% of examples differ"
-        return Threshold(percentile, math.nan, wanted, above, 0, reason)
+        return Threshold(percentile, math.nan, wanted, above, 0, chosen, reason)
     tied = int((scores.taxicab == value).sum())
-    return Threshold(percentile, value, wanted, above, tied)
+    return Threshold(percentile, value, wanted, above, tied, chosen)
 
 
 def percentile_weights(scores: Scores, percentile: float) -> Floats:
@@ -132,7 +135,6 @@ def rank_subset(
             f"example_ids must be unique, got {str(values[counts > 1][0])!r} "
             f"{counts[counts > 1][0]} times: give every row an id of its own"
         )
-    wanted = threshold(scores, percentile).wanted
-    keys = hash_ids(ids, scores.seed if seed is None else seed)
-    order = np.lexsort((ids, keys, -scores.taxicab))
-    return order[: min(wanted, int((scores.taxicab > 0).sum()))]
+    at = threshold(scores, percentile, seed)
+    order = np.lexsort((ids, hash_ids(ids, at.seed), -scores.taxicab))
+    return order[: min(at.wanted, int((scores.taxicab > 0).sum()))]

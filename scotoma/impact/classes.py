@@ -190,7 +190,7 @@ def class_impact(
     compressed: npt.ArrayLike,
     labels: npt.ArrayLike,
     *,
-    n_classes: int,
+    n_classes: int | None = None,
     protocol: Protocol = "sound",
     correction: Correction | Literal["default"] | None = "default",
     clusters: npt.ArrayLike | None = None,
@@ -211,7 +211,8 @@ def class_impact(
         dense: Class ids, integers in [0, n_classes), shape (N, K).
         compressed: Class ids of the same examples, shape (N, K').
         labels: True class ids, shape (N,).
-        n_classes: Number of classes C, at least 2.
+        n_classes: Number of classes C, at least 2; None for those up to the largest id that
+            occurs in labels or predictions.
         protocol: `sound` or `published`.
         correction: `bh` (Benjamini-Hochberg), `by` (Benjamini-Yekutieli: recalls of one model can
             depend on each other negatively), `holm` for a gate, or None; by default `bh` for
@@ -235,7 +236,7 @@ def class_impact(
     >>> labels = np.arange(300) % 3
     >>> dense = (labels[:, None] + (np.arange(300)[:, None] % 20 < [1, 2, 1, 2])) % 3
     >>> compressed = np.where((labels == 2)[:, None] & (np.arange(300)[:, None] % 4 < 1), 0, dense)
-    >>> impact = class_impact(dense, compressed, labels, n_classes=3)
+    >>> impact = class_impact(dense, compressed, labels)
     >>> impact.normalised.round(1).tolist(), impact.significant.tolist()
     ([6.7, 6.7, -13.3], [True, True, True])
     """
@@ -244,6 +245,7 @@ def class_impact(
         raise DataError(f"protocol must be 'sound' or 'published', got {protocol!r}: choose one")
     d, c = populations(dense, compressed, n_classes, paired=paired)
     y = true_labels(labels, len(d), n_classes)
+    n_classes = n_classes or 1 + max(int(ids.max()) for ids in (d, c, y))
     chosen = _correction(protocol, correction)
     members = min(d.shape[1], c.shape[1])
     if protocol == "published" and members < 2:
