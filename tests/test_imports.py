@@ -31,7 +31,7 @@ CHAIN = [
     {"uncertainty", "power"},
     {"divergence", "impact", "bias", "variance", "slices"},
     {"verdict"},
-    {"summary"},
+    {"summary", "costs"},
     {"report", "tracking"},
 ]
 TOP = {"cli", "__main__", "commands", "components", "pipelines", "stages"}

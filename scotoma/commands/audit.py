@@ -35,7 +35,7 @@ from scotoma.printable import printable
 from scotoma.progress import PROGRESS_VARIABLE, read_events
 from scotoma.runs import Run, read_json
 
-__all__ = ["run_audit"]
+__all__ = ["configuration", "run_audit"]
 
 TRACKING_VARIABLE = "SCOTOMA_TRACKING_URI"  # credentials travel here, never through a file
 
@@ -73,7 +73,7 @@ def run_audit(
         ScotomaError: The configuration or the data cannot be audited, nothing is left behind; or
             something went wrong inside, whose traceback is in the logs of the run.
     """
-    config = _configuration(path, deterministic=deterministic, seed=seed, data=data)
+    config = configuration(path, deterministic=deterministic, seed=seed, data=data)
     judging = chosen_rules(rules), day(today)  # before hours of training
     place = out or str(Path("runs", f"{config.project.replace(' ', '-')}-{config.digest()[:8]}"))
     traces = Traces.before(place)
@@ -187,9 +187,23 @@ def _remove_what_is_new(root: Path, standing: Path | None) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def _configuration(
+def configuration(
     path: Path | None, *, deterministic: bool, seed: int | None, data: str | None
 ) -> Config:
+    """A configuration with what the command line overrides.
+
+    Args:
+        path: The file; None for the embedded default.
+        deterministic: Overrides `deterministic` with True.
+        seed: Overrides `population.seed`.
+        data: Overrides `source.data`.
+
+    Raises:
+        ConfigError: It breaks a rule, or its source has no `data`.
+
+    >>> configuration(None, deterministic=False, seed=7, data=None).population.seed
+    7
+    """
     config = default_config() if path is None else load_config(path)
     if seed is not None:
         population = config.population.model_copy(update={"seed": seed})
