@@ -17,10 +17,15 @@ from scotoma.uncertainty import crossed_variance
 MEAN, SPREAD, RUNS = -3.02, 1.5, 0.1
 
 
-def audit(rng, n, k, correlation, *, runs=RUNS):
+def audit(rng, n, k, correlation, *, runs=RUNS, sources=None):
     """Labels of a dense and a compressed population whose difficulties correlate."""
-    z = rng.standard_normal((n, 1))
-    z2 = correlation * z + np.sqrt(1 - correlation**2) * rng.standard_normal((n, 1))
+    z, fresh = rng.standard_normal((2, n, 1))
+    if sources is not None:  # rows of one source are nearly as difficult as each other
+        z, fresh = (
+            np.sqrt(0.8) * rng.standard_normal((n, 1))[sources] + np.sqrt(0.2) * own
+            for own in (z, fresh)
+        )
+    z2 = correlation * z + np.sqrt(1 - correlation**2) * fresh
     y = rng.integers(0, 2, (n, 1), np.uint8)
     chance = runs * rng.standard_normal((2, 1, k)) + rng.standard_normal((2, n, k))
     return [y ^ (MEAN + SPREAD * side + own > 0) for side, own in zip((z, z2), chance, strict=True)]
@@ -209,6 +214,7 @@ UNPAIRED = {  # members, examples, correlation of difficulty, run effect
     "5 members, runs that differ": (5, 2_000, 0.95, 0.25),
     "10 members": (10, 2_000, 0.95, 0.1),
     "30 members": (30, 2_000, 0.95, 0.1),
+    "10 members, sources of several rows": (10, 2_000, 0.95, 0.1),
     "10 members, nothing differs": (10, 2_000, 1.0, 0.1),
     "30 members, nothing differs": (30, 2_000, 1.0, 0.1),
 }
@@ -229,8 +235,9 @@ def audits(name):
         k, n, correlation, runs = UNPAIRED[name]
         half = half_size(k)
         truth = expected_cie(half, correlation, runs=runs) - expected_cie(half, 1.0, runs=runs)
-        drawn = (audit(rng, n, k, correlation, runs=runs) for _ in range(AUDITS))
-        return truth, [excess(*populations, 2).excess for populations in drawn]
+        shared = rng.integers(0, n // 3, n) if "sources" in name else None
+        drawn = (audit(rng, n, k, correlation, runs=runs, sources=shared) for _ in range(AUDITS))
+        return truth, [excess(*both, 2, clusters=shared).excess for both in drawn]
     k, n, shift, runs, splits = PAIRED[name]
     drawn = (paired_audit(rng, n, k, shift, runs) for _ in range(AUDITS))
     return expected_paired_excess(half_size(k), shift, runs), [
