@@ -20,11 +20,8 @@ MEAN, SPREAD, RUNS = -3.02, 1.5, 0.1
 def audit(rng, n, k, correlation, *, runs=RUNS, sources=None):
     """Labels of a dense and a compressed population whose difficulties correlate."""
     z, fresh = rng.standard_normal((2, n, 1))
-    if sources is not None:  # rows of one source are nearly as difficult as each other
-        z, fresh = (
-            np.sqrt(0.8) * rng.standard_normal((n, 1))[sources] + np.sqrt(0.2) * own
-            for own in (z, fresh)
-        )
+    if sources is not None:  # rows of one source are as difficult as each other
+        z, fresh = z[sources], fresh[sources]
     z2 = correlation * z + np.sqrt(1 - correlation**2) * fresh
     y = rng.integers(0, 2, (n, 1), np.uint8)
     chance = runs * rng.standard_normal((2, 1, k)) + rng.standard_normal((2, n, k))
@@ -214,7 +211,7 @@ UNPAIRED = {  # members, examples, correlation of difficulty, run effect
     "5 members, runs that differ": (5, 2_000, 0.95, 0.25),
     "10 members": (10, 2_000, 0.95, 0.1),
     "30 members": (30, 2_000, 0.95, 0.1),
-    "10 members, sources of several rows": (10, 2_000, 0.95, 0.1),
+    "10 members, sources of 12 rows": (10, 3_000, 0.8, 0.1),
     "10 members, nothing differs": (10, 2_000, 1.0, 0.1),
     "30 members, nothing differs": (30, 2_000, 1.0, 0.1),
 }
@@ -235,7 +232,7 @@ def audits(name):
         k, n, correlation, runs = UNPAIRED[name]
         half = half_size(k)
         truth = expected_cie(half, correlation, runs=runs) - expected_cie(half, 1.0, runs=runs)
-        shared = rng.integers(0, n // 3, n) if "sources" in name else None
+        shared = rng.integers(0, n // 12, n) if "sources" in name else None
         drawn = (audit(rng, n, k, correlation, runs=runs, sources=shared) for _ in range(AUDITS))
         return truth, [excess(*both, 2, clusters=shared).excess for both in drawn]
     k, n, shift, runs, splits = PAIRED[name]
