@@ -1,0 +1,386 @@
+from __future__ import annotations
+
+import datetime
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from scotoma.bias.results import GroupChange
+from scotoma.config.gate import GateRules, parse_rules
+from scotoma.uncertainty import Estimate, Variance, benjamini_hochberg, holm, undefined
+from scotoma.uncertainty.estimate import none_seen
+from scotoma.verdict import Finding, Question, decide, judge, multipliers
+
+TODAY = datetime.date(2027, 3, 1)
+RULE = "rules: [{id: fpr, metric: fpr, max_increase: {relative: 0.2, absolute: 0.005}}]\n"
+
+
+def rules(text: str = "") -> GateRules:
+    return parse_rules(RULE + text, "gate.yaml")
+
+
+def question(
+    ratio: float = 1.0,
+    se: float = 0.1,
+    *,
+    rate: float = 0.05,
+    relative: float | None = 0.2,
+    absolute: float | None = 0.005,
+    events: float = 40.0,
+    members: int = 10,
+    df: float = 20.0,
+) -> Question:
+    """A rate of 5% that rose by a ratio, known to a standard error of its logarithm."""
+    common: dict[str, Any] = {"n": 2000, "members": members, "events": events}
+    log = Variance(se**2, 0.6 * se**2, 0.6 * se**2, 0.2 * se**2, df)
+    change = GroupChange(
+        group="old",
+        metric="fpr",
+        class_id=None,
+        dense=Estimate.on_scale(rate, 0.1, df, scale="logit", **common),
+        compressed=Estimate.on_scale(rate * ratio, 0.1, df, scale="logit", **common),
+        relative=Estimate.on_scale(100 * (ratio - 1), se, df, scale="log", **common),
+        absolute=Estimate.on_scale(rate * (ratio - 1), rate * se, df, **common),
+        relative_variance=log,
+        absolute_variance=log.scaled(rate),
+    )
+    return Question("fpr", "fpr", "old", None, "FPR old", relative, absolute, change)
+
+
+def one(asked: Question, text: str = "") -> Finding:
+    (found,) = decide([asked], rules(text))
+    return found
+
+
+# --- one question ---------------------------------------------------------------------------------
+
+
+def test_harm_beyond_both_limits_fails() -> None:
+    assert one(question(2.0)).verdict == "FAIL"
+
+
+def test_no_change_that_is_known_well_passes() -> None:
+    assert one(question(1.0, 0.03)).verdict == "PASS"
+
+
+def test_no_change_that_is_hardly_known_is_unsure() -> None:
+    assert one(question(1.0, 0.5)).verdict == "UNSURE"
+
+
+def test_a_large_ratio_of_small_rates_does_not_fail() -> None:
+    """Three times 0.1% is 0.3%: beyond the relative limit, inside the absolute."""
+    found = one(question(3.0, 0.1, rate=0.001))
+    assert found.verdict == "PASS"
+    assert found.deciding is not None
+    assert found.deciding.limit == "absolute"
+
+
+def test_a_large_difference_of_large_rates_does_not_fail() -> None:
+    """From 50% to 55%: beyond the absolute limit, inside the relative."""
+    found = one(question(1.1, 0.01, rate=0.5))
+    assert found.verdict == "PASS"
+    assert found.deciding is not None
+    assert found.deciding.limit == "relative"
+
+
+def test_p_values_are_those_of_student() -> None:
+    """Twin: harm is the larger of the two, clear twice the smaller of the opposite two."""
+    ratio, se, rate, df = 1.35, 0.12, 0.05, 20.0
+    t = stats.t(df)
+    log = (math.log(ratio) - math.log(1.2)) / se
+    points = (rate * (ratio - 1) - 0.005) / (rate * se)
+    found = one(question(ratio, se))
+    assert found.harm_p == pytest.approx(max(t.sf(log), t.sf(points)))
+    assert found.clear_p == pytest.approx(min(1, 2 * min(t.cdf(log), t.cdf(points))))
+
+
+@pytest.mark.parametrize("limit", ["relative", "absolute"])
+def test_a_single_limit_has_its_own_p_value(limit: str) -> None:
+    asked = question(1.35, 0.12, **{"relative": None, "absolute": None} | {limit: 0.004})
+    estimate = asked.limits[0][1]
+    bound = 0.4 if limit == "relative" else 0.004
+    found = one(asked)
+    assert found.harm_p == pytest.approx(estimate.p_above(bound))
+    assert found.clear_p == pytest.approx(estimate.p_below(bound))
+
+
+def test_too_few_carriers_are_unsure_whatever_the_numbers_say() -> None:
+    for ratio, se in ((9.0, 0.01), (1.0, 0.001)):
+        found = one(question(ratio, se, events=9.8))
+        assert found.verdict == "UNSURE"
+        assert found.reason == "9 examples carry it, min.events asks for 10"
+        assert math.isnan(found.harm_p)
+        assert found.deciding is None
+    assert one(question(9.0, 0.01, events=10.0)).verdict == "FAIL"
+    assert one(question(9.0, 0.01, events=9.8), "min: {events: 9}").verdict == "FAIL"
+
+
+def test_too_few_members_are_unsure_and_said_to_be_so() -> None:
+    found = one(question(9.0, 0.01, members=4))
+    assert (found.verdict, found.reason) == (
+        "UNSURE",
+        "4 models a variant, min.models asks for 5",
+    )
+    assert one(question(9.0, 0.01, members=1)).reason.startswith("1 model a variant")
+    assert one(question(9.0, 0.01, members=1), "min: {models: 1}").verdict == "FAIL"
+
+
+def test_what_was_not_measured_is_unsure() -> None:
+    asked = Question("s", "slices_hurt", "all", None, "slices", None, None, None, "no slices")
+    assert (one(asked).verdict, one(asked).reason) == ("UNSURE", "no slices")
+
+
+def test_a_number_without_interval_is_unsure_with_its_reason() -> None:
+    asked = question(2.0)
+    assert asked.change is not None
+    gone = undefined("relative change not estimable", n=9, members=10, events=40.0)
+    values = {**vars(asked), "change": GroupChange(**{**vars(asked.change), "relative": gone})}
+    found = one(Question(**values), "min: {events: 0}")
+    assert (found.verdict, found.reason) == ("UNSURE", "relative change not estimable")
+
+
+def test_the_same_predictions_on_both_sides_pass() -> None:
+    """No example differs: bounds by the rule of three, which have no standard error."""
+    asked = question(1.0)
+    assert asked.change is not None
+    same = none_seen(0.0, n=2000, members=10, lowest=-1.0, highest=1.0, events=40.0)
+    ratio = none_seen(0.0, n=2000, members=10, lowest=-100.0, events=40.0, unit=100 / 0.05)
+    change = GroupChange(**{**vars(asked.change), "absolute": same, "relative": ratio})
+    found = one(Question(**{**vars(asked), "change": change}))
+    assert found.verdict == "PASS"
+    assert found.deciding is not None
+    assert found.deciding.estimate.high < found.deciding.bound
+
+
+# --- many questions: one family -------------------------------------------------------------------
+
+FAMILY = st.lists(
+    st.one_of(st.just(0.0), st.floats(1e-12, 1.0), st.sampled_from([0.01, 0.02, 0.5])), max_size=12
+)
+
+
+@given(p=FAMILY, gaps=st.integers(0, 3))
+def test_multipliers_are_those_of_holm_and_of_benjamini_and_hochberg(
+    p: list[float], gaps: int
+) -> None:
+    family = np.array([*p, *[math.nan] * gaps])
+    for correct, oracle in (("holm", holm), ("bh", benjamini_hochberg)):
+        adjusted = np.minimum(1.0, family * multipliers(family, correct))  # type: ignore[arg-type]
+        np.testing.assert_allclose(adjusted, oracle(family), rtol=1e-12)
+    assert np.all(multipliers(np.array(p), "none") == 1.0)
+
+
+@given(
+    drawn=st.lists(
+        st.tuples(st.floats(0.3, 4.0), st.floats(0.01, 0.6), st.sampled_from([3.0, 40.0])),
+        min_size=1,
+        max_size=9,
+    ),
+    limits=st.sampled_from([(0.2, 0.005), (0.2, None), (None, 0.005), (0.0, 0.0)]),
+    correct=st.sampled_from(["holm", "bh", "none"]),
+    alpha=st.sampled_from([0.01, 0.05, 0.2]),
+)
+def test_picture_and_verdict_never_disagree(
+    drawn: list[tuple[float, float, float]],
+    limits: tuple[float | None, float | None],
+    correct: str,
+    alpha: float,
+) -> None:
+    asked = [
+        question(ratio, se, relative=limits[0], absolute=limits[1], events=events)
+        for ratio, se, events in drawn
+    ]
+    for found in decide(asked, rules(f"correct: {correct}\nalpha: {alpha}")):
+        if found.deciding is None:
+            assert found.verdict == "UNSURE"
+            assert found.reason
+            continue
+        bound, estimate = found.deciding.bound, found.deciding.estimate
+        beyond, inside = estimate.low > bound, estimate.high < bound
+        assert (beyond, inside) == (found.verdict == "FAIL", found.verdict == "PASS")
+        assert estimate.level >= 1 - alpha - 1e-12
+
+
+def test_the_verdicts_are_those_of_a_slow_twin() -> None:
+    """FAIL by Holm over the tests with enough carriers, PASS without, in plain loops."""
+    rng = np.random.default_rng(5)
+    seen = set()
+    for _ in range(60):
+        asked = [
+            question(
+                float(rng.lognormal(0.2, 0.3)),
+                float(rng.uniform(0.02, 0.2)),
+                events=float(rng.choice([8.0, 40.0])),
+            )
+            for _ in range(int(rng.integers(1, 10)))
+        ]
+        found = decide(asked, rules())
+        usable = [q.change.harm_p(0.2, 0.005) if q.change.events >= 10 else None for q in asked]
+        family = sorted(p for p in usable if p is not None)
+        rejected = 0
+        for place, p in enumerate(family):
+            if p * (len(family) - place) > 0.025:
+                break
+            rejected += 1
+        worst = family[rejected - 1] if rejected else -1.0
+        for p, q, f in zip(usable, asked, found, strict=True):
+            if p is None:
+                expected = "UNSURE"
+            elif p <= worst:
+                expected = "FAIL"
+            else:
+                expected = "PASS" if q.change.clear_p(0.2, 0.005) <= 0.025 else "UNSURE"
+            assert f.verdict == expected
+            seen.add(expected)
+    assert seen == {"PASS", "UNSURE", "FAIL"}
+
+
+def test_more_tests_make_a_fail_harder_and_a_pass_no_harder() -> None:
+    near, clear = question(1.65, 0.14), question(1.0, 0.05)
+    assert one(near).verdict == "FAIL"
+    assert one(clear).verdict == "PASS"
+    together = decide([near, *[clear] * 30], rules())
+    assert [found.verdict for found in together] == ["UNSURE", *["PASS"] * 30]
+
+
+# --- what it would take ---------------------------------------------------------------------------
+
+
+def test_an_open_question_says_how_many_members_would_decide() -> None:
+    """K* = (V - V_A) K / ((D/t)^2 - V_A), from 10 members as 0.6 to 1.6 times that."""
+    found = one(question(1.0, 0.09))
+    assert found.verdict == "UNSURE"
+    needed = found.needed
+    assert needed is not None
+    assert (needed.towards, needed.members) == ("clear", 10)
+    v, own, t = 0.09**2, 0.4 * 0.09**2, stats.norm.ppf(1 - 0.025 / 2)
+    ideal = (v - own) * 10 / ((math.log(1.2) / t) ** 2 - own)
+    assert 11 <= needed.low <= needed.high < 40
+    assert needed.low < 1.6 * ideal
+    assert needed.high > ideal
+
+
+def test_a_decided_question_asks_for_no_members() -> None:
+    assert one(question(2.0)).needed is None
+    assert one(question(1.0, 0.03)).needed is None
+
+
+def test_too_few_carriers_ask_for_examples() -> None:
+    found = one(question(1.0, 0.12, events=5.0))
+    assert str(found.needed) == (
+        "no number of members decides this; about 4,000 examples of this group would"
+    )
+
+
+# --- an audit -------------------------------------------------------------------------------------
+
+
+def test_an_audit_without_harm_passes_and_with_harm_fails(whole_audit: Any) -> None:
+    text = (
+        "rules:\n"
+        "  - {id: fpr, metric: fpr, max_increase: {relative: 0.2, absolute: 0.005}}\n"
+        "  - {id: all, metric: error, over: all, max_increase: {relative: 0.2}}\n"
+        "  - {id: cie, metric: cie_share_excess, max: 0.01}\n"
+        "  - {id: classes, metric: classes_hurt, margin: 0.01}\n"
+    )
+    chosen = parse_rules(text, "gate.yaml")
+    calm = judge(whole_audit(n=20_000, paired=True), chosen, TODAY)
+    assert (calm.verdict, calm.exit_code) == ("PASS", 0)
+    assert [f.question.where for f in calm.variants[0].findings] == [
+        "FPR men",
+        "FPR women",
+        "error all",
+        "CIE excess",
+        "recall loss of class 0",
+        "recall loss of class 1",
+    ]
+    harmed = judge(whole_audit({"men": 0.0, "women": 1.5}, n=4000), chosen, TODAY)
+    assert (harmed.verdict, harmed.exit_code) == ("FAIL", 1)
+    failed = {f.question.where for f in harmed.variants[0].findings if f.verdict == "FAIL"}
+    assert "FPR women" in failed
+    assert "FPR men" not in failed
+
+
+def test_a_rule_that_finds_nothing_is_unsure_and_says_why(whole_audit: Any) -> None:
+    text = (
+        "rules:\n"
+        "  - {id: slices, metric: slices_hurt, margin: 0.01}\n"
+        "  - {id: classes, metric: fpr, over: classes, max_increase: {relative: 0.2}}\n"
+    )
+    (variant,) = judge(whole_audit(), parse_rules(text, "g"), TODAY).variants
+    assert [(f.verdict, f.reason) for f in variant.findings] == [
+        ("UNSURE", "the audit measured no slices"),
+        ("UNSURE", "label.positive makes the fpr one rate; ask over groups or all"),
+    ]
+
+
+WAIVED = RULE + "waivers: [{rule: fpr, variant: prune-0.9, reason: not shipped, until: 2027-03-01}]"
+
+
+def test_a_waiver_holds_up_to_its_last_day(whole_audit: Any) -> None:
+    audit = whole_audit({"men": 0.0, "women": 1.5}, n=4000)
+    chosen = parse_rules(WAIVED, "gate.yaml")
+    before = judge(audit, chosen, TODAY)
+    assert (before.verdict, before.warnings) == ("PASS", ())
+    assert [f.verdict for f in before.variants[0].findings] == ["PASS", "FAIL"]
+    after = judge(audit, chosen, TODAY + datetime.timedelta(days=1))
+    assert after.verdict == "FAIL"
+    assert after.warnings == (
+        "the waiver of fpr for prune-0.9 expired after 2027-03-01: not shipped",
+    )
+
+
+def test_a_waiver_changes_no_other_test(whole_audit: Any) -> None:
+    audit = whole_audit({"men": 0.0, "women": 1.5}, n=4000)
+    text = WAIVED.replace("rules: [", "rules: [{id: cie, metric: cie_share_excess, max: 0.0}, ")
+    waived = judge(audit, parse_rules(text, "g"), TODAY).variants[0].findings
+    bare = judge(audit, parse_rules(text.partition("waivers")[0], "g"), TODAY).variants[0].findings
+    np.testing.assert_equal([f.harm_p_adjusted for f in waived], [f.harm_p_adjusted for f in bare])
+
+
+def test_a_waiver_of_a_variant_that_is_not_there_is_named(whole_audit: Any) -> None:
+    text = WAIVED.replace("prune-0.9", "prune-0.99")
+    (warning,) = judge(whole_audit(), parse_rules(text, "g"), TODAY).warnings
+    assert warning == "the waiver of fpr names prune-0.99, which this audit does not have"
+
+
+@pytest.mark.parametrize("correct", ["bh", "none"])
+def test_corrections_that_are_no_gates_are_warned_about(whole_audit: Any, correct: str) -> None:
+    (warning,) = judge(whole_audit(), rules(f"correct: {correct}"), TODAY).warnings
+    assert warning.startswith(f"correct: {correct} ")
+    assert warning.endswith("; use holm")
+
+
+def test_each_variant_is_a_family_of_its_own(whole_audit: Any) -> None:
+    lone = judge(whole_audit(), rules(), TODAY).variants[0]
+    names = tuple(f"prune-0.{place}" for place in range(1, 9))
+    many = judge(whole_audit(variants=names), rules(), TODAY).variants
+    for variant in many:
+        np.testing.assert_equal(
+            [f.harm_p_adjusted for f in variant.findings],
+            [f.harm_p_adjusted for f in lone.findings],
+        )
+
+
+def test_unsure_ends_with_0_or_3_as_the_rules_say(whole_audit: Any) -> None:
+    audit = whole_audit(n=300)
+    assert judge(audit, rules(), TODAY).verdict == "UNSURE"
+    assert judge(audit, rules(), TODAY).exit_code == 0
+    assert judge(audit, rules("on_unsure: fail"), TODAY).exit_code == 3
+
+
+def test_the_outlook_of_a_variant_is_the_first_harm_or_the_last_to_clear(
+    whole_audit: Any,
+) -> None:
+    gate = judge(whole_audit({"men": 0.0, "women": 0.3}, n=1500), rules(), TODAY)
+    (variant,) = gate.variants
+    assert variant.verdict == "UNSURE"
+    assert variant.outlook is not None
+    assert variant.outlook.needed is not None
+    towards = {f.needed.towards for f in variant.findings if f.needed is not None}
+    assert variant.outlook.needed.towards == ("harm" if "harm" in towards else "clear")

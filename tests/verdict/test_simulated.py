@@ -1,0 +1,80 @@
+"""Whole verdicts on audits whose truth is planted; bars hold for a right gate in 99 of 100 seeds.
+
+The full versions (200 audits, 10 and 30 members) are in docs/gate.md.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from typing import Any
+
+from scotoma.config.gate import parse_rules
+from scotoma.power import PlantedGroup, planted_audit, smallest_amplification
+from scotoma.verdict import judge
+
+TODAY = datetime.date(2027, 3, 1)
+SIZES = (170, 300, 500, 900, 1500, 2700, 4000, 6000, 9000)
+
+
+def gate_rules(limits: str, more: str = "") -> Any:
+    text = f"rules: [{{id: error, metric: error, max_increase: {limits}}}]\n{more}"
+    return parse_rules(text, "gate.yaml")
+
+
+def test_nine_groups_without_harm_seldom_fail(rates_only: Any) -> None:
+    """Nothing rises, and nothing may: every group lies at its limit. Expected 2.5 of 100 audits."""
+    verdicts: Counter[str] = Counter()
+    chosen = gate_rules("{relative: 0}")
+    groups = [PlantedGroup(name=f"g{n}", n=n, rate=0.05) for n in SIZES]
+    for seed in range(100):
+        audit = rates_only(planted_audit(groups, members=10, seed=seed))
+        verdicts[judge(audit, chosen, TODAY).verdict] += 1
+    assert verdicts["FAIL"] <= 7
+    assert verdicts["PASS"] == 0
+
+
+def test_planted_harm_fails_with_the_power_that_is_promised(rates_only: Any) -> None:
+    """Promised for Bonferroni over the nine groups, which Holm is at least as good as."""
+    promised = smallest_amplification(
+        group_n=2700, rate=0.05, members=10, level=1 - 0.05 / 9, limit=0.2, min_events=10, power=0.8
+    )
+    groups = [PlantedGroup(name=f"g{n}", n=n, rate=0.05) for n in (170, 200, 230, 260) * 2]
+    groups = [
+        PlantedGroup(name=f"calm {place}", n=group.n, rate=0.05)
+        for place, group in enumerate(groups)
+    ]
+    groups.append(PlantedGroup(name="old", n=2700, rate=0.05, relative=promised.relative))
+    chosen = gate_rules("{relative: 0.2, absolute: 0.005}")
+    failed = 0
+    for seed in range(100):
+        audit = rates_only(planted_audit(groups, members=10, seed=seed))
+        (variant,) = judge(audit, chosen, TODAY).variants
+        found = {f.question.group: f.verdict for f in variant.findings}
+        failed += found.pop("old") == "FAIL"
+        assert "FAIL" not in found.values()
+    assert failed >= 70
+
+
+def test_a_change_at_the_limit_seldom_passes_and_one_far_inside_does(rates_only: Any) -> None:
+    groups = [
+        PlantedGroup(name="at the limit", n=4000, rate=0.1, relative=0.2),
+        PlantedGroup(name="far inside", n=4000, rate=0.1, relative=-0.1),
+    ]
+    verdicts: dict[str, Counter[str]] = {group.name: Counter() for group in groups}
+    for seed in range(80):
+        audit = rates_only(planted_audit(groups, members=10, seed=seed))
+        (variant,) = judge(audit, gate_rules("{relative: 0.2}"), TODAY).variants
+        for finding in variant.findings:
+            verdicts[finding.question.group][finding.verdict] += 1
+    assert verdicts["at the limit"]["PASS"] <= 6
+    assert verdicts["at the limit"]["FAIL"] <= 6
+    assert verdicts["far inside"]["PASS"] >= 70
+
+
+def test_dense_against_its_own_copies_passes(rates_only: Any) -> None:
+    """Pairs that keep nearly all of their member's chance: what int8 is to the model it copies."""
+    groups = [PlantedGroup(name=name, n=4000, rate=0.05) for name in ("men", "women")]
+    for seed in range(5):
+        audit = rates_only(planted_audit(groups, members=10, paired=True, seed=seed), paired=True)
+        assert judge(audit, gate_rules("{relative: 0.2}"), TODAY).verdict == "PASS"
