@@ -8,8 +8,10 @@ BIN := $(VENV)/bin
 audit: $(VENV)/installed
 	$(BIN)/scotoma audit
 
+# Workers of one thread: a second OpenMP thread stalls the first when its core is busy.
 test: $(VENV)/installed-test
-	$(BIN)/python -m pytest $(PYTEST_ARGUMENTS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 \
+	  --dist loadfile $(PYTEST_ARGUMENTS)
 
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
