@@ -221,7 +221,8 @@ class Run:
 
     def member(self, variant: str, index: int) -> Path:
         """The weights of one member."""
-        suffix = ".onnx" if self.config.variant(variant).derived_from else ".safetensors"
+        graph = self.config.variant(variant).derived_from or self.config.source.kind == "onnx"
+        suffix = ".onnx" if graph else ".safetensors"
         return self.population(variant) / f"member-{index:03d}{suffix}"
 
     def predictions(self, variant: str, shard: int | None = None) -> Path:

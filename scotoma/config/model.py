@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     BaseModel,
     ConfigDict,
-    Discriminator,
     Field,
-    Tag,
     field_validator,
     model_validator,
 )
 
+from scotoma.config.variants import (
+    Float16,
+    Frozen,
+    Int4,
+    Int8,
+    Onnx,
+    Prune,
+    Variant,
+    VariantEntry,
+    resolve,
+)
 from scotoma.printable import nearest
 
 __all__ = [
@@ -30,8 +39,11 @@ __all__ = [
     "Int4",
     "Int8",
     "Label",
+    "Onnx",
+    "OnnxSource",
     "ParquetSource",
     "Population",
+    "Preprocess",
     "Prune",
     "Recipe",
     "Source",
@@ -41,11 +53,7 @@ __all__ = [
 ]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class Recipe(_Frozen):
+class Recipe(Frozen):
     """All that decides a training run, apart from the data, the model and the seed."""
 
     steps: int = Field(600, ge=1, le=10_000_000, description="Optimiser steps of one member.")
@@ -94,7 +102,7 @@ class Recipe(_Frozen):
         return self
 
 
-class DigitsSource(_Frozen):
+class DigitsSource(Frozen):
     """The embedded data: 8x8 digits in two styles, one of them rare in each class."""
 
     kind: Literal["digits-s"] = "digits-s"
@@ -103,7 +111,7 @@ class DigitsSource(_Frozen):
     recipe: Recipe = Recipe()
 
 
-class Split(_Frozen):
+class Split(Frozen):
     """Which column says where a row belongs, and by which values."""
 
     column: str
@@ -114,7 +122,7 @@ class Split(_Frozen):
     )
 
 
-class FolderSource(_Frozen):
+class FolderSource(Frozen):
     """The user's own images: a folder and a table of attributes, joined by file name."""
 
     kind: Literal["image_folder"]
@@ -125,7 +133,41 @@ class FolderSource(_Frozen):
     recipe: Recipe = Recipe()
 
 
-class ParquetSource(_Frozen):
+class Preprocess(Frozen):
+    """What pixels become before a model made elsewhere: (pixel / scale - mean) / std."""
+
+    scale: float = Field(255.0, gt=0, description="What pixels of 0 to 255 are divided by.")
+    mean: list[float] = Field(
+        [0.0, 0.0, 0.0], min_length=3, max_length=3, description="Of R, G and B, taken away."
+    )
+    std: list[Annotated[float, Field(gt=0)]] = Field(
+        [1.0, 1.0, 1.0], min_length=3, max_length=3, description="Of R, G and B, divided by."
+    )
+    layout: Literal["NCHW", "NHWC"] = Field("NCHW", description="Order of the model's input.")
+
+
+class OnnxSource(Frozen):
+    """Models made elsewhere, and the images and attributes to audit them on."""
+
+    kind: Literal["onnx"]
+    models: str = Field(description="Folder with a folder of .onnx files for each variant.")
+    preprocessing: Preprocess = Preprocess()
+    images: str = Field(description="Folder or s3:// prefix of image files, all of one size.")
+    attributes: str = Field(description="CSV with the key column `image`, one row an image.")
+    split: Split
+
+    @property
+    def model(self) -> str:
+        """No network is trained."""
+        raise AttributeError("models of source.kind onnx are made elsewhere")
+
+    @property
+    def recipe(self) -> Recipe:
+        """No network is trained."""
+        raise AttributeError("models of source.kind onnx are made elsewhere")
+
+
+class ParquetSource(Frozen):
     """Images and attributes in Parquet files, as the Hugging Face hub lays them out."""
 
     kind: Literal["parquet"]
@@ -134,7 +176,7 @@ class ParquetSource(_Frozen):
     recipe: Recipe = Recipe()
 
 
-class Cifar10Source(_Frozen):
+class Cifar10Source(Frozen):
     """CIFAR-10 in Parquet, as it is, or made into CIFAR-10S: colour and grey, each class skewed."""
 
     kind: Literal["cifar10", "cifar10s"]
@@ -146,17 +188,17 @@ class Cifar10Source(_Frozen):
     recipe: Recipe = Recipe()
 
 
-Source = DigitsSource | FolderSource | ParquetSource | Cifar10Source
+Source = DigitsSource | FolderSource | ParquetSource | Cifar10Source | OnnxSource
 
 
-class Label(_Frozen):
+class Label(Frozen):
     """The target: which column, and which value is the positive class where there is one."""
 
     column: str
     positive: str | int | None = None
 
 
-class GroupColumn(_Frozen):
+class GroupColumn(Frozen):
     """One attribute, and how its values are called."""
 
     column: str
@@ -193,88 +235,20 @@ class Groups(BaseModel):
         return self
 
 
-class Cluster(_Frozen):
+class Cluster(Frozen):
     """Rows that share a source are one unit for every interval."""
 
     column: str
 
 
-Step = Literal["int8-dynamic", "int8-static", "float16", "int4"]
-
-
-class Prune(_Frozen):
-    """Magnitude pruning during training, one variant a sparsity, and what is made of each."""
-
-    prune: list[Annotated[float, Field(ge=0, lt=1)]] = Field(min_length=1)
-    then: list[Step] = Field(
-        default_factory=list, description="Compressions of the pruned members."
-    )
-
-    @field_validator("then", mode="before")
-    @classmethod
-    def _one_is_a_list_of_one(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
-
-
-class Int8(_Frozen):
-    """Post-training quantization of the dense members, one variant a mode."""
-
-    int8: list[Literal["dynamic", "static"]] = Field(min_length=1)
-    calibrator: Literal["minmax", "entropy", "percentile"] = Field(
-        "minmax", description="static: how the ranges of activations are chosen."
-    )
-    percentile: float = Field(
-        99.99, gt=50, le=100, description="percentile: share of the values that a range holds, %."
-    )
-    images: int = Field(100, ge=1, description="static: training images that choose the ranges.")
-    reduce_range: bool = Field(
-        False, description="Weights of 7 bits, for processors whose 8-bit products overflow."
-    )
-
-
-class Float16(_Frozen):
-    """The dense members in half precision."""
-
-    float16: Literal[True]
-
-
-class Int4(_Frozen):
-    """Weights of the dense members in 4 bits, a scale a block; activations as they were."""
-
-    int4: Literal[True]
-    block: Literal[16, 32, 64, 128, 256] = Field(32, description="Weights that share a scale.")
-
-
-_WAYS: dict[str, type[_Frozen]] = {
-    "prune": Prune, "int8": Int8, "float16": Float16, "int4": Int4
-}  # fmt: skip
-
-
-def _variant_kind(entry: Any) -> str | None:
-    if isinstance(entry, dict):
-        ways = [key for key in _WAYS if key in entry]
-        return ways[0] if len(ways) == 1 else None
-    return next((way for way, model in _WAYS.items() if isinstance(entry, model)), "dense")
-
-
-VariantEntry = Annotated[
-    Annotated[Literal["dense"], Tag("dense")]
-    | Annotated[Prune, Tag("prune")]
-    | Annotated[Int8, Tag("int8")]
-    | Annotated[Float16, Tag("float16")]
-    | Annotated[Int4, Tag("int4")],
-    Discriminator(_variant_kind),
-]
-
-
-class Population(_Frozen):
+class Population(Frozen):
     """How many members each variant has, and the seed that all of theirs derive from."""
 
     models: int = Field(10, ge=1, le=255, description="Members a variant.")
     seed: int = Field(0, ge=0, lt=2**32)
 
 
-class Tracking(_Frozen):
+class Tracking(Frozen):
     """Where MLflow keeps the runs."""
 
     uri: str | None = Field(
@@ -282,92 +256,7 @@ class Tracking(_Frozen):
     )
 
 
-class Variant(_Frozen):
-    """One way of compressing, resolved.
-
-    A member of a variant with `derived_from` is made of the member of the same index of that
-    variant; the others are trained on seeds of their own.
-    """
-
-    name: str
-    kind: Literal["dense", "prune", "int8", "float16", "int4"]
-    derived_from: str = ""  # name of the variant whose members it is made of
-    sparsity: float = 0.0  # fraction of the conv and linear weights that are zero
-    mode: Literal["", "dynamic", "static"] = ""
-    bits: int = 32  # of a weight
-    calibrator: Literal["minmax", "entropy", "percentile"] = "minmax"
-    percentile: float = 99.99  # share of the values that a range holds, %
-    images: int = 100  # that choose the ranges of int8-static
-    reduce_range: bool = False  # weights of 7 bits
-    block: int = 32  # weights that share a scale, of int4
-
-    @property
-    def paired(self) -> bool:
-        """Whether member k derives from dense member k: what every comparison is made with."""
-        return self.derived_from == "dense"
-
-
-def _resolve(entries: list[VariantEntry]) -> tuple[Variant, ...]:
-    """Every variant that the entries stand for, dense first."""
-    found: list[Variant] = []
-    for entry in entries:
-        if entry == "dense":
-            found.insert(0, Variant(name="dense", kind="dense"))
-        elif isinstance(entry, Prune):
-            pruned = [Variant(name=f"prune-{s:g}", kind="prune", sparsity=s) for s in entry.prune]
-            found += pruned
-            found += [_after(one, step) for one in pruned for step in entry.then]
-        elif isinstance(entry, Int8):
-            found += [_int8(entry, mode) for mode in entry.int8]
-        elif isinstance(entry, Float16):
-            found.append(Variant(name="float16", kind="float16", derived_from="dense", bits=16))
-        elif isinstance(entry, Int4):
-            name = "int4" if entry.block == 32 else f"int4-block{entry.block}"
-            block = entry.block
-            found.append(Variant(name=name, kind="int4", derived_from="dense", bits=4, block=block))
-    return tuple(found)
-
-
-def _int8(entry: Int8, mode: Literal["dynamic", "static"]) -> Variant:
-    """A mode of int8; what is not the default stands in its name."""
-    static = mode == "static"
-    calibrator = entry.calibrator if static else "minmax"
-    marks: list[str] = [] if calibrator == "minmax" else [calibrator]
-    if calibrator == "percentile" and entry.percentile != 99.99:
-        marks.append(f"{entry.percentile:g}")
-    if static and entry.images != 100:
-        marks.append(f"{entry.images}images")
-    if entry.reduce_range:
-        marks.append("7bit")
-    return Variant(
-        name="-".join(["int8", mode, *marks]),
-        kind="int8",
-        derived_from="dense",
-        mode=mode,
-        bits=8,
-        calibrator=calibrator,
-        percentile=entry.percentile,
-        images=entry.images,
-        reduce_range=entry.reduce_range,
-    )
-
-
-def _after(pruned: Variant, step: Step) -> Variant:
-    """What a compression makes of a pruned variant."""
-    kind, _, mode = step.partition("-")
-    return Variant.model_validate(
-        {
-            "name": f"{pruned.name}+{step}",
-            "kind": kind,
-            "derived_from": pruned.name,
-            "sparsity": pruned.sparsity,
-            "mode": mode,
-            "bits": {"int8": 8, "float16": 16, "int4": 4}[kind],
-        }
-    )
-
-
-class Config(_Frozen):
+class Config(Frozen):
     """An audit: data, label, groups, variants and the size of the population."""
 
     version: Literal[1] = 1
@@ -386,7 +275,7 @@ class Config(_Frozen):
     def _variants_are_distinct_and_have_a_baseline(
         cls, entries: list[VariantEntry]
     ) -> list[VariantEntry]:
-        names = [variant.name for variant in _resolve(entries)]
+        names = [variant.name for variant in resolve(entries)]
         if "dense" not in names:
             raise ValueError("variants must name `dense`: every change is measured against it")
         if len(names) < 2:
@@ -395,10 +284,25 @@ class Config(_Frozen):
             raise ValueError(f"variants names {', '.join(doubled)} twice; keep one of them")
         return entries
 
+    @model_validator(mode="after")
+    def _models_come_from_one_place(self) -> Config:
+        made_elsewhere = isinstance(self.source, OnnxSource)
+        for entry in self.variants:
+            if entry != "dense" and isinstance(entry, Onnx) is not made_elsewhere:
+                way = next(iter(type(entry).model_fields))
+                raise ValueError(
+                    f"variants holds {{{way}: ...}}, which is for source.kind onnx; name models "
+                    "made elsewhere there"
+                    if isinstance(entry, Onnx)
+                    else f"variants holds {{{way}: ...}}, which needs networks that are trained "
+                    "here; name folders of source.models as {onnx: [...]}"
+                )
+        return self
+
     @property
     def resolved_variants(self) -> tuple[Variant, ...]:
         """Every variant with its name, dense first, then in the order of the configuration."""
-        return _resolve(self.variants)
+        return resolve(self.variants)
 
     def variant(self, name: str) -> Variant:
         """The resolved variant of that name."""
@@ -407,6 +311,7 @@ class Config(_Frozen):
     def digest(self) -> str:
         """SHA-256 of what decides the results: not where runs are tracked, nor where data lie."""
         deciding = self.model_dump(
-            mode="json", exclude={"tracking": True, "source": {"images", "attributes", "data"}}
+            mode="json",
+            exclude={"tracking": True, "source": {"images", "attributes", "data", "models"}},
         )
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()

@@ -20,8 +20,11 @@ from scotoma.config.model import (
     Int4,
     Int8,
     Label,
+    Onnx,
+    OnnxSource,
     ParquetSource,
     Population,
+    Preprocess,
     Prune,
     Recipe,
     Split,
@@ -32,10 +35,15 @@ from scotoma.printable import nearest, printable
 
 __all__ = ["DEFAULT_CONFIG", "default_config", "load_config", "parse_config"]
 
-LOCATIONS = ("images", "attributes", "data")  # keys of a source that hold a path or an s3:// URI
-KINDS = ("digits-s", "image_folder", "parquet", "cifar10", "cifar10s")
+LOCATIONS = (
+    "images",
+    "attributes",
+    "data",
+    "models",
+)  # keys of a source that hold a path or an s3:// URI
+KINDS = ("digits-s", "image_folder", "parquet", "cifar10", "cifar10s", "onnx")
 TEXT_OR_NUMBER = ("train", "test", "calibrate", "positive")  # keys that hold a value of a column
-WAYS = ("dense", "prune", "int8", "float16", "int4")  # keys that say what a variant is
+WAYS = ("dense", "prune", "int8", "float16", "int4", "onnx")  # keys that say what a variant is
 
 DEFAULT_CONFIG = """\
 version: 1
@@ -212,13 +220,14 @@ def _sentence(path: str, location: tuple[str | int, ...], fault: dict[str, Any])
 
 _SECTIONS: dict[str, tuple[type[BaseModel], ...]] = {
     "": (Config,),
-    "source": (DigitsSource, FolderSource, ParquetSource, Cifar10Source),
+    "source": (DigitsSource, FolderSource, ParquetSource, Cifar10Source, OnnxSource),
+    "preprocessing": (Preprocess,),
     "recipe": (Recipe,),
     "split": (Split,),
     "label": (Label,),
     "groups": (GroupColumn,),
     "cluster": (Cluster,),
-    "variants": (Prune, Int8, Float16, Int4),
+    "variants": (Prune, Int8, Float16, Int4, Onnx),
     "population": (Population,),
     "tracking": (Tracking,),
 }

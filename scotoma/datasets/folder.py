@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from scotoma import storage
-from scotoma.config import FolderSource
+from scotoma.config import FolderSource, OnnxSource
 from scotoma.datasets.join import Join, join_images
 from scotoma.errors import DataError
 from scotoma.printable import printable
@@ -24,7 +24,9 @@ CHUNK = 1024  # images a part of the column
 IMAGE = pl.Struct({"bytes": pl.Binary, "path": pl.String})
 
 
-def load_folder(source: FolderSource, *, images: bool = True) -> tuple[pl.DataFrame, Join]:
+def load_folder(
+    source: FolderSource | OnnxSource, *, images: bool = True
+) -> tuple[pl.DataFrame, Join]:
     """Read the attributes and the image files they name.
 
     Args:
@@ -100,7 +102,7 @@ def _attributes(uri: str) -> pl.DataFrame:
         ) from error
 
 
-def _files(source: FolderSource, names: list[str]) -> tuple[set[str], str]:
+def _files(source: FolderSource | OnnxSource, names: list[str]) -> tuple[set[str], str]:
     """Names of all files below the folder, and the first folder in it that is empty, if one is."""
     if storage.is_remote(source.images):
         return set(storage.list_files(source.images)), ""  # object storage has no empty folders

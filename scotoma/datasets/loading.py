@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from scotoma.config import Cifar10Source, Config, DigitsSource, FolderSource
+from scotoma.config import Cifar10Source, Config, DigitsSource, FolderSource, OnnxSource
 from scotoma.datasets.choosing import examples_from_source
 from scotoma.datasets.examples import Examples
 from scotoma.datasets.join import Join
@@ -77,7 +77,7 @@ def _source(config: Config, *, images: bool) -> tuple[pl.DataFrame, str, Join | 
 
         table = load_digits_s(source)
         return table if images else table.drop("image"), "digits-s", None
-    if isinstance(source, FolderSource):
+    if isinstance(source, FolderSource | OnnxSource):
         from scotoma.datasets.folder import load_folder
 
         table, join = load_folder(source, images=images)

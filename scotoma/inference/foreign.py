@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 from onnx import TensorProto
 
@@ -79,7 +78,7 @@ def read_model(path: Path, network: Network, sides: tuple[int, int]) -> onnx.Mod
     name = printable(f"{path.parent.name}/{path.name}")
     try:
         model = onnx.load_model(path, load_external_data=False)
-    except (DecodeError, OSError, ValueError) as error:
+    except Exception as error:  # what protobuf raises is another class in every version
         raise DataError(
             f"{name} cannot be read as ONNX ({path.stat().st_size:,} bytes that are no whole "
             "model); export it again"
@@ -217,18 +216,19 @@ def _check_output(model: onnx.ModelProto, name: str, classes: int) -> None:
         )
 
 
-def try_model(path: Path, network: Network, images: NDArray[np.uint8]) -> None:
+def try_model(path: Path, network: Network, images: NDArray[np.uint8], *, called: str = "") -> None:
     """Run a model on a few images in a process of its own, which it may take down with it.
 
     Args:
         path: A model that `read_model` let pass.
         network: Classes and preprocessing.
         images: uint8, shape (B, 3, H, W).
+        called: What messages call it; its folder and name where empty.
 
     Raises:
         DataError: ONNX Runtime refuses it or dies of it, or its scores are no finite numbers.
     """
-    name = printable(f"{path.parent.name}/{path.name}")
+    name = printable(called or f"{path.parent.name}/{path.name}")
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         try:
             complaint = pool.submit(_tried, path, network, images).result()

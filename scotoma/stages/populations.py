@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from scotoma import progress
+from scotoma.config import OnnxSource
 from scotoma.datasets import check_images, load_examples
 from scotoma.extras import needs
 from scotoma.machine import versions
@@ -30,8 +31,23 @@ def prepare(run: Run) -> list[Path]:
 
 
 def train(run: Run, shard: Shard) -> list[Path]:
-    """Train the dense members of a shard."""
+    """Train the dense members of a shard; of models made elsewhere, take in all variants."""
+    if isinstance(run.config.source, OnnxSource):
+        return _take_in(run, shard)
     return _train(run, "train", ["dense"], shard)
+
+
+def _take_in(run: Run, shard: Shard) -> list[Path]:
+    needs("onnxruntime", "train", "source.kind onnx")
+    from scotoma.stages.taking_in import files_digest, take_in
+
+    names = [variant.name for variant in run.config.resolved_variants]
+    outputs = _members(run, names, shard)
+    made_with = files_digest(run.config)
+    with run.step(f"train-{shard.index:03d}", outputs, [run.examples], made_with=made_with) as due:
+        if due:
+            take_in(run, shard)
+    return outputs
 
 
 def prune(run: Run, shard: Shard) -> list[Path]:
@@ -55,7 +71,7 @@ def _train(run: Run, step: str, variants: list[str], shard: Shard) -> list[Path]
 
 def quantize(run: Run, shard: Shard) -> list[Path]:
     """Compress the trained members of a shard in every way that needs no training."""
-    variants = [variant for variant in run.config.resolved_variants if variant.derived_from]
+    variants = [v for v in run.config.resolved_variants if v.derived_from and v.kind != "onnx"]
     outputs = _members(run, [variant.name for variant in variants], shard)
     bases = list(dict.fromkeys(variant.derived_from for variant in variants))
     inputs = [run.examples, *_members(run, bases, shard)]
@@ -139,7 +155,7 @@ def _manifest(run: Run, name: str) -> dict[str, Any]:
             "masked_weights": "shadow: keep receiving gradients until the last update",
             "zeros_per_layer": "nearest whole number, halves to the even one",
         }
-    if variant.derived_from:
+    if variant.derived_from and variant.kind != "onnx":
         facts["quantization"] = {
             "mode": variant.mode,
             "bits": variant.bits,

@@ -16,6 +16,7 @@ from scotoma.inference import Answers, Images, Network, costs, predict_members
 from scotoma.predictions import Predictions, smallest_type
 from scotoma.runs import Run, write_json, written
 from scotoma.stages.shards import Shard
+from scotoma.stages.taking_in import network_of
 
 __all__ = ["predict_shard"]
 
@@ -25,7 +26,7 @@ def predict_shard(run: Run, shard: Shard) -> None:
     examples = Examples.read(run.examples).split("test")
     config = run.config
     classes = len(examples.classes)
-    network = Network(config.source.model, classes, deterministic=config.deterministic)
+    network = network_of(config, classes)
     names = [variant.name for variant in config.resolved_variants]
     asked = [(name, place) for name in names for place in range(len(shard.members))]
     files = [run.member(name, shard.members[place]) for name, place in asked]

@@ -107,7 +107,8 @@ def log_audit(run: Run, audit: dict[str, Any], uri: str) -> Tracked:
         audit is on disk, and `reason` says what kept it from being logged.
     """
     experiment, models = audit["project"], f"{audit['project']}.models"
-    recipe = run.config.source.recipe.model_dump(mode="json")
+    trained = getattr(run.config.source, "recipe", None)
+    recipe = trained.model_dump(mode="json") if trained else {}
     manifests = {
         name: read_json(run.population(name) / "manifest.json") for name in audit["accuracy"]
     }

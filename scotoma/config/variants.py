@@ -1,0 +1,195 @@
+"""Ways of compressing, as a configuration names them and as they are resolved."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
+
+__all__ = [
+    "Float16",
+    "Frozen",
+    "Int4",
+    "Int8",
+    "Onnx",
+    "Prune",
+    "Variant",
+    "VariantEntry",
+    "resolve",
+]
+
+
+class Frozen(BaseModel):
+    """A section of a configuration: no unknown key, no guess at a type, no change afterwards."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+Step = Literal["int8-dynamic", "int8-static", "float16", "int4"]
+
+
+class Prune(Frozen):
+    """Magnitude pruning during training, one variant a sparsity, and what is made of each."""
+
+    prune: list[Annotated[float, Field(ge=0, lt=1)]] = Field(min_length=1)
+    then: list[Step] = Field(
+        default_factory=list, description="Compressions of the pruned members."
+    )
+
+    @field_validator("then", mode="before")
+    @classmethod
+    def _one_is_a_list_of_one(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+
+class Int8(Frozen):
+    """Post-training quantization of the dense members, one variant a mode."""
+
+    int8: list[Literal["dynamic", "static"]] = Field(min_length=1)
+    calibrator: Literal["minmax", "entropy", "percentile"] = Field(
+        "minmax", description="static: how the ranges of activations are chosen."
+    )
+    percentile: float = Field(
+        99.99, gt=50, le=100, description="percentile: share of the values that a range holds, %."
+    )
+    images: int = Field(100, ge=1, description="static: training images that choose the ranges.")
+    reduce_range: bool = Field(
+        False, description="Weights of 7 bits, for processors whose 8-bit products overflow."
+    )
+
+
+class Float16(Frozen):
+    """The dense members in half precision."""
+
+    float16: Literal[True]
+
+
+class Int4(Frozen):
+    """Weights of the dense members in 4 bits, a scale a block; activations as they were."""
+
+    int4: Literal[True]
+    block: Literal[16, 32, 64, 128, 256] = Field(32, description="Weights that share a scale.")
+
+
+class Onnx(Frozen):
+    """Models made elsewhere, one variant a folder of `source.models`."""
+
+    onnx: list[Annotated[str, Field(pattern=r"^\w[\w.+-]*$", max_length=80)]] = Field(min_length=1)
+    paired: bool = Field(
+        False, description="Each model was made from the dense one of the same file name."
+    )
+    bits: Literal[4, 8, 16, 32] = Field(32, description="Of a weight, for the record.")
+
+
+_WAYS: dict[str, type[Frozen]] = {
+    "prune": Prune, "int8": Int8, "float16": Float16, "int4": Int4, "onnx": Onnx
+}  # fmt: skip
+
+
+def _variant_kind(entry: Any) -> str | None:
+    if isinstance(entry, dict):
+        ways = [key for key in _WAYS if key in entry]
+        return ways[0] if len(ways) == 1 else None
+    return next((way for way, model in _WAYS.items() if isinstance(entry, model)), "dense")
+
+
+VariantEntry = Annotated[
+    Annotated[Literal["dense"], Tag("dense")]
+    | Annotated[Prune, Tag("prune")]
+    | Annotated[Int8, Tag("int8")]
+    | Annotated[Float16, Tag("float16")]
+    | Annotated[Int4, Tag("int4")]
+    | Annotated[Onnx, Tag("onnx")],
+    Discriminator(_variant_kind),
+]
+
+
+class Variant(Frozen):
+    """One way of compressing, resolved.
+
+    A member of a variant with `derived_from` is made of the member of the same index of that
+    variant; the others are trained on seeds of their own.
+    """
+
+    name: str
+    kind: Literal["dense", "prune", "int8", "float16", "int4", "onnx"]
+    derived_from: str = ""  # name of the variant whose members it is made of
+    sparsity: float = 0.0  # fraction of the conv and linear weights that are zero
+    mode: Literal["", "dynamic", "static"] = ""
+    bits: int = 32  # of a weight
+    calibrator: Literal["minmax", "entropy", "percentile"] = "minmax"
+    percentile: float = 99.99  # share of the values that a range holds, %
+    images: int = 100  # that choose the ranges of int8-static
+    reduce_range: bool = False  # weights of 7 bits
+    block: int = 32  # weights that share a scale, of int4
+
+    @property
+    def paired(self) -> bool:
+        """Whether member k derives from dense member k: what every comparison is made with."""
+        return self.derived_from == "dense"
+
+
+def resolve(entries: list[VariantEntry]) -> tuple[Variant, ...]:
+    """Every variant that the entries stand for, dense first."""
+    found: list[Variant] = []
+    for entry in entries:
+        if entry == "dense":
+            found.insert(0, Variant(name="dense", kind="dense"))
+        elif isinstance(entry, Prune):
+            pruned = [Variant(name=f"prune-{s:g}", kind="prune", sparsity=s) for s in entry.prune]
+            found += pruned
+            found += [_after(one, step) for one in pruned for step in entry.then]
+        elif isinstance(entry, Int8):
+            found += [_int8(entry, mode) for mode in entry.int8]
+        elif isinstance(entry, Float16):
+            found.append(Variant(name="float16", kind="float16", derived_from="dense", bits=16))
+        elif isinstance(entry, Int4):
+            name = "int4" if entry.block == 32 else f"int4-block{entry.block}"
+            block = entry.block
+            found.append(Variant(name=name, kind="int4", derived_from="dense", bits=4, block=block))
+        elif isinstance(entry, Onnx):
+            of = "dense" if entry.paired else ""
+            found += [
+                Variant(name=name, kind="onnx", derived_from=of, bits=entry.bits)
+                for name in entry.onnx
+            ]
+    return tuple(found)
+
+
+def _int8(entry: Int8, mode: Literal["dynamic", "static"]) -> Variant:
+    """A mode of int8; what is not the default stands in its name."""
+    static = mode == "static"
+    calibrator = entry.calibrator if static else "minmax"
+    marks: list[str] = [] if calibrator == "minmax" else [calibrator]
+    if calibrator == "percentile" and entry.percentile != 99.99:
+        marks.append(f"{entry.percentile:g}")
+    if static and entry.images != 100:
+        marks.append(f"{entry.images}images")
+    if entry.reduce_range:
+        marks.append("7bit")
+    return Variant(
+        name="-".join(["int8", mode, *marks]),
+        kind="int8",
+        derived_from="dense",
+        mode=mode,
+        bits=8,
+        calibrator=calibrator,
+        percentile=entry.percentile,
+        images=entry.images,
+        reduce_range=entry.reduce_range,
+    )
+
+
+def _after(pruned: Variant, step: Step) -> Variant:
+    """What a compression makes of a pruned variant."""
+    kind, _, mode = step.partition("-")
+    return Variant.model_validate(
+        {
+            "name": f"{pruned.name}+{step}",
+            "kind": kind,
+            "derived_from": pruned.name,
+            "sparsity": pruned.sparsity,
+            "mode": mode,
+            "bits": {"int8": 8, "float16": 16, "int4": 4}[kind],
+        }
+    )

@@ -1,0 +1,115 @@
+"""From the user's ONNX files to the members of a run."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+
+from scotoma import progress
+from scotoma.config import Config, OnnxSource
+from scotoma.datasets import Examples, decode_images
+from scotoma.errors import DataError
+from scotoma.files import file_digest
+from scotoma.inference import Network, Preprocessing
+from scotoma.inference.foreign import model_files, read_model, try_model
+from scotoma.machine import versions
+from scotoma.printable import printable
+from scotoma.runs import Run, write_json, written
+from scotoma.stages.shards import Shard
+
+__all__ = ["files_digest", "find_models", "network_of", "take_in"]
+
+TRIED = 4  # images that every model is run on before it is taken in
+
+
+def network_of(config: Config, classes: int) -> Network:
+    """What the members of an audit are run as."""
+    if not isinstance(config.source, OnnxSource):
+        return Network(config.source.model, classes, deterministic=config.deterministic)
+    asked = config.source.preprocessing
+    mean, std = ((a, b, c) for a, b, c in (asked.mean, asked.std))
+    ready = Preprocessing(asked.scale, mean, std, asked.layout)
+    return Network("onnx", classes, ready, deterministic=config.deterministic)
+
+
+def find_models(config: Config) -> dict[str, list[Path]]:
+    """The files of every variant, one a member.
+
+    Raises:
+        DataError: A folder is absent, their numbers are not `population.models`, or models that
+            are paired have other names.
+    """
+    assert isinstance(config.source, OnnxSource)
+    folder = Path(config.source.models)
+    found = {v.name: model_files(folder, v.name) for v in config.resolved_variants}
+    for variant in config.resolved_variants:
+        files, dense = found[variant.name], found["dense"]
+        if len(files) != config.population.models:
+            raise DataError(
+                f"{folder / variant.name} must hold population.models = "
+                f"{config.population.models} models, got {len(files)}; correct the number, or add "
+                "models"
+            )
+        if variant.derived_from:
+            for one, other in zip(files, dense, strict=True):
+                if one.name != other.name:
+                    raise DataError(
+                        f"models of {variant.name} are paired with dense ones by their file names, "
+                        f"got {printable(one.name)!r} and {printable(other.name)!r}; name both "
+                        "alike, or leave out `paired`"
+                    )
+    return found
+
+
+def files_digest(config: Config) -> str:
+    """SHA-256 over all models: if one changes, all are taken in again."""
+    digest = hashlib.sha256()
+    for name, files in find_models(config).items():
+        for path in files:
+            digest.update(f"{name}/{path.name}:{file_digest(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def take_in(run: Run, shard: Shard) -> None:
+    """Check the models of a shard, each without running it and then on a few images, and copy them.
+
+    External data are put into the copies.
+    """
+    found = find_models(run.config)
+    examples = Examples.read(run.examples).split("test")
+    images = decode_images(replace(examples, table=examples.table.head(TRIED)))
+    network = network_of(run.config, len(examples.classes))
+    height, width = images.shape[2:]
+    progress.start("take in models", len(found) * len(shard.members))
+    for name, files in found.items():
+        for index in shard.members:
+            model = read_model(files[index], network, (height, width))
+            path = run.member(name, index)
+            with written(path) as temporary:
+                onnx.save_model(model, temporary)
+            try_model(path, network, images, called=f"{name}/{files[index].name}")
+            opset = next(e.version for e in model.opset_import if e.domain in ("", "ai.onnx"))
+            record = {
+                "file": path.name,
+                "index": index,
+                "seed": "made elsewhere",
+                "taken_from": files[index].name,
+                "export": {
+                    "opset": opset,
+                    "ir_version": model.ir_version,
+                    "producer": f"{model.producer_name} {model.producer_version}".strip(),
+                },
+                "versions": versions(),
+                "sha256": file_digest(path),
+                "bytes": path.stat().st_size,
+            }
+            base = run.config.variant(name).derived_from
+            if base:
+                made_of = file_digest(run.member(base, index))
+                record["paired_with"] = {"variant": base, "sha256": made_of}
+            write_json(path.with_suffix(".json"), record)
+            run.publish(path, path.with_suffix(".json"))
+            progress.advance("take in models")

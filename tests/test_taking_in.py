@@ -1,0 +1,193 @@
+"""The audit of models made elsewhere: steps from images and ONNX files to the report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import polars as pl
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
+
+from scotoma.config import load_config, parse_config
+from scotoma.errors import ConfigError, DataError
+from scotoma.predictions import Predictions
+from scotoma.runs import Run, read_json
+from scotoma.stages import measures, populations, results
+from scotoma.stages.shards import shards
+
+CONFIG = """\
+project: elsewhere
+source:
+  kind: onnx
+  models: models
+  preprocessing: {scale: 255, mean: [0.5, 0.5, 0.5], std: [0.25, 0.25, 0.25]}
+  images: images
+  attributes: attributes.csv
+  split: {column: partition, train: train, test: test}
+label: {column: blond, positive: 1}
+groups:
+  sex: {column: male, names: {"1": male, "0": female}}
+variants: [dense, {onnx: [int8], paired: true, bits: 8}, {onnx: [distilled]}]
+population: {models: 3, seed: 0}
+tracking: {uri: "off"}
+"""
+
+
+def model(seed: int, noise: float) -> onnx.ModelProto:
+    """Blond where an image is redder than a threshold, which every model has its own."""
+    rng = np.random.default_rng(seed)
+    weight = np.array([[0.0, 8.0], [0.0, 0.0], [0.0, 0.0]]) + noise * rng.normal(size=(3, 2))
+    graph = helper.make_graph(
+        [
+            helper.make_node("ReduceMean", ["images", "axes"], ["mean"], keepdims=0),
+            helper.make_node("MatMul", ["mean", "weight"], ["scores"]),
+        ],
+        "red",
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, ("n", 3, 6, 6))],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ("n", 2))],
+        [
+            numpy_helper.from_array(np.array([2, 3], np.int64), "axes"),
+            numpy_helper.from_array(weight.astype(np.float32), "weight"),
+        ],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("elsewhere")
+    rng = np.random.default_rng(0)
+    rows = []
+    (home / "images").mkdir()
+    for index in range(120):
+        blond, male = rng.random(2) < (0.4, 0.5)
+        pixels = rng.integers(0, 256, (6, 6, 3)) // 2 + 64
+        pixels[..., 0] += 12 * (2 * blond - 1) * (1 + male)
+        Image.fromarray(pixels.astype(np.uint8)).save(home / "images" / f"{index}.png")
+        part = "train" if index < 40 else "test"
+        rows.append({"image": f"{index}.png", "partition": part, "blond": int(blond)})
+        rows[-1]["male"] = int(male)
+    pl.DataFrame(rows).write_csv(home / "attributes.csv")
+    for variant, noise in {"dense": 0.5, "int8": 0.6, "distilled": 2.0}.items():
+        (home / "models" / variant).mkdir(parents=True)
+        for seed in range(3):
+            onnx.save_model(model(seed, noise), home / "models" / variant / f"m{seed}.onnx")
+    (home / "audit.yaml").write_text(CONFIG)
+    return home
+
+
+@pytest.fixture(scope="module")
+def run(home: Path) -> Run:
+    run = Run.create(home / "run", load_config(home / "audit.yaml"))
+    populations.prepare(run)
+    for shard in shards(3, 2):
+        for step in (
+            populations.train, populations.prune, populations.quantize, populations.predict
+        ):  # fmt: skip
+            step(run, shard)
+    populations.gather(run)
+    measures.divergence(run)
+    measures.bias(run)
+    results.report(run)
+    results.log(run)
+    return run
+
+
+def test_models_made_elsewhere_are_audited(run: Run, home: Path) -> None:
+    audit = json.loads(run.path("audit.json").read_text())
+    paired = {variant["name"]: variant["paired"] for variant in audit["variants"]}
+    assert paired == {"dense": False, "int8": True, "distilled": False}
+    assert set(audit["accuracy"]) == {"dense", "int8", "distilled"}
+    assert audit["accuracy"]["dense"]["top1"]["n"] == 80
+    measured = read_json(run.path("measurements.json"))
+    assert set(measured["costs"]) == {"dense", "int8", "distilled"}
+    assert run.path("report.html").exists()
+
+
+def test_predictions_are_those_of_the_models_on_prepared_pixels(run: Run, home: Path) -> None:
+    found = Predictions.read(run.predictions("int8"))
+    assert found.paired_with == "dense"
+    for column, seed in enumerate(range(3)):
+        weight = numpy_helper.to_array(model(seed, 0.6).graph.initializer[1])
+        for row, example_id in list(enumerate(found.example_ids))[:20]:
+            with Image.open(home / "images" / example_id) as image:
+                pixels = np.asarray(image, np.float64)
+            ready = (pixels / 255 - 0.5) / 0.25
+            scores = ready.mean(axis=(0, 1)) @ weight
+            if abs(scores[0] - scores[1]) > 1e-3:
+                assert found.predicted[row, column] == scores.argmax()
+
+
+def test_the_manifest_says_what_was_taken_in(run: Run) -> None:
+    manifest = read_json(run.population("int8") / "manifest.json")
+    assert manifest["design"] == "paired with dense, member by member"
+    first = manifest["members"][0]
+    assert first["taken_from"] == "m0.onnx"
+    assert first["export"]["opset"] == 20
+    dense = read_json(run.population("dense") / "manifest.json")["members"][0]
+    assert first["paired_with"] == {"variant": "dense", "sha256": dense["sha256"]}
+
+
+def test_a_model_that_was_changed_is_taken_in_again(run: Run, home: Path) -> None:
+    (shard, _) = shards(3, 2)
+    place = run.member("dense", 0)
+    before = place.stat().st_mtime_ns
+    populations.train(run, shard)
+    assert place.stat().st_mtime_ns == before
+    file = home / "models" / "dense" / "m0.onnx"
+    held = file.read_bytes()
+    onnx.save_model(model(9, 0.5), file)
+    populations.train(run, shard)
+    assert place.stat().st_mtime_ns > before
+    file.write_bytes(held)
+
+
+def test_numbers_and_names_of_models_must_fit(home: Path, tmp_path: Path) -> None:
+    config = load_config(home / "audit.yaml")
+    more = config.model_copy(update={"population": config.population.model_copy(
+        update={"models": 4}
+    )})  # fmt: skip
+    run = Run.create(tmp_path / "run", more)
+    populations.prepare(run)
+    (shard,) = shards(4, 1)
+    with pytest.raises(DataError, match=r"dense must hold population.models = 4 models, got 3; "):
+        populations.train(run, shard)
+
+    other = home / "models" / "int8" / "m2.onnx"
+    other.rename(home / "models" / "int8" / "z.onnx")
+    try:
+        run = Run.create(tmp_path / "paired", config)
+        populations.prepare(run)
+        with pytest.raises(DataError, match="paired with dense ones by their file names, got 'z"):
+            populations.train(run, shards(3, 1)[0])
+    finally:
+        (home / "models" / "int8" / "z.onnx").rename(other)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (
+            "{onnx: [distilled]}",
+            "{prune: [0.9]}",
+            "variants holds {prune: ...}, which needs networks that are trained here; name folders "
+            "of source.models as {onnx: [...]}",
+        ),
+        ("distilled", "../secret", "variants.2.onnx.0 "),
+        ("scale: 255", "scale: 0", "source.preprocessing.scale must be greater than 0.0, got 0"),
+        ("scale: 255", "scail: 255", "known are scale, mean, std, layout; did you mean 'scale'?"),
+    ],
+)
+def test_a_wrong_configuration_is_refused(old: str, new: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_config(CONFIG.replace(old, new), "audit.yaml")
+    assert sentence in str(caught.value)
+
+
+def test_folders_of_models_need_a_source_of_models() -> None:
+    with pytest.raises(ConfigError, match=r"which is for source\.kind onnx; name models made else"):
+        parse_config("variants: [dense, {onnx: [int8]}]", "audit.yaml")
