@@ -41,6 +41,15 @@ METRICS = ("fpr", "fnr", "error", "cie_share_excess", "classes_hurt", "slices_hu
 Id = Annotated[str, Field(min_length=1, max_length=200)]
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML in which a day stays text: a day that is none is then named with its line."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012  PyYAML's own name and type
+        first: [pair for pair in pairs if pair[0] != "tag:yaml.org,2002:timestamp"]
+        for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
 class _Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -229,8 +238,8 @@ def parse_rules(text: str, origin: str) -> GateRules:
     scotoma.errors.ConfigError: g.yaml:2 rules.0.max must be less than 1.0, got 1
     """
     try:
-        tree = yaml.compose(text, Loader=yaml.SafeLoader)
-        values = yaml.safe_load(text)
+        tree = yaml.compose(text, Loader=_Loader)
+        values = yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(
             printable(f"{origin} is not YAML: {' '.join(str(error).split())}")

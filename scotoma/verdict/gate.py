@@ -169,9 +169,10 @@ def judge(audit: Mapping[str, Any], rules: GateRules, today: datetime.date) -> G
         }
         facts["examples"] = {key: audit["examples"][key] for key in ("test", "units")}
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
+        found = f"no {error}" if isinstance(error, KeyError) else f"{error}" or "no dense variant"
         raise DataError(
-            f"audit.json must hold what an audit writes, got {type(error).__name__}: {error}; run "
-            "the audit again with this version"
+            f"audit.json must hold what an audit writes, got {found}; run the audit again with "
+            "this version"
         ) from error
     if not asked:
         raise DataError(
