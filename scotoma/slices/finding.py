@@ -101,7 +101,8 @@ def find_slices(
         bootstrap: Draws, where the bootstrap serves: 200 (published: 20).
         protocol: `published` for the rules of Liu et al. 2022; `sound` otherwise.
         confirm: In cover mode: each half of the examples proposes slices, the other half decides.
-        permutations: Searches of shuffled outcomes whose findings are printed beside the result.
+        permutations: Searches of shuffled outcomes whose findings are printed beside the result;
+            each costs about as much as the search itself.
         max_categories: Values of a column with a predicate of their own, 1 to 250.
         bins: Bins of a numeric column, 2 to 250.
         budget: In priority mode: candidates an iteration; 12% of all, or 2,500 where `batch` would
@@ -180,7 +181,7 @@ def find_slices(
         tested=hits.tested,
         settings=settings,
         features=encoded.features,
-        notes=(*encoded.notes, *leaks(own, prepared, labels)),
+        notes=(*encoded.notes, *leaks(own, prepared, labels), *_everywhere(evidence, settings)),
         view=view,
         lattice_of=partial(_lattice, own, evidence, plan, hits),
     )
@@ -189,8 +190,6 @@ def find_slices(
 def _slice(view: View, finding: Finding) -> Slice:
     return Slice(
         predicates=_predicates(view.encoded, finding.key),
-        size=int(np.count_nonzero(view.mask(finding.key))),
-        at_risk=view.at_risk(finding.key),
         p=finding.p,
         q=finding.q,
         discovery=finding.discovery,
@@ -219,6 +218,20 @@ def _null(
         findings, _ = search(encoded, evidence.shuffled(rng), plan, halves)
         found.append(len(findings))
     return Null(tuple(found))
+
+
+def _everywhere(evidence: Evidence, settings: dict[str, Any]) -> tuple[str, ...]:
+    """A sentence where the whole differs from the baseline, as then any large slice does."""
+    if settings["reference"] != "baseline" or settings["metric"] == "auc":
+        return ()
+    whole = evidence.effect(np.ones(evidence.rows, np.bool_), settings["level"])
+    if not (whole.low > 0 or whole.high < 0):
+        return ()
+    return (
+        f"the whole differs from its baseline by {whole.value:+.3g} [{whole.low:+.3g}, "
+        f"{whole.high:+.3g}], so any large slice may: reference='rest' asks where the change is "
+        "worse than elsewhere",
+    )
 
 
 def _lattice(

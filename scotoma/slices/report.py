@@ -43,8 +43,6 @@ class Slice:
 
     Attributes:
         predicates: The conditions, all of which hold.
-        size: Examples in the slice.
-        at_risk: Those that count for the metric.
         p: The p-value that decided.
         q: The same, corrected: what was compared with alpha.
         discovery: What the search saw.
@@ -53,8 +51,6 @@ class Slice:
     """
 
     predicates: tuple[Predicate, ...]
-    size: int
-    at_risk: int
     p: float
     q: float
     discovery: Look
@@ -77,6 +73,16 @@ class Slice:
     def cross(self) -> int:
         """Number of predicates."""
         return len(self.predicates)
+
+    @cached_property
+    def size(self) -> int:
+        """Examples in the slice."""
+        return int(np.count_nonzero(self.mask))
+
+    @cached_property
+    def at_risk(self) -> int:
+        """Those that count for the metric."""
+        return int(np.count_nonzero(self.mask[self.view.outcome.rows]))
 
     @property
     def support(self) -> float:

@@ -48,10 +48,6 @@ class View:
         """Which of all examples lie in a slice."""
         return rows_of(self.encoded, key)
 
-    def at_risk(self, key: Key) -> int:
-        """Examples of a slice that count."""
-        return int(np.count_nonzero(self.mask(key)[self.outcome.rows]))
-
     def single(self, key: Key | None, rows: Rows | None, *, outside: bool = False) -> Estimate:
         """The metric of the model at hand inside a slice, outside it, or of all examples.
 

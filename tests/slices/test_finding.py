@@ -249,8 +249,12 @@ def test_dense_against_compressed_is_compared_on_the_same_slice():
     assert one.effect.value == pytest.approx(expected)
     single = search(compressed[:, 0], baseline=dense[:, 0], confirm=False)
     assert planted_share(single) > 0.8
-    everywhere = search(compressed, baseline=dense, reference="rest", confirm=False)
-    assert planted_share(everywhere) > 0.8
+    elsewhere = search(compressed, baseline=dense, reference="rest", confirm=False)
+    assert planted_share(elsewhere) > 0.8
+    assert elsewhere.notes == ()
+    (note,) = report.notes
+    assert note.startswith("the whole differs from its baseline by +0.0")
+    assert search(dense, baseline=dense[:, ::-1].copy()).notes == ()
 
 
 # --- the report -----------------------------------------------------------------------------------
