@@ -69,12 +69,22 @@ def audit(
     today: Annotated[
         str | None, typer.Option(help="Day that expires waivers, YYYY-MM-DD; default the date.")
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the steps and their costs, do nothing.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no messages.")] = False,
 ) -> None:
     """Train, compress, predict, compare and report: the whole pipeline.
 
     A run that was interrupted, or has ended, is taken up where it stands: repeat the command.
     """
+    if dry_run:
+        from scotoma.commands.check import run_dry
+
+        run_dry(
+            config, deterministic=deterministic, seed=seed, data=data, as_json=as_json, quiet=quiet
+        )
+        return
     from scotoma.commands.audit import run_audit
 
     code = run_audit(
@@ -83,6 +93,30 @@ def audit(
     )  # fmt: skip
     if gate:
         raise typer.Exit(code)
+
+
+@app.command()
+def check(
+    config: Annotated[
+        Path | None,
+        typer.Argument(help="YAML file; without one, the embedded digits are looked at."),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Overrides source.data: a folder or s3:// prefix.")
+    ] = None,
+    error: Annotated[
+        float, typer.Option(help="Share of examples on which dense members are taken to err.")
+    ] = 0.05,
+    trial: Annotated[
+        bool, typer.Option("--trial/--no-trial", help="Time a few real steps, for about 5 s.")
+    ] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, unrounded.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Show what an audit will see, what it can find and what it will cost; nothing is trained."""
+    from scotoma.commands.check import run_check
+
+    run_check(config, data=data, error=error, trial=trial, as_json=as_json, quiet=quiet)
 
 
 @app.command()

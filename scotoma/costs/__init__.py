@@ -1,0 +1,1 @@
+"""What will an audit cost: time, disk and memory, before anything is trained?"""

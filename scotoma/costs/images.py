@@ -1,0 +1,128 @@
+"""How large the images of a source are, from as little reading as possible."""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from scotoma import storage
+from scotoma.config import Config, DigitsSource, FolderSource
+from scotoma.datasets import Survey, load_examples
+from scotoma.datasets.parquet import IMAGES
+from scotoma.errors import MissingExtra
+from scotoma.extras import needs
+
+__all__ = ["ImageFacts", "look_at_images"]
+
+
+@dataclass(frozen=True)
+class ImageFacts:
+    """What is known of images that were not read.
+
+    Attributes:
+        shape: Height and width of the first one, which all others share; None where it cannot be
+            told.
+        encoded_bytes: Of all images of both splits as they are stored; None where none was found.
+        reason: Why the shape is not known, as a sentence to print; empty otherwise.
+    """
+
+    shape: tuple[int, int] | None
+    encoded_bytes: int | None
+    reason: str = ""
+
+    def decoded_bytes(self, images: int) -> int | None:
+        """Memory of so many images once decoded: 3 bytes a pixel.
+
+        >>> ImageFacts((32, 32), 0).decoded_bytes(1000)
+        3072000
+        """
+        return None if self.shape is None else 3 * self.shape[0] * self.shape[1] * images
+
+
+def look_at_images(config: Config, survey: Survey) -> ImageFacts:
+    """Sizes of files, and the header of one image.
+
+    Args:
+        config: What is audited.
+        survey: What its source holds.
+
+    Returns:
+        For `image_folder` and the embedded digits the bytes are exact; of Parquet files they are
+        those of the files, with the test split twice for `cifar10s`. Of object storage the
+        smallest Parquet file is read for the first image.
+
+    Raises:
+        DataError: The storage cannot be read.
+
+    >>> from scotoma.config import default_config
+    >>> from scotoma.datasets import survey_examples
+    >>> look_at_images(default_config(), survey_examples(default_config())).shape
+    (8, 8)
+    """
+    source = config.source
+    if isinstance(source, DigitsSource):
+        encoded = load_examples(config).table["image"].struct.field("bytes")
+        return _facts(encoded[0], sum(encoded.bin.size()))
+    if isinstance(source, FolderSource):
+        sizes = storage.list_files(source.images)
+        names = [posixpath.normpath(name) for name in survey.examples.ids]
+        there = [name for name in names if name in sizes]
+        first = storage.read_bytes(storage.join(source.images, there[0])) if there else None
+        return _facts(first, sum(sizes[name] for name in there) if there else None)
+    place = getattr(source, "data", None)
+    if place is None:
+        return ImageFacts(None, None, "this kind of source says nothing of its images")
+    found = {
+        name: size
+        for name, size in storage.list_files(place).items()
+        if posixpath.basename(name).startswith(("train", "test")) and name.endswith(".parquet")
+    }
+    twice = source.kind == "cifar10s"  # the test split, once in each style
+    test = sum(size for name, size in found.items() if posixpath.basename(name).startswith("test"))
+    with _here(storage.join(place, min(found, key=lambda name: found[name]))) as path:
+        first = _first_of(path)
+    return _facts(first, sum(found.values()) + twice * test)
+
+
+def _facts(first: bytes | None, encoded: int | None) -> ImageFacts:
+    if first is None:
+        return ImageFacts(None, encoded, "there is no image to look at")
+    try:
+        pillow = needs("PIL.Image", "train", "the size of images")
+    except MissingExtra as error:
+        return ImageFacts(None, encoded, str(error))
+    try:
+        with pillow.open(io.BytesIO(first)) as opened:
+            width, height = opened.size
+    except Exception:  # what a broken file may raise has no common base
+        return ImageFacts(None, encoded, "the first image cannot be read")
+    return ImageFacts((height, width), encoded)
+
+
+@contextmanager
+def _here(place: str) -> Iterator[Path]:
+    """A file of this machine; one of object storage is downloaded, and removed after."""
+    if not storage.is_remote(place):
+        yield Path(place)
+        return
+    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
+        path = Path(folder, "one.parquet")
+        storage.download(place, path)
+        yield path
+
+
+def _first_of(path: Path) -> bytes | None:
+    scan = pl.scan_parquet(path, glob=False)
+    schema = scan.collect_schema()
+    column = next(name for name in IMAGES if name in schema)  # the survey has refused all else
+    images = scan.select(column).head(1).collect()[column]
+    if schema[column].is_nested():
+        images = images.struct.field("bytes")
+    return images[0] if len(images) else None
