@@ -74,13 +74,13 @@ FAULTS = {
     "an unknown key": (
         "population:\n",
         "populaton:\n",
-        f"audit.yaml:16 populaton is not a key here; known are {KEYS}, deterministic; "
+        f"audit.yaml:16 populaton is not a key here; known are {KEYS}, keep_scores, deterministic; "
         "did you mean 'population'?",
     ),
     "an unknown key that is like no other": (
         "version: 1",
         "zzz: 1",
-        f"audit.yaml:1 zzz is not a key here; known are {KEYS}, deterministic",
+        f"audit.yaml:1 zzz is not a key here; known are {KEYS}, keep_scores, deterministic",
     ),
     "an unknown key below": (
         "  models: 4",

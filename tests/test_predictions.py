@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,7 +13,14 @@ from hypothesis.extra import numpy as nst
 from numpy.typing import NDArray
 
 from scotoma.errors import DataError
-from scotoma.predictions import Predictions, label_counts
+from scotoma.predictions import (
+    PredictionFile,
+    Predictions,
+    label_counts,
+    read_long,
+    write_predictions,
+)
+from scotoma.predictions.files import ROWS
 
 CLASSES = ("0", "one", "zwei, drei", "\u2028")
 
@@ -227,3 +235,187 @@ def test_a_class_id_out_of_range_is_refused_and_not_counted_for_another_example(
 ) -> None:
     with pytest.raises(ValueError, match="class id"):
         label_counts(np.array(predicted), 3)
+
+
+# --- files, a row group at a time -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("classes", "kind"), [(256, pl.UInt8), (257, pl.UInt16)])
+def test_class_ids_take_one_byte_where_they_fit(
+    tmp_path: Path, classes: int, kind: type[pl.DataType]
+) -> None:
+    last = np.full((2, 1), classes - 1, np.uint16)
+    names = tuple(map(str, range(classes)))
+    Predictions("dense", ("a", "b"), (0,), names, last).write(tmp_path / "p.parquet")
+    assert pl.read_parquet_schema(tmp_path / "p.parquet")["predicted"] == pl.Array(kind, 1)
+    found = Predictions.read(tmp_path / "p.parquet")
+    assert found.predicted.tolist() == [[classes - 1], [classes - 1]]
+
+
+def test_parts_are_written_as_they_come_and_counted_slice_by_slice(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    whole = rng.integers(0, 4, (1000, 3)).astype(np.uint8)
+    ids = [f"x{row:04}" for row in range(1000)]
+    cuts = [0, 1, 400, 400, 999, 1000]  # an empty part among them
+    write_predictions(
+        tmp_path / "p.parquet",
+        ((ids[a:b], whole[a:b], None) for a, b in pairwise(cuts)),
+        variant="dense",
+        members=[0, 1, 2],
+        classes=CLASSES,
+        runtimes=["torch"],
+    )
+    file = PredictionFile.open(tmp_path / "p.parquet")
+    assert (file.rows, file.variant, file.members, file.runtimes) == (
+        1000, "dense", (0, 1, 2), ("torch",)
+    )  # fmt: skip
+    np.testing.assert_array_equal(file.read().predicted, whole)
+    assert file.read().example_ids == tuple(ids)
+    for rows in (1, 333, 5000):
+        slices = list(file.label_counts(rows))
+        assert [len(names) for names, _ in slices][:-1] == [rows] * (len(slices) - 1)
+        assert [name for names, _ in slices for name in names] == ids
+        counts = np.concatenate([part for _, part in slices])
+        np.testing.assert_array_equal(counts, label_counts(whole, len(CLASSES)))
+
+
+def test_a_long_file_has_several_row_groups(tmp_path: Path) -> None:
+    """What reads a slice reads its row groups: one for all would have to be read whole."""
+    n = 2 * ROWS + 5
+    parts = (
+        (pl.int_range(at, min(at + ROWS, n), eager=True).cast(pl.String),
+         np.full((min(ROWS, n - at), 1), at // ROWS, np.uint8), None)
+        for at in range(0, n, ROWS)
+    )  # fmt: skip
+    write_predictions(
+        tmp_path / "p.parquet", parts, variant="v", members=[0], classes=["a", "b", "c"]
+    )
+    pyarrow = pytest.importorskip("pyarrow.parquet")
+    groups = pyarrow.ParquetFile(tmp_path / "p.parquet").metadata
+    assert [groups.row_group(k).num_rows for k in range(groups.num_row_groups)] == [ROWS, ROWS, 5]
+    last = [names[-1] for names, _ in PredictionFile.open(tmp_path / "p.parquet").slices()]
+    assert last == [str(ROWS - 1), str(2 * ROWS - 1), str(n - 1)]
+
+
+@pytest.mark.parametrize(
+    ("predicted", "scores", "sentence"),
+    [
+        ([[0, 4]], None, "predictions of v hold class id 4; ids go from 0 to 3"),
+        ([[0, -1]], None, "predictions of v hold class id -1; ids go from 0 to 3"),
+        ([[0]], None, "predictions of v have shape (1, 1) for 1 examples and 2 members"),
+        ([[0, 1]], [[0.5, 0.5]], "scores of v must have none, got shape (1, 2)"),
+    ],
+)
+def test_a_part_that_does_not_fit_is_refused(
+    tmp_path: Path, predicted: list[list[int]], scores: list[list[float]] | None, sentence: str
+) -> None:
+    part = (["a"], np.array(predicted), None if scores is None else np.array(scores))
+    with pytest.raises(DataError) as caught:
+        write_predictions(tmp_path / "p", [part], variant="v", members=[0, 1], classes=CLASSES)
+    assert str(caught.value) == sentence
+
+
+def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "p").write_bytes(b"PAR1 and nothing else")
+    with pytest.raises(DataError, match="cannot be read as Parquet"):
+        PredictionFile.open(tmp_path / "p")
+    pl.DataFrame({"x": [1]}).write_parquet(tmp_path / "q")
+    with pytest.raises(DataError, match=r"must hold predictions as Predictions\.write leaves"):
+        PredictionFile.open(tmp_path / "q")
+
+
+# --- scores ---------------------------------------------------------------------------------------
+
+
+def test_scores_are_kept_in_half_precision(tmp_path: Path) -> None:
+    scores = np.array([[0.25, 1.0, 0.3333], [0.5, 0.75, 0.125]], np.float16)
+    before = Predictions(
+        "dense", ("a", "b"), (0, 1, 2), CLASSES, np.zeros((2, 3), np.uint8), "", scores, ("ort",)
+    )
+    before.write(tmp_path / "p.parquet")
+    assert pl.read_parquet_schema(tmp_path / "p.parquet")["score"] == pl.Array(pl.Float16, 3)
+    after = Predictions.read(tmp_path / "p.parquet")
+    assert after.scores is not None
+    assert after.scores.dtype == np.float16
+    np.testing.assert_array_equal(after.scores, scores)
+    assert after.runtimes == ("ort",)
+
+
+def test_gathered_scores_follow_their_members() -> None:
+    def part(member: int) -> Predictions:
+        score = np.full((1, 1), member, np.float16)
+        return Predictions("v", ("a",), (member,), CLASSES, np.zeros((1, 1), np.uint8), "", score)
+
+    gathered = Predictions.gather([part(2), part(0)])
+    assert gathered.scores is not None
+    assert gathered.scores.tolist() == [[0, 2]]
+    bare = Predictions("v", ("a",), (1,), CLASSES, np.zeros((1, 1), np.uint8))
+    assert Predictions.gather([part(2), bare]).scores is None  # not of every member
+
+
+# --- long format ----------------------------------------------------------------------------------
+
+
+@given(
+    whole=nst.arrays(
+        np.uint8, st.tuples(st.integers(1, 5), st.integers(1, 4)), elements={"max_value": 3}
+    ),
+    shuffle=st.randoms(use_true_random=False),
+)
+def test_rows_of_long_format_may_stand_in_any_order(
+    whole: NDArray[np.uint8], shuffle: random.Random
+) -> None:
+    rows = [
+        {"example_id": f"x{n}", "member": 10 * k, "predicted": CLASSES[whole[n, k]]}
+        for n in range(whole.shape[0])
+        for k in range(whole.shape[1])
+    ]
+    shuffle.shuffle(rows)
+    found = read_long(pl.DataFrame(rows), variant="v", classes=CLASSES, paired_with="dense")
+    assert found.members == tuple(10 * k for k in range(whole.shape[1]))
+    assert found.paired_with == "dense"
+    assert found.example_ids == tuple(dict.fromkeys(row["example_id"] for row in rows))
+    order = [int(name[1:]) for name in found.example_ids]
+    np.testing.assert_array_equal(found.predicted, whole[order])
+
+
+def test_long_format_is_read_from_files(tmp_path: Path) -> None:
+    table = pl.DataFrame({"example_id": [7, 7], "member": [0, 1], "predicted": [10, 9]})
+    table.write_csv(tmp_path / "p.csv")
+    table.write_parquet(tmp_path / "p.parquet")
+    for name in ("p.csv", "p.parquet"):
+        found = read_long(tmp_path / name, variant="v")
+        assert found.classes == ("9", "10")  # numbers by their size
+        assert found.predicted.tolist() == [[1, 0]]
+        assert found.example_ids == ("7",)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"member": ["a", "b"]}, "the table of v must number its members, got 'a'; write 0, 1, 2 "
+         "and so on"),
+        ({"member": [0, 0]}, "the table of v must hold one prediction for every example and "
+         "member, got 2 predictions of member 0 for 'x'"),
+        ({"example_id": ["x", "y"]}, "the table of v must hold one prediction for every example "
+         "and member, got no prediction of member 1 for 'x'"),
+        ({"predicted": ["0", "nine"]}, "the table of v predicts 'nine', which is no class; classes "
+         "are 0, one, zwei, drei, \u2028"),
+        ({"predicted": ["0", None]}, "the table of v has 1 rows without predicted; fill or remove "
+         "them"),
+    ],
+)  # fmt: skip
+def test_a_long_table_that_is_no_matrix_is_refused(
+    change: dict[str, list[object]], sentence: str
+) -> None:
+    table = {"example_id": ["x", "x"], "member": [0, 1], "predicted": ["0", "one"]} | change
+    with pytest.raises(DataError) as caught:
+        read_long(pl.DataFrame(table), variant="v", classes=CLASSES)
+    assert str(caught.value) == sentence
+
+
+def test_a_long_table_without_a_column_is_told_which(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="must have the columns example_id, member, predicted, got"):
+        read_long(pl.DataFrame({"example": ["a"], "member": [0], "predicted": ["0"]}), variant="v")
+    with pytest.raises(DataError, match="cannot be read"):
+        read_long(tmp_path / "absent.csv", variant="v")

@@ -33,6 +33,7 @@ groups:
   sex: {column: male, names: {"1": male, "0": female}}
 variants: [dense, {onnx: [int8], paired: true, bits: 8}, {onnx: [distilled]}]
 population: {models: 3, seed: 0}
+keep_scores: true
 tracking: {uri: "off"}
 """
 
@@ -111,6 +112,7 @@ def test_models_made_elsewhere_are_audited(run: Run, home: Path) -> None:
 def test_predictions_are_those_of_the_models_on_prepared_pixels(run: Run, home: Path) -> None:
     found = Predictions.read(run.predictions("int8"))
     assert found.paired_with == "dense"
+    assert found.scores is not None
     for column, seed in enumerate(range(3)):
         weight = numpy_helper.to_array(model(seed, 0.6).graph.initializer[1])
         for row, example_id in list(enumerate(found.example_ids))[:20]:
@@ -120,6 +122,8 @@ def test_predictions_are_those_of_the_models_on_prepared_pixels(run: Run, home: 
             scores = ready.mean(axis=(0, 1)) @ weight
             if abs(scores[0] - scores[1]) > 1e-3:
                 assert found.predicted[row, column] == scores.argmax()
+            likely = 1 / (1 + np.exp(-abs(scores[0] - scores[1])))
+            assert found.scores[row, column] == pytest.approx(likely, abs=2e-3)
 
 
 def test_the_manifest_says_what_was_taken_in(run: Run) -> None:

@@ -268,6 +268,9 @@ class Config(Frozen):
     variants: list[VariantEntry] = Field(min_length=1)
     population: Population = Population()
     tracking: Tracking = Tracking()
+    keep_scores: bool = Field(
+        False, description="Keep the softmax probability of every predicted class, in float16."
+    )
     deterministic: bool = Field(False, description="Same seed, same machine: the same bytes.")
 
     @field_validator("variants")

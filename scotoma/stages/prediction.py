@@ -31,12 +31,13 @@ def predict_shard(run: Run, shard: Shard) -> None:
     asked = [(name, place) for name in names for place in range(len(shard.members))]
     files = [run.member(name, shard.members[place]) for name, place in asked]
     shape = (len(examples.ids), len(shard.members))
-    found = {name: _Column.empty(shape, classes) for name in names}
+    kept = config.keep_scores
+    found = {name: _Column.empty(shape, classes, scores=kept) for name in names}
     progress.start("predict", len(files) * shape[0])
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
         images = Path(folder, "images.npy")
         decode_images_to(images, examples)
-        for answers in predict_members(files, images, network):
+        for answers in predict_members(files, images, network, keep_scores=kept):
             name, place = asked[answers.member]
             found[name].take(answers, place)
             progress.advance("predict", len(answers.predicted))
@@ -63,14 +64,18 @@ class _Column:
 
     predicted: NDArray[np.unsignedinteger[Any]]
     missing: int
+    scores: NDArray[np.float16] | None
     runtimes: set[str] = field(default_factory=set)
 
     @classmethod
-    def empty(cls, shape: tuple[int, int], classes: int) -> _Column:
-        return cls(np.zeros(shape, smallest_type(classes)), shape[0] * shape[1])
+    def empty(cls, shape: tuple[int, int], classes: int, *, scores: bool) -> _Column:
+        kept = np.zeros(shape, np.float16) if scores else None
+        return cls(np.zeros(shape, smallest_type(classes)), shape[0] * shape[1], kept)
 
     def take(self, answers: Answers, place: int) -> None:
         self.predicted[answers.rows, place] = answers.predicted
+        if self.scores is not None and answers.scores is not None:
+            self.scores[answers.rows, place] = answers.scores
         self.missing -= len(answers.predicted)
         self.runtimes.add(answers.runtime)
 
@@ -84,6 +89,7 @@ def _write(run: Run, shard: Shard, name: str, examples: Examples, found: _Column
         classes=examples.classes,
         predicted=found.predicted,
         paired_with=run.config.variant(name).derived_from,
+        scores=found.scores,
         runtimes=tuple(sorted(found.runtimes)),
     )
     with written(path) as temporary:

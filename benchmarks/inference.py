@@ -1,0 +1,172 @@
+"""What does it take to run a population, and to keep what it says?
+
+    python benchmarks/inference.py --data ../shared/data/cifar10
+    python benchmarks/inference.py --predictions 100_000_000
+
+The first runs a population of ResNet-20 on CIFAR-10's test images as the audit does, beside one
+pass a member as one would write it: decode, normalise, batches of 128, float32, eager, on all
+cores. The naive passes are timed on a few members and counted up. The second writes synthetic
+predictions a row group at a time, counts their labels and prints the peak memory of the process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from scotoma.machine import hardware, versions
+from scotoma.predictions import PredictionFile, write_predictions
+
+MEMBERS, CLASSES, PART = 30, 10, 2**18
+GIB = 2**30
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", type=Path, help="folder of CIFAR-10's test.parquet")
+    parser.add_argument("--model", default="resnet20")
+    parser.add_argument("--members", type=int, default=MEMBERS)
+    parser.add_argument("--naive", type=int, default=2, help="members that are passed naively")
+    parser.add_argument("--images", type=int, default=10_000)
+    parser.add_argument("--predictions", type=int, default=100_000_000)
+    parser.add_argument("--counting", type=int, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.counting:  # in a process of its own, so that its peak memory can be told
+        print(json.dumps(counted(asked.counting)))
+        return
+    facts = hardware()
+    print(f"{facts['cpu']}, {facts['cores']} cores, load {os.getloadavg()[0]:.1f}")
+    print(", ".join(f"{name} {versions()[name]}" for name in ("torch", "polars", "numpy")))
+    command = [sys.executable, __file__, "--counting", str(asked.predictions)]
+    found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    print(
+        f"{found['rows'] * MEMBERS:,} predictions: written in {found['write_s']:.1f} s, counted in "
+        f"{found['count_s']:.1f} s; {found['bytes'] / GIB:.2f} GiB on disk; peak memory "
+        f"{found['peak'] / GIB:.2f} GiB, of which {found['start'] / GIB:.2f} before the start",
+        flush=True,
+    )
+    if asked.data:
+        population(asked.data, asked.model, asked.members, asked.naive, asked.images)
+
+
+def counted(predictions: int) -> dict[str, float]:
+    """Write predictions of 30 members, and count their labels."""
+    rows = predictions // MEMBERS
+    start = peak_bytes()
+
+    def parts() -> Iterator[tuple[pl.Series, np.ndarray, None]]:
+        rng = np.random.default_rng(0)
+        for at in range(0, rows, PART):
+            n = min(PART, rows - at)
+            likely = rng.integers(0, CLASSES, (n, 1), dtype=np.uint8)
+            other = rng.integers(0, CLASSES, (n, MEMBERS), dtype=np.uint8)
+            predicted = np.where(rng.random((n, MEMBERS), dtype=np.float32) < 0.9, likely, other)
+            ids = pl.int_range(at, at + n, eager=True).cast(pl.String).str.zfill(10)
+            yield ids, predicted, None
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "predictions.parquet")
+        began = time.perf_counter()
+        names = [str(c) for c in range(CLASSES)]
+        members = list(range(MEMBERS))
+        write_predictions(path, parts(), variant="dense", members=members, classes=names)
+        written = time.perf_counter()
+        total = np.zeros(CLASSES, np.int64)
+        for _, counts in PredictionFile.open(path).label_counts():
+            total += counts.sum(axis=0)
+        done = time.perf_counter()
+        assert total.sum() == rows * MEMBERS
+        return {
+            "rows": rows,
+            "write_s": written - began,
+            "count_s": done - written,
+            "bytes": path.stat().st_size,
+            "start": start,
+            "peak": peak_bytes(),
+        }
+
+
+def peak_bytes() -> int:
+    """Most memory that this process and its largest child have held."""
+    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return 1024 * max(resource.getrusage(kind).ru_maxrss for kind in kinds)
+
+
+def population(data: Path, name: str, members: int, naive: int, images: int) -> None:
+    """A population as the audit runs it, beside one pass a member."""
+    import torch
+    from safetensors.torch import save_file
+
+    from scotoma.config import parse_config
+    from scotoma.datasets import decode_images, decode_images_to, load_examples
+    from scotoma.inference import Network, predict_members
+    from scotoma.training.models import build_model
+
+    config = parse_config(
+        f"source: {{kind: cifar10, data: {data.resolve()}, model: {name}}}\n"
+        "label: {column: label}\nvariants: [dense, {int8: [static]}]",
+        "the benchmark",
+    )
+    from dataclasses import replace
+
+    test = load_examples(config).split("test")
+    test = replace(test, table=test.table.head(images))
+    with tempfile.TemporaryDirectory() as folder:
+        files = []
+        for seed in range(members):
+            files.append(Path(folder, f"{seed}.safetensors"))
+            save_file(dict(build_model(name, CLASSES, seed).state_dict()), files[-1])
+
+        def pass_naively(file: Path) -> np.ndarray:
+            from safetensors.torch import load_file
+
+            model = build_model(name, CLASSES, 0).eval()
+            model.load_state_dict(load_file(file))
+            pixels = torch.from_numpy(decode_images(test)).float() / 127.5 - 1
+            with torch.inference_mode():
+                found = [model(batch).argmax(dim=1) for batch in torch.split(pixels, 128)]
+            return torch.cat(found).numpy()
+
+        torch.set_num_threads(os.cpu_count() or 1)
+        pass_naively(files[0])
+        began = time.perf_counter()
+        expected = [pass_naively(file) for file in files[:naive]]
+        alone = (time.perf_counter() - began) / naive
+        print(
+            f"naive pass of {name} on {len(test.ids):,} images: {alone:.2f} s a member, load "
+            f"{os.getloadavg()[0]:.1f}; {members} members: {members * alone:.1f} s",
+            flush=True,
+        )
+        for workers in (None, 0):
+            began = time.perf_counter()
+            path = Path(folder, "images.npy")
+            decode_images_to(path, test)
+            asked = files if workers is None else files[:naive]
+            found = np.zeros((len(test.ids), len(asked)), np.uint8)
+            for answers in predict_members(asked, path, Network(name, CLASSES), workers=workers):
+                found[answers.rows, answers.member] = answers.predicted
+            took = time.perf_counter() - began
+            apart = sum(int((found[:, k] != expected[k]).sum()) for k in range(naive))
+            how = "as the audit runs it" if workers is None else "in one process of one thread"
+            print(
+                f"{len(asked)} members {how}: {took:.1f} s, "
+                f"{len(asked) * alone / took:.2f} times as fast; {apart} labels differ in "
+                f"{naive} members; peak memory of the largest process {peak_bytes() / GIB:.2f} GiB",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
