@@ -1,6 +1,6 @@
 """Predictions to measure: gradient boosting on UCI Adult, five full models and five small ones.
 
-    python docs/adult.py adult.csv.gz predictions.csv
+    python docs/adult.py adult.csv.gz predictions.csv runs.csv
 
 Adult is the census table on which SageMaker Clarify was introduced: does a person earn more than
 50,000 dollars? Its CSV needs the usual column names and `split` (train, test). Full models have 31
@@ -15,6 +15,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from sklearn.ensemble import HistGradientBoostingClassifier
+
+from scotoma.bias import counts
+from scotoma.bias.fairness import NAMES, metric
 
 WORDS = ("workclass", "education", "marital-status", "occupation", "relationship", "race", "sex")
 NUMBERS = ("age", "education-num", "capital-gain", "capital-loss", "hours-per-week")
@@ -52,6 +55,33 @@ def predictions(adult: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(**{name: np.asarray(values) for name, values in columns.items()})
 
 
+def runs(predicted: pl.DataFrame) -> pl.DataFrame:
+    """The seven metrics of the fixed-seed study between women and men, one row a model and metric.
+
+    Args:
+        predicted: From `predictions`.
+
+    Returns:
+        Columns `technique`, `metric`, `run` and `value`.
+    """
+    rich = {
+        name: (predicted[name].cast(pl.String) == ">50K").to_numpy().astype(int)
+        for name in predicted.columns
+    }
+    sexes = [(predicted["sex"] == sex).to_numpy() for sex in ("Female", "Male")]
+    rows = []
+    for name in MODELS:
+        said = np.stack([rich[f"{name}_{seed}"] for seed in range(MEMBERS)], axis=1)
+        tensor = counts(rich["income"], said, sexes, n_classes=2)
+        for one in NAMES:
+            values = metric(one, tensor).per_class[:, 1].tolist()
+            rows += [(name, one, seed, value) for seed, value in enumerate(values)]
+    return pl.DataFrame(rows, schema=["technique", "metric", "run", "value"], orient="row")
+
+
 if __name__ == "__main__":
-    source, target = map(Path, sys.argv[1:3])
-    predictions(pl.read_csv(source)).write_csv(target)
+    source, *targets = map(Path, sys.argv[1:])
+    table = predictions(pl.read_csv(source))
+    table.write_csv(targets[0])
+    if len(targets) > 1:
+        runs(table).write_csv(targets[1])

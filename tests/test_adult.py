@@ -22,8 +22,9 @@ def folder(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("adult")
     table = shared / "data" / "adult" / "adult.csv.gz"
     subprocess.run(
-        [sys.executable, ROOT / "docs" / "adult.py", table, path / "predictions.csv"], check=True
-    )
+        [sys.executable, ROOT / "docs" / "adult.py", table, path / "predictions.csv",
+         path / "runs.csv"], check=True,
+    )  # fmt: skip
     return path
 
 
@@ -33,7 +34,7 @@ def commands() -> list[str]:
     blocks = re.findall(r"^```text\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
     assert any(
-        line.startswith("python docs/adult.py adult.csv.gz predictions.csv") for line in lines
+        line == "python docs/adult.py adult.csv.gz predictions.csv runs.csv" for line in lines
     )
     return [line for line in lines if line.startswith("scotoma ")]
 
@@ -49,12 +50,29 @@ def test_the_predictions_are_those_of_sensible_models(folder):
         assert len(set(accuracy)) > 1  # seeds matter
 
 
-def test_the_commands_of_the_page_run_and_find_what_the_page_says(folder):
-    (asked,) = commands()
+def answered(folder: Path, command: str) -> dict:
+    asked = next(line for line in commands() if line.startswith(f"scotoma {command} "))
     run = [sys.executable, "-m", *shlex.split(asked), "--json"]
     done = subprocess.run(run, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+def test_the_runs_differ_as_the_page_says(folder):
+    found = answered(folder, "variance")
+    rows = {row["metric"]: row["comparison"] for row in found["comparisons"]}
+    assert len(rows) == found["tests_in_family"] == 7
+    for row in rows.values():
+        assert abs(row["cohens_d"]["value"]) > 2
+        assert row["u_p_adjusted"] == pytest.approx(0.008, abs=0.0005)
+    assert rows["DP"]["difference"]["value"] == pytest.approx(-0.042, abs=0.004)
+    assert rows["DP"]["difference"]["high"] < 0 < rows["EOTP"]["difference"]["low"]
+    assert rows["EOTP"]["difference"]["value"] == pytest.approx(0.026, abs=0.008)
+    assert all(row["spread_ratio"]["low"] is not None for row in rows.values())
+
+
+def test_the_commands_of_the_page_run_and_find_what_the_page_says(folder):
+    found = answered(folder, "bias")
     assert (found["models"], found["baseline_models"], found["examples"]) == (5, 5, 16_281)
     rows = {(row["group"], row["metric"]): row for row in found["subgroups"]}
     said = {
