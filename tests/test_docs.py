@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from scotoma.config import Config, parse_config
+from scotoma.config.gate import GateRules, Minimum, Waiver, parse_rules
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -50,13 +51,23 @@ def test_commands_in_the_documents_run(
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_configurations_in_the_documents_are_valid(page: Path) -> None:
     for text in blocks(page, "yaml"):
-        parse_config(text, page.name)
+        read = parse_rules if re.search(r"^rules:", text, re.M) else parse_config
+        read(text, page.name)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_in_the_documents_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_key_of_a_gate_file_is_in_its_page() -> None:
+    text = (ROOT / "docs" / "gate.md").read_text(encoding="utf-8")
+    keys = {f"min.{key}" for key in Minimum.model_fields} | GateRules.model_fields.keys()
+    for key in keys - {"version", "min"}:
+        assert f"| `{key}` |" in text, key
+    for key in Waiver.model_fields:
+        assert f"`{key}`" in text, key
 
 
 def test_every_key_of_the_configuration_is_in_its_page() -> None:

@@ -12,7 +12,7 @@ from scotoma.config.gate import GateRules, Waiver
 from scotoma.errors import DataError
 from scotoma.jsonable import jsonable
 from scotoma.verdict.deciding import Finding, Verdict, decide
-from scotoma.verdict.questions import questions
+from scotoma.verdict.questions import LABELS, questions
 
 __all__ = ["Gate", "VariantVerdict", "judge"]
 
@@ -198,7 +198,27 @@ def judge(audit: Mapping[str, Any], rules: GateRules, today: datetime.date) -> G
         for waiver in standing
         if waiver.variant not in asked
     ]
+    warnings += [line for variant in variants for line in _untested_but_far(variant)]
     return Gate(rules, today, variants, tuple(warnings), facts)
+
+
+def _untested_but_far(variant: VariantVerdict) -> list[str]:
+    """Rates too few examples carry to be tested, which lie beyond an absolute limit all the same.
+
+    A rate that hardly occurs among the dense members is one, however far it rises.
+    """
+    lines = []
+    for finding in variant.counted:
+        asked, change = finding.question, finding.question.change
+        if change is None or not finding.reason or asked.metric not in LABELS:
+            continue
+        low, limit = change.absolute.low, asked.absolute or 0.0
+        if low > limit:
+            lines.append(
+                f"{variant.name}: {asked.where} is not tested ({finding.reason}), but its change "
+                f"lies above {100 * limit:g} points, at {100 * low:.2f} or more; look at it"
+            )
+    return lines
 
 
 def _waived(

@@ -157,6 +157,20 @@ def test_the_same_predictions_on_both_sides_pass() -> None:
     assert found.deciding.estimate.high < found.deciding.bound
 
 
+@given(n=st.integers(20, 5000), alpha=st.sampled_from([0.01, 0.05, 0.2]))
+def test_picture_and_verdict_agree_where_no_example_differs(n: int, alpha: float) -> None:
+    asked = question(1.0)
+    assert asked.change is not None
+    common: dict[str, Any] = {"n": n, "members": 10, "events": 12.0}
+    same = none_seen(0.0, lowest=-1.0, highest=1.0, **common)
+    ratio = none_seen(0.0, lowest=-100.0, unit=100 / 0.05, **common)
+    change = GroupChange(**{**vars(asked.change), "absolute": same, "relative": ratio})
+    found = one(Question(**{**vars(asked), "change": change}), f"alpha: {alpha}")
+    assert found.deciding is not None
+    inside = found.deciding.estimate.high < found.deciding.bound
+    assert found.verdict == ("PASS" if inside else "UNSURE")
+
+
 # --- many questions: one family -------------------------------------------------------------------
 
 FAMILY = st.lists(
@@ -204,6 +218,15 @@ def test_picture_and_verdict_never_disagree(
         beyond, inside = estimate.low > bound, estimate.high < bound
         assert (beyond, inside) == (found.verdict == "FAIL", found.verdict == "PASS")
         assert estimate.level >= 1 - alpha - 1e-12
+
+
+def test_a_change_that_one_of_two_limits_nearly_clears_is_shown_across_it() -> None:
+    """Clear at 2.5% of one limit, which is not clear at twice that of two."""
+    found = one(question(1.0, 0.081))
+    assert found.verdict == "UNSURE"
+    assert 0.025 < found.clear_p < 0.05
+    assert found.deciding is not None
+    assert found.deciding.estimate.high > found.deciding.bound
 
 
 def test_the_verdicts_are_those_of_a_slow_twin() -> None:
@@ -317,6 +340,36 @@ def test_a_rule_that_finds_nothing_is_unsure_and_says_why(whole_audit: Any) -> N
         ("UNSURE", "the audit measured no slices"),
         ("UNSURE", "label.positive makes the fpr one rate; ask over groups or all"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("normalised", "verdict"), [(-5.0, "FAIL"), (5.0, "PASS"), (-1.0, "UNSURE"), (0.0, "UNSURE")]
+)
+def test_a_class_is_hurt_where_its_recall_falls(
+    whole_audit: Any, normalised: float, verdict: str
+) -> None:
+    """The audit has gains of recall in points; half a point of standard error, one of margin."""
+    audit = whole_audit()
+    row = audit["classes"]["prune-0.9"][0] | {"normalised": normalised, "se": 0.5, "df": 20.0}
+    audit["classes"]["prune-0.9"] = [row | {"events": 50.0, "reason": ""}]
+    chosen = parse_rules("rules: [{id: c, metric: classes_hurt, margin: 0.01}]", "g")
+    (finding,) = judge(audit, chosen, TODAY).variants[0].findings
+    assert finding.verdict == verdict
+    assert finding.harm_p == pytest.approx(stats.t(20).sf((-normalised - 1) / 0.5))
+
+
+def test_a_rise_from_nothing_is_not_tested_and_pointed_out(whole_audit: Any) -> None:
+    audit = whole_audit({"men": 0.0, "women": 1.5}, n=4000)
+    for row in audit["subgroups"]["prune-0.9"]:
+        for part in ("dense", "compressed", "relative", "absolute"):
+            row[part]["events"] = 0.0
+    gate = judge(audit, rules(), TODAY)
+    assert gate.verdict == "UNSURE"
+    (warning,) = gate.warnings
+    assert warning.startswith(
+        "prune-0.9: FPR women is not tested (0 examples carry it, min.events asks for 10), but its "
+        "change lies above 0.5 points, at "
+    )
 
 
 WAIVED = RULE + "waivers: [{rule: fpr, variant: prune-0.9, reason: not shipped, until: 2027-03-01}]"
