@@ -391,6 +391,9 @@ BAD = {
     "cluster": (lambda: changed(person=pl.when(pl.int_range(60) > 1).then("person")),
                 (*ASKED, "--cluster", "person"), 4, "column 'person' is empty in 2 of 60 rows, "
                 "first in row 1: fill or remove them"),
+    "strata": (lambda: changed(person=pl.when(pl.int_range(60) > 1).then("person")),
+               (*ASKED, "--strata", "person"), 4, "column 'person' is empty in 2 of 60 rows, "
+               "first in row 1: fill or remove them"),
     "scores": (lambda: changed(label=pl.int_range(60) % 2, pruned_0=pl.int_range(60) / 59),
                (*LABEL, "--predicted", "pruned_0", "--group", "sex"), 4, "predictions must be "
                "labels, but column 'pruned_0' holds"),
