@@ -190,6 +190,15 @@ def test_usage_and_rules_end_with_2(
     assert outcomes(run) == []
 
 
+@pytest.mark.parametrize("arguments", [("--rules", "no.yaml"), ("--today", "soon")])
+def test_a_call_that_is_refused_leaves_no_earlier_verdict(
+    run: Path, monkeypatch: Any, arguments: tuple[str, str]
+) -> None:
+    assert gate(*JUDGE, monkeypatch=monkeypatch) == 0
+    assert gate("gate", "run", *arguments, monkeypatch=monkeypatch) == 2
+    assert outcomes(run) == []
+
+
 def test_an_unknown_option_ends_with_2(run: Path, monkeypatch: Any) -> None:
     assert gate("gate", "run", "--rule", "gate.yaml", monkeypatch=monkeypatch) == 2
     assert gate("gate", monkeypatch=monkeypatch) == 2

@@ -12,9 +12,17 @@ from scipy import stats
 
 from scotoma.bias.results import GroupChange
 from scotoma.config.gate import GateRules, parse_rules
+from scotoma.power import MembersRange
 from scotoma.uncertainty import Estimate, Variance, benjamini_hochberg, holm, undefined
 from scotoma.uncertainty.estimate import none_seen
-from scotoma.verdict import Finding, Question, decide, judge, multipliers
+from scotoma.verdict import (
+    Finding,
+    Question,
+    VariantVerdict,
+    decide,
+    judge,
+    multipliers,
+)
 
 TODAY = datetime.date(2027, 3, 1)
 RULE = "rules: [{id: fpr, metric: fpr, max_increase: {relative: 0.2, absolute: 0.005}}]\n"
@@ -427,13 +435,25 @@ def test_unsure_ends_with_0_or_3_as_the_rules_say(whole_audit: Any) -> None:
     assert judge(audit, rules("on_unsure: fail"), TODAY).exit_code == 3
 
 
+def needing(towards: str, high: float, examples: float = math.nan) -> Finding:
+    needed = MembersRange("old", towards, high / 2, high, 10, 900, examples=examples)
+    return Finding(question(), "UNSURE", 0.1, 0.2, 0.9, needed=needed)
+
+
+@pytest.mark.parametrize(
+    ("findings", "chosen"),
+    [
+        # One harm is enough to fail: the first that members would show.
+        ([needing("harm", 40), needing("harm", 30), needing("clear", 20)], 1),
+        ([needing("harm", math.inf, 900), needing("harm", 30)], 1),
+        # All must be cleared to pass: the last, and where members cannot, the most examples.
+        ([needing("clear", 40), needing("clear", 60)], 1),
+        ([needing("clear", 60), needing("clear", math.inf, 900)], 1),
+        ([needing("clear", math.inf, 2000), needing("clear", math.inf, 900)], 0),
+    ],
+)
 def test_the_outlook_of_a_variant_is_the_first_harm_or_the_last_to_clear(
-    whole_audit: Any,
+    findings: list[Finding], chosen: int
 ) -> None:
-    gate = judge(whole_audit({"men": 0.0, "women": 0.3}, n=1500), rules(), TODAY)
-    (variant,) = gate.variants
-    assert variant.verdict == "UNSURE"
-    assert variant.outlook is not None
-    assert variant.outlook.needed is not None
-    towards = {f.needed.towards for f in variant.findings if f.needed is not None}
-    assert variant.outlook.needed.towards == ("harm" if "harm" in towards else "clear")
+    variant = VariantVerdict("prune-0.9", 10, tuple(findings))
+    assert variant.outlook is findings[chosen]
