@@ -67,12 +67,23 @@ def test_a_slice_against_the_rest_has_the_crossed_variance_of_its_influences(see
         inside[:, None], outcome[inside].mean(), outcome[~inside].mean()
     )
     expected = crossed_variance(influence)
-    own = outcome[inside].mean(1).var(ddof=1) / n
-    rest = outcome[~inside].mean(1).var(ddof=1)
-    examples = max(own, rest / n) + rest / (N - n)
-    if rest / n <= own:
-        assert variance == pytest.approx(expected.total, rel=0.02)
-    assert variance >= max(examples, expected.members) * (1 - 1e-9)
+    own, rest = (outcome[rows].mean(1).var(ddof=1) for rows in (inside, ~inside))
+    examples = max(own, rest) / n + rest / (N - n)
+    members = residual = 0.0
+    if k > 1:
+        members = (outcome[inside].mean(0) - outcome[~inside].mean(0)).var(ddof=1) / k
+        residual = chance(outcome[inside]) + chance(outcome[~inside])
+    total = max(examples + members - residual, examples, members)
+    assert variance == pytest.approx(total, rel=1e-9)
+    if rest <= own:
+        assert variance == pytest.approx(expected.total, rel=0.1)
+
+
+def chance(e):
+    """V_res of one population: what one member does on one example by chance."""
+    n, k = e.shape
+    left = e - e.mean(1, keepdims=True) - e.mean(0) + e.mean()
+    return (left**2).sum() / ((n - 1) * (k - 1) * n * k)
 
 
 def test_a_slice_without_events_is_no_certain_finding():
