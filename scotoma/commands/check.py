@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from scotoma.commands.audit import configuration
 from scotoma.commands.check_groups import POWER, GroupOutlook, group_outlooks
 from scotoma.commands.check_text import check_text, steps_text
-from scotoma.config import Config
+from scotoma.config import Config, OnnxSource
 from scotoma.costs.images import ImageFacts, look_at_images
 from scotoma.costs.steps import (
     Size,
@@ -31,6 +31,7 @@ from scotoma.datasets import Survey, survey_examples
 from scotoma.datasets.join import Join
 from scotoma.datasets.memory import available_memory
 from scotoma.errors import ConfigError, DataError
+from scotoma.extras import needs
 from scotoma.jsonable import jsonable
 from scotoma.machine import cores
 
@@ -208,7 +209,8 @@ def _checked(
     survey = survey_examples(config)
     refused = _complaint(config, survey)
     images = look_at_images(config, survey)
-    size = _size(survey)
+    models = _models(config)
+    size = replace(_size(survey), models_bytes={n: sum(f.values()) for n, f in models.items()})
     compressed = config.resolved_variants[1:]
     groups: list[GroupOutlook] = []
     steps: list[StepCost] = []
@@ -225,7 +227,7 @@ def _checked(
             bars.update(bar, completed=size.groups)
         trial = Trial(reason="left out, since the data cannot be audited")
         if not refused:
-            trial = _tried(config, size, images, seconds, bars)
+            trial = _tried(config, size, images, models, seconds, bars)
             steps = audit_steps(config, size, images, trial)
             variants = variant_costs(config, size, images, trial)
     clusters = survey.examples.split("test").clusters
@@ -249,19 +251,39 @@ def _checked(
     ), refused
 
 
-def _tried(config: Config, size: Size, images: ImageFacts, seconds: float, bars: Progress) -> Trial:
+def _models(config: Config) -> dict[str, dict[str, int]]:
+    """Of models made elsewhere the files of every variant, in order, and their bytes."""
+    if not isinstance(config.source, OnnxSource):
+        return {}
+    needs("onnx", "train", "source.kind onnx")
+    from scotoma.stages.taking_in import find_models
+
+    return {
+        name: {str(path): path.stat().st_size for path in paths}
+        for name, paths in find_models(config).items()
+    }
+
+
+def _tried(
+    config: Config,
+    size: Size,
+    images: ImageFacts,
+    models: dict[str, dict[str, int]],
+    seconds: float,
+    bars: Progress,
+) -> Trial:
     bar = bars.add_task("try a few steps", total=2 * seconds if seconds else None)
     trial = try_network(
         config,
         size.classes,
         images.shape,
         size.train,
+        files={name: next(iter(files)) for name, files in models.items()},
         seconds=seconds,
         tick=lambda gone: bars.update(bar, completed=min(gone, 2 * seconds)),
     )
-    if trial.step is None and not trial.reason:
-        reason = LEFT_OUT if not seconds else images.reason
-        return Trial(**(vars(trial) | {"reason": reason}))
+    if trial.image is None and not trial.reason:
+        return replace(trial, reason=images.reason if seconds else LEFT_OUT)
     return trial
 
 

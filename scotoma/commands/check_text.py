@@ -25,9 +25,13 @@ def about(span: Span | None) -> str:
     '1.6 min (1.3 to 2.2)'
     >>> about(Span(4.2, 4.2, 4.2, 0)), about(None)
     ('4.2 s', '')
+    >>> about(Span(0.02, 0.01, 0.03, 9))
+    '< 1 s'
     """
     if span is None:
         return ""
+    if span.high < 0.95:
+        return "< 1 s"
     least, unit = next(entry for entry in UNITS if span.middle >= 1.5 * entry[0])
     middle, low, high = (_short(v / (least or 1.0)) for v in (span.middle, span.low, span.high))
     spread = "" if low == high else f" ({low} to {high})"
@@ -93,6 +97,8 @@ def _joins(found: Checked) -> list[str]:
         lone = _named(join.images_without_row, "image", "without row", join.first_images)
         lines += _item("join", f"{join.rows:,} rows, {join.images:,} images; {without}; {lone}")
     for note in found.notes:
+        if join is not None and note == join.note():
+            continue  # said above, with more names
         lines += _item("note", printable(note))
     if found.images.shape is not None:
         height, width = found.images.shape
@@ -145,13 +151,15 @@ def _groups(found: Checked) -> list[str]:
         "(--error), an assumption: there are no predictions yet. Detects: the smallest relative "
         f"rise of the error that {found.members} members a variant find in 80% of audits"
     ]
+    if "none" in {cell.rstrip("*") for row in rows for cell in row}:
+        told[0] += " (none: no rise is)"
     told[0] += "; paired: of variants made of the dense members." if found.derived else "."
     if any(group.few and group.estimable for group in found.groups):
-        told.append("* fewer than 10 examples carry the error: shown with a warning.")
+        told.append("* expected to rest on fewer than 10 examples: shown with a warning.")
     if any(not group.estimable for group in found.groups):
         told.append(
-            "** fewer than 5 examples carry the error: no interval, no verdict; collect more of "
-            "the group, or leave it out."
+            "** expected to rest on fewer than 5 examples: no interval and no verdict; collect "
+            "more of the group, or leave it out."
         )
     lines.append("")
     for sentence in told:
@@ -189,6 +197,13 @@ def _whole(found: Checked) -> list[str]:
 
 def _trial(trial: Trial) -> list[str]:
     """What the times rest on."""
+    if trial.images:
+        n = min(span.n for span in trial.images.values())
+        return _item(
+            "trial",
+            f"{n} batches of noise by the first model of each variant, on one core of this "
+            "machine; times are about that, and others may use the machine",
+        )
     if trial.step is None:
         return _item("trial", trial.reason)
     plural = "" if trial.step.n == 1 else "s"
@@ -225,7 +240,7 @@ def _table(rows: list[tuple[str, ...]], *, last_is_number: bool = False) -> list
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     numbers = widths[1:] if last_is_number else widths[1:-1]
     room = WIDTH - sum(width + 2 for width in numbers) - (0 if last_is_number else widths[-1] + 2)
-    first = max(8, min(widths[0], room))
+    first = min(widths[0], max(8, room))
     lines = []
     for name, *cells in rows:
         numbered = "".join(

@@ -15,21 +15,24 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scotoma.config import Config
-from scotoma.errors import MissingExtra, ScotomaError
+from scotoma.errors import DataError, MissingExtra, ScotomaError
 from scotoma.extras import needs
+from scotoma.printable import printable
 
 __all__ = ["sizes"]
 
 ENOUGH = 25  # steps after which more would tell nothing new
 SMALL = 2  # images of the first batch, which says how much can be tried
 ROWS = 512  # images of noise
+LIMIT = 1.4  # times what was given for it, a trial is ended by force
 FOR_STEPS = 0.75  # of the time; the rest is for predictions
 
 
@@ -38,13 +41,17 @@ class _TimeIsUp(Exception):  # noqa: N818  it is no error
 
 
 def main() -> None:
-    """Answer the request; end by force where a single step outlasts the time twice over."""
+    """Answer the request."""
     request = json.loads(sys.stdin.read())
-    began = time.perf_counter()
     try:
-        needs("torch", "train", "the trial of training steps")
-        needs("scotoma.training.engine", "train", "the trial of training steps")
-        network(Config.model_validate_json(request["config"]), request, began)
+        config = Config.model_validate_json(request["config"])
+        if request["files"]:
+            needs("onnxruntime", "train", "the trial of models")
+            foreign(config, request)
+        else:
+            needs("torch", "train", "the trial of training steps")
+            needs("scotoma.training.engine", "train", "the trial of training steps")
+            network(config, request)
     except ScotomaError as error:
         missing = isinstance(error, MissingExtra)
         tell({"refused": str(error), "exit_code": error.exit_code, "missing": missing})
@@ -84,7 +91,7 @@ def sizes(model: Any) -> dict[str, int]:
     }
 
 
-def network(config: Config, request: dict[str, Any], began: float) -> None:
+def network(config: Config, request: dict[str, Any]) -> None:
     """Sizes of the network, then steps and predictions, as far as the time goes."""
     import torch
 
@@ -93,15 +100,22 @@ def network(config: Config, request: dict[str, Any], began: float) -> None:
     torch.set_num_threads(1)
     seconds = request["seconds"]
     model = build_model(request["model"], request["classes"], 0)
-    tell({"start_s": time.perf_counter() - began} | sizes(model))
+    tell({"start_s": time.time() - request["asked"]} | sizes(model))
     if not seconds or not request["shape"]:
         return
     end = time.perf_counter() + seconds
-    stop = threading.Timer(1.4 * seconds, os._exit, (0,))
+    with time_limit(seconds):
+        steps(config, request, end - (1 - FOR_STEPS) * seconds)
+        predictions(model, request, end)
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """End this process if the block takes much longer: no step can outlast that."""
+    stop = threading.Timer(LIMIT * seconds, os._exit, (0,))
     stop.daemon = True
     stop.start()
-    steps(config, request, end - (1 - FOR_STEPS) * seconds)
-    predictions(model, request, end)
+    yield
     stop.cancel()
 
 
@@ -192,6 +206,47 @@ def predictions(model: Any, request: dict[str, Any], end: float) -> None:
     if statistics.median(alone) * batch < end - time.perf_counter():
         asked(batch)
         tell({"image_s": repeated(asked, batch, end), "at_once": batch})
+
+
+def foreign(config: Config, request: dict[str, Any]) -> None:
+    """Predictions of the first model of each variant, of models made elsewhere."""
+    from scotoma.inference import Network, Preprocessing, images_at_once, open_engine
+    from scotoma.inference.foreign import read_model
+
+    source: Any = config.source
+    asked = source.preprocessing
+    ready = Preprocessing(asked.scale, tuple(asked.mean), tuple(asked.std), asked.layout)
+    known = Network("onnx", request["classes"], ready)
+    tell({"start_s": time.time() - request["asked"]})
+    seconds, shape, files = request["seconds"], request["shape"], request["files"]
+    if not shape:
+        return
+    for path in files.values():
+        read_model(Path(path), known, tuple(shape))
+    batch = images_at_once(np.zeros((0, 3, *shape), np.uint8))
+    pixels = np.random.default_rng(1).integers(0, 256, (batch, 3, *shape), np.uint8)
+    start = time.perf_counter()
+    for done, (name, path) in enumerate(files.items(), 1):
+        if not seconds:
+            return
+        with time_limit(seconds):
+            try:
+                engine = open_engine(Path(path), known)
+                engine.scores(pixels[:1])
+            except Exception as error:  # the runtime's errors have no common base that it exports
+                reason = printable(" ".join(str(error).split()))[:200]
+                raise DataError(
+                    f"{printable(f'{name}/{Path(path).name}')} is refused by ONNX Runtime "
+                    f"({reason}); export it again"
+                ) from error
+
+            def scored(size: int, engine: Any = engine) -> float:
+                began = time.perf_counter()
+                engine.scores(pixels[:size])
+                return time.perf_counter() - began
+
+            end = start + seconds * done / len(files)
+            tell({"variant": name, "image_s": repeated(scored, batch, end), "at_once": batch})
 
 
 def repeated(asked: Callable[[int], float], size: int, end: float) -> list[float]:

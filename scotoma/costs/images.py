@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from scotoma import storage
-from scotoma.config import Config, DigitsSource, FolderSource
+from scotoma.config import Config, DigitsSource, FolderSource, OnnxSource
 from scotoma.datasets import Survey, load_examples
 from scotoma.datasets.parquet import IMAGES
 from scotoma.errors import MissingExtra
@@ -54,7 +54,7 @@ def look_at_images(config: Config, survey: Survey) -> ImageFacts:
         survey: What its source holds.
 
     Returns:
-        For `image_folder` and the embedded digits the bytes are exact; of Parquet files they are
+        Of folders and the embedded digits the bytes are exact; of Parquet files they are
         those of the files, with the test split twice for `cifar10s`. Of object storage the
         smallest Parquet file is read for the first image.
 
@@ -70,15 +70,13 @@ def look_at_images(config: Config, survey: Survey) -> ImageFacts:
     if isinstance(source, DigitsSource):
         encoded = load_examples(config).table["image"].struct.field("bytes")
         return _facts(encoded[0], sum(encoded.bin.size()))
-    if isinstance(source, FolderSource):
+    if isinstance(source, FolderSource | OnnxSource):
         sizes = storage.list_files(source.images)
         names = [posixpath.normpath(name) for name in survey.examples.ids]
         there = [name for name in names if name in sizes]
         first = storage.read_bytes(storage.join(source.images, there[0])) if there else None
         return _facts(first, sum(sizes[name] for name in there) if there else None)
-    place = getattr(source, "data", None)
-    if place is None:
-        return ImageFacts(None, None, "this kind of source says nothing of its images")
+    place = source.data
     found = {
         name: size
         for name, size in storage.list_files(place).items()

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from scotoma.config import Config, Variant
 from scotoma.costs.images import ImageFacts
@@ -18,6 +17,7 @@ from scotoma.costs.trial import Span, Trial
 
 __all__ = ["Size", "StepCost", "VariantCost", "audit_steps", "total_time", "variant_costs"]
 
+WITHOUT_TORCH = 0.25  # start of a process without torch, in starts of one with it
 EXPORT = 0.9  # graph export, in starts of a process with torch
 COMPRESS_S = 0.1  # one member one way, beside its size and its images
 COMPRESS_BYTES_S = 50e6  # of weights in float32 that are quantized in a second
@@ -29,6 +29,7 @@ SCORE_S = 2e-7  # a prediction compared, in divergence and bias together
 LATENCY = (1, 64)  # images at once, of whose latency each variant's first member is measured
 ROW_BYTES = 1800  # of a group, metric and variant in a section of audit.json
 LAYER_BYTES = {"int8": 2800, "float16": 1500, "int4": 1500}  # of the graph around the weights
+NOTHING = "nothing to do"
 PROCESS_BYTES = 300e6  # of a step without torch
 
 
@@ -43,6 +44,7 @@ class Size:
         groups: Number of groups, `all` among them.
         id_bytes: Bytes of the ids of the test examples.
         cores: Processes that train side by side.
+        models_bytes: Of models made elsewhere, the files of each variant.
     """
 
     train: int
@@ -51,6 +53,7 @@ class Size:
     groups: int
     id_bytes: int
     cores: int
+    models_bytes: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,8 @@ class VariantCost:
         members: Members.
         time: None where there was no trial.
         weights_bytes: Files of all members, exact where `exact`; None where it cannot be told.
-        exact: Whether the members are trained; the size of a graph is estimated.
+        exact: Whether the members are trained, or there already; what a graph will take is
+            estimated.
         predictions_bytes: At most, in both places where they are kept.
     """
 
@@ -116,7 +120,7 @@ def audit_steps(config: Config, size: Size, images: ImageFacts, trial: Trial) ->
     variants = config.resolved_variants
     dense = [v for v in variants if v.kind == "dense"]
     pruned = [v for v in variants if v.kind == "prune"]
-    derived = [v for v in variants if v.derived_from]
+    derived = [v for v in variants if v.derived_from and v.kind != "onnx"]
     encoded = images.encoded_bytes
     compared = len(variants) - 1
     metrics = compared * size.groups * (1 + 2 * (1 if config.label.positive else size.classes))
@@ -128,11 +132,13 @@ def audit_steps(config: Config, size: Size, images: ImageFacts, trial: Trial) ->
     held = None if encoded is None else round(PROCESS_BYTES + 2 * encoded)
     return [
         StepCost("prepare", "read and check every image", bill.prepare(), encoded, held),
-        bill.training("train", "train the dense members", dense),
+        bill.taking_in(variants)
+        if size.models_bytes
+        else bill.training("train", "train the dense members", dense),
         bill.training("prune", "train the pruned members", pruned),
         StepCost(
             "quantize",
-            "compress trained members",
+            "compress trained members" if derived else NOTHING,
             bill.compressing(derived),
             _sum([bill.weights(v) for v in derived]),
             bill.process(encoded) if derived else round(PROCESS_BYTES),
@@ -189,14 +195,12 @@ def variant_costs(
             config.population.models,
             _added(
                 [
-                    bill.dealt(bill.compressed([variant]))
-                    if variant.derived_from
-                    else bill.trained(1),
+                    bill.made(variant),
                     bill.dealt(bill.predicted([variant])),
                 ]
             ),
             bill.weights(variant),
-            not variant.derived_from,
+            bool(size.models_bytes) or not variant.derived_from,
             bill.predictions(variant),
         )
         for variant in config.resolved_variants
@@ -214,9 +218,11 @@ class _Bill:
     def thumb(self, seconds: float, starts: float = 0.0) -> Span | None:
         """What is not measured: so many seconds, and starts of a process with torch."""
         start = self.trial.start_s
-        if start is None or self.trial.step is None:
+        if start is None or self.trial.image is None:
             return None
-        whole = seconds + (starts + 0.25) * start  # kfp gives each step a process of its own
+        # kfp gives each step a process of its own, which rarely needs torch.
+        own = start if self.size.models_bytes else WITHOUT_TORCH * start
+        whole = seconds + starts * start + own
         return Span(whole, whole, whole, 0)
 
     def decoding(self, images: int) -> float:
@@ -230,13 +236,12 @@ class _Bill:
 
     def trained(self, variants: int) -> Span | None:
         """The steps of all members of so many variants, over the cores."""
-        recipe: Any = getattr(self.config.source, "recipe", None)
-        if self.trial.step is None or recipe is None:
+        if self.trial.step is None:
             return None
         together = self.trial.together
         chunks = variants * math.ceil(self.models / together)
         rounds = math.ceil(chunks / self.size.cores)
-        return self.trial.step.scaled(rounds * together * recipe.steps)
+        return self.trial.step.scaled(rounds * together * self.config.source.recipe.steps)
 
     def training(self, step: str, does: str, variants: list[Variant]) -> StepCost:
         """The step that trains some variants."""
@@ -245,7 +250,7 @@ class _Bill:
         disk = None if member is None else members * member
         if not variants:
             idle = round(PROCESS_BYTES)
-            return StepCost(step, "nothing to do", self.thumb(0.0), 0, idle)
+            return StepCost(step, NOTHING, self.thumb(0.0), 0, idle)
         starts = self.thumb(self.decoding(self.size.train), 2.0)  # its own, and the workers'
         return StepCost(
             step,
@@ -255,6 +260,25 @@ class _Bill:
             self.workers(self.images.encoded_bytes),
             self.images.decoded_bytes(self.size.train),
         )
+
+    def taking_in(self, variants: Iterable[Variant]) -> StepCost:
+        """The step that checks models made elsewhere, each in a process of its own."""
+        models = self.models * len(list(variants))
+        return StepCost(
+            "train",
+            "take in models made elsewhere",
+            self.thumb(0.0, float(models)),
+            sum(self.size.models_bytes.values()),
+            round(2 * PROCESS_BYTES + max(self.size.models_bytes.values()) / self.models),
+        )
+
+    def made(self, variant: Variant) -> Span | None:
+        """Training or compressing one variant; models made elsewhere are there."""
+        if self.size.models_bytes:
+            return _added([])
+        if variant.derived_from:
+            return self.dealt(self.compressed([variant]))
+        return self.trained(1)
 
     def compressed(self, variants: list[Variant]) -> Span | None:
         """Every member of some derived variants, by one process."""
@@ -279,6 +303,7 @@ class _Bill:
         for variant in variants:
             alone = variant.kind == "int8" and variant.mode == "dynamic"
             one = self.trial.alone if alone else self.trial.image
+            one = self.trial.images.get(variant.name, one)
             found.append(None if one is None else one.scaled(self.models * self.size.test))
         return _added(found)
 
@@ -302,6 +327,8 @@ class _Bill:
     def weights(self, variant: Variant) -> int | None:
         """Files of all members of a variant: exact if they are trained, else about."""
         trial = self.trial
+        if self.size.models_bytes:
+            return self.size.models_bytes[variant.name]
         if not variant.derived_from:
             return None if trial.member_bytes is None else self.models * trial.member_bytes
         if trial.weights is None or trial.parameters is None or trial.layers is None:
@@ -314,20 +341,24 @@ class _Bill:
     def predictions(self, variant: Variant) -> int:
         """At most, in both places where they are kept: a shard's, and all together."""
         wide = 1 if self.size.classes <= 2**8 else 2
+        wide += 2 if self.config.keep_scores else 0
         return 2 * (self.size.test * (4 + self.models * wide) + self.size.id_bytes)
 
     def process(self, encoded: int | None) -> int | None:
-        """A process with torch, and the table of examples that it reads."""
-        if self.trial.worker_bytes is None or encoded is None:
+        """A process that holds a network, and the table of examples that it reads."""
+        if encoded is None:
             return None
-        return self.trial.worker_bytes + encoded
+        if self.size.models_bytes:
+            model = max(self.size.models_bytes.values()) / self.models
+            return round(PROCESS_BYTES + 2 * model) + encoded
+        return None if self.trial.worker_bytes is None else self.trial.worker_bytes + encoded
 
     def workers(self, encoded: int | None) -> int | None:
         """As many processes as cores, and the one that deals out work to them."""
         one = self.process(encoded)
-        if one is None or self.trial.worker_bytes is None:
+        if one is None or encoded is None:
             return None
-        return one + self.size.cores * self.trial.worker_bytes
+        return one + self.size.cores * (one - encoded)
 
 
 def _sum(values: list[int | None]) -> int | None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scotoma.config import Config
@@ -19,6 +19,7 @@ from scotoma.workers import WORKER_ENVIRONMENT
 __all__ = ["Span", "Trial", "read_trial", "try_network"]
 
 UNSURE = 2.0  # a step of a larger batch than was tried lies between half and twice the line
+FORWARD = 1 / 3  # of a step: what is left are the gradients
 START_S = 120.0  # for the child to import torch, on a machine that has much else to do
 
 
@@ -66,7 +67,8 @@ class Trial:
         weights: Those of convolutions and linear layers, which are pruned and quantized.
         layers: Number of convolutions and linear layers.
         member_bytes: Size of the file of one trained member.
-        start_s: What a process needs until it can train: importing torch, building the network.
+        start_s: What a process needs until it can train or predict: its start, importing torch,
+            building the network.
         step: One step of one member, None if none was tried or ended in time.
         together: Members that are trained as one.
         tried: Images of the largest batch that was tried; the step is scaled from it to the
@@ -75,6 +77,7 @@ class Trial:
         image: Predicting one image in a batch, None if it was not tried.
         alone: Predicting one image by itself, likewise.
         worker_bytes: Memory of a process that trains; None if no step was tried.
+        images: The same by variant, of models made elsewhere.
         reason: Why steps are missing, as a sentence to print; empty otherwise.
     """
 
@@ -90,6 +93,7 @@ class Trial:
     image: Span | None = None
     alone: Span | None = None
     worker_bytes: int | None = None
+    images: dict[str, Span] = field(default_factory=dict)
     reason: str = ""
 
 
@@ -99,6 +103,7 @@ def try_network(
     shape: tuple[int, int] | None,
     rows: int,
     *,
+    files: dict[str, str] | None = None,
     seconds: float = 5.0,
     tick: Callable[[float], None] = lambda share: None,
 ) -> Trial:
@@ -109,6 +114,7 @@ def try_network(
         classes: Outputs of the network.
         shape: Height and width of the images; None where it is not known, which leaves steps out.
         rows: Training examples, which limit a batch.
+        files: Of models made elsewhere, the first of each variant; then no step is tried.
         seconds: For steps and predictions together, beside the start; 0 only measures sizes. The
             process is ended after 1.4 times as long, whatever a step takes.
         tick: Called every tenth of a second with the seconds gone.
@@ -117,19 +123,19 @@ def try_network(
         What was found; a reason in place of what was not.
 
     Raises:
-        ScotomaError: What the network's name is refused for.
+        ScotomaError: What the network's name, or a model made elsewhere, is refused for.
     """
-    source = config.source
-    model, recipe = getattr(source, "model", None), getattr(source, "recipe", None)
-    if model is None or recipe is None:
-        return Trial(reason="no network is trained")
+    recipe = None if files else config.source.recipe
+    batch = min(recipe.batch_size, rows) if recipe else 0
     request = {
         "config": config.model_dump_json(),
-        "model": model,
+        "model": None if files else config.source.model,
+        "files": files,
         "classes": classes,
         "shape": shape,
-        "batch": (batch := min(recipe.batch_size, rows)),
+        "batch": batch,
         "seconds": seconds,
+        "asked": time.time(),
     }
     environment = os.environ | WORKER_ENVIRONMENT | {"PYTHONSAFEPATH": "1"}
     began = time.monotonic()
@@ -160,6 +166,7 @@ def read_trial(lines: list[dict[str, Any]], batch: int, *, tried: bool = True) -
 
     Where the recipe's batch was too large to be tried, time and memory are carried on along the
     line through the smallest and the largest batch that were, to half and twice what it says.
+    Where no prediction ended in time, one takes a third of what an image takes in a step.
 
     Args:
         lines: Its lines.
@@ -181,13 +188,16 @@ def read_trial(lines: list[dict[str, Any]], batch: int, *, tried: bool = True) -
     for line in lines:
         if "refused" in line:
             trial = _refused(line, batch)
-        elif "parameters" in line:
+        elif "start_s" in line:
             trial = replace(trial, **line)
         elif "together" in line:
             trial = replace(trial, together=line["together"])
         elif "step_s" in line:
             taken.setdefault(line["batch"], []).append(line["step_s"])
             held[line["batch"]] = line["peak_bytes"]
+        elif "variant" in line:
+            images = trial.images | {line["variant"]: Span.of(line["image_s"])}
+            trial = replace(trial, images=images)
         elif "image_s" in line:
             span = Span.of(line["image_s"])
             alone = line["at_once"] == 1
@@ -207,15 +217,15 @@ def read_trial(lines: list[dict[str, Any]], batch: int, *, tried: bool = True) -
             middle = step.middle * factor
             step = Span(middle, middle / UNSURE, middle * UNSURE, step.n)
         trial = replace(trial, step=step, tried=size, worker_bytes=round(memory))
-    elif tried and not trial.reason:
+    elif tried and not trial.reason and not trial.images:
         trial = replace(
             trial,
-            reason="a step of two images did not end within the time of the trial, so that the "
-            "time of training is unknown; try it with fewer steps",
+            reason="nothing ended within the time of the trial, so that no time is given",
         )
-    if trial.image is None:
-        trial = replace(trial, image=trial.alone)
-    return trial
+    image = max(trial.images.values(), key=lambda span: span.middle, default=trial.alone)
+    if image is None and trial.step is not None:
+        image = trial.step.scaled(FORWARD / batch)
+    return replace(trial, image=trial.image or image, alone=trial.alone or image)
 
 
 def _refused(line: dict[str, Any], batch: int) -> Trial:

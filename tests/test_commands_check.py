@@ -1,0 +1,654 @@
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from safetensors.torch import save_file
+
+from scotoma import storage
+from scotoma.cli import main
+from scotoma.commands import check
+from scotoma.commands.check_groups import group_outlooks
+from scotoma.commands.check_text import about, bytes_text
+from scotoma.config import Config, default_config, parse_config
+from scotoma.costs import child
+from scotoma.costs.child import sizes
+from scotoma.costs.images import ImageFacts, look_at_images
+from scotoma.costs.steps import Size, StepCost, audit_steps, total_time, variant_costs
+from scotoma.costs.trial import Span, Trial, read_trial, try_network
+from scotoma.datasets import decode_images, load_examples, survey_examples
+from scotoma.errors import ConfigError
+from scotoma.power import Design, smallest_amplification
+from scotoma.predictions import Predictions
+from scotoma.quantization import compress, export_graph, fold
+from scotoma.stages import STAGES
+from scotoma.training.engine import Member, train_members
+from scotoma.training.models import build_model
+from scotoma.training.task import Task
+from tests.conftest import Storage
+
+SIZE = Size(train=200, test=100, classes=10, groups=5, id_bytes=800, cores=2)
+IMAGES = ImageFacts((8, 8), 50_000)
+TRIAL = Trial(
+    parameters=49_210,
+    weights=48_912,
+    layers=3,
+    member_bytes=199_040,
+    start_s=4.0,
+    step=Span(0.01, 0.008, 0.014, 25),
+    together=5,
+    tried=64,
+    batch=64,
+    image=Span(2e-5, 1e-5, 3e-5, 20),
+    alone=Span(2e-4, 2e-4, 3e-4, 20),
+    worker_bytes=500_000_000,
+)
+FOLDER = """\
+version: 1
+project: own images
+source:
+  kind: image_folder
+  images: pictures
+  attributes: table.csv
+  split: {column: part, train: train, test: test}
+  recipe: {steps: 100, batch_size: 32}
+label: {column: face, positive: "yes"}
+groups:
+  sex: {column: sex}
+cluster: {column: person}
+variants: [dense, {prune: [0.5]}, {int8: [dynamic]}]
+population: {models: 10}
+tracking: {uri: "off"}
+"""
+HOSTILE = "\x1b[31mred\u202e"
+
+
+def scotoma(*arguments: str | Path) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a command."""
+    out, err = io.StringIO(), io.StringIO()
+    before, sys.argv = sys.argv, ["scotoma", *map(str, arguments)]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            main()
+        code: object = 0
+    except SystemExit as end:
+        code = end.code or 0
+    finally:
+        sys.argv = before
+    assert isinstance(code, int)
+    return code, out.getvalue(), err.getvalue()
+
+
+@pytest.fixture
+def tried(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """A trial that always finds the same, and what was asked of it."""
+    asked: list[dict[str, Any]] = []
+
+    def fixed(config: Config, classes: int, shape: Any, rows: int, **more: Any) -> Trial:
+        asked.append({"classes": classes, "shape": shape, "rows": rows, **more})
+        return TRIAL if more["seconds"] else replace(TRIAL, step=None, image=None, alone=None)
+
+    monkeypatch.setattr(check, "try_network", fixed)
+    monkeypatch.setattr(check, "cores", lambda: 2)
+    monkeypatch.setattr(check, "available_memory", lambda: 8_000_000_000)
+    return asked
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """100 rows of 50 people, and their pictures of 12x8 pixels; 12 of 60 test rows are women."""
+    (tmp_path / "pictures").mkdir()
+    lines = ["image,part,face,sex,person"]
+    for index in range(100):
+        split, sex = "test" if index < 60 else "train", "f" if index % 5 == 0 else "m"
+        lines.append(f"{index}.png,{split},{'yes' if index % 3 else 'no'},{sex},{index // 2}")
+        Image.new("RGB", (12, 8), (index, 0, 0)).save(tmp_path / "pictures" / f"{index}.png")
+    (tmp_path / "table.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "own.yaml").write_text(FOLDER)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def files(folder: Path) -> dict[str, int]:
+    return {str(path): path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
+# --- what is printed ------------------------------------------------------------------------------
+
+OWN = """\
+own images: 40 training and 60 test examples (30 sources), 2 classes, 10 members
+  a variant
+
+join    100 rows, 100 images; no row without image; no image without row
+images  12x8 pixels, STORED stored; decoded 12 KB training and 17 KB test
+
+group  test  sources  positive  training  errors  detects  paired
+all      60       30        40        40      12     +61%    +49%
+f        12       12         8         8     2.4   none**  none**
+m        48       30        32        32     9.6     +61%    +49%
+
+Errors: what one member is expected to make if it errs on 20% (--error), an
+assumption: there are no predictions yet. Detects: the smallest relative rise of
+the error that 10 members a variant find in 80% of audits (none: no rise is);
+paired: of variants made of the dense members.
+** expected to rest on fewer than 5 examples: no interval and no verdict;
+collect more of the group, or leave it out.
+
+variant        weights  predictions  about
+dense           2.0 MB     ≤ 2.4 KB  5.0 s (4.0 to 7.0)
+prune-0.5       2.0 MB     ≤ 2.4 KB  5.0 s (4.0 to 7.0)
+int8-dynamic  ≈ 573 KB     ≤ 2.4 KB  1.2 s (1.2 to 1.3)
+
+audit   about 48 s (46 to 52), 4.7 MB of disk, 1.5 GB of memory at its peak (8
+        GB are free), 17 KB of decoded images in the temporary folder
+trial   25 steps of noise on one core of this machine: 10 ms a step of 64
+        images, 5 members as one; times are about that, with the quartiles of
+        the trial; others may use the machine
+"""
+
+
+def test_check_says_what_joins_what_can_be_found_and_what_it_costs(
+    own: Path, tried: list[dict[str, Any]]
+) -> None:
+    code, out, err = scotoma("check", "own.yaml", "--error", "0.2")
+    assert (code, err) == (0, "")
+    stored = bytes_text(sum(path.stat().st_size for path in (own / "pictures").iterdir()))
+    assert out == OWN.replace("STORED", stored)
+    assert tried[0]["shape"] == (8, 12)
+    assert (tried[0]["classes"], tried[0]["rows"], tried[0]["seconds"]) == (2, 40, 5.0)
+
+
+def test_rows_without_image_are_counted_named_and_refused_after_all_else_is_said(
+    own: Path, tried: list[dict[str, Any]]
+) -> None:
+    for name in ("3.png", "7.png"):
+        (own / "pictures" / name).unlink()
+    Image.new("RGB", (12, 8)).save(own / "pictures" / f"{HOSTILE}.png")
+    code, out, err = scotoma("check", "own.yaml")
+    assert code == 4
+    assert err.startswith("scotoma: 2 of 100 rows of ")
+    assert err.count("\n") == 1
+    said = " ".join(out.split())
+    assert "2 rows without image (3.png, 7.png)" in said
+    assert "1 image without row ( [31mred .png)" in said
+    assert "group" in out
+    assert "variant  " not in out
+    assert tried == []
+
+
+@pytest.mark.parametrize("command", [("check",), ("audit", "--dry-run")])
+def test_data_that_cannot_be_audited_end_with_4_and_one_sentence(
+    own: Path, tried: list[dict[str, Any]], command: tuple[str, ...]
+) -> None:
+    (own / "own.yaml").write_text(FOLDER.replace("{column: face,", "{column: fase,"))
+    code, out, err = scotoma(*command, "own.yaml")
+    assert (code, out) == (4, "")
+    assert "label column 'fase' is not in" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--error", "0"), "--error must be a fraction between 0 and 1, got 0: write 0.05 for 5%"),
+        (("--error", "nan"), "--error must be a fraction between 0 and 1, got nan"),
+        (("--data", "d"), "--data says where Parquet files are"),
+        (("none.yaml",), "configuration none.yaml cannot be read"),
+    ],
+)
+def test_wrong_options_end_with_2(
+    own: Path, tried: list[dict[str, Any]], arguments: tuple[str, ...], sentence: str
+) -> None:
+    name = () if arguments[0].endswith(".yaml") else ("own.yaml",)
+    code, out, err = scotoma("check", *name, *arguments)
+    assert (code, out) == (2, "")
+    assert sentence in err
+
+
+def test_json_has_every_number_and_nothing_is_written(
+    own: Path, tried: list[dict[str, Any]]
+) -> None:
+    before = files(own)
+    code, out, _ = scotoma("check", "own.yaml", "--json", "--quiet")
+    found = json.loads(out)
+    assert code == 0
+    assert found["examples"]["test"], found["examples"]["units"] == (60, 30)
+    assert found["join"]["matched"] == 100
+    assert found["images"]["shape"] == [8, 12]
+    assert found["images"]["decoded_bytes"] == 100 * 3 * 96
+    assert found["assumed"] == {"error": 0.05, "power": 0.8, "members": 10}
+    women = found["groups"][1]
+    assert (women["name"], women["n"], women["train"], women["positives"]) == ("f", 12, 8, 8)
+    assert women["errors"] == pytest.approx(0.6)
+    assert not women["estimable"]
+    assert [variant["name"] for variant in found["variants"]] == [
+        "dense", "prune-0.5", "int8-dynamic"
+    ]  # fmt: skip
+    assert found["total"]["disk_bytes"] == sum(step["disk_bytes"] for step in found["steps"])
+    scotoma("audit", "own.yaml", "--dry-run", "--out", str(own / "runs"))
+    assert files(own) == before
+
+
+def test_a_dry_run_names_the_steps_of_the_pipeline_in_order(
+    own: Path, tried: list[dict[str, Any]]
+) -> None:
+    code, out, err = scotoma("audit", "own.yaml", "--dry-run", "--seed", "3")
+    assert (code, err) == (0, "")
+    table = out.split("\n\n")[1].splitlines()
+    assert [line.split()[0] for line in table[1:]] == list(STAGES)
+    assert "audit   about" in out
+    assert "25 steps of noise on one core" in out
+
+
+def test_without_a_trial_no_time_is_given_and_sizes_are(
+    own: Path, tried: list[dict[str, Any]]
+) -> None:
+    _, out, _ = scotoma("check", "own.yaml", "--no-trial")
+    assert tried[0]["seconds"] == 0
+    assert "trial   left out (--no-trial), so that no time is given" in out
+    assert "2.0 MB" in out
+    assert "about\n" in out  # the head of an empty column
+    assert "audit   about" not in out
+
+
+def test_every_line_fits_80_columns_and_names_are_harmless(
+    own: Path, tried: list[dict[str, Any]]
+) -> None:
+    text = (own / "table.csv").read_text().replace(",f,", f",{HOSTILE + 'long ' * 30},")
+    (own / "table.csv").write_text(text)
+    _, out, _ = scotoma("check", "own.yaml")
+    _, dry, _ = scotoma("audit", "own.yaml", "--dry-run")
+    assert max(map(len, (out + dry).splitlines())) <= 80
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+
+
+# --- every kind of source -------------------------------------------------------------------------
+
+
+def parquet(path: Path, rows: int, seed: int) -> bytes:
+    """A file as the hub has it: noise of 32x32 pixels, labels and an attribute."""
+    rng = np.random.default_rng(seed)
+    encoded = []
+    for _ in range(rows):
+        buffer = io.BytesIO()
+        pixels = rng.integers(0, 256, (32, 32, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(buffer, "png")
+        encoded.append({"bytes": buffer.getvalue(), "path": None})
+    pl.DataFrame(
+        {
+            "img": encoded,
+            "label": [row % 10 for row in range(rows)],
+            "side": ["left" if row % 3 else "right" for row in range(rows)],
+        }
+    ).write_parquet(path)
+    return path.read_bytes()
+
+
+DATA = """\
+source: {{kind: {kind}, data: "{data}", recipe: {{steps: 50}}}}
+label: {{column: label}}
+groups: {{{group}: {{column: {group}}}}}
+variants: [dense, {{int8: [static]}}]
+population: {{models: 3}}
+"""
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("hub")
+    parquet(folder / "train.parquet", 60, 0)
+    parquet(folder / "test.parquet", 40, 1)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("kind", "group", "test"),
+    [("parquet", "side", 40), ("cifar10", "side", 40), ("cifar10s", "style", 80)],
+)
+@pytest.mark.parametrize("remote", [False, True], ids=["local", "s3"])
+def test_parquet_is_looked_at_here_and_in_object_storage(
+    hub: Path,
+    s3: Storage,
+    tmp_path: Path,
+    tried: list[dict[str, Any]],
+    kind: str,
+    group: str,
+    test: int,
+    remote: bool,
+) -> None:
+    size = {path.name: path.stat().st_size for path in hub.iterdir()}
+    place = str(hub)
+    if remote:
+        for name in size:
+            s3.put(f"set/{name}", (hub / name).read_bytes())
+        place = s3.uri("set")
+    (tmp_path / "a.yaml").write_text(DATA.format(kind=kind, group=group, data=place))
+    code, out, err = scotoma("check", tmp_path / "a.yaml", "--json", "--error", "0.3")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert found["join"] is None
+    assert found["examples"]["test"] == test
+    assert found["images"]["shape"] == [32, 32]
+    stored = sum(size.values()) + (size["test.parquet"] if kind == "cifar10s" else 0)
+    assert found["images"]["encoded_bytes"] == stored
+    assert found["groups"][0]["paired"] > 0
+    assert found["groups"][0]["independent"] is None
+
+
+def test_a_folder_in_object_storage_is_joined_without_reading_its_images(
+    own: Path, s3: Storage, tried: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in (own / "pictures").iterdir():
+        s3.put(f"pictures/{path.name}", path.read_bytes())
+    s3.put("table.csv", (own / "table.csv").read_bytes())
+    text = FOLDER.replace(" pictures", f" {s3.uri('pictures')}")
+    (own / "own.yaml").write_text(text.replace(" table.csv", f" {s3.uri('table.csv')}"))
+    read: list[str] = []
+    original = storage.read_bytes
+
+    def noted(uri: str, **more: bool) -> bytes:
+        read.append(uri)
+        return original(uri, **more)
+
+    monkeypatch.setattr(storage, "read_bytes", noted)
+    code, out, _ = scotoma("check", "own.yaml")
+    assert code == 0
+    assert "100 rows, 100 images; no row without image" in out
+    assert read == [s3.uri("table.csv"), s3.uri("pictures/0.png")]
+
+
+def test_the_embedded_digits_are_looked_at_exactly() -> None:
+    config = default_config()
+    facts = look_at_images(config, survey_examples(config))
+    examples = load_examples(config)
+    assert facts.decoded_bytes(examples.table.height) == decode_images(examples).nbytes
+    assert facts.encoded_bytes == sum(
+        len(image["bytes"]) for image in examples.table["image"].to_list()
+    )
+
+
+# --- what groups can show -------------------------------------------------------------------------
+
+
+def test_groups_detect_what_the_power_of_their_sources_says() -> None:
+    config = default_config()
+    examples = survey_examples(config).examples
+    found = {group.key: group for group in group_outlooks(config, examples, 0.03)}
+    everyone, minority = found["all"], found["exposure.minority"]
+    assert (everyone.n, everyone.units) == (1798, 899)
+    assert everyone.errors == pytest.approx(1798 * 0.03)
+    independent = smallest_amplification(group_n=899, rate=0.03, members=10)
+    paired = smallest_amplification(group_n=899, rate=0.03, members=10, paired=True)
+    assert (everyone.independent, everyone.paired) == (independent.relative, paired.relative)
+    assert everyone.carriers == Design(group_n=899, rate=0.03, members=10).carriers()[0]
+    assert minority.train == int((examples.split("train").table["exposure"] == "minority").sum())
+
+
+def test_groups_too_small_for_an_interval_are_marked_by_the_rule_of_the_measures(
+    own: Path, tried: list[dict[str, Any]]
+) -> None:
+    lines = (own / "table.csv").read_text().splitlines()
+    lines[1] = lines[1].replace(",f,", ",x,")
+    (own / "table.csv").write_text("\n".join(lines) + "\n")
+    _, out, _ = scotoma("check", "own.yaml", "--error", "0.2")
+    rows = {line.split()[0]: line for line in out.splitlines() if line}
+    assert rows["x"].endswith("none**  none**")
+    assert "no interval and no verdict" in out
+    single = json.loads(scotoma("check", "own.yaml", "--json")[1])["groups"][3]
+    assert (single["name"], single["reason"]) == ("x", "it has 1 test example")
+
+
+# --- costs ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["tiny-convnet", "resnet8", "resnet18"])
+def test_the_size_of_a_trained_member_is_that_of_its_file(model: str, tmp_path: Path) -> None:
+    (trained,) = train_members(
+        [Member("dense", 0, 0)],
+        np.zeros((4, 3, 64, 64), np.uint8),
+        np.arange(4),
+        model=model,
+        task=Task(7),
+        recipe=default_config().source.recipe.model_copy(update={"steps": 1, "batch_size": 2}),
+        backend="loop",
+    )
+    path = tmp_path / "member.safetensors"
+    save_file({name: value.contiguous() for name, value in trained.state.items()}, path)
+    assert sizes(build_model(model, 7, 0))["member_bytes"] == path.stat().st_size
+
+
+CONFIG = """\
+label: {column: digit}
+groups: {style: {column: style}}
+variants: [dense, {prune: [0.5, 0.9]}, {int8: [dynamic, static]}, {float16: true}, {int4: true}]
+population: {models: 4}
+tracking: {uri: "off"}
+"""
+
+
+def test_the_sizes_of_compressed_members_are_estimated_to_a_fifth(tmp_path: Path) -> None:
+    config = parse_config(CONFIG, "a.yaml")
+    model = build_model("tiny-convnet", 10, 0)
+    images = np.zeros((4, 3, 8, 8), np.float32)
+    graph = export_graph(fold(model.eval()), torch.from_numpy(images[:2]))
+    estimated = {v.name: v for v in variant_costs(config, SIZE, IMAGES, TRIAL)}
+    for variant in config.resolved_variants:
+        if variant.derived_from:
+            path = tmp_path / f"{variant.name}.onnx"
+            compress(graph.graph, path, variant, images)
+            expected = estimated[variant.name].weights_bytes
+            assert expected == pytest.approx(4 * path.stat().st_size, rel=0.2), variant.name
+
+
+def test_predictions_take_no_more_than_is_said(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    ids = tuple(f"{row:08d}" for row in range(SIZE.test))
+    predicted = rng.integers(0, 10, (SIZE.test, 4)).astype(np.uint8)  # nothing to compress
+    path = tmp_path / "dense.parquet"
+    Predictions(
+        variant="dense",
+        example_ids=ids,
+        members=tuple(range(4)),
+        classes=tuple("0123456789"),
+        predicted=predicted,
+    ).write(path)
+    config = parse_config(CONFIG, "a.yaml")
+    said = variant_costs(config, SIZE, IMAGES, TRIAL)[0].predictions_bytes
+    header = 2500  # of a Parquet file, which thousands of rows outweigh
+    assert path.stat().st_size <= said / 2 + header
+
+
+def costs(**changes: Any) -> dict[str, StepCost]:
+    config = parse_config(CONFIG, "a.yaml")
+    size = replace(SIZE, **{k: v for k, v in changes.items() if k in vars(SIZE)})
+    trial = replace(TRIAL, **{k: v for k, v in changes.items() if k in vars(TRIAL)})
+    return {step.step: step for step in audit_steps(config, size, IMAGES, trial)}
+
+
+def seconds(step: StepCost) -> float:
+    assert step.time is not None
+    return step.time.middle
+
+
+def test_training_takes_the_rounds_that_cores_leave_to_chunks_of_members() -> None:
+    # 4 members of 600 steps of 10 ms each, one chunk a variant of up to 5 members.
+    start = 0.25 * 4.0 + 2 * 4.0
+    decoding = 200 * (60e-6 + 8e-9 * 192)
+    assert seconds(costs(together=4)["train"]) == pytest.approx(24 + start + decoding)
+    assert seconds(costs(together=4)["prune"]) == pytest.approx(24 + start + decoding)
+    one_core = costs(together=4, cores=1)
+    assert seconds(one_core["prune"]) == pytest.approx(48 + start + decoding)
+    alone = costs(together=1)
+    assert seconds(alone["train"]) == pytest.approx(12 + start + decoding)
+
+
+@given(st.floats(1e-4, 10.0), st.integers(1, 64))
+def test_no_step_gets_cheaper_where_a_training_step_takes_longer(slow: float, cores: int) -> None:
+    quick, late = costs(cores=cores), costs(cores=cores, step=Span(0.01 + slow, 0.01, 20.0, 9))
+    assert seconds(late["train"]) > seconds(quick["train"])
+    assert seconds(late["prune"]) > seconds(quick["prune"])
+    assert seconds(late["predict"]) == seconds(quick["predict"])
+
+
+def test_the_whole_is_the_sum_of_its_steps_and_unknown_with_one_of_them() -> None:
+    steps = list(costs().values())
+    total = total_time(steps)
+    assert total is not None
+    assert total.middle == pytest.approx(sum(map(seconds, steps)))
+    assert total.low < total.middle < total.high
+    assert total_time(costs(step=None).values()) is None
+
+
+# --- the trial ------------------------------------------------------------------------------------
+
+
+def told(batch: int, taken: float, memory: int = 10**9) -> dict[str, Any]:
+    return {"batch": batch, "step_s": taken, "peak_bytes": memory}
+
+
+@given(st.floats(0.001, 1), st.floats(0.001, 1), st.integers(65, 500))
+def test_a_step_is_carried_on_along_the_line_through_the_batches_tried(
+    fixed: float, image: float, batch: int
+) -> None:
+    lines = [told(size, fixed + size * image, 1000 + size) for size in (2, 4, 8, 64)]
+    found = read_trial(lines, batch)
+    assert found.step is not None
+    assert found.step.middle == pytest.approx(fixed + batch * image)
+    assert found.step.low == pytest.approx(found.step.middle / 2)
+    assert found.step.high == pytest.approx(found.step.middle * 2)
+    assert (found.tried, found.worker_bytes) == (64, 1000 + batch)
+
+
+def test_a_step_of_members_as_one_is_shared_by_them() -> None:
+    found = read_trial([{"together": 5}, told(64, 0.5), told(64, 0.7), told(64, 0.9)], 64)
+    assert found.step is not None
+    times = (found.step.middle, found.step.low, found.step.high)
+    assert times == pytest.approx((0.14, 0.1, 0.18))
+
+
+def test_a_prediction_that_did_not_end_in_time_takes_a_third_of_a_step() -> None:
+    found = read_trial([told(64, 0.6)], 64)
+    assert found.image is not None
+    assert found.image.middle == pytest.approx(0.6 / 64 / 3)
+
+
+def test_a_trial_in_which_nothing_ended_says_so() -> None:
+    assert read_trial([{"start_s": 1.0}], 64).reason.startswith("nothing ended within the time")
+
+
+@pytest.fixture(scope="module")
+def real() -> Trial:
+    return try_network(default_config(), 10, (8, 8), 898, seconds=4.0)
+
+
+def test_a_real_trial_measures_steps_predictions_and_memory(real: Trial) -> None:
+    assert real.reason == ""
+    assert real.member_bytes == 199_040
+    assert real.step is not None
+    assert 0 < real.step.low <= real.step.middle <= real.step.high
+    assert 1 <= real.tried <= real.batch == 64
+    assert real.image is not None
+    assert real.alone is not None
+    assert real.worker_bytes is not None
+    assert real.worker_bytes > 10**8
+
+
+def test_a_trial_ends_in_time_whatever_a_step_takes() -> None:
+    config = default_config()
+    recipe = config.source.recipe.model_copy(update={"batch_size": 256})
+    source = config.source.model_copy(update={"model": "wrn-28-10", "recipe": recipe})
+    ticks: list[float] = []
+    began = time.monotonic()
+    found = try_network(
+        config.model_copy(update={"source": source}), 10, (64, 64), 898, seconds=0.5,
+        tick=ticks.append,
+    )  # fmt: skip
+    assert found.start_s is not None
+    assert time.monotonic() - began < found.start_s + 10
+    assert found.step is None or found.tried < 256
+    assert ticks == sorted(ticks)
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, **request: Any) -> list[dict[str, Any]]:
+    """What the child tells, in this process."""
+    given = {
+        "config": default_config().model_dump_json(),
+        "classes": 10,
+        "shape": None,
+        "batch": 64,
+        "seconds": 0,
+        "files": None,
+        "asked": time.time(),
+    }
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(given | request)))
+    told = io.StringIO()
+    with contextlib.redirect_stdout(told):
+        child.main()
+    return [json.loads(line) for line in told.getvalue().splitlines()]
+
+
+def test_an_unknown_network_is_refused_with_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = asked(monkeypatch, model="resnet")
+    with pytest.raises(ConfigError, match=r"^source.model 'resnet' is neither one of"):
+        read_trial(lines, 64)
+
+
+def test_only_sizes_are_told_where_no_time_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    (line,) = asked(monkeypatch, model="resnet8", shape=[32, 32])
+    assert (line["parameters"], line["layers"]) == (78_042, 10)
+
+
+def test_without_torch_the_extra_is_named_and_the_rest_is_said(
+    own: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    fake = tmp_path_factory.mktemp("absent")
+    (fake / "torch.py").write_text("raise ModuleNotFoundError('no torch', name='torch')\n")
+    path = ":".join([str(fake), *filter(None, sys.path)])
+    monkeypatch.setenv("PYTHONPATH", path)
+    code, out, err = scotoma("check", "own.yaml")
+    assert (code, err) == (0, "")
+    assert "needs torch; pip install 'scotoma[train]'" in " ".join(out.split())
+    assert "100 rows, 100 images" in out
+    assert "detects" in out
+    assert "dense" in out
+
+
+# --- durations and sizes --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (0.4, "< 1 s"),
+        (89.0, "89 s"),
+        (91.0, "1.5 min"),
+        (5399.0, "90 min"),
+        (5400.0, "1.5 h"),
+        (10 * 86400.0, "10 days"),
+        (2 * 31557600.0, "2 years"),
+    ],
+)
+def test_durations_have_the_unit_that_people_would_use(found: float, text: str) -> None:
+    assert about(Span(found, found, found, 1)) == text
+
+
+@given(st.integers(0, 10**15))
+def test_sizes_are_right_to_two_digits(count: int) -> None:
+    number, unit = bytes_text(count).split()
+    value = float(number.replace(",", "")) * 1000 ** ["B", "KB", "MB", "GB", "TB"].index(unit)
+    assert math.isclose(value, count, rel_tol=0.051, abs_tol=0.5)
