@@ -120,6 +120,12 @@ def test_what_the_graph_is_written_in_is_told(export: Export) -> None:
     assert export.facts["producer"].startswith("pytorch 2.")
 
 
+def test_the_graph_holds_no_path_of_this_machine(export: Export) -> None:
+    written = export.graph.SerializeToString()
+    assert str(Path(torch.__file__).parent).encode() not in written
+    assert b".py" not in written
+
+
 def tiny_transformer(seed: int) -> torch.nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

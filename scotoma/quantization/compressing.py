@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnxruntime.quantization import QuantType, quantize_dynamic
-from onnxruntime.quantization.onnx_model import ONNXModel
 from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
 from onnxruntime.quantization.quant_utils import add_pre_process_metadata
 from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
@@ -52,7 +52,7 @@ def compress(
                     weight_type=QuantType.QUInt8,
                     reduce_range=variant.reduce_range,
                 )
-            return
+            member = onnx.load_model(path)
         case "float16", _:
             with quiet():
                 member = convert_float_to_float16(member, keep_io_types=True)
@@ -60,9 +60,39 @@ def compress(
             member = to_int4(member, block=variant.block)
         case kind, mode:
             raise ValueError(f"no way to make {kind} {mode} of a graph")
-    ordered = ONNXModel(member)
-    ordered.topological_sort()  # the quantizers leave their nodes at the end
-    onnx.save_model(ordered.model, path)
+    put_in_order(member)
+    onnx.save_model(member, path)
+
+
+def put_in_order(member: onnx.ModelProto) -> None:
+    """Sort a graph, in place: every node after those that it reads from, else by its output's name.
+
+    The quantizers append their nodes at the end, in the order of Python's sets, which differs from
+    process to process.
+    """
+    graph = member.graph
+    nodes = {node.output[0]: node for node in graph.node}  # names of nodes may be empty or double
+    made_by = {name: key for key, node in nodes.items() for name in node.output if name}
+    sorter = TopologicalSorter(
+        {
+            key: {made_by[name] for name in node.input if name in made_by}
+            for key, node in nodes.items()
+        }
+    )
+    sorter.prepare()
+    ordered: list[onnx.NodeProto] = []
+    while sorter.is_active():
+        ready = sorted(sorter.get_ready())
+        ordered += [nodes[key] for key in ready]
+        sorter.done(*ready)
+    for field, values in (
+        (graph.node, ordered),
+        (graph.initializer, sorted(graph.initializer, key=lambda tensor: tensor.name)),
+        (graph.value_info, sorted(graph.value_info, key=lambda value: value.name)),
+    ):
+        kept = [type(value).FromString(value.SerializeToString()) for value in values]
+        del field[:]
+        field.extend(kept)
 
 
 def _static(

@@ -108,6 +108,9 @@ def _exported(model: torch.nn.Module, images: torch.Tensor, *, optimize: bool) -
     graph: onnx.ModelProto = program.model_proto
     # Shapes of weights among those of activations: quantizers that transpose a weight stumble.
     del graph.graph.value_info[:]
+    # The exporter leaves stack traces with the paths of this machine.
+    for part in (graph, graph.graph, *graph.graph.node, *graph.graph.initializer):
+        del part.metadata_props[:]
     return graph
 
 

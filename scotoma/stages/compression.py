@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from scotoma import progress
 from scotoma.config import Variant
 from scotoma.datasets import Examples, decode_images
+from scotoma.errors import DataError
 from scotoma.inference import OURS, scores_onnx
 from scotoma.machine import cores, versions
 from scotoma.quantization import Export, compress, export_graph, fold, put_weights, untouched_layers
@@ -89,6 +90,11 @@ class _Work:
         shown = self.images[:CHECKED]
         with torch.inference_mode():
             expected = model(torch.from_numpy(shown)).numpy()
+        if not np.isfinite(expected).all():
+            raise DataError(
+                f"{base} member {index} must give finite scores, got nan or infinity; train with a "
+                "smaller source.recipe.learning_rate"
+            )
         member = put_weights(self.export, fold(model).state_dict())
         found = scores_onnx(member.SerializeToString(), shown)
         difference = float(np.abs(found - expected).max() / max(1.0, np.abs(expected).max()))

@@ -1,0 +1,181 @@
+"""The step from trained members to compressed ones, on members that nothing has trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from scotoma.config import parse_config
+from scotoma.datasets import Examples
+from scotoma.errors import DataError
+from scotoma.predictions import PredictionFile
+from scotoma.runs import Run, file_digest, read_json, write_json
+from scotoma.stages import compression, populations
+from scotoma.stages.shards import shards
+from scotoma.training.models import build_model
+
+CONFIG = """
+label: {column: digit}
+groups: {style: {column: style}}
+variants:
+  - dense
+  - {prune: [0.5], then: [int8-static, int4]}
+  - int8: [static, dynamic]
+  - float16: true
+population: {models: 2, seed: 3}
+tracking: {uri: "off"}
+"""
+(SHARD,) = shards(2, 1)
+
+
+def untrained(seed: int) -> dict[str, torch.Tensor]:
+    """Weights of a network whose batch normalisation has seen something."""
+    model = build_model("tiny-convnet", 10, seed)
+    with torch.no_grad():
+        model(torch.randn(64, 3, 8, 8, generator=torch.Generator().manual_seed(seed)))
+    return dict(model.eval().state_dict())
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    run = Run.create(tmp_path_factory.mktemp("compression") / "run", parse_config(CONFIG, "test"))
+    populations.prepare(run)
+    for number, variant in enumerate(("dense", "prune-0.5")):
+        for index in SHARD.members:
+            path = run.member(variant, index)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            save_file(untrained(10 * number + index), path)
+            record = {"seed": 100 * number + index, "bytes": 1, "sha256": file_digest(path)}
+            write_json(path.with_suffix(".json"), record | {"index": index})
+    populations.quantize(run, SHARD)
+    populations.predict(run, SHARD)
+    return run
+
+
+def test_every_member_is_made_of_the_one_it_is_paired_with(run: Run) -> None:
+    for variant, base in {
+        "prune-0.5+int8-static": "prune-0.5",
+        "prune-0.5+int4": "prune-0.5",
+        "int8-static": "dense",
+        "float16": "dense",
+    }.items():
+        for index in SHARD.members:
+            record = read_json(run.member(variant, index).with_suffix(".json"))
+            of = run.member(base, index)
+            assert record["paired_with"] == {"variant": base, "sha256": file_digest(of)}
+            assert record["seed"] == read_json(of.with_suffix(".json"))["seed"]
+            assert record["sha256"] == file_digest(run.member(variant, index))
+            assert 0 <= record["export"]["largest_difference"] < 1e-4
+        assert PredictionFile.open(run.predictions(variant, 0)).paired_with == base
+
+
+def test_compressed_members_say_what_those_they_are_made_of_say(run: Run) -> None:
+    said = {
+        name: PredictionFile.open(run.predictions(name, 0)).read().predicted
+        for name in ("dense", "prune-0.5", "int8-dynamic", "prune-0.5+int8-static")
+    }
+    for variant, base, another in (
+        ("prune-0.5+int8-static", "prune-0.5", "dense"),
+        ("int8-dynamic", "dense", "prune-0.5"),
+    ):
+        own, other = ((said[variant] == said[name]).mean() for name in (base, another))
+        assert own > 0.8 > other
+
+
+def test_the_first_member_names_the_layers_that_stay_in_float32(run: Run) -> None:
+    first, second = (
+        read_json(run.member("int8-dynamic", k).with_suffix(".json")) for k in SHARD.members
+    )
+    assert {layers["operator"] for layers in first["float32_layers"]} == {"Relu", "AveragePool"}
+    assert "float32_layers" not in second
+    assert first["calibration_images"] == 0
+    static = read_json(run.member("int8-static", 0).with_suffix(".json"))
+    assert static["calibration_images"] == 100
+    assert static["float32_layers"] == []
+
+
+def test_members_that_are_there_are_not_made_again(run: Run) -> None:
+    variants = [v for v in run.config.resolved_variants if v.derived_from]
+    kept, gone = run.member("int8-static", 0), run.member("int8-static", 1)
+    before, content = kept.stat().st_mtime_ns, gone.read_bytes()
+    gone.unlink()
+    compression.compress_shard(run, variants, SHARD)
+    assert kept.stat().st_mtime_ns == before
+    assert gone.read_bytes() == content  # and made again they are the same
+
+
+def test_a_member_of_other_weights_is_made_again(run: Run) -> None:
+    variants = [v for v in run.config.resolved_variants if v.derived_from]
+    dense, made = run.member("dense", 0), run.member("float16", 0)
+    held, before = dense.read_bytes(), made.read_bytes()
+    try:
+        save_file(untrained(77), dense)
+        compression.compress_shard(run, variants, SHARD)
+        assert made.read_bytes() != before
+        weight = next(i for i in onnx.load(made).graph.initializer if i.name == "8.weight")
+        found = torch.from_numpy(onnx.numpy_helper.to_array(weight).copy()).float()
+        torch.testing.assert_close(found, load_file(dense)["8.weight"], rtol=1e-3, atol=1e-5)
+    finally:
+        dense.write_bytes(held)
+        compression.compress_shard(run, variants, SHARD)
+
+
+def test_workers_write_what_one_process_writes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    variants = [v for v in run.config.resolved_variants if v.name in ("int8-static", "float16")]
+    paths = [run.member(v.name, k) for v in variants for k in SHARD.members]
+    before = [path.read_bytes() for path in paths]
+    for path in paths:
+        path.unlink()
+    monkeypatch.setattr(compression, "WORTH_S", -1.0)
+    monkeypatch.setattr(compression, "cores", lambda: 2)
+    compression.compress_shard(run, variants, SHARD)
+    assert [path.read_bytes() for path in paths] == before
+
+
+def test_calibration_images_are_a_seeded_choice_of_the_training_rows(run: Run) -> None:
+    first = compression._calibration(run, 20)
+    again = compression._calibration(run, 5)
+    assert (first[:5] == again).all()
+    assert first.shape == (20, 3, 8, 8)
+    table = Examples.read(run.examples).table
+    held = table["split"].to_list()
+    assert "calibrate" not in held
+
+
+def test_rows_set_aside_for_calibration_are_used_instead(run: Run, tmp_path: Path) -> None:
+    import polars as pl
+
+    other = Run.create(tmp_path / "other", run.config)
+    examples = Examples.read(run.examples)
+    marked = examples.table.with_columns(
+        pl.when(pl.int_range(pl.len()) < 3)
+        .then(pl.lit("calibrate"))
+        .otherwise(pl.col("split"))
+        .alias("split")
+    )
+    Examples(marked, examples.classes, examples.attributes, examples.intersections).write(
+        other.examples
+    )
+    assert len(compression._calibration(other, 20)) == 3
+
+
+def test_a_member_whose_scores_are_no_numbers_is_named(run: Run, tmp_path: Path) -> None:
+    variants = [v for v in run.config.resolved_variants if v.name == "float16"]
+    dense = run.member("dense", 1)
+    held = dense.read_bytes()
+    try:
+        state = untrained(1)
+        state["8.bias"][0] = torch.nan
+        save_file(state, dense)
+        with pytest.raises(DataError) as caught:
+            compression.compress_shard(run, variants, SHARD)
+    finally:
+        dense.write_bytes(held)
+    assert str(caught.value) == (
+        "dense member 1 must give finite scores, got nan or infinity; train with a smaller "
+        "source.recipe.learning_rate"
+    )
