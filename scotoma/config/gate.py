@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import datetime
-import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -18,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from scotoma.config.reading import _doubled_key, _line, _sentence
+from scotoma.config.sheet import Location, Sheet, sentence, unknown_key
 from scotoma.errors import ConfigError
 from scotoma.printable import nearest, printable
 
@@ -39,15 +37,6 @@ __all__ = [
 
 METRICS = ("fpr", "fnr", "error", "cie_share_excess", "classes_hurt", "slices_hurt")
 Id = Annotated[str, Field(min_length=1, max_length=200)]
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML in which a day stays text: a day that is none is then named with its line."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012  PyYAML's own name and type
-        first: [pair for pair in pairs if pair[0] != "tag:yaml.org,2002:timestamp"]
-        for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
 
 
 class _Frozen(BaseModel):
@@ -237,54 +226,27 @@ def parse_rules(text: str, origin: str) -> GateRules:
     ...
     scotoma.errors.ConfigError: g.yaml:2 rules.0.max must be less than 1.0, got 1
     """
+    sheet = Sheet.read(text, origin)
     try:
-        tree = yaml.compose(text, Loader=_Loader)
-        values = yaml.load(text, Loader=_Loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(
-            printable(f"{origin} is not YAML: {' '.join(str(error).split())}")
-        ) from error
-    if not isinstance(values, dict):
-        raise ConfigError(
-            printable(f"{origin} must hold keys and values, got {type(values).__name__}")
-        )
-    if doubled := _doubled_key(tree, set()):
-        raise ConfigError(printable(f"{origin}:{doubled}"))
-    try:
-        plain = json.dumps(values, default=str)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ConfigError(
-            printable(
-                f"{origin} must be a tree of words, numbers and lists: {error}; write keys as "
-                "words and leave out YAML anchors"
-            )
-        ) from error
-    try:
-        return GateRules.model_validate_json(plain)
+        return GateRules.model_validate_json(sheet.plain)
     except ValidationError as error:
-        named = []
-        for fault in error.errors():
-            location = _without_branches(fault["loc"])
-            said = _said(location, dict(fault), values)
-            named.append(f"{origin}:{_line(tree, location)} {said}")
-        raise ConfigError(printable("; ".join(dict.fromkeys(named)))) from error
+        places = [(_without_branches(fault["loc"]), dict(fault)) for fault in error.errors()]
+        raise sheet.refusal(
+            (place, _said(place, fault, sheet.values)) for place, fault in places
+        ) from error
 
 
-def _without_branches(location: tuple[str | int, ...]) -> tuple[str | int, ...]:
+def _without_branches(location: Location) -> Location:
     """The place in the file: without the name that pydantic gives to a kind of rule."""
     inside = len(location) > 2 and location[0] == "rules" and location[2] in METRICS
     return (*location[:2], *location[3:]) if inside else location
 
 
-def _said(location: tuple[str | int, ...], fault: dict[str, Any], values: dict[str, Any]) -> str:
+def _said(location: Location, fault: dict[str, Any], values: dict[str, Any]) -> str:
     path = ".".join(map(str, location)) or "the gate file"
     match fault["type"]:
         case "extra_forbidden":
-            known = _keys_beside(location, values)
-            return (
-                f"{path} is not a key here; known are {', '.join(known)}"
-                f"{nearest(str(location[-1]), known)}"
-            )
+            return unknown_key(path, str(location[-1]), _keys_beside(location, values))
         case "union_tag_invalid":
             tag = fault["ctx"]["tag"]
             return f"{path}.metric must be one of {', '.join(METRICS)}, got {tag!r}" + nearest(
@@ -299,10 +261,10 @@ def _said(location: tuple[str | int, ...], fault: dict[str, Any], values: dict[s
         case "date_from_datetime_parsing" | "date_parsing" | "date_type":
             return f"{path} must be a day such as 2027-03-01, got {fault['input']!r}"
         case _:
-            return _sentence(path, location, fault)
+            return sentence(path, fault)
 
 
-def _keys_beside(location: tuple[str | int, ...], values: dict[str, Any]) -> list[str]:
+def _keys_beside(location: Location, values: dict[str, Any]) -> list[str]:
     """The keys allowed where an unknown one was found."""
     kinds: dict[str, type[BaseModel]]
     kinds = {"cie_share_excess": CieRule, "classes_hurt": ClassesRule, "slices_hurt": SlicesRule}

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from scotoma.config.model import (
@@ -30,8 +29,8 @@ from scotoma.config.model import (
     Split,
     Tracking,
 )
+from scotoma.config.sheet import Location, Sheet, sentence, unknown_key
 from scotoma.errors import ConfigError
-from scotoma.printable import nearest, printable
 
 __all__ = ["DEFAULT_CONFIG", "default_config", "load_config", "parse_config"]
 
@@ -103,51 +102,14 @@ def parse_config(text: str, origin: str) -> Config:
     ...
     scotoma.errors.ConfigError: a.yaml:2 population.models must be at least 1, got 0
     """
+    sheet = Sheet.read(text, origin)
     try:
-        tree = yaml.compose(text, Loader=yaml.SafeLoader)
-        values = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{origin} is not YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(values, dict):
-        raise ConfigError(f"{origin} must hold keys and values, got {type(values).__name__}")
-    if doubled := _doubled_key(tree, set()):
-        raise ConfigError(printable(f"{origin}:{doubled}"))
-    try:
-        plain = json.dumps(values, default=str)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ConfigError(
-            f"{origin} must be a tree of words, numbers and lists: {error}; write keys as words "
-            "and leave out YAML anchors"
-        ) from error
-    try:
-        return Config.model_validate_json(plain)
+        return Config.model_validate_json(sheet.plain)
     except ValidationError as error:
-        faults = _faults(error)
-        named = [f"{origin}:{_line(tree, location)} {message}" for location, message in faults]
-        raise ConfigError(printable("; ".join(dict.fromkeys(named)))) from error
+        raise sheet.refusal(_faults(error)) from error
 
 
-def _doubled_key(node: yaml.Node | None, seen: set[int]) -> str:
-    """Line and sentence of the first key that stands twice; YAML itself keeps the last."""
-    if node is None or id(node) in seen:
-        return ""
-    seen.add(id(node))
-    if isinstance(node, yaml.SequenceNode):
-        return next(filter(None, (_doubled_key(child, seen) for child in node.value)), "")
-    if not isinstance(node, yaml.MappingNode):
-        return ""
-    keys: set[str] = set()
-    for key, value in node.value:
-        if key.value in keys:
-            return f"{key.start_mark.line + 1} {key.value} stands twice; keep one of them"
-        if isinstance(key.value, str):
-            keys.add(key.value)
-        if doubled := _doubled_key(value, seen):
-            return doubled
-    return ""
-
-
-def _faults(error: ValidationError) -> list[tuple[tuple[str | int, ...], str]]:
+def _faults(error: ValidationError) -> list[tuple[Location, str]]:
     """Location and sentence of every fault; of a union's branches only the one that was meant."""
     found = []
     for fault in error.errors():
@@ -157,7 +119,7 @@ def _faults(error: ValidationError) -> list[tuple[tuple[str | int, ...], str]]:
     return found
 
 
-def _without_branches(location: tuple[str | int, ...]) -> tuple[str | int, ...]:
+def _without_branches(location: Location) -> Location:
     """The place in the file: without the names that pydantic gives to a union's branches."""
     return tuple(
         part
@@ -168,26 +130,12 @@ def _without_branches(location: tuple[str | int, ...]) -> tuple[str | int, ...]:
     )
 
 
-def _sentence(path: str, location: tuple[str | int, ...], fault: dict[str, Any]) -> str:
+def _sentence(path: str, location: Location, fault: dict[str, Any]) -> str:
     value, context = fault["input"], fault.get("ctx", {})
     shown = repr(value) if isinstance(value, str) else json.dumps(value)
     match fault["type"]:
         case "extra_forbidden":
-            known = _keys_beside(location)
-            return (
-                f"{path} is not a key here; known are {', '.join(known)}"
-                f"{nearest(str(location[-1]), known)}"
-            )
-        case "missing":
-            return f"{path} is missing; it has no default"
-        case "greater_than_equal":
-            return f"{path} must be at least {context['ge']}, got {shown}"
-        case "greater_than":
-            return f"{path} must be greater than {context['gt']}, got {shown}"
-        case "less_than":
-            return f"{path} must be less than {context['lt']}, got {shown}"
-        case "less_than_equal":
-            return f"{path} must be at most {context['le']}, got {shown}"
+            return unknown_key(path, str(location[-1]), _keys_beside(location))
         case "string_type" | "int_type" if location[-1] in (
             "train",
             "test",
@@ -211,11 +159,8 @@ def _sentence(path: str, location: tuple[str | int, ...], fault: dict[str, Any])
             )
         case "literal_error" if location[0] == "variants" and not isinstance(value, dict):
             return f"{path} must be {context['expected']}, got {shown}"
-        case "value_error":
-            return f"{context['error']}"
         case _:
-            rule = fault["msg"].partition("should ")[2] or fault["msg"]
-            return f"{path} should {rule}, got {shown}"
+            return sentence(path, fault)
 
 
 _SECTIONS: dict[str, tuple[type[BaseModel], ...]] = {
@@ -233,24 +178,7 @@ _SECTIONS: dict[str, tuple[type[BaseModel], ...]] = {
 }
 
 
-def _keys_beside(location: tuple[str | int, ...]) -> list[str]:
+def _keys_beside(location: Location) -> list[str]:
     """The keys allowed where an unknown one was found."""
     section = next((str(p) for p in reversed(location[:-1]) if p in _SECTIONS), "")
     return list(dict.fromkeys(key for model in _SECTIONS[section] for key in model.model_fields))
-
-
-def _line(node: yaml.Node | None, location: tuple[str | int, ...]) -> int:
-    """Line of the deepest part of `location` that the file holds, counted from 1."""
-    line = 1 if node is None else node.start_mark.line + 1
-    for part in location:
-        if isinstance(node, yaml.MappingNode):
-            pair = next((pair for pair in node.value if pair[0].value == str(part)), None)
-            if pair is None:
-                break
-            line, node = pair[0].start_mark.line + 1, pair[1]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-            node = node.value[part]
-            line = node.start_mark.line + 1
-        else:
-            break
-    return line

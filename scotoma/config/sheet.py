@@ -1,0 +1,160 @@
+"""YAML that people write: read once, every fault with its line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from scotoma.errors import ConfigError
+from scotoma.printable import nearest, printable
+
+__all__ = ["Location", "Sheet", "sentence", "unknown_key"]
+
+Location = tuple[str | int, ...]
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which a day stays text: a day that is none is then named with its line."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012  PyYAML's own name and type
+        first: [pair for pair in pairs if pair[0] != "tag:yaml.org,2002:timestamp"]
+        for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A file of keys and values.
+
+    Attributes:
+        origin: What messages call it.
+        tree: Its nodes, which know their lines.
+        values: Its content.
+        plain: The same as JSON, which the models check: there a fraction is no text.
+    """
+
+    origin: str
+    tree: yaml.Node | None
+    values: dict[str, Any]
+    plain: str
+
+    @classmethod
+    def read(cls, text: str, origin: str) -> Sheet:
+        r"""Read the text of a file.
+
+        Raises:
+            ConfigError: It is not YAML, holds no keys, or one of them twice.
+
+        >>> Sheet.read("a: 1\na: 2", "gate.yaml")
+        Traceback (most recent call last):
+        ...
+        scotoma.errors.ConfigError: gate.yaml:2 a stands twice; keep one of them
+        """
+        origin = printable(origin)
+        try:
+            tree = yaml.compose(text, Loader=_Loader)
+            values = yaml.load(text, Loader=_Loader)
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            said = " ".join(str(error).split())
+            raise ConfigError(printable(f"{origin} is not YAML: {said}")) from error
+        if not isinstance(values, dict):
+            raise ConfigError(f"{origin} must hold keys and values, got {type(values).__name__}")
+        if doubled := _doubled_key(tree, set()):
+            raise ConfigError(printable(f"{origin}:{doubled}"))
+        try:
+            plain = json.dumps(values, default=str)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ConfigError(
+                f"{origin} must be a tree of words, numbers and lists: {error}; write keys as "
+                "words and leave out YAML anchors"
+            ) from error
+        return cls(origin, tree, values, plain)
+
+    def refusal(self, faults: Iterable[tuple[Location, str]]) -> ConfigError:
+        r"""What to raise: every fault, once, with its line.
+
+        >>> print(Sheet.read("a: 1\nb: 2", "gate.yaml").refusal([(("b",), "b must be odd")]))
+        gate.yaml:2 b must be odd
+        """
+        named = [f"{self.origin}:{_line(self.tree, place)} {said}" for place, said in faults]
+        return ConfigError(printable("; ".join(dict.fromkeys(named))))
+
+
+def sentence(path: str, fault: dict[str, Any]) -> str:
+    """What is wrong with a value, for the kinds of fault that every file has.
+
+    Args:
+        path: The place in the file: `population.models`.
+        fault: What pydantic found there.
+
+    >>> sentence("alpha", {"type": "less_than", "input": 5, "ctx": {"lt": 0.5}})
+    'alpha must be less than 0.5, got 5'
+    """
+    value, context = fault["input"], fault.get("ctx", {})
+    shown = repr(value) if isinstance(value, str) else json.dumps(value)
+    match fault["type"]:
+        case "missing":
+            return f"{path} is missing; it has no default"
+        case "greater_than_equal":
+            return f"{path} must be at least {context['ge']}, got {shown}"
+        case "greater_than":
+            return f"{path} must be greater than {context['gt']}, got {shown}"
+        case "less_than":
+            return f"{path} must be less than {context['lt']}, got {shown}"
+        case "less_than_equal":
+            return f"{path} must be at most {context['le']}, got {shown}"
+        case "value_error":
+            return f"{context['error']}"
+        case _:
+            rule = fault["msg"].partition("should ")[2] or fault["msg"]
+            return f"{path} should {rule}, got {shown}"
+
+
+def unknown_key(path: str, key: str, known: list[str]) -> str:
+    """What is said of a key that the file cannot have.
+
+    >>> unknown_key("min.model", "model", ["events", "models"])
+    "min.model is not a key here; known are events, models; did you mean 'models'?"
+    """
+    return f"{path} is not a key here; known are {', '.join(known)}{nearest(key, known)}"
+
+
+def _doubled_key(node: yaml.Node | None, seen: set[int]) -> str:
+    """Line and sentence of the first key that stands twice; YAML itself keeps the last."""
+    if node is None or id(node) in seen:
+        return ""
+    seen.add(id(node))
+    if isinstance(node, yaml.SequenceNode):
+        return next(filter(None, (_doubled_key(child, seen) for child in node.value)), "")
+    if not isinstance(node, yaml.MappingNode):
+        return ""
+    keys: set[str] = set()
+    for key, value in node.value:
+        if key.value in keys:
+            return f"{key.start_mark.line + 1} {key.value} stands twice; keep one of them"
+        if isinstance(key.value, str):
+            keys.add(key.value)
+        if doubled := _doubled_key(value, seen):
+            return doubled
+    return ""
+
+
+def _line(node: yaml.Node | None, location: Location) -> int:
+    """Line of the deepest part of `location` that the file holds, counted from 1."""
+    line = 1 if node is None else node.start_mark.line + 1
+    for part in location:
+        if isinstance(node, yaml.MappingNode):
+            pair = next((pair for pair in node.value if pair[0].value == str(part)), None)
+            if pair is None:
+                break
+            line, node = pair[0].start_mark.line + 1, pair[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        else:
+            break
+    return line
