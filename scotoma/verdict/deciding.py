@@ -143,9 +143,10 @@ def untested(question: Question, rules: GateRules) -> str:
     if math.isnan(change.absolute.value):
         return change.absolute.reason
     if change.absolute.members < rules.min.models:
-        found = change.absolute.members
-        models = "1 model" if found == 1 else f"{found} models"
-        return f"{models} a variant, min.models asks for {rules.min.models}"
+        found, asked = change.absolute.members, rules.min.models
+        if found == 1:
+            return f"1 model a variant, min.models asks for {asked} (1 judges these very models)"
+        return f"{found} models a variant, min.models asks for {asked}"
     if change.events < rules.min.events:
         # Rounded down, so that 9.8 of 10 is not called 10.
         found = math.floor(change.events)

@@ -145,7 +145,7 @@ def markdown(gate: Gate) -> str:
         f"- FAIL: harm beyond a limit is shown{corrected[rules.correct]} at {tail:g}%, one-sided. "
         f"PASS: every test shows that its limit is kept, each at {tail:g}%. UNSURE: neither.",
         f"- Tests need {rules.min.events:g} examples that carry the rate and "
-        f"{rules.min.models} members a variant.",
+        f"{rules.min.models} member{'s' * (rules.min.models > 1)} a variant.",
         f"- Judged as of {gate.today.isoformat()}.",
     ]
     return "\n".join(lines) + "\n"

@@ -198,19 +198,19 @@ def judge(audit: Mapping[str, Any], rules: GateRules, today: datetime.date) -> G
         for waiver in standing
         if waiver.variant not in asked
     ]
-    warnings += [line for variant in variants for line in _untested_but_far(variant)]
+    warnings += [line for variant in variants for line in _few_but_far(variant, rules.min.events)]
     return Gate(rules, today, variants, tuple(warnings), facts)
 
 
-def _untested_but_far(variant: VariantVerdict) -> list[str]:
-    """Rates too few examples carry to be tested, which lie beyond an absolute limit all the same.
+def _few_but_far(variant: VariantVerdict, min_events: float) -> list[str]:
+    """Rates that too few examples carry to be tested, which rose beyond an absolute limit.
 
     A rate that hardly occurs among the dense members is one, however far it rises.
     """
     lines = []
     for finding in variant.counted:
         asked, change = finding.question, finding.question.change
-        if change is None or not finding.reason or asked.metric not in LABELS:
+        if change is None or asked.metric not in LABELS or not change.events < min_events:
             continue
         low, limit = change.absolute.low, asked.absolute or 0.0
         if low > limit:
