@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import polars as pl
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 from safetensors.torch import save_file
 
@@ -24,14 +26,14 @@ from scotoma.cli import main
 from scotoma.commands import check
 from scotoma.commands.check_groups import group_outlooks
 from scotoma.commands.check_text import about, bytes_text
-from scotoma.config import Config, default_config, parse_config
+from scotoma.config import Config, default_config, load_config, parse_config
 from scotoma.costs import child
 from scotoma.costs.child import sizes
 from scotoma.costs.images import ImageFacts, look_at_images
 from scotoma.costs.steps import Size, StepCost, audit_steps, total_time, variant_costs
 from scotoma.costs.trial import Span, Trial, read_trial, try_network
 from scotoma.datasets import decode_images, load_examples, survey_examples
-from scotoma.errors import ConfigError
+from scotoma.errors import ConfigError, DataError
 from scotoma.power import Design, smallest_amplification
 from scotoma.predictions import Predictions
 from scotoma.quantization import compress, export_graph, fold
@@ -143,8 +145,8 @@ m        48       30        32        32     9.6     +61%    +49%
 
 Errors: what one member is expected to make if it errs on 20% (--error), an
 assumption: there are no predictions yet. Detects: the smallest relative rise of
-the error that 10 members a variant find in 80% of audits (none: no rise is);
-paired: of variants made of the dense members.
+the error that is found in 80% of audits with 10 members a variant (none: no
+rise is); paired: of variants made of the dense members.
 ** expected to rest on fewer than 5 examples: no interval and no verdict;
 collect more of the group, or leave it out.
 
@@ -380,6 +382,96 @@ def test_the_embedded_digits_are_looked_at_exactly() -> None:
     assert facts.encoded_bytes == sum(
         len(image["bytes"]) for image in examples.table["image"].to_list()
     )
+
+
+ELSEWHERE = """\
+source:
+  kind: onnx
+  models: models
+  images: pictures
+  attributes: table.csv
+  split: {column: part, train: train, test: test}
+label: {column: face}
+groups: {sex: {column: sex}}
+variants: [dense, {onnx: [small], paired: true, bits: 8}]
+population: {models: 2}
+tracking: {uri: "off"}
+"""
+
+
+@pytest.fixture
+def elsewhere(own: Path) -> Path:
+    """Models made elsewhere: two dense ones and two small ones, for two classes."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("ReduceMean", ["images", "axes"], ["mean"], keepdims=0),
+            helper.make_node("MatMul", ["mean", "weight"], ["scores"]),
+        ],
+        "mean",
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, ("n", 3, 8, 12))],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ("n", 2))],
+        [
+            numpy_helper.from_array(np.array([2, 3], np.int64), "axes"),
+            numpy_helper.from_array(np.ones((3, 2), np.float32), "weight"),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    for variant in ("dense", "small"):
+        (own / "models" / variant).mkdir(parents=True)
+        for member in range(2):
+            onnx.save_model(model, own / "models" / variant / f"{member}.onnx")
+    (own / "own.yaml").write_text(ELSEWHERE)
+    return own
+
+
+def test_models_made_elsewhere_are_counted_and_the_first_of_each_is_tried(
+    elsewhere: Path, tried: list[dict[str, Any]]
+) -> None:
+    code, out, err = scotoma("check", "own.yaml", "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    sizes = [path.stat().st_size for path in (elsewhere / "models" / "dense").iterdir()]
+    assert [(v["weights_bytes"], v["exact"]) for v in found["variants"]] == [(sum(sizes), True)] * 2
+    assert found["steps"][1]["disk_bytes"] == 2 * sum(sizes)
+    assert {step["step"]: step["does"] for step in found["steps"]}["prune"] == "nothing to do"
+    assert [Path(path).parts[-2:] for path in tried[0]["files"].values()] == [
+        ("dense", "0.onnx"),
+        ("small", "0.onnx"),
+    ]
+
+
+def test_models_of_the_wrong_number_end_with_4(
+    elsewhere: Path, tried: list[dict[str, Any]]
+) -> None:
+    (elsewhere / "models" / "small" / "1.onnx").unlink()
+    code, out, err = scotoma("check", "own.yaml")
+    assert (code, out) == (4, "")
+    assert "must hold population.models = 2 models, got 1" in err
+
+
+def test_a_model_made_elsewhere_is_run_on_noise(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = load_config(elsewhere / "own.yaml")
+    model = str(elsewhere / "models" / "dense" / "0.onnx")
+    request = {"config": config.model_dump_json(), "files": {"dense": model}, "classes": 2}
+    start, line = asked(monkeypatch, **request, shape=[8, 12], seconds=0.2)
+    assert start["start_s"] >= 0
+    assert (line["variant"], line["at_once"]) == ("dense", 256)
+    found = read_trial([start, line], 0)
+    assert found.images["dense"] == found.image
+    assert found.reason == ""
+
+
+def test_a_model_that_does_not_take_these_images_is_refused_with_4(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = load_config(elsewhere / "own.yaml")
+    model = str(elsewhere / "models" / "dense" / "0.onnx")
+    request = {"config": config.model_dump_json(), "files": {"dense": model}, "classes": 2}
+    lines = asked(monkeypatch, **request, shape=[32, 32])
+    with pytest.raises(DataError, match=r"dense/0.onnx takes images of"):
+        read_trial(lines, 0)
 
 
 # --- what groups can show -------------------------------------------------------------------------

@@ -84,8 +84,12 @@ def _head(found: Checked) -> list[str]:
     sources = f" ({found.units:,} sources)" if found.units < found.size.test else ""
     return _wrapped(
         f"{printable(found.project)}: {found.size.train:,} training and {found.size.test:,} test "
-        f"examples{sources}, {found.size.classes:,} classes, {found.members} members a variant"
+        f"examples{sources}, {found.size.classes:,} classes, {_members(found)}"
     )
+
+
+def _members(found: Checked) -> str:
+    return f"{found.members} member{'' if found.members == 1 else 's'} a variant"
 
 
 def _joins(found: Checked) -> list[str]:
@@ -149,7 +153,7 @@ def _groups(found: Checked) -> list[str]:
     told = [
         f"Errors: what one member is expected to make if it errs on {100 * found.error:g}% "
         "(--error), an assumption: there are no predictions yet. Detects: the smallest relative "
-        f"rise of the error that {found.members} members a variant find in 80% of audits"
+        f"rise of the error that is found in 80% of audits with {_members(found)}"
     ]
     if "none" in {cell.rstrip("*") for row in rows for cell in row}:
         told[0] += " (none: no rise is)"
