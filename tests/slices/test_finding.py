@@ -79,6 +79,17 @@ def test_a_confirmed_slice_is_measured_on_the_half_that_did_not_find_it():
     assert alone.inside.n + alone.outside.n == N
 
 
+def test_each_half_confirms_what_the_other_found():
+    confirming = set()
+    for seed in range(6):
+        report = search(errors(TABLE, seed))
+        one = report.slices[0]
+        confirming.add(one.measured.tobytes())
+        assert 0.4 * one.size < one.confirmation.size < 0.6 * one.size
+        assert one.discovery.size + one.confirmation.size == one.size
+    assert len(confirming) == 2
+
+
 def test_every_mode_finds_the_planted_slice():
     for mode in ("batch", "iterative", "priority"):
         report = search(mode=mode)

@@ -172,6 +172,19 @@ def test_strategies_find_what_the_papers_algorithms_find(seed, N_min):
         assert ours(encoded, evidence, "priority", 0.01, K=K, iterations=I)[0] == expected
 
 
+@pytest.mark.parametrize("K", [30, 60, 120])
+def test_priority_counts_candidates_by_the_rate_at_which_they_hold_a_row(K):
+    rng = np.random.default_rng(K)
+    codes = np.stack([rng.integers(0, size, 70) for size in (3, 9, 6, 4)])
+    encoded, errors = encoded_of(codes), rng.random(70) < 0.3
+    twin = Twin(encoded, errors, B=10, seed=0)
+    found, hits = ours(encoded, published(errors, 10, 0, 1), "priority", 0.01, K=K, iterations=4)
+    assert found == twin.priority(3, 1, 0.01, 4, K)
+    assert hits.nonempty == sum(size > 0 for P, (size, _) in twin.known.items())
+    everything = ours(encoded, published(errors, 10, 0, 1), "iterative", 0.01)[1]
+    assert hits.nonempty < everything.nonempty
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([1, 5, 20]), st.sampled_from([0.01, 0.05, 0.3]))
 def test_iterative_finds_exactly_batchs_minimal_slices_under_shared_weights(seed, least, alpha):
