@@ -45,7 +45,10 @@ def widened(
     (['int8/0'], ['no', 'yes'])
     """
     key = question.identifier or EXAMPLE
-    names = [column(predictions, name, "the long format") for name in (key, "variant", "model", "predicted")]
+    names = [
+        column(predictions, name, "the long format")
+        for name in (key, "variant", "model", "predicted")
+    ]
     frame = pl.DataFrame(
         {
             place: texts(predictions, name).tolist()
