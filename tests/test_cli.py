@@ -64,8 +64,8 @@ CONFIG_CASES = {
     "an unknown key": Case(
         2,
         "audit.yaml:12 populaton is not a key here; known are version, project, source, label, "
-        "groups, cluster, variants, population, tracking, deterministic; did you mean "
-        "'population'?",
+        "groups, cluster, variants, population, tracking, keep_scores, deterministic; did you "
+        "mean 'population'?",
         change=("population:", "populaton:"),
     ),
     "a wrong type": Case(
@@ -132,7 +132,7 @@ DATA_CASES = {
     ),
     "a missing image, in an empty folder": Case(
         4,
-        "image 'z.png' in DIR/table.csv is not in DIR/pictures; add it or remove its row",
+        "1 of 4 rows of DIR/table.csv has no image in DIR/pictures: 'z.png'; add it or remove its row",
         table=("d.png", "z.png"),
         options=("--out", "empty"),
     ),
