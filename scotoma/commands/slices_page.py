@@ -1,0 +1,183 @@
+"""What the slices command prints, in 80 columns: slices, the null, what was searched."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from rich.cells import cell_len
+
+from scotoma.commands.tables import aside, cut, number, quoted, shown
+from scotoma.printable import printable
+from scotoma.slices import Slice, SliceReport
+from scotoma.slices.outcomes import METRICS
+from scotoma.uncertainty import ONE_RUN
+
+WIDTH = 80
+SMALLEST = 1e-99
+EFFECTS = {
+    ("rest", False): "{inside} minus that of all other examples",
+    ("whole", False): "{inside} minus that of all examples",
+    ("baseline", True): "{inside} minus the baseline's on the same examples",
+    ("rest", True): "change from the baseline inside minus the change outside",
+}
+PUBLISHED = (
+    "The published protocol takes its p-values from a coarse bootstrap of slices of any size. What "
+    "shuffled outcomes give is its measure; do not act on these slices."
+)
+
+
+def page(name: str, report: SliceReport, notes: Sequence[str]) -> Iterator[str]:
+    """Lines of at most 80 columns.
+
+    Args:
+        name: What the table is called.
+        report: From `find_slices`.
+        notes: Sentences that a reader should see, the report's own among them.
+    """
+    yield from _head(name, report)
+    yield ""
+    if report.slices:
+        yield from _table(report)
+        more = report.found - len(report.slices)
+        if more:
+            yield f"  and {more:,} more, which --limit shows"
+        yield ""
+        yield from _legend(report)
+    else:
+        yield from _wrapped(
+            "No slice was found that is significantly worse. Slices too small or too little worse "
+            "for this many examples may exist all the same."
+        )
+    yield ""
+    sentence = report.null.sentence()
+    yield from _wrapped(f"{sentence[0].upper()}{sentence[1:]}.")
+    if report.settings["protocol"] == "published":
+        yield from _wrapped(PUBLISHED)
+    yield ""
+    yield from _searched(report)
+    if notes:
+        yield ""
+    for note in notes:
+        yield from _wrapped(f"! {note}.", later="  ")
+
+
+def _head(name: str, report: SliceReport) -> Iterator[str]:
+    settings = report.settings
+    members, before = settings["members"], settings["baseline_members"]
+    parts = [f"{settings['examples']:,} examples"]
+    if settings["at_risk"] != settings["examples"]:
+        parts.append(f"{settings['at_risk']:,} count for {settings['metric']}")
+    models = f"{members:,} model{'s' * (members != 1)}"
+    parts.append(models + (f" against {before:,}" if before else ""))
+    if settings["paired"]:
+        parts.append("paired")
+    parts.append(f"{settings['metric']} {_value(report)}")
+    yield from _wrapped(f"{name}: {', '.join(parts)}")
+    if members == 1 or before == 1:
+        yield from _wrapped(
+            "One training run: intervals speak of another test set, not of the next training run."
+        )
+
+
+def _percent(report: SliceReport) -> bool:
+    return METRICS[report.settings["metric"]].kind in ("rate", "ratio")
+
+
+def _value(report: SliceReport) -> str:
+    if _percent(report):
+        return f"{shown(report.overall, factor=100, digits=2)} (%)"
+    return shown(report.overall, significant=True)
+
+
+def _table(report: SliceReport) -> Iterator[str]:
+    for digits, gap in ((3, 2), (2, 2), (2, 1)):
+        rows = [_titles(report), *(_cells(report, one, digits) for one in report.slices)]
+        widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+        if sum(widths) + gap * (len(widths) - 1) + 2 <= WIDTH:
+            break
+    lines = [
+        cut("  " + (" " * gap).join(c.rjust(w) for c, w in zip(row, widths, strict=True)), WIDTH)
+        for row in rows
+    ]
+    yield lines[0]
+    for one, line in zip(report.slices, lines[1:], strict=True):
+        yield from _wrapped(f"{one.text} ({_share(one.support)} of the examples)", later="    ")
+        yield line
+        if said := aside([one.inside, one.effect], ONE_RUN):
+            yield from _wrapped(said, first="    ", later="    ")
+
+
+def _share(share: float) -> str:
+    return "under 0.1%" if share < 0.001 else f"{100 * share:.1f}%"
+
+
+def _titles(report: SliceReport) -> list[str]:
+    unit = " %" if _percent(report) else ""
+    effect = "effect, points" if unit else "effect"
+    found = ["p found", "p again"] if report.settings["confirm"] else ["p"]
+    return ["n", f"inside{unit}", f"outside{unit}", effect, *found, "q"]
+
+
+def _cells(report: SliceReport, one: Slice, digits: int) -> list[str]:
+    if _percent(report):
+        metric = [number(100 * x.value, 2) for x in (one.inside, one.outside)]
+        effect = shown(one.effect, factor=100, digits=digits - 1, sign="+")
+    else:
+        metric = [number(x.value, digits, significant=True) for x in (one.inside, one.outside)]
+        effect = shown(one.effect, digits=digits, sign="+", significant=True)
+    looks = [one.p]
+    if one.confirmation is not None:
+        looks = [one.discovery.p, one.confirmation.p]
+    return [f"{one.at_risk:,}", *metric, effect, *map(_p, looks), _p(one.q)]
+
+
+def _p(value: float) -> str:
+    """Two digits where they decide, the power of ten where p is small."""
+    if value < SMALLEST:
+        return f"<{SMALLEST:.0e}"
+    return f"{value:.2g}" if value >= 0.001 else f"{value:.0e}"
+
+
+def _legend(report: SliceReport) -> Iterator[str]:
+    settings = report.settings
+    against = EFFECTS[settings["reference"], settings["baseline_members"] > 0]
+    what = against.format(inside=f"{settings['metric']} inside")
+    level = f"{100 * settings['level']:g}%"
+    yield from _wrapped(f"effect: {what}, with its {level} interval.")
+    if settings["confirm"]:
+        yield from _wrapped(
+            "p found: in the half of the examples that proposed the slice. p again: in the other "
+            "half, which had no part in that; it decides, and metric and effect are measured on "
+            "it. q: p again, corrected for all slices proposed."
+        )
+    elif settings["correction"] == "none":
+        yield from _wrapped("q: p, corrected for nothing.")
+    else:
+        yield from _wrapped(
+            f"q: p, corrected ({settings['correction']}) for all slices tested. Metric and effect "
+            "are of the examples that chose the slice, which flatters it."
+        )
+
+
+def _searched(report: SliceReport) -> Iterator[str]:
+    settings, features = report.settings, report.features
+    together = settings["max_cross"]
+    halves = " in two halves" if settings["confirm"] else ""
+    side = {"both": "different"}.get(settings["direction"], settings["direction"])
+    size = f"{settings['min_size']:,} example{'s' * (settings['min_size'] != 1)}"
+    yield from _wrapped(
+        f"Searched ({settings['mode']}, {settings['protocol']}): {len(features)} "
+        f"feature{'s' * (len(features) != 1)}, up to {together} together; "
+        f"{report.candidates:,} slices could be, {report.tested:,} with at least {size} were tested"
+        f"{halves} for {side} {settings['metric']}, at alpha {settings['alpha']:g}."
+    )
+    names = ", ".join(quoted(one)[1:-1] for one in features[:40])
+    more = f" and {len(features) - 40:,} more" if len(features) > 40 else ""
+    yield from _wrapped(f"Features: {names}{more}.", later="  ")
+
+
+def _wrapped(text: str, *, first: str = "", later: str = "") -> list[str]:
+    clean = printable(text)
+    width = WIDTH if cell_len(clean) == len(clean) else WIDTH // 2
+    return textwrap.wrap(clean, width, initial_indent=first, subsequent_indent=later)

@@ -1,0 +1,326 @@
+"""What the slices command reads: outcomes, labels and features out of one table, checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from scotoma.commands.tables import (
+    Texts,
+    column,
+    columns,
+    listed,
+    naturally,
+    numbers,
+    quoted,
+    texts,
+)
+from scotoma.errors import ConfigError, DataError
+from scotoma.slices.outcomes import METRICS, Metric
+
+__all__ = ["Sliced", "SlicesQuestion", "read_sliced", "typed"]
+
+Values = npt.NDArray[np.generic]
+NEARLY = 0.9  # of a column's values are numbers: the others look like a slip
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlicesQuestion:
+    """What is asked of a table with one row an example; names of columns may be patterns.
+
+    Attributes:
+        outcome: Columns of errors 0 or 1, or of any score; with `label`, of predictions. Several
+            are the members of a population.
+        baseline: The same of the population that `outcome` is compared with; may be empty.
+        paired: Each outcome derives from the baseline at the same place.
+        label: Column of the true labels.
+        positive: The label that is 1 for metrics of one label.
+        features: Columns that may define slices; empty for every column without another part.
+        identifier: Column of example ids, which must be unique.
+        metric: One of `scotoma.slices.outcomes.METRICS`.
+        mode: `cover`, `batch`, `iterative` or `priority`; None for `cover`, under the published
+            protocol, which knows none, for `batch`.
+        direction: `higher`, `lower` or `both`; None for the metric's worse side.
+        reference: `rest`, `whole` or `baseline`; None for the protocol's own.
+        max_cross: Largest number of predicates in a slice.
+        min_size: Smallest slice; None for the protocol's own.
+        alpha: Level of the corrected p-values; None for the protocol's own.
+        correction: For the family tested; None for the protocol's own.
+        protocol: `sound` or `published`.
+        permutations: Searches of shuffled outcomes.
+        limit: Slices that are described.
+        seed: Of halves, draws and permutations.
+    """
+
+    outcome: Sequence[str]
+    baseline: Sequence[str] = ()
+    paired: bool = False
+    label: str | None = None
+    positive: str | None = None
+    features: Sequence[str] = ()
+    identifier: str | None = None
+    metric: str = "error"
+    mode: str | None = None
+    direction: str | None = None
+    reference: str | None = None
+    max_cross: int = 3
+    min_size: int | None = None
+    alpha: float | None = None
+    correction: str | None = None
+    protocol: str = "sound"
+    permutations: int = 20
+    limit: int = 20
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Sliced:
+    """A table as what `scotoma.slices.find_slices` takes.
+
+    Attributes:
+        features: Columns as numbers, dates or text, shape (N, F).
+        outcome: Shape (N, K).
+        baseline: Shape (N, K'); None without one.
+        labels: Shape (N,); None without any.
+        ids: Integers or text, shape (N,); None without any.
+        notes: What a reader should know about how the table was read.
+    """
+
+    features: pl.DataFrame
+    outcome: Values
+    baseline: Values | None
+    labels: Values | None
+    ids: Values | None
+    notes: tuple[str, ...] = ()
+
+
+def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
+    """The table as arrays, and its features with their types.
+
+    Args:
+        table: From `read_table`.
+        question: What is asked; its metric must be known.
+
+    Raises:
+        ConfigError: An option names a column or a value that is not there, or contradicts another.
+        DataError: Outcomes, labels or ids are missing, or of another kind than the metric takes.
+
+    >>> table = pl.DataFrame({"age": ["31", "42"], "wrong": ["0", "1"]})
+    >>> found = read_sliced(table, SlicesQuestion(outcome=["wrong"]))
+    >>> found.features.schema, found.outcome.ravel().tolist()
+    (Schema({'age': Int64}), [0.0, 1.0])
+    """
+    metric = METRICS[question.metric]
+    _check_label(metric, question)
+    after = columns(table, question.outcome, "--outcome")
+    before = columns(table, question.baseline, "--baseline")
+    label = None if question.label is None else column(table, question.label, "--label")
+    if clash := (set(after) & set(before)) | ({label} & {*after, *before}):
+        raise ConfigError(
+            f"label, baseline and outcome must be different columns, got {quoted(min(clash))} "
+            "twice: narrow the pattern"
+        )
+    if question.paired and len(before) != len(after):
+        raise ConfigError(
+            f"--paired needs as many baseline as outcome columns, got {len(before)} and "
+            f"{len(after)}: leave models without a partner out"
+        )
+    key = None if question.identifier is None else column(table, question.identifier, "--id")
+    features, notes = _features(table, question.features, [*after, *before], [label, key])
+    labels, outcome = _outcomes(table, [*after, *before], label, metric, question.positive)
+    return Sliced(
+        features=features,
+        outcome=outcome[:, : len(after)],
+        baseline=outcome[:, len(after) :] if before else None,
+        labels=labels,
+        ids=None if key is None else _ids(table, key),
+        notes=notes,
+    )
+
+
+def typed(series: pl.Series) -> tuple[pl.Series, str]:
+    """A column of a CSV as the numbers or dates that it holds, and what to say about it.
+
+    Numbers with leading zeros are codes and stay text, as does a column in which a single value is
+    no number.
+
+    >>> typed(pl.Series("age", ["31", None, "42"]))[0].dtype
+    Int64
+    >>> typed(pl.Series("zip", ["02139", "94103"]))[0].dtype
+    String
+    """
+    if series.dtype != pl.String:
+        return series, ""
+    text = series.str.strip_chars()
+    text = text.set((text == "") | (text.str.to_lowercase() == "nan"), None)
+    known = text.drop_nulls()
+    if known.is_empty() or known.str.contains(r"^[+-]?0\d").any():
+        return text, ""
+    decimal = text.cast(pl.Float64, strict=False)
+    good = decimal.is_finite().fill_null(value=False)
+    if int(good.sum()) == len(known):
+        whole = text.cast(pl.Int64, strict=False)
+        return (whole if whole.null_count() == text.null_count() else decimal), ""
+    if known.str.contains(r"^\d{4}-\d\d-\d\d$").all():
+        days = text.str.to_date("%Y-%m-%d", strict=False)
+        if days.null_count() == text.null_count():
+            return days, ""
+    if good.sum() < NEARLY * len(known):
+        return text, ""
+    odd = text.filter(~good & text.is_not_null())
+    return text, (
+        f"column {quoted(series.name)} holds numbers, but in {len(odd):,} of {len(text):,} rows "
+        f"something else, such as {quoted(odd[0])}: its values were taken as words, empty the "
+        "cells to have ranges"
+    )
+
+
+def _check_label(metric: Metric, question: SlicesQuestion) -> None:
+    if metric.labels == "needed" and question.label is None:
+        raise ConfigError(
+            f"--metric {metric.name} needs the true labels, got none: name their column with "
+            "--label"
+        )
+    if metric.labels == "none" and question.label is not None:
+        raise ConfigError(
+            f"--metric {metric.name} is computed from the outcome alone, got --label too: leave "
+            "it out, or choose --metric error"
+        )
+    if question.positive is not None and metric.labels != "needed":
+        raise ConfigError(
+            f"--positive is for metrics of one label, got --metric {metric.name}: leave it out"
+        )
+
+
+def _features(
+    table: pl.DataFrame, patterns: Sequence[str], used: list[str], known: list[str | None]
+) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """The columns that may define slices: those named, or all that have no other part."""
+    if clash := set(patterns) & set(used):
+        raise ConfigError(
+            f"--feature must not name an outcome or a baseline, got {quoted(min(clash))}: leave it "
+            "out"
+        )
+    named = columns(table, patterns, "--feature") if patterns else table.columns
+    parts = {*used, *(name for name in known if name is not None and name not in patterns)}
+    kept: list[pl.Series] = []
+    notes: list[str] = []
+    for name in named:
+        dtype = table[name].dtype
+        if name in parts:
+            continue
+        if name not in patterns and (dtype.is_nested() or dtype in (pl.Binary, pl.Object)):
+            notes.append(f"column {quoted(name)} holds no single values: it was left out")
+            continue
+        if name not in patterns and re.search(r"\d", name) and _stem(name) in map(_stem, used):
+            notes.append(
+                f"column {quoted(name)} is named like an outcome: it was left out, --feature with "
+                "its whole name puts it in"
+            )
+            continue
+        series, note = typed(table[name])
+        kept.append(series)
+        notes += [note] * bool(note)
+    if not kept:
+        raise ConfigError(
+            f"slices need at least one feature, got none beside {listed(sorted(parts))}: add "
+            "columns that describe the examples"
+        )
+    return pl.DataFrame(kept), tuple(notes)
+
+
+def _stem(name: str) -> str:
+    """The name without its numbers: what the columns of one population share."""
+    return re.sub(r"\d+", "#", name)
+
+
+def _outcomes(
+    table: pl.DataFrame, names: list[str], label: str | None, metric: Metric, positive: str | None
+) -> tuple[Values | None, Values]:
+    """Labels, shape (N,) or None, and the outcomes side by side."""
+    if label is None:
+        found = [
+            _score(table, name, bounded=metric.kind == "rate", metric=metric) for name in names
+        ]
+        return None, np.stack(found, axis=1)
+    truth = texts(table, label)
+    classes = naturally(truth)
+    if metric.labels == "optional":
+        said = [_said(table, name, label, classes) for name in names]
+        place = {
+            name: at for at, name in enumerate(naturally([*classes, *(x for s in said for x in s)]))
+        }
+        codes = [np.fromiter((place[x] for x in s), np.int64, len(s)) for s in [truth, *said]]
+        return codes[0], np.stack(codes[1:], axis=1)
+    if positive is not None and positive not in classes:
+        raise ConfigError(
+            f"--positive must be a value of the label, got {quoted(positive)}: choose among "
+            f"{listed(classes)}"
+        )
+    if positive is None and not set(classes) <= {"0", "1"}:
+        raise ConfigError(
+            f"--metric {metric.name} needs labels 0 and 1, got {listed(classes)} in column "
+            f"{quoted(label)}: say with --positive which one is 1"
+        )
+    one = "1" if positive is None else positive
+    if metric.kind == "auc":
+        found = [numbers(table, name) for name in names]
+    else:
+        found = [(_said(table, name, label, classes) == one).astype(np.float64) for name in names]
+    return (truth == one).astype(np.int64), np.stack(found, axis=1)
+
+
+def _score(
+    table: pl.DataFrame, name: str, *, bounded: bool, metric: Metric
+) -> npt.NDArray[np.float64]:
+    """One outcome column as numbers; true is 1, false 0."""
+    series = table[name]
+    if series.dtype == pl.String:
+        low = series.str.to_lowercase()
+        if low.is_in(["true", "false"]).all(ignore_nulls=False):
+            series = low == "true"
+    if series.dtype == pl.Boolean:
+        series = series.cast(pl.Int8)
+    values = numbers(pl.DataFrame([series.alias(name)]), name)
+    outside = (values < 0) | (values > 1)
+    if bounded and outside.any():
+        row = int(outside.argmax())
+        way = f"choose --metric mean for any other score than a rate like {metric.name}"
+        if metric.labels == "optional":
+            way = f"compare predicted labels with --label, or {way}"
+        raise DataError(
+            f"column {quoted(name)} must lie in [0, 1] for --metric {metric.name}, got "
+            f"{values[row]:g} in row {row + 1:,}: {way}"
+        )
+    return values
+
+
+def _said(table: pl.DataFrame, name: str, label: str, classes: list[str]) -> Texts:
+    """One column of predicted labels."""
+    rows = texts(table, name)
+    if not set(rows) & set(classes):
+        raise DataError(
+            f"predictions must be labels, but column {quoted(name)} holds "
+            f"{listed(naturally(rows))} and label {quoted(label)} {listed(classes)}: write both "
+            "with the same names, or choose --metric auc for scores"
+        )
+    return rows
+
+
+def _ids(table: pl.DataFrame, name: str) -> Values:
+    """Ids as integers where all are: they part the examples as the same integers do in Python."""
+    rows = texts(table, name).astype(str)
+    ids, times = np.unique(rows, return_counts=True)
+    if len(ids) < len(rows):
+        most = int(times.argmax())
+        raise DataError(
+            f"example ids must be unique, but {quoted(ids[most])} stands in column {quoted(name)} "
+            f"{times[most]:,} times: keep one row an example"
+        )
+    series, _ = typed(pl.Series(name, rows))
+    return series.to_numpy() if series.dtype.is_integer() else np.asarray(rows)
