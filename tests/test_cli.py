@@ -132,7 +132,8 @@ DATA_CASES = {
     ),
     "a missing image, in an empty folder": Case(
         4,
-        "1 of 4 rows of DIR/table.csv has no image in DIR/pictures: 'z.png'; add it or remove its row",
+        "1 of 4 rows of DIR/table.csv has no image in DIR/pictures: 'z.png'; add it or remove its "
+        "row",
         table=("d.png", "z.png"),
         options=("--out", "empty"),
     ),
