@@ -364,7 +364,7 @@ def _panel(points: Points, left: int, unit: str, power: int) -> str:
         f'<path d="{ideal}" stroke-dasharray="4 4" opacity=".5"/><path d="{shape}"/>{dots}'
         f'<text x="{left + 310}" y="240" text-anchor="end">{most:,} {unit}</text>'
         f'<text x="{left + 50}" y="30">{slowest:.2f} CPU-s</text>'
-        f'<text x="{left + 300}" y="60" text-anchor="end" opacity=".6">dashed: {name}</text>'
+        f'<text x="{left + 62}" y="60" opacity=".6">dashed: {name}</text>'
     )
 
 
