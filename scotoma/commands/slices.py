@@ -31,7 +31,7 @@ __all__ = ["SlicesQuestion", "harmless", "measure_slices", "run_slices"]
 PATIENCE_S = 2.0
 STARTS_A_FORMULA = r"^[=+\-@\t\r]"
 OPTIONS = {  # what the library calls by names of Python
-    r"max_candidates=([\d,]+)": r"\1 candidates",
+    r"max_candidates=(\d[\d,]*\d)": r"\1 candidates",
     r", or raise max_candidates": "",
     r"pass fewer features": "name fewer with --feature",
     r"\b(mode|metric|reference)='(\w+)'": r"--\1 \2",
@@ -91,7 +91,7 @@ def measure_slices(sliced: Sliced, question: SlicesQuestion) -> SliceReport:
         DataError: Anything that cannot be searched, in the words of the command.
     """
     asked = cast(Any, question)  # its choices are checked, their types are wider
-    usual = "batch" if question.protocol == "published" else "cover"
+    usual: Any = "batch" if question.protocol == "published" else "cover"
     try:
         return find_slices(
             sliced.features,

@@ -120,7 +120,7 @@ def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
     after = columns(table, question.outcome, "--outcome")
     before = columns(table, question.baseline, "--baseline")
     label = None if question.label is None else column(table, question.label, "--label")
-    if clash := (set(after) & set(before)) | ({label} & {*after, *before}):
+    if clash := (set(after) & set(before)) | {x for x in (*after, *before) if x == label}:
         raise ConfigError(
             f"label, baseline and outcome must be different columns, got {quoted(min(clash))} "
             "twice: narrow the pattern"
