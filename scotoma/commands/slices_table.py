@@ -112,8 +112,8 @@ def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
 
     >>> table = pl.DataFrame({"age": ["31", "42"], "wrong": ["0", "1"]})
     >>> found = read_sliced(table, SlicesQuestion(outcome=["wrong"]))
-    >>> found.features.schema, found.outcome.ravel().tolist()
-    (Schema({'age': Int64}), [0.0, 1.0])
+    >>> found.features['age'].to_list(), found.outcome.ravel().tolist()
+    ([31, 42], [0.0, 1.0])
     """
     metric = METRICS[question.metric]
     _check_label(metric, question)
