@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma.errors import DataError
+from scotoma.extras import needs
 from scotoma.inference.engines import Engine, Network, open_engine
 from scotoma.machine import cores
 from scotoma.workers import worker_pool
@@ -24,6 +25,7 @@ __all__ = ["Answers", "Images", "images_at_once", "predict_members"]
 PIXELS = 2**16  # of a batch: the activations of small networks then stay near the core
 BATCHES = 16  # that a worker takes at a time
 ALONE_S = 2.0  # this process works before it is known whether others are worth their start
+GPU_WORKERS = 4  # processes that share a GPU: each takes about half a GiB before its first image
 WORTH_S = 6.0  # of work left, for workers that take about three seconds to start
 
 Images: TypeAlias = NDArray[np.uint8]  # (N, 3, H, W)
@@ -105,7 +107,15 @@ def predict_members(
                     break
                 workers = 0
     if done < len(tasks):
-        yield from _shared_out(work, file, tasks[done:], workers or cores())
+        yield from _shared_out(work, file, tasks[done:], workers or _most_workers(members))
+
+
+def _most_workers(members: Sequence[Path]) -> int:
+    """One a core; few where each would take memory of a GPU."""
+    if all(path.suffix == ".onnx" for path in members):
+        return cores()
+    torch = needs("torch", "train", "prediction")
+    return min(cores(), GPU_WORKERS) if torch.cuda.is_available() else cores()
 
 
 def _shared_out(
