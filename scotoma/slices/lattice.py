@@ -93,7 +93,9 @@ def blocks(
     rows = codes.shape[1]
     prefix: Subset = ()
     shared: Keys = np.zeros(rows, np.int32)
-    for chosen in _groups(subsets, sizes, rows, most_cells, most_keys):
+    widths = np.prod(encoded.sizes[np.array(subsets, np.intp)], axis=1).tolist() if subsets else []
+    for first, last in _groups(widths, rows, most_cells, most_keys):
+        chosen = tuple(subsets[first:last])
         keys = np.empty((len(chosen), rows), np.int32)
         starts = np.zeros(len(chosen) + 1, np.int64)
         occupied: list[npt.NDArray[np.int64] | None] = []
@@ -101,7 +103,7 @@ def blocks(
             if subset[:-1] != prefix:
                 prefix = subset[:-1]
                 shared = _cells(codes, sizes, prefix)
-            own = prod(sizes[f] for f in subset)
+            own = widths[first + g]
             if own <= SPARSE * rows:
                 np.multiply(shared, sizes[subset[-1]], out=keys[g])
                 keys[g] += codes[subset[-1]]
@@ -117,19 +119,18 @@ def blocks(
 
 
 def _groups(
-    subsets: list[Subset], sizes: list[int], rows: int, most_cells: int, most_keys: int
-) -> Iterator[tuple[Subset, ...]]:
-    chosen: list[Subset] = []
-    cells = 0
-    for subset in subsets:
-        own = min(prod(sizes[f] for f in subset), SPARSE * rows)
-        if chosen and (cells + own > most_cells or (len(chosen) + 1) * rows > most_keys):
-            yield tuple(chosen)
-            chosen, cells = [], 0
-        chosen.append(subset)
+    widths: list[int], rows: int, most_cells: int, most_keys: int
+) -> Iterator[tuple[int, int]]:
+    """First and last place of neighbours that share a block."""
+    first = cells = 0
+    for place, width in enumerate(widths):
+        own = min(width, SPARSE * rows)
+        if place > first and (cells + own > most_cells or (place + 1 - first) * rows > most_keys):
+            yield first, place
+            first, cells = place, 0
         cells += own
-    if chosen:
-        yield tuple(chosen)
+    if widths:
+        yield first, len(widths)
 
 
 def _cells(codes: Keys, sizes: list[int], subset: Subset) -> Keys:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -47,9 +48,15 @@ def tally(keys: Keys, cells: int, lanes: Lanes) -> Lanes:
     subsets, rows = keys.shape
     columns = np.ascontiguousarray(keys.T, dtype=np.int32).ravel()
     starts = np.arange(0, columns.size + 1, subsets, dtype=np.int32)
-    ones = np.ones(columns.size, lanes.dtype)
+    ones = _ones(columns.size, lanes.dtype)
     members = sparse.csc_array((ones, columns, starts), shape=(cells, rows))
     return np.asarray(members @ np.ascontiguousarray(lanes))
+
+
+@lru_cache(maxsize=4)
+def _ones(size: int, dtype: np.dtype[Any]) -> Lanes:
+    """The sparse matrix's entries, the same block after block."""
+    return np.ones(size, dtype)
 
 
 def narrow(lanes: npt.NDArray[np.int64]) -> Lanes:
