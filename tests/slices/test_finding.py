@@ -268,6 +268,29 @@ def test_dense_against_compressed_is_compared_on_the_same_slice():
     assert search(dense, baseline=dense[:, ::-1].copy()).notes == ()
 
 
+@pytest.mark.parametrize("members", [(1, 1), (4, 4), (4, 3)])
+def test_the_null_of_two_models_exchanges_them(members):
+    rng = np.random.default_rng(12)
+    difficulty = rng.normal(size=(N, 1))
+    dense, compressed = (
+        difficulty + shift + rng.normal(0, 0.5, (N, k)) > 1.4
+        for k, shift in zip(members[::-1], (0.0, 0.5), strict=True)
+    )
+    report = search(compressed, baseline=dense, mode="batch", max_cross=1, permutations=10)
+    assert report.found > 10  # it is worse everywhere
+    assert report.null.any <= 2
+
+
+def test_a_ratio_is_no_worse_where_there_are_only_more_positives():
+    rng = np.random.default_rng(13)
+    crafts = (TABLE["job"] == "Crafts").to_numpy()
+    positive = rng.random(N) < np.where(crafts, 0.8, 0.2)
+    predicted = positive[:, None] & (rng.random((N, 3)) < 0.8)
+    for direction in ("lower", "higher"):
+        options = {"metric": "f1", "direction": direction, "mode": "batch", "max_cross": 1}
+        assert search(predicted, labels=positive, **options).found == 0
+
+
 # --- the report -----------------------------------------------------------------------------------
 
 
