@@ -6,7 +6,6 @@ import io
 import json
 import math
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,34 +16,12 @@ from sklearn.metrics import confusion_matrix
 
 from scotoma.bias import amplification, rates
 from scotoma.bias.clarify import METRICS, all_metrics
-from scotoma.cli import main
 from scotoma.divergence import excess, over_index
 from scotoma.errors import DataError
+from tests.commands import measured, scotoma
 
 ROOT = Path(__file__).resolve().parents[1]
 HOSTILE = "\x1b[31mred\u202e\n\x00"
-
-
-def scotoma(*arguments: str | Path) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a command."""
-    out, err = io.StringIO(), io.StringIO()
-    before, sys.argv = sys.argv, ["scotoma", *map(str, arguments)]
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            main()
-        code: object = 0
-    except SystemExit as end:
-        code = end.code or 0
-    finally:
-        sys.argv = before
-    assert isinstance(code, int)
-    return code, out.getvalue(), err.getvalue()
-
-
-def measured(*arguments: str | Path) -> dict:
-    code, out, err = scotoma(*arguments, "--json")
-    assert code == 0, err
-    return json.loads(out)
 
 
 def audit_table(seed: int = 0, n: int = 900, members: int = 3) -> pl.DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import math
@@ -21,35 +20,19 @@ from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
 from scotoma import storage
-from scotoma.cli import main
 from scotoma.commands import check
 from scotoma.commands.check_groups import group_outlooks
 from scotoma.commands.check_text import about, bytes_text
 from scotoma.config import Config, default_config
-from scotoma.costs.images import ImageFacts, look_at_images
-from scotoma.costs.steps import Size
+from scotoma.costs.images import look_at_images
 from scotoma.costs.trial import Span, Trial
 from scotoma.datasets import decode_images, load_examples, survey_examples
 from scotoma.power import Design, smallest_amplification
 from scotoma.stages import STAGES
+from tests.commands import scotoma
 from tests.conftest import Storage
+from tests.costs import TRIAL
 
-SIZE = Size(train=200, test=100, classes=10, groups=5, id_bytes=800, cores=2)
-IMAGES = ImageFacts((8, 8), 50_000)
-TRIAL = Trial(
-    parameters=49_210,
-    weights=48_912,
-    layers=3,
-    member_bytes=199_040,
-    start_s=4.0,
-    step=Span(0.01, 0.008, 0.014, 25),
-    together=5,
-    tried=64,
-    batch=64,
-    image=Span(2e-5, 1e-5, 3e-5, 20),
-    alone=Span(2e-4, 2e-4, 3e-4, 20),
-    worker_bytes=500_000_000,
-)
 FOLDER = """\
 version: 1
 project: own images
@@ -68,22 +51,6 @@ population: {models: 10}
 tracking: {uri: "off"}
 """
 HOSTILE = "\x1b[31mred\u202e"
-
-
-def scotoma(*arguments: str | Path) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a command."""
-    out, err = io.StringIO(), io.StringIO()
-    before, sys.argv = sys.argv, ["scotoma", *map(str, arguments)]
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            main()
-        code: object = 0
-    except SystemExit as end:
-        code = end.code or 0
-    finally:
-        sys.argv = before
-    assert isinstance(code, int)
-    return code, out.getvalue(), err.getvalue()
 
 
 @pytest.fixture

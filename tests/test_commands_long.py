@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
-from scotoma.cli import main
+from tests.commands import scotoma
 
 ROWS, MODELS = 300, (0, 2, 10)  # a natural order is not that of text
 ASKED = ("--label", "label", "--group", "sex", "--positive", "1")
-
-
-def scotoma(*arguments: str | Path) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a command."""
-    out, err = io.StringIO(), io.StringIO()
-    before, sys.argv = sys.argv, ["scotoma", *map(str, arguments)]
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            main()
-        code: object = 0
-    except SystemExit as end:
-        code = end.code or 0
-    finally:
-        sys.argv = before
-    assert isinstance(code, int)
-    return code, out.getvalue(), err.getvalue()
 
 
 def tables(seed: int = 0) -> tuple[pl.DataFrame, pl.DataFrame]:

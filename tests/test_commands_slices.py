@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
 import re
 import subprocess
@@ -14,36 +13,14 @@ import polars as pl
 import pytest
 from rich.cells import cell_len
 
-from scotoma.cli import main
 from scotoma.commands import slices as command
 from scotoma.commands.slices_table import typed
 from scotoma.slices import find_slices
+from tests.commands import measured, scotoma
 
 ROOT = Path(__file__).resolve().parents[1]
 HOSTILE = "\x1b[31mred\u202e\n\x00"
 PLANTED = "job = Sales and shift = night"
-
-
-def scotoma(*arguments: str | Path) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a command."""
-    out, err = io.StringIO(), io.StringIO()
-    before, sys.argv = sys.argv, ["scotoma", *map(str, arguments)]
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            main()
-        code: object = 0
-    except SystemExit as end:
-        code = end.code or 0
-    finally:
-        sys.argv = before
-    assert isinstance(code, int)
-    return code, out.getvalue(), err.getvalue()
-
-
-def measured(*arguments: str | Path) -> dict:
-    code, out, err = scotoma(*arguments, "--json")
-    assert code == 0, err
-    return json.loads(out)
 
 
 def people(seed: int = 0, n: int = 3000, harm: float = 0.3) -> pl.DataFrame:

@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import math
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,26 +10,10 @@ import pytest
 from rich.cells import cell_len
 from scipy.stats import mannwhitneyu
 
-from scotoma.cli import main
 from scotoma.variance import compare_family, spread
+from tests.commands import scotoma
 
 HOSTILE = "\x1b[31mred\u202e\n"
-
-
-def scotoma(*arguments: str | Path) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a command."""
-    out, err = io.StringIO(), io.StringIO()
-    before, sys.argv = sys.argv, ["scotoma", *map(str, arguments)]
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            main()
-        code: object = 0
-    except SystemExit as end:
-        code = end.code or 0
-    finally:
-        sys.argv = before
-    assert isinstance(code, int)
-    return code, out.getvalue(), err.getvalue()
 
 
 def long_table(runs: dict[tuple[str, str], np.ndarray]) -> pl.DataFrame:

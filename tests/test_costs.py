@@ -23,8 +23,7 @@ from safetensors.torch import save_file
 from scotoma.config import default_config, parse_config
 from scotoma.costs import child
 from scotoma.costs.child import sizes
-from scotoma.costs.images import ImageFacts
-from scotoma.costs.steps import Size, StepCost, audit_steps, total_time, variant_costs
+from scotoma.costs.steps import StepCost, audit_steps, total_time, variant_costs
 from scotoma.costs.trial import Span, Trial, read_trial, try_network
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
@@ -32,23 +31,8 @@ from scotoma.quantization import compress, export_graph, fold
 from scotoma.training.engine import Member, train_members
 from scotoma.training.models import build_model
 from scotoma.training.task import Task
+from tests.costs import IMAGES, SIZE, TRIAL
 
-SIZE = Size(train=200, test=100, classes=10, groups=5, id_bytes=800, cores=2)
-IMAGES = ImageFacts((8, 8), 50_000)
-TRIAL = Trial(
-    parameters=49_210,
-    weights=48_912,
-    layers=3,
-    member_bytes=199_040,
-    start_s=4.0,
-    step=Span(0.01, 0.008, 0.014, 25),
-    together=5,
-    tried=64,
-    batch=64,
-    image=Span(2e-5, 1e-5, 3e-5, 20),
-    alone=Span(2e-4, 2e-4, 3e-4, 20),
-    worker_bytes=500_000_000,
-)
 ELSEWHERE = """\
 source:
   kind: onnx

@@ -1,0 +1,36 @@
+"""The command line, called in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from scotoma.cli import main
+
+
+def scotoma(*arguments: str | Path) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a command."""
+    out, err = io.StringIO(), io.StringIO()
+    before, sys.argv = sys.argv, ["scotoma", *map(str, arguments)]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            main()
+        code: object = 0
+    except SystemExit as end:
+        code = end.code or 0
+    finally:
+        sys.argv = before
+    assert isinstance(code, int)
+    return code, out.getvalue(), err.getvalue()
+
+
+def measured(*arguments: str | Path) -> dict[str, Any]:
+    """What a command prints with --json."""
+    code, out, err = scotoma(*arguments, "--json")
+    assert code == 0, err
+    found: dict[str, Any] = json.loads(out)
+    return found
