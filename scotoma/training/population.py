@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import tempfile
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from concurrent.futures import as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,20 +16,12 @@ from scotoma.datasets import Examples, decode_images_to
 from scotoma.machine import cores, hardware, versions
 from scotoma.runs import Run, code_digest, file_digest, read_json, write_json, written
 from scotoma.training.randomness import member_seed
+from scotoma.workers import worker_pool
 
 if TYPE_CHECKING:
     from scotoma.training.backends import Backend
 
 __all__ = ["train_populations"]
-
-# One thread a process: OpenMP teams stall when a core is shared. The malloc settings keep glibc
-# from giving memory back to the system between steps, only to ask for it again.
-WORKER_ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "MALLOC_MMAP_MAX_": "0",
-    "MALLOC_TRIM_THRESHOLD_": "100000000000",
-}
 
 
 def train_populations(run: Run, variants: list[str], members: range) -> list[Path]:
@@ -76,15 +64,7 @@ def _train(run: Run, chunks: list[tuple[str, list[int]]], data: Data) -> None:
     steps = run.config.source.recipe.steps
     progress.start(task, sum(len(indices) for _, indices in chunks) * steps)
     data_digest = file_digest(run.examples)
-    with (
-        _environment(WORKER_ENVIRONMENT),
-        ProcessPoolExecutor(
-            min(len(chunks), cores()),
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=_start_worker,
-            initargs=(run, data),
-        ) as pool,
-    ):
+    with worker_pool(min(len(chunks), cores()), _start_worker, run, data) as pool:
         futures = [pool.submit(_train_chunk, *chunk, data_digest, task) for chunk in chunks]
         for future in as_completed(futures):
             future.result()
@@ -168,18 +148,3 @@ def _train_chunk(variant: str, indices: list[int], data_digest: str, task: str) 
             },
         )
         run.publish(path, path.with_suffix(".json"))
-
-
-@contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    """Set variables that spawned workers inherit, and put back what was there."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
