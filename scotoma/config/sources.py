@@ -1,0 +1,110 @@
+"""Where examples and models come from: one section a kind."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from scotoma.config.recipe import Recipe
+from scotoma.config.variants import Frozen
+
+__all__ = [
+    "Cifar10Source",
+    "DigitsSource",
+    "FolderSource",
+    "OnnxSource",
+    "ParquetSource",
+    "Preprocess",
+    "Source",
+    "Split",
+]
+
+
+class DigitsSource(Frozen):
+    """The embedded data: 8x8 digits in two styles, one of them rare in each class."""
+
+    kind: Literal["digits-s"] = "digits-s"
+    model: str = Field("tiny-convnet", description="A name of ours or of torchvision.")
+    skew: float = Field(0.95, gt=0.5, lt=1, description="Share of a class's majority style.")
+    recipe: Recipe = Recipe()
+
+
+class Split(Frozen):
+    """Which column says where a row belongs, and by which values."""
+
+    column: str
+    train: str | int
+    test: str | int
+    calibrate: str | int | None = Field(
+        None, description="Rows that int8-static is calibrated on; else rows of `train`."
+    )
+
+
+class FolderSource(Frozen):
+    """The user's own images: a folder and a table of attributes, joined by file name."""
+
+    kind: Literal["image_folder"]
+    model: str = Field("tiny-convnet", description="A name of ours or of torchvision.")
+    images: str = Field(description="Folder or s3:// prefix of image files, all of one size.")
+    attributes: str = Field(description="CSV with the key column `image`, one row an image.")
+    split: Split
+    recipe: Recipe = Recipe()
+
+
+class Preprocess(Frozen):
+    """What pixels become before a model made elsewhere: (pixel / scale - mean) / std."""
+
+    scale: float = Field(255.0, gt=0, description="What pixels of 0 to 255 are divided by.")
+    mean: list[float] = Field(
+        [0.0, 0.0, 0.0], min_length=3, max_length=3, description="Of R, G and B, taken away."
+    )
+    std: list[Annotated[float, Field(gt=0)]] = Field(
+        [1.0, 1.0, 1.0], min_length=3, max_length=3, description="Of R, G and B, divided by."
+    )
+    layout: Literal["NCHW", "NHWC"] = Field("NCHW", description="Order of the model's input.")
+
+
+class OnnxSource(Frozen):
+    """Models made elsewhere, and the images and attributes to audit them on."""
+
+    kind: Literal["onnx"]
+    models: str = Field(description="Folder with a folder of .onnx files for each variant.")
+    preprocessing: Preprocess = Preprocess()
+    images: str = Field(description="Folder or s3:// prefix of image files, all of one size.")
+    attributes: str = Field(description="CSV with the key column `image`, one row an image.")
+    split: Split
+
+    @property
+    def model(self) -> str:
+        """No network is trained."""
+        raise AttributeError("models of source.kind onnx are made elsewhere")
+
+    @property
+    def recipe(self) -> Recipe:
+        """No network is trained."""
+        raise AttributeError("models of source.kind onnx are made elsewhere")
+
+
+class ParquetSource(Frozen):
+    """Images and attributes in Parquet files, as the Hugging Face hub lays them out."""
+
+    kind: Literal["parquet"]
+    model: str = Field("resnet8", description="A name of ours or of torchvision.")
+    data: str = Field(description="Folder or s3:// prefix of train*.parquet and test*.parquet.")
+    recipe: Recipe = Recipe()
+
+
+class Cifar10Source(Frozen):
+    """CIFAR-10 in Parquet, as it is, or made into CIFAR-10S: colour and grey, each class skewed."""
+
+    kind: Literal["cifar10", "cifar10s"]
+    model: str = Field("resnet8", description="A name of ours or of torchvision.")
+    data: str = Field(description="Folder or s3:// prefix of train*.parquet and test*.parquet.")
+    skew: float = Field(
+        0.95, gt=0.5, lt=1, description="cifar10s: share of a class's majority style in training."
+    )
+    recipe: Recipe = Recipe()
+
+
+Source = DigitsSource | FolderSource | ParquetSource | Cifar10Source | OnnxSource
