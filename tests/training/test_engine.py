@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
@@ -31,31 +29,6 @@ RECIPE = Recipe(
     precision="float32", steps=12, batch_size=16, prune_begin=0.2, prune_end=0.8, prune_every=0.1
 )
 CLASSES = 4
-
-
-@pytest.fixture
-def data() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, CLASSES, 70)
-    images = rng.integers(0, 256, (70, 3, 8, 8))
-    images[:, 0] = (images[:, 0] + 50 * labels[:, None, None]).clip(0, 255)
-    return images.astype(np.uint8), labels
-
-
-@pytest.fixture
-def float64() -> Iterator[None]:
-    """Trajectories in float32 diverge chaotically: only float64 can be compared."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(before)
-
-
-@pytest.fixture(autouse=True)
-def _double_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        engine, "normalise", lambda pixels: pixels.to(torch.get_default_dtype()) / 127.5 - 1.0
-    )
 
 
 def train(

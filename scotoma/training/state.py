@@ -1,0 +1,79 @@
+"""Where a chunk of members stands in its training: all that the next step depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from scotoma.training.backends import Tensors
+
+__all__ = ["TrainingState"]
+
+SECTIONS = ("parameters", "buffers", "masks", "optimiser")
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """K members after some steps; every tensor has a first axis of K.
+
+    Attributes:
+        step: Optimiser steps done.
+        parameters: By name; where masks are shadows, the weights behind them.
+        buffers: By name.
+        masks: Of the weights that pruning may zero: True is kept.
+        optimiser: What the optimiser and the average of weights remember, as `momentum/NAME`.
+        losses: Mean loss of the tenths of the run that are over, shape (K, tenths).
+        running: Sum of the losses since then, shape (K,).
+
+    >>> state = TrainingState(
+    ...     3, {"0.weight": torch.ones(2, 4)}, {}, {}, {}, torch.ones(2, 1), torch.ones(2)
+    ... )
+    >>> TrainingState.of(state.tensors()).step
+    3
+    """
+
+    step: int
+    parameters: Tensors
+    buffers: Tensors
+    masks: Tensors
+    optimiser: Tensors
+    losses: torch.Tensor
+    running: torch.Tensor
+
+    @property
+    def members(self) -> int:
+        """How many there are."""
+        return len(self.running)
+
+    def tensors(self) -> Tensors:
+        """The state as one flat table of tensors, to be written to a file."""
+        named = {
+            f"{section}/{name}": value.contiguous()
+            for section in SECTIONS
+            for name, value in getattr(self, section).items()
+        }
+        curve = {"losses": self.losses, "running": self.running}
+        return {**named, **curve, "step": torch.tensor(self.step)}
+
+    @classmethod
+    def of(cls, tensors: Tensors) -> TrainingState:
+        """The state of such a table.
+
+        Args:
+            tensors: What `tensors` gave.
+
+        Returns:
+            The same state.
+        """
+        sections: dict[str, Tensors] = {section: {} for section in SECTIONS}
+        for key, value in tensors.items():
+            section, _, name = key.partition("/")
+            if name:
+                sections[section][name] = value
+        step, losses, running = (tensors[key] for key in ("step", "losses", "running"))
+        return cls(int(step), **sections, losses=losses, running=running)
+
+    def copy(self) -> TrainingState:
+        """The same values in memory of their own."""
+        return self.of({name: value.clone() for name, value in self.tensors().items()})
