@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from scotoma.errors import DataError
-from scotoma.printable import printable
-from scotoma.slices.bins import bin_texts, cut_points, number_text, round_cuts
+from scotoma.slices.coding import Codes, Coding, Predicate, code
 
-Kind = Literal["value", "bin", "rest", "missing"]
-Codes = npt.NDArray[np.uint8]
+__all__ = ["Encoded", "Predicate", "as_frame", "codings", "encode"]
+
 MOST_CATEGORIES = 250  # with "the rest" and "missing" the codes of a feature still fit a byte
-
-
-@dataclass(frozen=True)
-class Predicate:
-    """One condition on one feature.
-
-    Attributes:
-        feature: Name of the column.
-        text: The condition as people write it: `age in [37, 41)`, `occupation = Sales`.
-        kind: A single value, a range of numbers, all values but the frequent ones, or no value.
-    """
-
-    feature: str
-    text: str
-    kind: Kind
 
 
 @dataclass(frozen=True)
@@ -88,6 +72,37 @@ def encode(features: Any, *, max_categories: int = 100, bins: int = 10) -> Encod
     >>> [own.text for own in encode(table, bins=2).predicates[0]]
     ['age < 40', 'age = 40', 'age is missing']
     """
+    table = as_frame(features)
+    if table.height == 0:
+        raise DataError("features must have at least one row, got 0: pass the scored examples")
+    made = codings(table.get_columns(), max_categories=max_categories, bins=bins)
+    kept = [coding for coding in made if len(coding.predicates) > 1]
+    return Encoded(
+        np.stack([coding.codes(table[coding.column]) for coding in kept]),
+        tuple(coding.predicates for coding in kept),
+        tuple(coding.note for coding in made if coding.note),
+    )
+
+
+def codings(
+    columns: Iterable[pl.Series], *, max_categories: int = 100, bins: int = 10
+) -> list[Coding]:
+    """Decide the predicates of every column.
+
+    Args:
+        columns: All values of each; one column at a time is looked at.
+        max_categories: As of `encode`.
+        bins: As of `encode`.
+
+    Returns:
+        One a column; those with fewer than two predicates define no slice.
+
+    Raises:
+        DataError: As of `encode`.
+
+    >>> [len(coding.predicates) for coding in codings([pl.Series("a", [1, 2, 2])])]
+    [2]
+    """
     for name, value in (("max_categories", max_categories), ("bins", bins)):
         least = 1 if name == "max_categories" else 2
         if not least <= value <= MOST_CATEGORIES:
@@ -95,23 +110,14 @@ def encode(features: Any, *, max_categories: int = 100, bins: int = 10) -> Encod
                 f"{name} must lie between {least} and {MOST_CATEGORIES}, got {value}: the default "
                 f"is {100 if name == 'max_categories' else 10}"
             )
-    table = as_frame(features)
-    if table.height == 0:
-        raise DataError("features must have at least one row, got 0: pass the scored examples")
-    kept: list[tuple[Codes, tuple[Predicate, ...]]] = []
-    notes: list[str] = []
-    for column in table.get_columns():
-        codes, predicates, note = _column(column, max_categories, bins)
-        if len(predicates) > 1:
-            kept.append((codes, predicates))
-        notes += [note] * bool(note)
-    if not kept:
+    made = [code(column, max_categories, bins) for column in columns]
+    if all(len(coding.predicates) < 2 for coding in made):
+        notes = "; ".join(coding.note for coding in made)
         raise DataError(
-            f"features must have a column with at least two values, got {table.width} without: "
-            f"{'; '.join(notes) or 'pass at least one column'}"
+            f"features must have a column with at least two values, got {len(made)} without: "
+            f"{notes or 'pass at least one column'}"
         )
-    codes = np.stack([codes for codes, _ in kept])
-    return Encoded(codes, tuple(predicates for _, predicates in kept), tuple(notes))
+    return made
 
 
 def as_frame(features: Any) -> pl.DataFrame:
@@ -142,109 +148,3 @@ def _series(name: str, values: npt.NDArray[Any]) -> pl.Series:
         return pl.Series(name, values)
     plain = [None if value is None or value != value else value for value in values.tolist()]
     return pl.Series(name, plain, strict=False)
-
-
-def _column(
-    column: pl.Series, max_categories: int, bins: int
-) -> tuple[Codes, tuple[Predicate, ...], str]:
-    name, dtype = printable(column.name), column.dtype
-    column = column.alias(name)
-    if dtype.is_nested() or dtype in (pl.Object, pl.Binary):
-        raise DataError(
-            f"column {name!r} must hold numbers, text, truth values or dates, got {dtype}: leave "
-            "it out or turn it into columns of its own"
-        )
-    if dtype.is_float():
-        column = column.fill_nan(None)
-    if column.null_count() == len(column):
-        note = f"column {name!r} holds no value: it defines no slice and was left out"
-        return np.empty(0, np.uint8), (), note
-    if dtype.is_numeric() or dtype.is_temporal():
-        codes, predicates = _numbers(column, bins)
-        note = ""
-    else:
-        codes, predicates, note = _categories(column, max_categories)
-    if len(predicates) == 1:
-        note = (
-            f"column {name!r} is constant ({predicates[0].text}): it defines no slice and was "
-            "left out"
-        )
-    return codes, tuple(predicates), note
-
-
-def _numbers(column: pl.Series, bins: int) -> tuple[Codes, list[Predicate]]:
-    name, present = column.name, column.is_not_null().to_numpy()
-    known = column.drop_nulls()
-    if column.dtype.is_temporal():
-        values = known.to_physical().to_numpy()
-        cuts = cut_points(values, bins)
-    elif column.dtype.is_integer():
-        values = known.to_numpy()
-        cuts = cut_points(values, bins)
-    else:
-        values = known.cast(pl.Float64).to_numpy()
-        cuts = round_cuts(values, cut_points(values, bins).astype(np.float64))
-    codes = np.full(len(column), len(cuts) + 1, np.uint8)
-    codes[present] = np.searchsorted(cuts, values, side="right")
-    own = codes[present]
-    ends = [(values[own == b].min(), values[own == b].max()) for b in range(len(cuts) + 1)]
-    flat = _texts(column.dtype, [*cuts, *(end for pair in ends for end in pair)])
-    cut_texts, end_texts = flat[: len(cuts)], flat[len(cuts) :]
-    pairs = list(zip(end_texts[::2], end_texts[1::2], strict=True))
-    predicates = [
-        Predicate(name, text, "value" if low == high else "bin")
-        for text, (low, high) in zip(bin_texts(name, pairs, cut_texts), pairs, strict=True)
-    ]
-    if not present.all():
-        predicates.append(Predicate(name, f"{name} is missing", "missing"))
-    return codes, predicates
-
-
-def _texts(dtype: pl.DataType, values: list[Any]) -> list[str]:
-    if dtype.is_temporal():
-        physical = pl.Series([int(value) for value in values], dtype=pl.Int64)
-        if dtype in (pl.Date, pl.Time):
-            physical = physical.cast(pl.Int32) if dtype == pl.Date else physical
-        return [str(value) for value in physical.cast(dtype).to_list()]
-    return [number_text(value) for value in values]
-
-
-def _categories(column: pl.Series, most: int) -> tuple[Codes, list[Predicate], str]:
-    name = column.name
-    text = column.cast(pl.String)
-    counted = (
-        pl.DataFrame({"value": text.drop_nulls()})
-        .group_by("value")
-        .len()
-        .sort(["len", "value"], descending=[True, False])
-    )
-    frequent = counted["value"].head(most)
-    rest = counted.height - len(frequent)
-    found = pl.DataFrame({"value": text}).join(
-        pl.DataFrame({"value": frequent, "code": np.arange(len(frequent), dtype=np.uint8)}),
-        on="value",
-        how="left",
-        maintain_order="left",
-    )
-    missing = text.is_null().to_numpy()
-    codes = found["code"].fill_null(len(frequent)).to_numpy().astype(np.uint8)
-    codes[missing] = len(frequent) + (rest > 0)
-    predicates = [
-        Predicate(name, f"{name} = {_quoted(value)}", "value") for value in frequent.to_list()
-    ]
-    note = ""
-    if rest:
-        predicates.append(Predicate(name, f"{name} is one of {rest:,} rarer values", "rest"))
-        note = (
-            f"column {name!r} has {counted.height:,} different values: the {most} most frequent "
-            "were taken one by one, the rest together"
-        )
-    if missing.any():
-        predicates.append(Predicate(name, f"{name} is missing", "missing"))
-    return codes, predicates, note
-
-
-def _quoted(value: str) -> str:
-    shown = printable(value)
-    plain = shown and shown == shown.strip() and " and " not in shown
-    return shown if plain else json.dumps(shown, ensure_ascii=False)
