@@ -64,8 +64,8 @@ CONFIG_CASES = {
     "an unknown key": Case(
         2,
         "audit.yaml:12 populaton is not a key here; known are version, project, source, label, "
-        "groups, cluster, variants, population, tracking, keep_scores, deterministic; did you "
-        "mean 'population'?",
+        "groups, cluster, baseline, variants, population, tracking, keep_scores, deterministic; "
+        "did you mean 'population'?",
         change=("population:", "populaton:"),
     ),
     "a wrong type": Case(

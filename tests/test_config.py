@@ -68,7 +68,7 @@ def changed(old: str, new: str, text: str = CONFIG) -> str:
 
 # --- every fault, one sentence with its line ------------------------------------------------------
 
-KEYS = "version, project, source, label, groups, cluster, variants, population, tracking"
+KEYS = "version, project, source, label, groups, cluster, baseline, variants, population, tracking"
 RECIPE = ", ".join(Recipe.model_fields)
 FAULTS = {
     "an unknown key": (
@@ -168,13 +168,13 @@ FAULTS = {
         "kind: digits-s",
         "kind: digits",
         "audit.yaml:3 source.kind must be one of 'digits-s', 'image_folder', "
-        "'parquet', 'cifar10', 'cifar10s', 'onnx', got 'digits'",
+        "'parquet', 'cifar10', 'cifar10s', 'onnx', 'predictions', got 'digits'",
     ),
     "a source without its kind": (
         "  kind: digits-s\n",
         "",
         "audit.yaml:3 source.kind is missing; it is one of 'digits-s', 'image_folder', "
-        "'parquet', 'cifar10', 'cifar10s', 'onnx'",
+        "'parquet', 'cifar10', 'cifar10s', 'onnx', 'predictions'",
     ),
     "an unknown way of compressing": (
         "prune: [0.5, 0.9]",

@@ -211,13 +211,19 @@ def configuration(
     if data is not None:
         if not hasattr(config.source, "data"):
             raise ConfigError(
-                f"--data says where Parquet files are, and source.kind {config.source.kind!r} has "
-                "none; leave it out, or use parquet, cifar10 or cifar10s"
+                f"--data says where source.data is, and source.kind {config.source.kind!r} has "
+                "none; leave it out, or use parquet, celeba, cifar10 or cifar10s"
             )
         place = data if storage.is_remote(data) else str(Path(data).absolute())
         source = config.source.model_copy(update={"data": place})
         config = config.model_copy(update={"source": source})
-    return config.model_copy(update={"deterministic": True}) if deterministic else config
+    if deterministic:
+        config = config.model_copy(update={"deterministic": True})
+    if config.source.kind == "predictions":
+        from scotoma.stages.predicted import complete
+
+        return complete(config)
+    return config
 
 
 def _run_pipeline(run: Run, config: Config, console: Console, lock: int) -> None:

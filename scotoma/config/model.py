@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -21,6 +22,7 @@ from scotoma.config.sources import (
     FolderSource,
     OnnxSource,
     ParquetSource,
+    PredictionsSource,
     Preprocess,
     Source,
     Split,
@@ -31,6 +33,7 @@ from scotoma.config.variants import (
     Int4,
     Int8,
     Onnx,
+    Predicted,
     Prune,
     Variant,
     VariantEntry,
@@ -54,6 +57,8 @@ __all__ = [
     "OnnxSource",
     "ParquetSource",
     "Population",
+    "Predicted",
+    "PredictionsSource",
     "Preprocess",
     "Prune",
     "Recipe",
@@ -69,6 +74,28 @@ class Label(Frozen):
 
     column: str
     positive: str | int | None = None
+    threshold: float | None = Field(
+        None, description="Numbers from it upwards are the positive class; of predictions too."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers_from_the_threshold_are_positive(cls, value: Any) -> Any:
+        match value:
+            case {"threshold": bool()}:
+                return value
+            case {"threshold": int() | float() as threshold}:
+                return {"positive": threshold_classes(threshold)[0], **value}
+        return value
+
+
+def threshold_classes(threshold: float) -> tuple[str, str]:
+    """The two classes that a threshold makes of numbers, the positive one first.
+
+    >>> threshold_classes(0.5)
+    ('at least 0.5', 'below 0.5')
+    """
+    return f"at least {threshold:g}", f"below {threshold:g}"
 
 
 class GroupColumn(Frozen):
@@ -129,6 +156,10 @@ class Tracking(Frozen):
     )
 
 
+def _made_here(entry: VariantEntry) -> bool:
+    return not isinstance(entry, Onnx | Predicted)
+
+
 class Config(Frozen):
     """An audit: data, label, groups, variants and the size of the population."""
 
@@ -138,7 +169,10 @@ class Config(Frozen):
     label: Label = Label(column="digit")
     groups: Groups = Groups()
     cluster: Cluster | None = None
-    variants: list[VariantEntry] = Field(min_length=1)
+    baseline: str | None = Field(
+        None, description="source.kind predictions: the variant that is the dense one."
+    )
+    variants: list[VariantEntry] = Field(default_factory=list, validate_default=True)
     population: Population = Population()
     tracking: Tracking = Tracking()
     keep_scores: bool = Field(
@@ -149,8 +183,12 @@ class Config(Frozen):
     @field_validator("variants")
     @classmethod
     def _variants_are_distinct_and_have_a_baseline(
-        cls, entries: list[VariantEntry]
+        cls, entries: list[VariantEntry], info: ValidationInfo
     ) -> list[VariantEntry]:
+        if not entries:
+            if isinstance(info.data.get("source"), PredictionsSource):
+                return entries  # those that the files hold
+            raise ValueError("variants is missing; it has no default")
         names = [variant.name for variant in resolve(entries)]
         if "dense" not in names:
             raise ValueError("variants must name `dense`: every change is measured against it")
@@ -162,17 +200,31 @@ class Config(Frozen):
 
     @model_validator(mode="after")
     def _models_come_from_one_place(self) -> Config:
-        made_elsewhere = isinstance(self.source, OnnxSource)
+        taken: type[Onnx] | type[Predicted] | None = None
+        if isinstance(self.source, OnnxSource | PredictionsSource):
+            taken = Onnx if isinstance(self.source, OnnxSource) else Predicted
         for entry in self.variants:
-            if entry != "dense" and isinstance(entry, Onnx) is not made_elsewhere:
-                way = next(iter(type(entry).model_fields))
+            if entry == "dense" or (isinstance(entry, taken) if taken else _made_here(entry)):
+                continue
+            way = next(iter(type(entry).model_fields))
+            if not _made_here(entry):
                 raise ValueError(
-                    f"variants holds {{{way}: ...}}, which is for source.kind onnx; name models "
+                    f"variants holds {{{way}: ...}}, which is for source.kind {way}; name models "
                     "made elsewhere there"
-                    if isinstance(entry, Onnx)
-                    else f"variants holds {{{way}: ...}}, which needs networks that are trained "
-                    "here; name folders of source.models as {onnx: [...]}"
                 )
+            raise ValueError(
+                f"variants holds {{{way}: ...}}, which needs networks that are trained here; "
+                + (
+                    "name folders of source.models as {onnx: [...]}"
+                    if taken is Onnx
+                    else "name variants of source.files as {predictions: [...]}, or leave it out"
+                )
+            )
+        if self.baseline is not None and taken is not Predicted:
+            raise ValueError(
+                "baseline names a variant of source.kind predictions; elsewhere it is `dense`, so "
+                "leave it out"
+            )
         return self
 
     @property
@@ -188,6 +240,9 @@ class Config(Frozen):
         """SHA-256 of what decides the results: not where runs are tracked, nor where data lie."""
         deciding = self.model_dump(
             mode="json",
-            exclude={"tracking": True, "source": {"images", "attributes", "data", "models"}},
+            exclude={
+                "tracking": True,
+                "source": {"images", "attributes", "data", "models", "files", "examples"},
+            },
         )
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()

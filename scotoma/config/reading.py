@@ -23,6 +23,8 @@ from scotoma.config.model import (
     OnnxSource,
     ParquetSource,
     Population,
+    Predicted,
+    PredictionsSource,
     Preprocess,
     Prune,
     Recipe,
@@ -39,10 +41,28 @@ LOCATIONS = (
     "attributes",
     "data",
     "models",
+    "files",
+    "examples",
 )  # keys of a source that hold a path or an s3:// URI
-KINDS = ("digits-s", "image_folder", "parquet", "cifar10", "cifar10s", "onnx")
+KINDS = (
+    "digits-s",
+    "image_folder",
+    "parquet",
+    "cifar10",
+    "cifar10s",
+    "onnx",
+    "predictions",
+)
 TEXT_OR_NUMBER = ("train", "test", "calibrate", "positive")  # keys that hold a value of a column
-WAYS = ("dense", "prune", "int8", "float16", "int4", "onnx")  # keys that say what a variant is
+WAYS = (
+    "dense",
+    "prune",
+    "int8",
+    "float16",
+    "int4",
+    "onnx",
+    "predictions",
+)  # keys that say what a variant is
 
 DEFAULT_CONFIG = """\
 version: 1
@@ -165,14 +185,21 @@ def _sentence(path: str, location: Location, fault: dict[str, Any]) -> str:
 
 _SECTIONS: dict[str, tuple[type[BaseModel], ...]] = {
     "": (Config,),
-    "source": (DigitsSource, FolderSource, ParquetSource, Cifar10Source, OnnxSource),
+    "source": (
+        DigitsSource,
+        FolderSource,
+        ParquetSource,
+        Cifar10Source,
+        OnnxSource,
+        PredictionsSource,
+    ),
     "preprocessing": (Preprocess,),
     "recipe": (Recipe,),
     "split": (Split,),
     "label": (Label,),
     "groups": (GroupColumn,),
     "cluster": (Cluster,),
-    "variants": (Prune, Int8, Float16, Int4, Onnx),
+    "variants": (Prune, Int8, Float16, Int4, Onnx, Predicted),
     "population": (Population,),
     "tracking": (Tracking,),
 }

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from scotoma.config.predictions_source import PredictionsSource
 from scotoma.config.recipe import Recipe
 from scotoma.config.variants import Frozen
 
@@ -15,6 +16,7 @@ __all__ = [
     "FolderSource",
     "OnnxSource",
     "ParquetSource",
+    "PredictionsSource",
     "Preprocess",
     "Source",
     "Split",
@@ -107,4 +109,6 @@ class Cifar10Source(Frozen):
     recipe: Recipe = Recipe()
 
 
-Source = DigitsSource | FolderSource | ParquetSource | Cifar10Source | OnnxSource
+Source = (
+    DigitsSource | FolderSource | ParquetSource | Cifar10Source | OnnxSource | PredictionsSource
+)

@@ -12,6 +12,7 @@ __all__ = [
     "Int4",
     "Int8",
     "Onnx",
+    "Predicted",
     "Prune",
     "Variant",
     "VariantEntry",
@@ -81,8 +82,21 @@ class Onnx(Frozen):
     bits: Literal[4, 8, 16, 32] = Field(32, description="Of a weight, for the record.")
 
 
+class Predicted(Frozen):
+    """Predictions of models made elsewhere, one variant a name in `source.files`."""
+
+    predictions: list[
+        Annotated[str, Field(pattern=r"^\w[\w .,+=@()-]*$", min_length=1, max_length=80)]
+    ] = Field(min_length=1)
+    paired: bool = Field(
+        False, description="Each model was made from the baseline model of the same name."
+    )
+    bits: Literal[4, 8, 16, 32] = Field(32, description="Of a weight, for the record.")
+
+
 _WAYS: dict[str, type[Frozen]] = {
-    "prune": Prune, "int8": Int8, "float16": Float16, "int4": Int4, "onnx": Onnx
+    "prune": Prune, "int8": Int8, "float16": Float16, "int4": Int4, "onnx": Onnx,
+    "predictions": Predicted,
 }  # fmt: skip
 
 
@@ -99,7 +113,8 @@ VariantEntry = Annotated[
     | Annotated[Int8, Tag("int8")]
     | Annotated[Float16, Tag("float16")]
     | Annotated[Int4, Tag("int4")]
-    | Annotated[Onnx, Tag("onnx")],
+    | Annotated[Onnx, Tag("onnx")]
+    | Annotated[Predicted, Tag("predictions")],
     Discriminator(_variant_kind),
 ]
 
@@ -112,7 +127,7 @@ class Variant(Frozen):
     """
 
     name: str
-    kind: Literal["dense", "prune", "int8", "float16", "int4", "onnx"]
+    kind: Literal["dense", "prune", "int8", "float16", "int4", "onnx", "predictions"]
     derived_from: str = ""  # name of the variant whose members it is made of
     sparsity: float = 0.0  # fraction of the conv and linear weights that are zero
     mode: Literal["", "dynamic", "static"] = ""
@@ -122,6 +137,11 @@ class Variant(Frozen):
     images: int = 100  # that choose the ranges of int8-static
     reduce_range: bool = False  # weights of 7 bits
     block: int = 32  # weights that share a scale, of int4
+
+    @property
+    def made_elsewhere(self) -> bool:
+        """Whether its members, or what they said, are taken in and not made here."""
+        return self.kind in ("onnx", "predictions")
 
     @property
     def paired(self) -> bool:
@@ -147,11 +167,16 @@ def resolve(entries: list[VariantEntry]) -> tuple[Variant, ...]:
             name = "int4" if entry.block == 32 else f"int4-block{entry.block}"
             block = entry.block
             found.append(Variant(name=name, kind="int4", derived_from="dense", bits=4, block=block))
-        elif isinstance(entry, Onnx):
+        elif isinstance(entry, Onnx | Predicted):
             of = "dense" if entry.paired else ""
+            kind: Literal["onnx", "predictions"]
+            kind, names = (
+                ("onnx", entry.onnx)
+                if isinstance(entry, Onnx)
+                else ("predictions", entry.predictions)
+            )
             found += [
-                Variant(name=name, kind="onnx", derived_from=of, bits=entry.bits)
-                for name in entry.onnx
+                Variant(name=name, kind=kind, derived_from=of, bits=entry.bits) for name in names
             ]
     return tuple(found)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from scotoma import storage
-from scotoma.config import Config, DigitsSource, FolderSource, OnnxSource
+from scotoma.config import Config, DigitsSource, FolderSource, OnnxSource, PredictionsSource
 from scotoma.datasets import Survey, load_examples
 from scotoma.datasets.parquet import IMAGES
 from scotoma.errors import MissingExtra
@@ -76,6 +76,8 @@ def look_at_images(config: Config, survey: Survey) -> ImageFacts:
         there = [name for name in names if name in sizes]
         first = storage.read_bytes(storage.join(source.images, there[0])) if there else None
         return _facts(first, sum(sizes[name] for name in there) if there else None)
+    if isinstance(source, PredictionsSource):
+        return ImageFacts(None, None, "none is needed: predictions are audited")
     place = source.data
     found = {
         name: size

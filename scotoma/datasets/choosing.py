@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from scotoma.config import Config
+from scotoma.config import Config, PredictionsSource
+from scotoma.config.model import threshold_classes
 from scotoma.datasets.examples import Examples
 from scotoma.errors import DataError
 from scotoma.printable import nearest, printable
@@ -41,7 +42,11 @@ def examples_from_source(
     if clash := sorted(set(attributes) & set(RESERVED)):
         raise DataError(f"groups.{clash[0]} has a reserved name; call the attribute otherwise")
     chosen = [pl.col("example_id"), pl.col("split")]
-    chosen.append(_text(source, config.label.column, "label", origin).alias("label"))
+    label = _text(source, config.label.column, "label", origin)
+    if config.label.threshold is not None:
+        found = source.select("example_id", label.alias(config.label.column))
+        label = _thresholded(found, config.label.threshold, origin)
+    chosen.append(label.alias("label"))
     for name, group in attributes.items():
         value = _text(source, group.column, f"groups.{name}", origin)
         chosen.append(value.replace(group.names or {}).fill_null(MISSING).alias(name))
@@ -120,19 +125,43 @@ def _text(source: pl.DataFrame, name: str, role: str, origin: str) -> pl.Expr:
     return pl.when(text.str.strip_chars() != "").then(text)
 
 
+def _thresholded(table: pl.DataFrame, threshold: float, origin: str) -> pl.Expr:
+    """Labels that are numbers, beside their ids, as the two classes that a threshold makes."""
+    labels = table.to_series(1)
+    number = labels.cast(pl.Float64, strict=False).fill_nan(None)
+    if (wrong := number.is_null() & labels.is_not_null()).any():
+        first = table.filter(wrong).row(0)
+        raise DataError(
+            printable(
+                f"label column {labels.name!r} of {origin} must hold numbers for "
+                f"label.threshold, got {first[1]!r} in the row of {first[0]!r}; correct it, or "
+                "leave the threshold out"
+            )
+        )
+    above, below = threshold_classes(threshold)
+    said = pl.when(pl.lit(number) >= threshold).then(pl.lit(above))
+    return said.when(pl.lit(number) < threshold).then(pl.lit(below))
+
+
 def _classes(table: pl.DataFrame, config: Config, origin: str) -> tuple[list[str], set[str]]:
     """The classes in the order of their ids, and those of them that the test split shows."""
     column, positive = config.label.column, config.label.positive
     refuse_empty_labels(table["label"].alias(column), table["example_id"], origin)
     train, test = (table.filter(pl.col("split") == split) for split in ("train", "test"))
+    known: set[str] = set()
+    where = f"the train split of {origin}"
+    if isinstance(config.source, PredictionsSource):  # models may know more than is tested
+        train, where, known = test, origin, set(config.source.classes)
+        if config.label.threshold is not None:
+            known |= set(threshold_classes(config.label.threshold))
     for split, part in (("train", train), ("test", test)):
         if not part.height:
             raise DataError(f"the {split} split of {origin} holds no row; check source.split")
-    classes = sorted(train["label"].unique().to_list(), key=_natural)
+    classes = sorted({*train["label"].unique(), *known}, key=_natural)
     if len(classes) < 2:
         raise DataError(
-            f"label column {column!r} has one value, {classes[0]!r}, in the train split of "
-            f"{origin}; a classifier needs two"
+            f"label column {column!r} has one value, {classes[0]!r}, in {where}; a classifier "
+            "needs two"
         )
     tested = set(test["label"].unique().to_list())
     if unseen := sorted(tested - set(classes)):

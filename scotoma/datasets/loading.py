@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from scotoma.config import Cifar10Source, Config, DigitsSource, FolderSource, OnnxSource
+from scotoma.config import (
+    Cifar10Source,
+    Config,
+    DigitsSource,
+    FolderSource,
+    OnnxSource,
+    PredictionsSource,
+)
 from scotoma.datasets.choosing import examples_from_source
 from scotoma.datasets.examples import Examples
 from scotoma.datasets.join import Join
@@ -82,18 +89,25 @@ def _source(config: Config, *, images: bool) -> tuple[pl.DataFrame, str, Join | 
 
         table, join = load_folder(source, images=images)
         return table, source.attributes, join
+    if isinstance(source, PredictionsSource):
+        from scotoma.datasets.listed import load_listed
+
+        table = load_listed(source)
+        return table if images else table.drop("image", strict=False), source.examples, None
     if isinstance(source, Cifar10Source):
         from scotoma.datasets.cifar10 import load_cifar10
 
         return load_cifar10(source, config.label.column, images=images), source.data, None
-    from scotoma.datasets.parquet import load_parquet
-
     wanted = [group.column for group in config.groups.attributes.values()]
     wanted += [config.cluster.column] if config.cluster else []
+    from scotoma.datasets.parquet import load_parquet
+
     table = load_parquet(source.data, config.label.column, wanted, images=images)
     return table, source.data, None
 
 
 def _examples(table: pl.DataFrame, config: Config, origin: str, join: Join | None) -> Examples:
-    note = join.note() if join else ""
-    return examples_from_source(table, config, origin, [note] if note else [])
+    notes = [join.note()] if join and join.note() else []
+    if config.baseline not in (None, "dense"):
+        notes.append(f"variant {config.baseline!r} is the baseline and is called dense here")
+    return examples_from_source(table, config, origin, notes)

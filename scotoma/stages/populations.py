@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from scotoma import progress
-from scotoma.config import OnnxSource
+from scotoma.config import OnnxSource, PredictionsSource
 from scotoma.datasets import check_images, load_examples
 from scotoma.extras import needs
 from scotoma.machine import versions
@@ -19,6 +19,10 @@ __all__ = ["gather", "predict", "prepare", "prune", "quantize", "train"]
 
 def prepare(run: Run) -> list[Path]:
     """Read the source, check it, and write the examples of both splits."""
+    if isinstance(run.config.source, PredictionsSource):
+        from scotoma.stages.predicted import prepare_predicted
+
+        return prepare_predicted(run)
     with run.step("prepare", [run.examples]) as due:
         if due:
             examples = load_examples(run.config)
@@ -31,7 +35,11 @@ def prepare(run: Run) -> list[Path]:
 
 
 def train(run: Run, shard: Shard) -> list[Path]:
-    """Train the dense members of a shard; of models made elsewhere, take in all variants."""
+    """Train the dense members of a shard; of what was made elsewhere, take in all variants."""
+    if isinstance(run.config.source, PredictionsSource):
+        from scotoma.stages.predicted import take_in_predictions
+
+        return take_in_predictions(run, shard)
     if isinstance(run.config.source, OnnxSource):
         return _take_in(run, shard)
     return _train(run, "train", ["dense"], shard)
@@ -71,7 +79,7 @@ def _train(run: Run, step: str, variants: list[str], shard: Shard) -> list[Path]
 
 def quantize(run: Run, shard: Shard) -> list[Path]:
     """Compress the trained members of a shard in every way that needs no training."""
-    variants = [v for v in run.config.resolved_variants if v.derived_from and v.kind != "onnx"]
+    variants = [v for v in run.config.resolved_variants if v.derived_from and not v.made_elsewhere]
     outputs = _members(run, [variant.name for variant in variants], shard)
     bases = list(dict.fromkeys(variant.derived_from for variant in variants))
     inputs = [run.examples, *_members(run, bases, shard)]
@@ -87,9 +95,11 @@ def quantize(run: Run, shard: Shard) -> list[Path]:
 
 
 def predict(run: Run, shard: Shard) -> list[Path]:
-    """Run every member of a shard on the test examples."""
+    """Run every member of a shard on the test examples; what was taken in is there already."""
     names = [variant.name for variant in run.config.resolved_variants]
     outputs = [run.predictions(name, shard.index) for name in names]
+    if isinstance(run.config.source, PredictionsSource):
+        return outputs
     inputs = [run.examples, *(run.member(name, k) for name in names for k in shard.members)]
     with run.step(f"predict-{shard.index:03d}", outputs, inputs, made_with=str(versions())) as due:
         if due:
@@ -155,7 +165,7 @@ def _manifest(run: Run, name: str) -> dict[str, Any]:
             "masked_weights": "shadow: keep receiving gradients until the last update",
             "zeros_per_layer": "nearest whole number, halves to the even one",
         }
-    if variant.derived_from and variant.kind != "onnx":
+    if variant.derived_from and not variant.made_elsewhere:
         facts["quantization"] = {
             "mode": variant.mode,
             "bits": variant.bits,

@@ -11,6 +11,7 @@ import polars as pl
 
 from scotoma import progress
 from scotoma._version import __version__
+from scotoma.config import PredictionsSource
 from scotoma.datasets import Examples
 from scotoma.divergence import hash_ids
 from scotoma.jsonable import jsonable
@@ -43,16 +44,8 @@ def report(run: Run) -> list[Path]:
             found = assemble(run, examples)
             write_json(audit, found)
             progress.advance("write report")
-            images = {
-                example_id: image["bytes"]
-                for example_id, image in examples.table.filter(
-                    pl.col("example_id").is_in(_shown(found))
-                )
-                .select("example_id", "image")
-                .iter_rows()
-            }
             with written(page) as temporary:
-                temporary.write_text(render(found, images), encoding="utf-8")
+                temporary.write_text(render(found, _images(run, examples, found)), encoding="utf-8")
             progress.advance("write report")
     return [audit, page]
 
@@ -199,6 +192,20 @@ def _card(row: dict[str, Any], attributes: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
+def _images(run: Run, examples: Examples, audit: dict[str, Any]) -> dict[str, bytes]:
+    """Encoded images of the gallery by example id; an example without one is left out."""
+    if "image" not in examples.table.columns:
+        return {}
+    shown = examples.table.filter(pl.col("example_id").is_in(_shown(audit)))
+    found = dict(shown.select("example_id", "image").iter_rows())
+    if isinstance(run.config.source, PredictionsSource):
+        from scotoma.stages.predicted import named_images
+
+        names = {example_id: image["path"] for example_id, image in found.items()}
+        return named_images(run.config.source, names)
+    return {example_id: image["bytes"] for example_id, image in found.items()}
+
+
 def _shown(audit: dict[str, Any]) -> list[str]:
     """Ids of the examples whose images the page shows."""
     return sorted(
@@ -259,14 +266,18 @@ def _measurements(run: Run) -> dict[str, Any]:
             for path in sorted(run.path("steps").glob("*.json"))
         },
         "bytes_per_member": {
-            variant.name: {
-                "mean": sum(m["bytes"] for m in _members(run, variant.name))
-                / run.config.population.models,
-                "n": run.config.population.models,
-            }
+            variant.name: _bytes_per_member(run, variant.name)
             for variant in run.config.resolved_variants
         },
     }
+
+
+def _bytes_per_member(run: Run, variant: str) -> dict[str, Any]:
+    """Mean size of the files of a population; of predictions made elsewhere there are none."""
+    sizes = [member["bytes"] for member in _members(run, variant) if "bytes" in member]
+    if not sizes:
+        return {"mean": None, "n": 0, "reason": "the models were not taken in"}
+    return {"mean": sum(sizes) / len(sizes), "n": len(sizes)}
 
 
 def _members(run: Run, variant: str) -> list[dict[str, Any]]:

@@ -1,0 +1,39 @@
+"""Predictions of models made elsewhere: the section that says where they are."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from scotoma.config.recipe import Recipe
+from scotoma.config.variants import Frozen
+
+__all__ = ["PredictionsSource"]
+
+
+class PredictionsSource(Frozen):
+    """What models made elsewhere said, and the examples that they said it of."""
+
+    kind: Literal["predictions"]
+    files: str = Field(
+        min_length=1,
+        description="CSV or Parquet by pattern: preds/*.parquet, preds/{variant}/{model}.csv.",
+    )
+    examples: str = Field(
+        min_length=1, description="CSV or Parquet: example_id, label and attributes[, image]."
+    )
+    classes: list[Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=list,
+        description="Classes that models may say beside those that examples are labelled.",
+    )
+
+    @property
+    def model(self) -> str:
+        """No network is trained."""
+        raise AttributeError("predictions of source.kind predictions are made elsewhere")
+
+    @property
+    def recipe(self) -> Recipe:
+        """No network is trained."""
+        raise AttributeError("predictions of source.kind predictions are made elsewhere")

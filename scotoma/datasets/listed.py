@@ -1,0 +1,78 @@
+"""Examples that others have predicted: a table of labels and attributes, images at most named."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import polars as pl
+
+from scotoma import storage
+from scotoma.config import PredictionsSource
+from scotoma.errors import DataError
+from scotoma.printable import printable
+
+__all__ = ["load_listed"]
+
+KEY = "example_id"
+
+
+def load_listed(source: PredictionsSource) -> pl.DataFrame:
+    """Read the table of examples; all of them are test examples.
+
+    Args:
+        source: `examples` is a CSV (also .csv.gz) or Parquet file, or its `s3://` URI.
+
+    Returns:
+        One row an example: `example_id` as text, `split`, which is `test`, its other columns, and
+        `image` (no bytes yet, the name as `path`) where the table has such a column of text.
+
+    Raises:
+        DataError: The table cannot be read, has no row or no column `example_id`, or a row without
+            an id.
+    """
+    place = source.examples
+    table = _read(place)
+    if KEY not in table.columns:
+        raise DataError(
+            f"{printable(place)} must have the column {KEY!r}, got "
+            f"{printable(', '.join(table.columns))}; name it so"
+        )
+    if not table.height:
+        raise DataError(f"{printable(place)} holds no example; give it one row an example")
+    if empty := table[KEY].null_count():
+        raise DataError(
+            f"{printable(place)} has {empty:,} row{'s' if empty > 1 else ''} without {KEY}; fill "
+            "or remove them"
+        )
+    if "split" in table.columns:
+        table = table.drop("split")  # all that is listed was predicted, and is tested
+    named = "image" in table.columns and table.schema["image"] == pl.String
+    if "image" in table.columns and not named:
+        table = table.drop("image")
+    image = pl.struct(pl.lit(None, pl.Binary).alias("bytes"), pl.col("image").alias("path"))
+    return table.with_columns(
+        pl.col(KEY).cast(pl.String),
+        pl.lit("test").alias("split"),
+        *([image.alias("image")] if named else []),
+    )
+
+
+def _read(place: str) -> pl.DataFrame:
+    if not storage.is_remote(place) and not Path(place).is_file():
+        raise DataError(
+            f"source.examples {printable(place)} is not a file; name a CSV or Parquet file with "
+            f"the columns {KEY}, label and attributes"
+        )
+    content = io.BytesIO(storage.read_bytes(place))
+    try:
+        if place.lower().endswith(".parquet"):
+            return pl.read_parquet(content)
+        return pl.read_csv(content, infer_schema=False)
+    except pl.exceptions.NoDataError:
+        return pl.DataFrame({KEY: []})
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        raise DataError(
+            f"{printable(place)} cannot be read ({printable(str(error).splitlines()[0])[:200]}); "
+            "write it as Parquet, or as CSV in UTF-8 with one header line"
+        ) from error

@@ -1,0 +1,282 @@
+"""From predictions made elsewhere to the members of a run; nothing is trained or run."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from scotoma import progress, storage
+from scotoma.config import Config, PredictionsSource
+from scotoma.config.model import Population, Predicted
+from scotoma.datasets import Examples, load_examples
+from scotoma.errors import ConfigError, DataError
+from scotoma.files import file_digest
+from scotoma.predictions import Predictions
+from scotoma.predictions.elsewhere import (
+    Answers,
+    Asked,
+    Table,
+    find_models,
+    find_tables,
+    read_answers,
+)
+from scotoma.printable import nearest, printable
+from scotoma.runs import Run, write_json, written
+from scotoma.stages.shards import Shard
+
+__all__ = ["complete", "named_images", "prepare_predicted", "take_in_predictions"]
+
+ELSEWHERE = "made elsewhere"
+NAME = re.compile(r"\w[\w .,+=@()-]{0,79}")  # of a variant, which also names files
+PICTURE_BYTES = 4_000_000  # of an image of the gallery; a larger one is left out
+
+
+def complete(config: Config) -> Config:
+    """The configuration with the variants and the number of models that its files hold.
+
+    Args:
+        config: As it was written. Of another kind of source it stays as it is.
+
+    Returns:
+        `variants` named, dense first, and `population.models` as many as every variant has.
+
+    Raises:
+        ConfigError: A variant or the baseline that is named is not in the files.
+        DataError: The files cannot be read, hold one variant, a name that is no name for a file,
+            or other numbers of models than are asked for.
+    """
+    source = config.source
+    if not isinstance(source, PredictionsSource):
+        return config
+    found = find_models(find_tables(source.files))
+    for name in found:
+        if not NAME.fullmatch(name):
+            raise DataError(
+                f"variant {printable(name)[:100]!r} of source.files must have a name of at most 80 "
+                "letters, digits, spaces and . , + = @ ( ) - that begins with a letter or digit; "
+                "rename it"
+            )
+    dense = _baseline(config, list(found))
+    if config.variants:
+        named = [v.name for v in config.resolved_variants[1:]]
+        for name in named:
+            if name not in found or name == dense:
+                raise ConfigError(
+                    f"variants names {name!r}, which is not among the compressed ones of "
+                    f"source.files: {_others(found, dense)}{nearest(name, found)}"
+                )
+        variants = config.variants
+    else:
+        named = [name for name in found if name != dense]
+        if not named:
+            raise DataError(
+                f"source.files must hold a compressed variant beside {dense!r}, got none; add its "
+                "predictions"
+            )
+        if "dense" in named:
+            raise ConfigError(
+                f"baseline is {dense!r} and source.files has a variant called dense too, which is "
+                "what the baseline is called here; rename one of them"
+            )
+        variants = ["dense", Predicted(predictions=named)]
+    models = _models(config, {name: len(found[name]) for name in (dense, *named)})
+    _refuse_unpaired(config.model_copy(update={"variants": variants}), found, dense)
+    population = Population(models=models, seed=config.population.seed)
+    return config.model_copy(update={"variants": variants, "population": population})
+
+
+def _baseline(config: Config, known: Sequence[str]) -> str:
+    dense = config.baseline or "dense"
+    if dense in known:
+        return dense
+    shown = ", ".join(map(repr, known[:10]))
+    if config.baseline is None:
+        raise ConfigError(
+            f"source.files must hold a variant called 'dense', or baseline must name another; it "
+            f"has {shown}: write baseline: {printable(known[0])}, if that is it"
+        )
+    raise ConfigError(
+        f"baseline {dense!r} is not in source.files, which has {shown}{nearest(dense, known)}"
+    )
+
+
+def _others(found: Mapping[str, Sequence[str]], dense: str) -> str:
+    return ", ".join(repr(name) for name in found if name != dense)
+
+
+def _models(config: Config, counts: Mapping[str, int]) -> int:
+    """Models of each variant: as many as are asked for, else as many as all have."""
+    fewest = min(counts, key=lambda name: counts[name])
+    if "models" in config.population.model_fields_set:
+        asked = config.population.models
+        if counts[fewest] < asked:
+            raise DataError(
+                f"population.models asks for {asked} models of each variant, but {fewest!r} has "
+                f"{counts[fewest]}; correct the number, or add models"
+            )
+        return asked
+    if len(set(counts.values())) > 1:
+        most = max(counts, key=lambda name: counts[name])
+        raise DataError(
+            f"every variant must have as many models, got {counts[most]} of {most!r} and "
+            f"{counts[fewest]} of {fewest!r}; add models, or set population.models: "
+            f"{counts[fewest]} to take the first of each"
+        )
+    return counts[fewest]
+
+
+def _refuse_unpaired(config: Config, found: Mapping[str, Sequence[str]], dense: str) -> None:
+    for variant in config.resolved_variants:
+        if variant.paired and list(found[variant.name]) != list(found[dense]):
+            one, other = sorted(set(found[variant.name]) ^ set(found[dense]))[:1], variant.name
+            raise ConfigError(
+                f"models of {other!r} are paired with those of {dense!r} by their names, but "
+                f"{printable(one[0])!r} is in one of them only; name both alike, or leave out "
+                "`paired`"
+            )
+
+
+def prepare_predicted(run: Run) -> list[Path]:
+    """Read and check the table of examples, and write it."""
+    assert isinstance(run.config.source, PredictionsSource)
+    made_with = _digest(run.config.source.examples)
+    with run.step("prepare", [run.examples], made_with=made_with) as due:
+        if due:
+            progress.start("read examples", 1)
+            examples = load_examples(run.config)
+            left = _left_out(run.config, find_models(find_tables(run.config.source.files)))
+            with written(run.examples) as temporary:
+                replace(examples, notes=(*examples.notes, *left)).write(temporary)
+            progress.advance("read examples")
+    return [run.examples]
+
+
+def _left_out(config: Config, found: Mapping[str, Sequence[str]]) -> list[str]:
+    """Notes on what the files hold and the audit does not take."""
+    names = _named(config)
+    notes = []
+    if others := [name for name in found if name not in names.values()]:
+        notes.append(f"source.files also holds {', '.join(map(repr, others))}, not audited")
+    most = max(len(found[name]) for name in names.values())
+    if most > config.population.models:
+        notes.append(
+            f"of up to {most} models of a variant the first {config.population.models} by name are "
+            "audited"
+        )
+    return notes
+
+
+def take_in_predictions(run: Run, shard: Shard) -> list[Path]:
+    """Put what the models of a shard said into the run: a file a variant, a record a member."""
+    source, config = run.config.source, run.config
+    assert isinstance(source, PredictionsSource)
+    names = _named(config)
+    outputs = [run.predictions(name, shard.index) for name in names]
+    outputs += [_record(run, name, index) for name in names for index in shard.members]
+    tables = find_tables(source.files)
+    made_with = _digest(*(table.place for table in tables))
+    with run.step(f"train-{shard.index:03d}", outputs, [run.examples], made_with=made_with) as due:
+        if due:
+            _take_in(run, shard, tables)
+    return outputs
+
+
+def _take_in(run: Run, shard: Shard, tables: Sequence[Table]) -> None:
+    config, names = run.config, _named(run.config)
+    examples = Examples.read(run.examples, images=False)
+    found = find_models(tables)
+    models = {called: [found[called][k] for k in shard.members] for called in names.values()}
+    asked = Asked(
+        models, examples.ids, examples.classes, config.keep_scores, config.label.threshold
+    )
+    progress.start("take in predictions", len(names))
+    answers = read_answers(tables, asked)
+    for name, called in names.items():
+        _write(run, shard, name, models[called], answers[called], examples)
+        progress.advance("take in predictions")
+
+
+def _write(
+    run: Run, shard: Shard, name: str, models: Sequence[str], answers: Answers, examples: Examples
+) -> None:
+    """The predictions of a variant, and for each member where they are from."""
+    path = run.predictions(name, shard.index)
+    paired = run.config.variant(name).derived_from
+    with written(path) as temporary:
+        Predictions(
+            variant=name,
+            example_ids=tuple(examples.ids),
+            members=tuple(shard.members),
+            classes=examples.classes,
+            predicted=answers.predicted,
+            paired_with=paired,
+            scores=answers.scores,
+            runtimes=(ELSEWHERE,),
+        ).write(temporary)
+    for place, (index, model) in enumerate(zip(shard.members, models, strict=True)):
+        said = answers.predicted[:, place].tobytes()
+        record = {
+            "index": index,
+            "seed": ELSEWHERE,
+            "taken_from": model,
+            "sha256": hashlib.sha256(f"{name}/{model}/".encode() + said).hexdigest(),
+        }
+        if paired:
+            record["paired_with"] = {"variant": paired, "sha256": f"{ELSEWHERE}: model {model}"}
+        write_json(_record(run, name, index), record)
+
+
+def named_images(source: PredictionsSource, names: Mapping[str, str | None]) -> dict[str, bytes]:
+    """Images that the table of examples names, from the folder that it lies in.
+
+    Args:
+        source: Where the table is.
+        names: Example id to the name of its image, relative to the table's folder.
+
+    Returns:
+        Content by example id; without those that are absent, too large for a page, or named by a
+        path that leads out of the folder.
+    """
+    folder = source.examples.rpartition("/")[0]
+    found = {}
+    for example_id, name in names.items():
+        plain = posixpath.normpath(name or "..")
+        if plain.startswith(("..", "/")) or "\0" in plain:
+            continue
+        place = storage.join(folder, plain)
+        if not storage.is_remote(place):
+            path = Path(place).resolve()
+            inside = path.is_relative_to(Path(folder).resolve()) and path.is_file()
+            if not inside or path.stat().st_size > PICTURE_BYTES:
+                continue
+        elif not storage.exists(place):
+            continue
+        found[example_id] = storage.read_bytes(place)
+    return found
+
+
+def _named(config: Config) -> dict[str, str]:
+    """Variants of the audit, and what the files call them: the baseline is the dense one."""
+    return {
+        variant.name: (config.baseline or "dense") if variant.kind == "dense" else variant.name
+        for variant in config.resolved_variants
+    }
+
+
+def _record(run: Run, name: str, index: int) -> Path:
+    return run.member(name, index).with_suffix(".json")
+
+
+def _digest(*places: str) -> str:
+    """SHA-256 over the content of files: if one changes, what was made of it is made again."""
+    whole = hashlib.sha256()
+    for place in places:
+        content = storage.digest(place) if storage.is_remote(place) else None
+        if content is None:
+            content = "" if storage.is_remote(place) else file_digest(Path(place))
+        whole.update(f"{posixpath.basename(place)}:{content}\n".encode())
+    return whole.hexdigest()
