@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -57,6 +59,14 @@ def rows_of(encoded: Encoded, key: Key) -> Flags:
     return inside
 
 
+def unexplained(encoded: Encoded, found: tuple[Key, ...]) -> Rows:
+    """The rows that lie in none of some slices, ascending."""
+    left = np.ones(encoded.codes.shape[1], np.bool_)
+    for key in found:
+        left &= ~rows_of(encoded, key)
+    return np.flatnonzero(left)
+
+
 def cover(
     encoded: Encoded,
     evidence: Evidence,
@@ -78,12 +88,47 @@ def cover(
     Returns:
         The slices in the order of their finding, and the candidates of the first step.
     """
-    rows: Rows = np.arange(evidence.rows)
+    look = partial(_look, encoded, evidence, max_cross, alpha, budget)
+    return uncover(look, encoded, alpha, correction, screen=screen, most_slices=most_slices)
+
+
+def _look(
+    encoded: Encoded,
+    evidence: Evidence,
+    max_cross: int,
+    keep: float,
+    budget: Budget,
+    found: tuple[Key, ...],
+) -> Hits:
+    left = unexplained(encoded, found)
+    if left.size == 0:
+        return Hits()
+    return sweep(encoded.take(left), evidence.take(left), max_cross, keep, budget)
+
+
+def uncover(
+    look: Callable[[tuple[Key, ...]], Hits],
+    encoded: Encoded,
+    alpha: float,
+    correction: Correction,
+    *,
+    screen: float | None = None,
+    most_slices: int = 100,
+) -> tuple[list[Step], Hits]:
+    """The loop of `cover`, whoever searches.
+
+    Args:
+        look: Searches all candidates among the rows in none of some slices.
+        encoded: The predicates; its rows are not looked at.
+        alpha: As of `cover`.
+        correction: As of `cover`.
+        screen: As of `cover`.
+        most_slices: As of `cover`.
+    """
     steps: list[Step] = []
     first: Hits | None = None
-    while len(steps) < most_slices and rows.size:
-        left = encoded.take(rows)
-        hits = sweep(left, evidence.take(rows), max_cross, alpha, budget)
+    while len(steps) < most_slices:
+        hits = look(tuple(step.key for step in steps))
         first = first or hits
         if hits.p.size == 0:
             break
@@ -94,5 +139,4 @@ def cover(
         key = key_of(encoded, hits, best)
         size, effect = int(hits.size[best]), float(hits.effect[best])
         steps.append(Step(key, float(hits.p[best]), q, size, effect, hits.tested))
-        rows = rows[~rows_of(left, key)]
     return steps, first or Hits()

@@ -122,28 +122,14 @@ class Rates:
     def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
         """Test every cell that holds enough rows and leaves a rest."""
         size = count(keys, cells)
-        hits = count(np.take(keys, np.flatnonzero(self.events), axis=1), cells)
-        cell = np.flatnonzero((size >= max(self.least, 1)) & (size < self.rows))
-        n, k, K, N = size[cell], hits[cell], int(self.events.sum()), self.rows
-        effect = k / n - (K - k) / (N - n)
-        upper = lower = np.ones(n.shape)
-        keep = keep if self.direction != "both" else keep / 2
-        if self.direction != "lower":
-            upper = hypergeometric_tail(k, n, K, N, keep=keep)
-        if self.direction != "higher":
-            lower = hypergeometric_tail(n - k, n, N - K, N, keep=keep)
-        return Judged(size, cell, effect, two_sided(upper, lower, self.direction))
+        events = count(np.take(keys, np.flatnonzero(self.events), axis=1), cells)
+        whole = int(self.events.sum()), self.rows
+        return judge_rates(size, events, whole, self.direction, self.least, keep)
 
     def effect(self, inside: Flags, level: float) -> Estimate:
         """Rate inside minus rate outside, Newcombe's interval of two independent rates."""
         n, k = int(inside.sum()), int(self.events[inside].sum())
-        m, j = self.rows - n, int(self.events[~inside].sum())
-        if n == 0 or m == 0:
-            where = "no examples in the slice" if n == 0 else "no examples outside the slice"
-            return undefined(f"undefined ({where})", n=n, members=1, level=level)
-        low, high = newcombe(k, n, j, m, level)
-        nan = math.nan
-        return Estimate(k / n - j / m, low, high, n, 1, float(k), nan, level, note=ONE_RUN)
+        return rate_effect(k, n, (int(self.events.sum()), self.rows), level)
 
     def take(self, rows: Rows) -> Rates:
         """The same evidence on some of the rows."""
@@ -188,11 +174,7 @@ class Changes:
         size = count(keys, cells)
         up = count(np.take(keys, np.flatnonzero(self.change > 0), axis=1), cells)
         down = count(np.take(keys, np.flatnonzero(self.change < 0), axis=1), cells)
-        cell = np.flatnonzero(size >= max(self.least, 1))
-        n, worse, better = size[cell], up[cell], down[cell]
-        upper, lower = sign_tail(worse, worse + better), sign_tail(better, worse + better)
-        p = two_sided(upper, lower, self.direction)
-        return Judged(size, cell, (worse - better) / n, p)
+        return judge_changes(size, up, down, self.direction, self.least)
 
     def effect(self, inside: Flags, level: float) -> Estimate:
         """Rate of the second model minus that of the first on the slice, the t interval."""
@@ -206,6 +188,66 @@ class Changes:
         """The models exchanged on a random half of the examples."""
         signs = rng.integers(0, 2, self.rows, np.int8) * np.int8(2) - np.int8(1)
         return replace(self, change=self.change * signs)
+
+
+def judge_rates(
+    size: Rows, events: Rows, whole: tuple[int, int], direction: Direction, least: int, keep: float
+) -> Judged:
+    """Fisher's exact test from counts, wherever they were added up.
+
+    Args:
+        size: Rows of every cell, shape (cells,).
+        events: Those with the event.
+        whole: Events and rows of all.
+        direction: Which side counts as found.
+        least: Rows that a cell must hold to be tested; it must leave a rest.
+        keep: P-values beyond this interest nobody.
+    """
+    K, N = whole
+    cell = np.flatnonzero((size >= max(least, 1)) & (size < N))
+    n, k = size[cell], events[cell]
+    upper = lower = np.ones(n.shape)
+    keep = keep if direction != "both" else keep / 2
+    if direction != "lower":
+        upper = hypergeometric_tail(k, n, K, N, keep=keep)
+    if direction != "higher":
+        lower = hypergeometric_tail(n - k, n, N - K, N, keep=keep)
+    effect = k / n - (K - k) / (N - n)
+    return Judged(size, cell, effect, two_sided(upper, lower, direction))
+
+
+def rate_effect(k: int, n: int, whole: tuple[int, int], level: float) -> Estimate:
+    """Rate of a slice with k events in n rows minus that of the rest, Newcombe's interval.
+
+    Args:
+        k: Events in the slice.
+        n: Rows of the slice.
+        whole: Events and rows of all.
+        level: Coverage, a fraction in (0, 1).
+    """
+    j, m = whole[0] - k, whole[1] - n
+    if n == 0 or m == 0:
+        where = "no examples in the slice" if n == 0 else "no examples outside the slice"
+        return undefined(f"undefined ({where})", n=n, members=1, level=level)
+    low, high = newcombe(k, n, j, m, level)
+    nan = math.nan
+    return Estimate(k / n - j / m, low, high, n, 1, float(k), nan, level, note=ONE_RUN)
+
+
+def judge_changes(size: Rows, up: Rows, down: Rows, direction: Direction, least: int) -> Judged:
+    """McNemar's exact test from counts, wherever they were added up.
+
+    Args:
+        size: Rows of every cell, shape (cells,).
+        up: Those on which only the second model has the event.
+        down: Those on which only the first has it.
+        direction: Which side counts as found.
+        least: Rows that a cell must hold to be tested.
+    """
+    cell = np.flatnonzero(size >= max(least, 1))
+    n, worse, better = size[cell], up[cell], down[cell]
+    upper, lower = sign_tail(worse, worse + better), sign_tail(better, worse + better)
+    return Judged(size, cell, (worse - better) / n, two_sided(upper, lower, direction))
 
 
 def newcombe(k: int, n: int, j: int, m: int, level: float) -> tuple[float, float]:

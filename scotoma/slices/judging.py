@@ -209,13 +209,30 @@ def _replicates(
     seed: int,
     fewest: float,
 ) -> Replicates:
+    model, baseline = ratios_of(outcome, ids, draws, seed)
+    compared = baseline if against is not None else None
+    members = outcome.model.members
+    smaller = min(members, outcome.baseline.members if outcome.baseline else members)
+    return Replicates(model, compared, direction, least, fewest * members, smaller)
+
+
+def ratios_of(
+    outcome: Outcome, ids: npt.NDArray[np.generic], draws: int, seed: int
+) -> tuple[Ratio, Ratio | None]:
+    """Numerators and denominators of both populations in every draw of examples and members.
+
+    Args:
+        outcome: The outcome, on any of the examples: a row's lanes do not depend on the others.
+        ids: Ids of those examples.
+        draws: Bootstrap draws; 0 for the plain counts.
+        seed: Of the draws.
+    """
     weights = poisson_weights(ids, draws, seed)
     own, other = _member_draws(outcome, draws, seed)
     model = _ratio(outcome.model, own, weights)
-    baseline = None
-    if against is not None:
-        baseline = _ratio(against, own if other is None else other, weights)
-    return Replicates(model, baseline, direction, least, fewest * outcome.model.members)
+    if outcome.baseline is None or other is None:
+        return model, None
+    return model, _ratio(outcome.baseline, other, weights)
 
 
 def _ratio(scored: Scored, drawn: Ints, weights: npt.NDArray[np.uint8]) -> Ratio:

@@ -86,7 +86,7 @@ def search(
             encoded, evidence, plan.max_cross, plan.candidates, plan.iterations,
             lambda h: _found(h, plan), plan.budget,
         )  # fmt: skip
-    return _minimal(encoded, hits, plan), hits
+    return significant(encoded, hits, plan.correction, plan.alpha), hits
 
 
 def split(ids: npt.NDArray[np.generic], seed: int) -> tuple[Rows, Rows]:
@@ -105,9 +105,12 @@ def _found(hits: Hits, plan: Plan) -> Flags:
     return adjust(hits.p, hits.tested, plan.correction) <= plan.alpha
 
 
-def _minimal(encoded: Encoded, hits: Hits, plan: Plan) -> list[Finding]:
-    q = adjust(hits.p, hits.tested, plan.correction)
-    places = np.flatnonzero(q <= plan.alpha)
+def significant(
+    encoded: Encoded, hits: Hits, correction: Correction, alpha: float
+) -> list[Finding]:
+    """The significant candidates that lie below no other, the most significant first."""
+    q = adjust(hits.p, hits.tested, correction)
+    places = np.flatnonzero(q <= alpha)
     places = places[minimal(encoded, hits.take(places))]
     order = np.lexsort((hits.cell[places], hits.subset[places], hits.p[places]))
     findings: list[Finding] = []

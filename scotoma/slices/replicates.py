@@ -80,6 +80,7 @@ class Replicates:
         direction: Which side counts as found.
         least: Rows that a slice must hold to be reported.
         fewest: What the denominators of a slice must add up to.
+        members: Members of the smaller population.
 
     References:
         Liu et al. 2022, section 3.
@@ -90,6 +91,7 @@ class Replicates:
     direction: Direction
     least: int
     fewest: float = 0.0
+    members: int = 1
 
     @property
     def rows(self) -> int:
@@ -148,14 +150,12 @@ class Replicates:
 
     def effect(self, inside: Flags, level: float) -> Estimate:
         """Metric inside minus the whole's or the baseline's, the t interval of its replicates."""
-        one = np.zeros(1, np.intp)
         keys = np.where(inside, 0, 1)[None]
-        above = _quotients(self.model.sums(keys, 2), one, None, first=0)[0][0]
-        if self.baseline is None:
-            replicates = above - self.whole
-        else:
-            replicates = above - _quotients(self.baseline.sums(keys, 2), one, None, first=0)[0][0]
-        return spread(replicates, int(inside.sum()), level)
+        against = self.whole
+        if self.baseline is not None:
+            against = metric_of(self.baseline.sums(keys, 2))[0]
+        replicates = metric_of(self.model.sums(keys, 2))[0] - against
+        return spread(replicates, int(inside.sum()), level, self.members)
 
     @cached_property
     def counts_rows(self) -> bool:
@@ -226,11 +226,20 @@ def spread(replicates: Floats, n: int, level: float, members: int = 1) -> Estima
     return Estimate.on_scale(float(replicates[0]), se, df, n=n, members=members, level=level)
 
 
-def _quotients(
-    sums: Sums, cell: Rows, whole: Floats | None, first: int = 1
-) -> tuple[Floats, Flags]:
-    """The metric in every replicate minus the whole's, 0 where it has no denominator."""
-    above, below = sums[0][cell, first:], sums[1][cell, first:]
+def metric_of(sums: Sums) -> Floats:
+    """The metric of every cell in every replicate, nan where it has no denominator.
+
+    >>> metric_of((np.array([[1, 0]]), np.array([[2, 0]])))
+    array([[0.5, nan]])
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = np.divide(*sums, dtype=np.float64)
+    return np.where(sums[1] > 0, ratio, np.nan)
+
+
+def _quotients(sums: Sums, cell: Rows, whole: Floats | None) -> tuple[Floats, Flags]:
+    """The metric in every draw minus the whole's, 0 where it has no denominator."""
+    above, below = sums[0][cell, 1:], sums[1][cell, 1:]
     drawn = below > 0
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.divide(above, below, dtype=np.float64)

@@ -1,0 +1,340 @@
+"""The search past one machine: shards of a table counted by Apache Beam, added up and judged.
+
+Each shard is counted where it lies, by the kernel that serves one machine, and adds integers: rows,
+and the metric's numerators and denominators in every bootstrap replicate. The combine is keyed by
+feature set; under it stand the cells, which together with it name the slices, and the replicates. A
+weight depends on (seed, example id, draw) alone, so any runner counts the same to the last digit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import polars as pl
+
+from scotoma.errors import DataError
+from scotoma.extras import needs
+from scotoma.files import redact
+from scotoma.slices.coding import Coding
+from scotoma.slices.correction import Correction
+from scotoma.slices.cover import Key, Step, uncover
+from scotoma.slices.evidence import Direction
+from scotoma.slices.finding import DEFAULTS
+from scotoma.slices.judging import FEWEST, Protocol
+from scotoma.slices.lattice import Subset, candidates, shape_of
+from scotoma.slices.modes import Finding, significant
+from scotoma.slices.outcomes import metric_named
+from scotoma.slices.predicates import Encoded, Predicate, codings
+from scotoma.slices.search import Hits, join
+from scotoma.slices.shard import Question, Sums, add_up, merge
+from scotoma.slices.summed import SumsTest
+from scotoma.uncertainty import Estimate
+
+__all__ = ["ShardedReport", "ShardedSlice", "search_shards"]
+
+
+@dataclass(frozen=True)
+class ShardedSlice:
+    """A slice that was found.
+
+    Attributes:
+        predicates: The conditions, all of which hold.
+        size: Examples in it that count, in cover mode those that no slice before it explains.
+        effect: Its metric minus what it is compared with, on those.
+        p: Its p-value.
+        q: The same, corrected for all slices tested.
+    """
+
+    predicates: tuple[Predicate, ...]
+    size: int
+    effect: Estimate
+    p: float
+    q: float
+
+    @property
+    def text(self) -> str:
+        """The slice as people write it."""
+        return " and ".join(predicate.text for predicate in self.predicates)
+
+
+@dataclass(frozen=True)
+class ShardedReport:
+    """What a search over shards found.
+
+    Attributes:
+        slices: The slices: in cover mode in the order of their finding, else by p.
+        examples: Examples that count.
+        candidates: Slices that could hold a row.
+        nonempty: Those that hold one.
+        tested: Those tested: the family of the correction.
+        notes: Sentences that a reader should see.
+    """
+
+    slices: tuple[ShardedSlice, ...]
+    examples: int
+    candidates: int
+    nonempty: int
+    tested: int
+    notes: tuple[str, ...]
+
+
+def search_shards(
+    pattern: str,
+    *,
+    outcome: Sequence[str],
+    features: Sequence[str],
+    identifier: str,
+    out: str,
+    baseline: Sequence[str] = (),
+    label: str | None = None,
+    mode: Literal["batch", "cover"] = "cover",
+    metric: str = "error",
+    direction: Direction | None = None,
+    paired: bool = False,
+    max_cross: int = 3,
+    min_size: int | None = None,
+    alpha: float | None = None,
+    correction: Correction | None = None,
+    bootstrap: int | None = None,
+    protocol: Protocol = "sound",
+    max_categories: int = 100,
+    bins: int = 10,
+    level: float = 0.95,
+    seed: int = 0,
+    options: Sequence[str] = (),
+) -> ShardedReport:
+    """Find slices in a table of many Parquet files, on any runner of Apache Beam.
+
+    What the bins and frequent values are is decided here, from one column at a time; everything
+    else happens on the runner. Cover mode takes one pipeline a slice and one more. One model's
+    rate and two models' rates have their exact tests, as in `find_slices`; populations and F1 are
+    judged by the bootstrap over examples and members, which `find_slices` does in the published
+    protocol only. There is no confirmation and no search of shuffled outcomes.
+
+    Args:
+        pattern: The files, such as `data/*.parquet` or `s3://bucket/data/*.parquet`: any file
+            system that Beam can read. A file is what one worker counts at a time.
+        outcome: Columns of the model, or of the members of a population, as in `find_slices`.
+        features: Columns that may define slices.
+        identifier: Column of the example ids, integers or strings, unique over all files.
+        out: Prefix of the result files, on a file system that runner and caller share.
+        baseline: Columns of what is compared with; paired or not.
+        label: Column of the true labels.
+        mode: `cover` or `batch`.
+        metric: `error`, `accuracy`, `flip`, `fpr`, `fnr`, `recall`, `precision` or `f1`.
+        direction: As in `find_slices`, like all below.
+        paired: Member m of the outcome derives from member m of the baseline.
+        max_cross: Largest number of predicates in a slice.
+        min_size: Smallest slice.
+        alpha: Level of the corrected p-values.
+        correction: Over all candidates tested.
+        bootstrap: Draws, where the bootstrap serves.
+        protocol: `sound` or `published`.
+        max_categories: Values of a column with a predicate of their own.
+        bins: Bins of a numeric column.
+        level: Coverage of the intervals.
+        seed: Of the draws.
+        options: Options of Beam, such as `--runner=FlinkRunner`; none for this machine.
+
+    Raises:
+        DataError: No file, a column that is not there, or an outcome that cannot be counted.
+        MissingExtra: Beam is not installed.
+    """
+    kind, default = metric_named(metric), DEFAULTS[protocol]
+    if kind.kind in ("mean", "auc"):
+        raise DataError(
+            f"shards are searched by metrics that count, got {metric!r}: use find_slices, or a "
+            "metric of 0 and 1"
+        )
+    runner = needs(
+        "apache_beam.options.pipeline_options", "beam", "searching in shards"
+    ).PipelineOptions(list(options))
+    pattern, out = (x if "://" in x else str(Path(x).absolute()) for x in (pattern, out))
+    made, rows = _codings(pattern, features, runner, max_categories, bins)
+    usable = tuple(one for one in made if len(one.predicates) > 1)
+    encoded = Encoded(
+        np.broadcast_to(np.uint8(0), (len(usable), rows)), tuple(one.predicates for one in usable)
+    )
+    rate = kind.kind == "rate" or (metric == "precision" and not baseline)
+    exact = protocol == "sound" and rate and len(outcome) == 1 and len(baseline) <= 1
+    draws = 0 if exact else (bootstrap or default["bootstrap"])
+    question = Question(
+        usable, identifier, tuple(outcome), tuple(baseline), label, metric, paired, max_cross,
+        draws, seed,
+    )  # fmt: skip
+    alpha = default["alpha"] if alpha is None else alpha
+    correction = default["correction"] if correction is None else correction
+    test = SumsTest(
+        draws=draws,
+        baseline=bool(baseline),
+        members=min(len(outcome), len(baseline) or len(outcome)),
+        direction=direction or kind.worse,
+        least=default["min_size"] if min_size is None else min_size,
+        fewest=FEWEST * len(outcome) if draws and protocol == "sound" else 0.0,
+        keep=alpha,
+    )
+    looks: list[_Look] = []
+
+    def look(found: tuple[Key, ...]) -> Hits:
+        place = f"{out}-{len(looks)}"
+        looks.append(_run(pattern, question, test, found, place, runner))
+        return looks[-1].hits
+
+    if mode == "cover":
+        steps, hits = uncover(look, encoded, alpha, correction)
+        slices = [_slice(encoded, test, level, one, looks[i]) for i, one in enumerate(steps)]
+    else:
+        hits = look(())
+        kept = significant(encoded, hits, correction, alpha)
+        slices = [_slice(encoded, test, level, one, looks[0]) for one in kept]
+    return ShardedReport(
+        slices=tuple(slices),
+        examples=looks[0].examples,
+        candidates=candidates(encoded, max_cross),
+        nonempty=hits.nonempty,
+        tested=hits.tested,
+        notes=tuple(one.note for one in made if one.note),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Look:
+    """What one pipeline counted: the candidates kept, their sums, and those of all rows."""
+
+    hits: Hits
+    lanes: dict[tuple[Subset, int], list[int]]
+    whole: Sums
+
+    @property
+    def examples(self) -> int:
+        return int(self.whole.lanes[:, 0].sum())
+
+
+def _run(
+    pattern: str,
+    question: Question,
+    test: SumsTest,
+    without: tuple[Key, ...],
+    out: str,
+    runner: Any,
+) -> _Look:
+    beam = needs("apache_beam", "beam", "searching in shards")
+    with beam.Pipeline(options=runner) as pipeline:
+        sums = (
+            pipeline
+            | "read row groups" >> beam.io.ReadFromParquetBatched(pattern, columns=question.columns)
+            | "count each" >> beam.FlatMap(_count, question, without)
+            | "add up" >> beam.CombinePerKey(merge)
+        )
+        whole = sums | "all rows" >> beam.Filter(lambda numbered: numbered[0] == 0) | beam.Values()
+        _ = (
+            sums
+            | "judge" >> beam.Map(_judged, beam.pvalue.AsIter(whole), test)
+            | "write" >> beam.io.WriteToText(out, file_name_suffix=".jsonl")
+        )
+    return _read(out, question, 1 + 2 * (question.draws + 1) * (1 + test.baseline))
+
+
+def _count(table: Any, question: Question, without: tuple[Key, ...]) -> Iterator[tuple[int, Sums]]:
+    return add_up(cast(pl.DataFrame, pl.from_arrow(table)), question, without)
+
+
+def _judged(numbered: tuple[int, Sums], whole: Iterable[Sums], test: SumsTest) -> str:
+    """What is left of a feature set: a line of JSON with its significant slices."""
+    number, sums = numbered
+    if number == 0:
+        return json.dumps({"number": 0, "lanes": sums.lanes.tolist()})
+    judged = test.judge(sums, next(iter(whole)))
+    kept = judged.p <= test.keep
+    place = judged.cell[kept]
+    return json.dumps(
+        {
+            "number": number,
+            "cell": sums.cell[place].tolist(),
+            "size": judged.size[place].tolist(),
+            "effect": judged.effect[kept].tolist(),
+            "p": judged.p[kept].tolist(),
+            "lanes": sums.lanes[place].tolist(),
+            "nonempty": sums.cell.size,
+            "tested": judged.p.size,
+        }
+    )
+
+
+def _read(out: str, question: Question, width: int) -> _Look:
+    """The lines of all files, in the order of the feature sets."""
+    systems = _file_systems()
+    lines: list[dict[str, Any]] = []
+    for file in systems.match([f"{out}-*.jsonl"])[0].metadata_list:
+        with systems.open(file.path) as opened:
+            lines += [json.loads(line) for line in opened.read().splitlines()]
+    lines.sort(key=lambda line: int(line["number"]))
+    whole = np.array([line["lanes"][0] for line in lines[:1]], np.int64).reshape(-1, width)
+    parts, lanes = list[Hits](), dict[tuple[Subset, int], list[int]]()
+    for line in lines[1:]:
+        subset = question.subsets[line["number"]]
+        parts.append(
+            Hits(
+                (subset,),
+                np.zeros(len(line["p"]), np.int64),
+                np.array(line["cell"], np.int64),
+                np.array(line["size"], np.int64),
+                np.array(line["effect"], np.float64),
+                np.array(line["p"], np.float64),
+                line["nonempty"],
+                line["tested"],
+            )
+        )
+        lanes |= {(subset, c): own for c, own in zip(line["cell"], line["lanes"], strict=True)}
+    return _Look(join(parts), lanes, Sums(np.zeros(len(whole), np.int64), whole))
+
+
+def _slice(
+    encoded: Encoded, test: SumsTest, level: float, one: Step | Finding, look: _Look
+) -> ShardedSlice:
+    subset, codes = one.key
+    cell = int(np.ravel_multi_index(codes, shape_of(encoded, subset)))
+    lanes = np.array([look.lanes[subset, cell]], np.int64)
+    effect = test.effect(Sums(np.array([cell]), lanes), look.whole, level)
+    predicates = tuple(encoded.predicates[f][code] for f, code in zip(subset, codes, strict=True))
+    return ShardedSlice(predicates, int(lanes[0, 0]), effect, one.p, one.q)
+
+
+def _codings(
+    pattern: str, features: Sequence[str], runner: Any, max_categories: int, bins: int
+) -> tuple[list[Coding], int]:
+    """The predicates of every feature, each column read by itself, and the number of rows."""
+    systems = _file_systems()
+    systems.set_options(runner)
+    parquet = needs("pyarrow.parquet", "beam", "searching in shards")
+    paths = [file.path for file in systems.match([pattern])[0].metadata_list]
+    if not paths:
+        raise DataError(f"pattern must name Parquet files, got none at {redact(pattern)}")
+    rows = 0
+
+    def column(name: str) -> pl.Series:
+        parts: list[pl.Series] = []
+        for path in paths:
+            with systems.open(path) as opened:
+                file = parquet.ParquetFile(opened)
+                if name not in file.schema_arrow.names:
+                    raise DataError(
+                        f"every file must hold the column {name!r}, got {redact(path)} without: "
+                        "leave the file or the feature out"
+                    )
+                parts.append(cast(pl.Series, pl.from_arrow(file.read([name])[name])))
+        nonlocal rows
+        rows = sum(map(len, parts))
+        return pl.concat(parts).alias(name)
+
+    made = codings(map(column, features), max_categories=max_categories, bins=bins)
+    return made, rows
+
+
+def _file_systems() -> Any:
+    return needs("apache_beam.io.filesystems", "beam", "searching in shards").FileSystems

@@ -1,0 +1,169 @@
+"""What one part of a table adds to a search: sums for every slice and bootstrap replicate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from scotoma.errors import DataError
+from scotoma.slices.coding import Coding
+from scotoma.slices.cover import Key, unexplained
+from scotoma.slices.judging import ratios_of
+from scotoma.slices.lattice import Subset, blocks, feature_subsets
+from scotoma.slices.outcomes import Outcome, metric_named, prepare
+from scotoma.slices.predicates import Encoded
+from scotoma.slices.tally import count
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """The slices of one set of features: integers that may be added in any order.
+
+    Attributes:
+        cell: The cells that hold rows, ascending, shape (M,).
+        lanes: Their sums, shape (M, W): rows, then of every replicate the numerators and the
+            denominators of the metric, then those of the baseline; replicate 0 is without weights.
+    """
+
+    cell: Ints
+    lanes: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is asked of every part of the table.
+
+    Attributes:
+        codings: The features that define slices.
+        identifier: Column of the example ids, which the bootstrap weights go by.
+        outcome: Columns of the model or population at hand.
+        baseline: Columns of what it is compared with; may be empty.
+        label: Column of the true labels; None where the outcome needs none.
+        metric: One of `scotoma.slices.outcomes.METRICS` but means and AUC.
+        paired: Each outcome derives from the baseline at the same place.
+        max_cross: Largest number of predicates in a slice.
+        draws: Bootstrap draws; 0 where the exact tests serve.
+        seed: Of the draws.
+    """
+
+    codings: tuple[Coding, ...]
+    identifier: str
+    outcome: tuple[str, ...]
+    baseline: tuple[str, ...]
+    label: str | None
+    metric: str
+    paired: bool
+    max_cross: int
+    draws: int
+    seed: int
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are read."""
+        label = [] if self.label is None else [self.label]
+        features = [coding.column for coding in self.codings]
+        return [*features, self.identifier, *self.outcome, *self.baseline, *label]
+
+    @property
+    def subsets(self) -> list[Subset]:
+        """The feature sets in the order of their numbers; number 0 is all rows."""
+        features = len(self.codings)
+        crosses = range(1, min(self.max_cross, features) + 1)
+        return [(), *chain.from_iterable(feature_subsets(features, cross) for cross in crosses)]
+
+    def encode(self, table: pl.DataFrame) -> Encoded:
+        """The predicates that the rows of a part meet."""
+        codes = [coding.codes(table[coding.column]) for coding in self.codings]
+        return Encoded(np.stack(codes), tuple(coding.predicates for coding in self.codings))
+
+
+def add_up(
+    table: pl.DataFrame, asked: Question, without: tuple[Key, ...] = ()
+) -> Iterator[tuple[int, Sums]]:
+    """Sums of every feature set over one part of the table.
+
+    Args:
+        table: Some of the rows, with the columns asked for.
+        asked: What is asked of every part.
+        without: Slices whose rows are left out: those that earlier findings explain.
+
+    Yields:
+        Number of the feature set, as in `asked.subsets`, and its sums.
+
+    Raises:
+        DataError: Outcomes that the metric cannot take.
+    """
+    outcome = outcome_of(table, asked)
+    if outcome is None:
+        return
+    encoded = asked.encode(table).take(outcome.rows)
+    ids = table[asked.identifier].to_numpy()
+    names = (ids.astype(str) if ids.dtype.kind == "O" else ids)[outcome.rows]
+    left = unexplained(encoded, without)
+    encoded, outcome, names = encoded.take(left), outcome.take(left), names[left]
+    if left.size == 0:
+        return
+    ratios = [one for one in ratios_of(outcome, names, asked.draws, asked.seed) if one is not None]
+    if any(lanes.dtype.kind == "f" for one in ratios for lanes in (one.above, one.below)):
+        raise DataError(
+            f"outcome must be 0 or 1 where metric {asked.metric!r} is counted in shards, got "
+            "fractions: search them with find_slices"
+        )
+    columns = [lanes[:, : asked.draws + 1] for one in ratios for lanes in (one.above, one.below)]
+    whole = [np.array([left.size]), *(lanes.sum(0, dtype=np.int64) for lanes in columns)]
+    yield 0, Sums(np.zeros(1, np.int64), np.concatenate(whole)[None])
+    number = 0
+    for cross in range(1, min(asked.max_cross, len(asked.codings)) + 1):
+        for block in blocks(encoded, feature_subsets(len(asked.codings), cross)):
+            size = count(block.keys, block.cells)
+            sums = chain.from_iterable(one.sums(block.keys, block.cells) for one in ratios)
+            lanes = np.concatenate([size[:, None], *sums], axis=1, dtype=np.int64)
+            held = np.flatnonzero(size)
+            subset, cell = block.locate(held)
+            ends = np.searchsorted(subset, np.arange(len(block.subsets) + 1)).tolist()
+            for first, last in pairwise(ends):
+                number += 1
+                yield number, Sums(cell[first:last], lanes[held[first:last]])
+
+
+def outcome_of(table: pl.DataFrame, asked: Question) -> Outcome | None:
+    """The outcome of a part's rows; None where none of them counts for the metric."""
+    metric = metric_named(asked.metric)
+    labels = None if asked.label is None else table[asked.label].to_numpy()
+    wanted = None if metric.risk == "all" else labels == (metric.risk == "positives")
+    if wanted is not None and not np.any(wanted):
+        return None
+    baseline = table.select(asked.baseline).to_numpy() if asked.baseline else None
+    model = table.select(asked.outcome).to_numpy()
+    outcome = prepare(metric, model, baseline, labels, table.height, paired=asked.paired)
+    single = outcome.model.members == 1 and asked.draws == 0
+    if outcome.baseline is None or not single:
+        return outcome
+    # McNemar's test asks for the changes to either side, not for both rates.
+    change = outcome.model.above - outcome.baseline.above
+    up, down = (replace(outcome.model, above=np.maximum(side * change, 0.0)) for side in (1, -1))
+    return replace(outcome, model=up, baseline=down)
+
+
+def merge(parts: Iterable[Sums]) -> Sums:
+    """The sums of several parts of the table, in whatever order they come.
+
+    >>> one = Sums(np.array([0, 3]), np.array([[2], [5]]))
+    >>> both = merge([one, Sums(np.array([1, 3]), np.array([[1], [1]]))])
+    >>> both.cell.tolist(), both.lanes.ravel().tolist()
+    ([0, 1, 3], [2, 1, 6])
+    """
+    given = list(parts)
+    cell, place = np.unique(np.concatenate([one.cell for one in given]), return_inverse=True)
+    lanes = np.zeros((cell.size, given[0].lanes.shape[1]), np.int64)
+    for one, own in zip(given, np.split(place, np.cumsum([p.cell.size for p in given])[:-1]),
+                        strict=True):  # fmt: skip
+        lanes[own] += one.lanes
+    return Sums(cell, lanes)
