@@ -24,10 +24,11 @@ from PIL import Image
 from scotoma.config import parse_config
 from scotoma.datasets import Examples, decode_images, load_examples
 from scotoma.runs import Run
-from scotoma.training.engine import learning_rate, normalise
+from scotoma.training.engine import normalise
 from scotoma.training.models import build_model
 from scotoma.training.population import train_populations
 from scotoma.training.randomness import member_seed, minibatch
+from scotoma.training.schedules import learning_rate
 
 DIGITS = """
 source: {{kind: digits-s, recipe: {{steps: {steps}}}}}
@@ -94,7 +95,7 @@ def populations(run: Run, members: int) -> float:
         path.unlink()
     began = time.perf_counter()
     train_populations(run, ["dense"], range(members))
-    return members * run.config.source.recipe.steps / (time.perf_counter() - began)
+    return members * run.config.source.recipe.total_steps / (time.perf_counter() - began)
 
 
 def plainly(run: Run, examples: Examples, members: int) -> float:
@@ -111,14 +112,14 @@ def plainly(run: Run, examples: Examples, members: int) -> float:
             model.parameters(), lr=1.0, momentum=recipe.momentum, nesterov=True,
             weight_decay=recipe.weight_decay,
         )  # fmt: skip
-        for step in range(recipe.steps):
+        for step in range(recipe.total_steps):
             rows = minibatch(seed, step, recipe.batch_size, len(labels))
             for group in optimiser.param_groups:
                 group["lr"] = learning_rate(step, recipe)
             optimiser.zero_grad()
             torch.nn.functional.cross_entropy(model(images[rows]), labels[rows]).backward()
             optimiser.step()
-    return members * recipe.steps / (time.perf_counter() - began)
+    return members * recipe.total_steps / (time.perf_counter() - began)
 
 
 def spin() -> None:

@@ -2,33 +2,85 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from scotoma.config.variants import Frozen
+from scotoma.errors import ConfigError
 
 __all__ = ["Recipe"]
+
+DEFAULT_STEPS = 600
 
 
 class Recipe(Frozen):
     """All that decides a training run, apart from the data, the model and the seed."""
 
-    steps: int = Field(600, ge=1, le=10_000_000, description="Optimiser steps of one member.")
+    steps: int | None = Field(
+        None,
+        ge=1,
+        le=10_000_000,
+        description=f"Optimiser steps of one member; {DEFAULT_STEPS} where no `epochs` are given.",
+    )
+    epochs: float | None = Field(
+        None, gt=0, le=100_000, description="Passes over the training data, in place of `steps`."
+    )
     batch_size: int = Field(64, ge=1, description="Images a step.")
+    optimiser: Literal["sgd", "adamw"] = Field("sgd", description="sgd is Nesterov's.")
+    schedule: Literal["cosine", "linear", "one-cycle", "constant"] = Field(
+        "cosine", description="Of the step size: how it falls after `warmup`."
+    )
     learning_rate: float = Field(0.02, gt=0, description="Peak step size, reached after `warmup`.")
     warmup: float = Field(0.1, ge=0, lt=1, description="Fraction of the steps with a rising rate.")
-    momentum: float = Field(0.9, ge=0, lt=1, description="Nesterov momentum.")
-    weight_decay: float = Field(5e-4, ge=0, description="L2 penalty on conv and linear weights.")
+    momentum: float = Field(
+        0.9, ge=0, lt=1, description="Nesterov momentum; adamw: decay of the mean gradient."
+    )
+    adamw_squares: float = Field(
+        0.999, ge=0, lt=1, description="adamw: decay of the mean squared gradient."
+    )
+    weight_decay: float = Field(
+        5e-4, ge=0, description="On conv and linear weights: an L2 penalty; adamw: decoupled."
+    )
+    label_smoothing: float = Field(
+        0.0, ge=0, lt=1, description="Share of a label that is spread over all classes."
+    )
     prune_begin: float = Field(0.1, ge=0, lt=1, description="First mask update, fraction of steps.")
     prune_end: float = Field(0.65, gt=0, le=1, description="Last mask update, fraction of steps.")
     prune_every: float = Field(0.02, gt=0, le=1, description="Between updates, fraction of steps.")
-    augmentation: Literal["none", "flip", "crop-flip"] = Field(
-        "none", description="Of training images: mirrored; also shifted by up to an eighth."
+    augmentation: Literal[
+        "none", "flip", "crop-flip", "alternating-flip", "crop-alternating-flip"
+    ] = Field(
+        "none",
+        description="Of training images: mirrored, by chance or every other epoch; also shifted.",
+    )
+    crop: float = Field(
+        0.125, gt=0, le=0.5, description="crop-: largest shift each way, fraction of the size."
+    )
+    averaging: Literal["none", "ema", "lookahead"] = Field(
+        "none", description="Of weights: a moving average beside them; one that they go back to."
+    )
+    average_decay: float = Field(
+        0.99, ge=0, lt=1, description="What the average keeps of itself at an update."
+    )
+    average_every: int = Field(1, ge=1, description="Steps between updates of the average.")
+    average_ramp: float = Field(
+        0.0, ge=0, description="The decay grows as this power of the run's progress; 0: constant."
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="Of the products in training; weights are float32 in any case."
     )
+
+    @property
+    def total_steps(self) -> int:
+        """Optimiser steps of one member.
+
+        Raises:
+            ValueError: The recipe counts epochs, whose steps the data decide: see `resolved`.
+        """
+        if self.steps is None:
+            raise ValueError(f"{self.epochs} epochs are so many steps only of data of known size")
+        return self.steps
 
     @property
     def mask_updates(self) -> tuple[int, int, int]:
@@ -39,10 +91,47 @@ class Recipe(Frozen):
         >>> Recipe(steps=10_000, prune_end=0.9, prune_every=0.05).mask_updates  # the CIE paper
         (1000, 9000, 500)
         """
-        begin = round(self.prune_begin * self.steps)
-        every = max(1, round(self.prune_every * self.steps))
-        updates = max(1, (round(self.prune_end * self.steps) - begin) // every)
+        begin = round(self.prune_begin * self.total_steps)
+        every = max(1, round(self.prune_every * self.total_steps))
+        updates = max(1, (round(self.prune_end * self.total_steps) - begin) // every)
         return begin, begin + updates * every, every
+
+    def resolved(self, examples: int) -> Recipe:
+        """The same recipe in steps.
+
+        Args:
+            examples: Size of the training split; an epoch leaves out what fills no batch.
+
+        Returns:
+            A recipe with `steps` and without `epochs`.
+
+        Raises:
+            ConfigError: So many steps do not hold the mask updates.
+
+        >>> Recipe(epochs=8, batch_size=1000).resolved(50_000).steps
+        400
+        """
+        if self.steps is not None or self.epochs is None:
+            return self
+        batches = examples // min(self.batch_size, examples)
+        steps = max(1, round(self.epochs * batches))
+        try:
+            return Recipe.model_validate({**self.model_dump(), "steps": steps, "epochs": None})
+        except ValidationError as error:
+            reason = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+            raise ConfigError(
+                f"source.recipe.epochs {self.epochs:g} are {steps} steps of this data: {reason}"
+            ) from error
+
+    @model_validator(mode="before")
+    @classmethod
+    def _steps_or_epochs(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        steps, epochs = values.get("steps"), values.get("epochs")
+        if steps is not None and epochs is not None:
+            raise ValueError(f"steps {steps} and epochs {epochs} are both given; keep one of them")
+        return {**values, "steps": DEFAULT_STEPS} if steps is None and epochs is None else values
 
     @model_validator(mode="after")
     def _pruning_ends_within_the_run(self) -> Recipe:
@@ -51,10 +140,31 @@ class Recipe(Frozen):
                 f"prune_end must be later than prune_begin, got {self.prune_end} and "
                 f"{self.prune_begin}; the CIE paper uses 0.9 and 0.1"
             )
+        if self.steps is None:
+            return self
         _, last, _ = self.mask_updates
         if last >= self.steps:
             raise ValueError(
                 f"the last mask update would fall on step {last} of {self.steps}, after the last; "
                 "lower prune_every or prune_end, or train for more steps"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _every_key_has_an_effect(self) -> Recipe:
+        cropped = self.augmentation.startswith("crop-")
+        averaged = self.averaging != "none"
+        needs = {
+            "adamw_squares": ("optimiser adamw", self.optimiser == "adamw"),
+            "crop": ("augmentation crop-flip or crop-alternating-flip", cropped),
+            "average_decay": ("averaging ema or lookahead", averaged),
+            "average_every": ("averaging ema or lookahead", averaged),
+            "average_ramp": ("averaging ema or lookahead", averaged),
+        }
+        for key, (what, given) in needs.items():
+            value = getattr(self, key)
+            if not given and value != type(self).model_fields[key].default:
+                raise ValueError(f"{key} {value:g} has an effect with {what} only; add it there")
+        if self.schedule == "one-cycle" and self.warmup == 0:
+            raise ValueError("schedule one-cycle rises during warmup, which must be above 0, got 0")
         return self

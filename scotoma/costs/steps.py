@@ -241,7 +241,8 @@ class _Bill:
         together = self.trial.together
         chunks = variants * math.ceil(self.models / together)
         rounds = math.ceil(chunks / self.size.cores)
-        return self.trial.step.scaled(rounds * together * self.config.source.recipe.steps)
+        steps = self.config.source.recipe.resolved(self.size.train).total_steps
+        return self.trial.step.scaled(rounds * together * steps)
 
     def training(self, step: str, does: str, variants: list[Variant]) -> StepCost:
         """The step that trains some variants."""

@@ -314,9 +314,9 @@ def _member(
         record.tags["scotoma.paired_with"] = member["paired_with"]["sha256"]
     record.number("top1", top1)
     # A point of the curve is the mean over a tenth of the steps, up to the step it stands at.
-    tenth = max(1, int(record.params["recipe.steps"]) // 10)
     for point, loss in enumerate(member.get("loss", []), start=1):
         if _finite(loss):
+            tenth = max(1, int(member.get("steps") or record.params["recipe.steps"]) // 10)
             record.metrics.append(("loss", loss, point * tenth))
     return record
 

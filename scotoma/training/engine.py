@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 from scotoma.config import Recipe
 from scotoma.machine import has_fast_bfloat16
 from scotoma.training.augmentation import augment
+from scotoma.training.averaging import averaged, fresh_average, update_average
 from scotoma.training.backends import Backend, Batch, Tensors, gradients
 from scotoma.training.models import build_model
+from scotoma.training.optimising import fresh_memory, update_weights
 from scotoma.training.pruning import cubic_sparsity, magnitude_mask, prunable
+from scotoma.training.schedules import learning_rate
 from scotoma.training.state import TrainingState
 from scotoma.training.task import Task
 
@@ -22,7 +25,6 @@ __all__ = [
     "Member",
     "TrainedMember",
     "Training",
-    "learning_rate",
     "normalise",
     "products_precision",
     "train_members",
@@ -57,21 +59,6 @@ class TrainedMember:
 def normalise(pixels: torch.Tensor) -> torch.Tensor:
     """Pixels in [0, 255] to floats in [-1, 1]: what every model of ours is fed."""
     return pixels.float() / 127.5 - 1.0
-
-
-def learning_rate(step: int, recipe: Recipe) -> float:
-    """Linear warm-up to the peak, then a cosine to 0.
-
-    >>> from scotoma.config import Recipe
-    >>> recipe = Recipe(steps=100, warmup=0.1, learning_rate=1.0)
-    >>> [round(learning_rate(step, recipe), 3) for step in (0, 9, 10, 55, 99)]
-    [0.1, 1.0, 1.0, 0.5, 0.0]
-    """
-    rising = max(1, round(recipe.warmup * recipe.steps))
-    if step < rising:
-        return recipe.learning_rate * (step + 1) / rising
-    progress = (step - rising) / max(1, recipe.steps - rising)
-    return float(recipe.learning_rate * 0.5 * (1 + np.cos(np.pi * progress)))
 
 
 def products_precision(recipe: Recipe) -> torch.dtype:
@@ -114,7 +101,8 @@ class Training:
             backend: How the members' gradients are had.
             attributes: Codes, shape (N, A), for objectives that look at them.
         """
-        self.members, self.task, self.recipe = members, task, recipe
+        self.members, self.task = members, task
+        self.recipe = recipe = recipe.resolved(len(labels))
         self._model = model
         template = build_model(model, task.outputs, 0)
         self._masked = prunable(template)
@@ -134,7 +122,10 @@ class Training:
             parameters=state,
             buffers=buffers,
             masks={n: torch.ones_like(state[n], dtype=torch.bool) for n in self._masked},
-            optimiser={f"momentum/{name}": torch.zeros_like(v) for name, v in state.items()},
+            memory={
+                **fresh_memory(state, self.recipe),
+                **fresh_average({**state, **buffers}, self.recipe),
+            },
             losses=torch.empty(len(models), 0),
             running=torch.zeros(len(models)),
         )
@@ -159,14 +150,15 @@ class Training:
             ValueError: The state is of other members or past `until`, or the run is shorter.
         """
         recipe, members = self.recipe, self.members
-        until = recipe.steps if until is None else until
-        if state.members != len(members) or not state.step <= until <= recipe.steps:
+        steps = recipe.total_steps
+        until = steps if until is None else until
+        if state.members != len(members) or not state.step <= until <= steps:
             raise ValueError(
-                f"cannot train {len(members)} members until step {until} of {recipe.steps} from "
+                f"cannot train {len(members)} members until step {until} of {steps} from "
                 f"a state of {state.members} after step {state.step}"
             )
         begin, end, every = recipe.mask_updates
-        tenths = [round(part * recipe.steps / 10) for part in range(11)]
+        tenths = [round(part * steps / 10) for part in range(11)]
         reported, state = state.step, state.copy()
         parameters, buffers, masks = state.parameters, state.buffers, state.masks
         losses, running = state.losses, state.running
@@ -176,12 +168,15 @@ class Training:
                 _update_masks(masks, parameters, members, step, recipe)
             effective = {n: v * masks[n] if n in masks else v for n, v in parameters.items()}
             gradient, loss, buffers = self._gradients(effective, buffers, self._batch(step))
-            rate = learning_rate(step, recipe)
-            _nesterov(parameters, state.optimiser, gradient, self._masked, rate, recipe)
+            update_weights(
+                parameters, state.memory, gradient, self._masked, step=step,
+                rate=learning_rate(step, recipe), recipe=recipe,
+            )  # fmt: skip
+            update_average(state.memory, {**parameters, **buffers}, step=step, recipe=recipe)
             running = running + loss
             if step + 1 in tenths:
-                steps = step + 1 - max(mark for mark in tenths if mark <= step)
-                losses = torch.cat([losses, (running / steps)[:, None]], dim=1)
+                since = max(mark for mark in tenths if mark <= step)
+                losses = torch.cat([losses, (running / (step + 1 - since))[:, None]], dim=1)
                 running = torch.zeros_like(running)
             if step + 1 in tenths or step + 1 == until:
                 progress((step + 1 - reported) * len(members))
@@ -190,13 +185,13 @@ class Training:
 
     def finish(self, state: TrainingState) -> list[TrainedMember]:
         """What a state has made of the members, in their order; masked weights are exactly 0."""
-        masks = state.masks
-        kept = {n: v * masks[n] if n in masks else v for n, v in state.parameters.items()}
+        final = averaged(state.memory, {**state.parameters, **state.buffers})
+        kept = {**final, **{name: final[name] * mask for name, mask in state.masks.items()}}
         curves = state.losses.tolist()
         return [
             TrainedMember(
                 member,
-                {name: value[k] for name, value in {**kept, **state.buffers}.items()},
+                {name: value[k] for name, value in kept.items()},
                 tuple(curves[k]),
             )
             for k, member in enumerate(self.members)
@@ -205,15 +200,14 @@ class Training:
     def _batch(self, step: int) -> Batch:
         """What every member sees at a step."""
         recipe, examples = self.recipe, len(self._labels)
-        drawn = [
-            self.task.sampler(member.seed, step, recipe.batch_size, examples)
-            for member in self.members
-        ]
+        epoch = step // (examples // min(recipe.batch_size, examples))
+        drawn, shown = [], []
+        for member in self.members:
+            own = self.task.sampler(member.seed, step, recipe.batch_size, examples)
+            key = {"seed": member.seed, "step": step, "epoch": epoch}
+            shown.append(augment(self._pixels[own], recipe, rows=own, **key))
+            drawn.append(own)
         rows = torch.from_numpy(np.stack(drawn))
-        shown = [
-            augment(self._pixels[own], recipe.augmentation, seed=member.seed, step=step)
-            for member, own in zip(self.members, rows, strict=True)
-        ]
         return Batch(normalise(torch.stack(shown)), self._labels[rows], self._attributes[rows])
 
 
@@ -258,23 +252,6 @@ def _stack(models: list[torch.nn.Module]) -> tuple[Tensors, Tensors]:
     """Parameters and buffers of many models, each stacked along a new first axis."""
     state, buffers = torch.func.stack_module_state(models)
     return {name: value.detach().clone() for name, value in state.items()}, dict(buffers)
-
-
-def _nesterov(
-    state: Tensors,
-    memory: Tensors,
-    gradient: Tensors,
-    decayed: tuple[str, ...],
-    rate: float,
-    recipe: Recipe,
-) -> None:
-    """One step of SGD with Nesterov momentum, in place, as torch.optim.SGD has it."""
-    for name, value in state.items():
-        slope = gradient[name]
-        if name in decayed:
-            slope = slope.add(value, alpha=recipe.weight_decay)
-        momentum = memory[f"momentum/{name}"].mul_(recipe.momentum).add_(slope)
-        value.sub_(slope.add(momentum, alpha=recipe.momentum), alpha=rate)
 
 
 def _update_masks(

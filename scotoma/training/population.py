@@ -61,7 +61,7 @@ def _train(run: Run, chunks: list[tuple[str, list[int]]], data: Data) -> None:
     """Train every chunk, in as many worker processes as there are cores."""
     variants = list(dict.fromkeys(variant for variant, _ in chunks))
     task = f"train {variants[0] if len(variants) == 1 else f'{len(variants)} pruned variants'}"
-    steps = run.config.source.recipe.steps
+    steps = run.config.source.recipe.resolved(len(data[1])).total_steps
     progress.start(task, sum(len(indices) for _, indices in chunks) * steps)
     data_digest = file_digest(run.examples)
     with worker_pool(min(len(chunks), cores()), _start_worker, run, data) as pool:
@@ -112,17 +112,17 @@ def _train_chunk(variant: str, indices: list[int], data_digest: str, task: str) 
     from safetensors.torch import save_file
 
     from scotoma.training.engine import Member, products_precision, train_members
-    from scotoma.training.task import Task
+    from scotoma.training.task import classification
 
     run, images, (_, labels, classes, backend) = _shared
-    config, recipe = run.config, run.config.source.recipe
+    config, recipe = run.config, run.config.source.recipe.resolved(len(labels))
     sparsity, seed = config.variant(variant).sparsity, config.population.seed
     trained = train_members(
         [Member(variant, k, member_seed(seed, variant, k), sparsity) for k in indices],
         images,
         labels,
         model=config.source.model,
-        task=Task(classes),
+        task=classification(classes, recipe),
         recipe=recipe,
         backend=backend,
         progress=lambda steps: progress.advance(task, steps),
@@ -138,6 +138,7 @@ def _train_chunk(variant: str, indices: list[int], data_digest: str, task: str) 
                 "index": result.member.index,
                 "seed": result.member.seed,
                 **_origin(config, data_digest),
+                "steps": recipe.total_steps,
                 "backend": backend,
                 "trained_with": indices,
                 "products": str(products_precision(recipe)).removeprefix("torch."),

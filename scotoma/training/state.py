@@ -10,7 +10,7 @@ from scotoma.training.backends import Tensors
 
 __all__ = ["TrainingState"]
 
-SECTIONS = ("parameters", "buffers", "masks", "optimiser")
+SECTIONS = ("parameters", "buffers", "masks", "memory")
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class TrainingState:
         parameters: By name; where masks are shadows, the weights behind them.
         buffers: By name.
         masks: Of the weights that pruning may zero: True is kept.
-        optimiser: What the optimiser and the average of weights remember, as `momentum/NAME`.
+        memory: What the optimiser and the average of weights remember, as `momentum/NAME`.
         losses: Mean loss of the tenths of the run that are over, shape (K, tenths).
         running: Sum of the losses since then, shape (K,).
 
@@ -37,7 +37,7 @@ class TrainingState:
     parameters: Tensors
     buffers: Tensors
     masks: Tensors
-    optimiser: Tensors
+    memory: Tensors
     losses: torch.Tensor
     running: torch.Tensor
 

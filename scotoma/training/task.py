@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from scotoma.config import Recipe
 from scotoma.training.randomness import minibatch
 
-__all__ = ["Objective", "Sampler", "Task", "cross_entropy"]
+__all__ = ["Objective", "Sampler", "Task", "classification", "cross_entropy"]
 
 # Outputs, labels and attributes of one member's batch to one number.
 Objective = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
@@ -20,7 +22,11 @@ Sampler = Callable[[int, int, int, int], NDArray[np.int64]]
 
 
 def cross_entropy(
-    outputs: torch.Tensor, labels: torch.Tensor, attributes: torch.Tensor
+    outputs: torch.Tensor,
+    labels: torch.Tensor,
+    attributes: torch.Tensor,
+    *,
+    label_smoothing: float = 0.0,
 ) -> torch.Tensor:
     """Mean cross-entropy of the labels; attributes play no part.
 
@@ -28,11 +34,12 @@ def cross_entropy(
         outputs: Scores, shape (B, outputs).
         labels: Class ids, shape (B,).
         attributes: Codes, shape (B, A).
+        label_smoothing: Share of each label that is spread over all classes, in [0, 1).
 
     Returns:
         A scalar.
     """
-    return torch.nn.functional.cross_entropy(outputs, labels)
+    return torch.nn.functional.cross_entropy(outputs, labels, label_smoothing=label_smoothing)
 
 
 @dataclass(frozen=True)
@@ -48,3 +55,12 @@ class Task:
     outputs: int
     objective: Objective = cross_entropy
     sampler: Sampler = minibatch
+
+
+def classification(classes: int, recipe: Recipe) -> Task:
+    """What an audit's members learn: to name the class, by cross-entropy.
+
+    >>> classification(10, Recipe(label_smoothing=0.2)).outputs
+    10
+    """
+    return Task(classes, partial(cross_entropy, label_smoothing=recipe.label_smoothing))

@@ -1,16 +1,29 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
-from scotoma.training.augmentation import GREY, augment
+from scotoma.config import Recipe
+from scotoma.training import augmentation
+from scotoma.training.augmentation import GREY
 
 
 @pytest.fixture
 def pixels() -> torch.Tensor:
     rng = np.random.default_rng(0)
     return torch.from_numpy(rng.integers(0, 120, (200, 3, 16, 32)).astype(np.uint8))
+
+
+def augment(
+    pixels: torch.Tensor, kind: str, *, seed: int, step: int, **change: Any
+) -> torch.Tensor:
+    key = {"epoch": 0, "rows": np.arange(len(pixels))} | change
+    recipe = Recipe(augmentation=kind, crop=key.pop("crop", 0.125))
+    return augmentation.augment(pixels, recipe, seed=seed, step=step, **key)
 
 
 def shifted(image: torch.Tensor, down: int, right: int) -> torch.Tensor:
@@ -28,11 +41,11 @@ def test_every_image_is_a_shift_and_perhaps_a_mirror_of_its_own(pixels: torch.Te
     few, seen = pixels[:25], set()
     for image, varied in zip(few, augment(few, "crop-flip", seed=1, step=2), strict=True):
         candidates = {
-            (down, right, mirrored): moved.flip(-1) if mirrored else moved
+            (down, right, turned): moved.flip(-1) if turned else moved
             for down in range(-2, 3)
             for right in range(-4, 5)
             for moved in [shifted(image, down, right)]
-            for mirrored in (False, True)
+            for turned in (False, True)
         }
         (which,) = [key for key, value in candidates.items() if torch.equal(value, varied)]
         seen.add(which)
@@ -41,10 +54,7 @@ def test_every_image_is_a_shift_and_perhaps_a_mirror_of_its_own(pixels: torch.Te
 
 def test_half_of_the_images_are_mirrored(pixels: torch.Tensor) -> None:
     varied = augment(pixels, "flip", seed=3, step=0)
-    kept = (varied == pixels).flatten(1).all(1)
-    mirrored = (varied == pixels.flip(-1)).flatten(1).all(1)
-    assert bool((kept ^ mirrored).all())
-    assert 70 <= int(mirrored.sum()) <= 130
+    assert 70 <= int(mirrored(pixels, varied).sum()) <= 130
 
 
 @pytest.mark.parametrize("other", [{"seed": 8, "step": 5}, {"seed": 7, "step": 6}])
@@ -52,3 +62,39 @@ def test_draws_depend_on_seed_and_step_alone(pixels: torch.Tensor, other: dict[s
     first = augment(pixels, "crop-flip", seed=7, step=5)
     assert torch.equal(augment(pixels, "crop-flip", seed=7, step=5), first)
     assert not torch.equal(augment(pixels, "crop-flip", **other), first)
+
+
+def mirrored(pixels: torch.Tensor, varied: torch.Tensor) -> NDArray[np.bool_]:
+    """Which images were turned; none of them is its own mirror image."""
+    assert bool(((varied == pixels) | (varied == pixels.flip(-1))).flatten(1).all())
+    return np.asarray((varied != pixels).flatten(1).any(1))
+
+
+def test_mirrors_alternate_by_epoch_whatever_the_order_of_the_data(pixels: torch.Tensor) -> None:
+    rng, rows = np.random.default_rng(0), np.arange(200)
+    first = mirrored(pixels, augment(pixels, "alternating-flip", seed=3, step=0))
+    assert 70 <= int(first.sum()) <= 130
+    for epoch in range(1, 4):
+        order = rng.permutation(rows)
+        varied = augment(
+            pixels[order], "alternating-flip", seed=3, step=9 * epoch, epoch=epoch, rows=order
+        )
+        assert (mirrored(pixels[order], varied) == (first[order] ^ (epoch % 2 == 1))).all()
+    other = mirrored(pixels, augment(pixels, "alternating-flip", seed=4, step=0))
+    assert 70 <= int((other ^ first).sum()) <= 130
+
+
+def test_a_shift_keeps_within_the_crop(pixels: torch.Tensor) -> None:
+    still = augment(pixels, "crop-alternating-flip", seed=1, step=2, crop=0.03)  # under a pixel
+    assert torch.equal(still, augment(pixels, "alternating-flip", seed=1, step=2))
+    for image, varied in zip(
+        pixels, augment(pixels, "crop-flip", seed=1, step=2, crop=1 / 16), strict=True
+    ):
+        candidates = [shifted(image, y, x) for y in (-1, 0, 1) for x in (-2, -1, 0, 1, 2)]
+        assert any(torch.equal(varied, m) or torch.equal(varied, m.flip(-1)) for m in candidates)
+
+
+def test_hashes_of_rows_are_those_of_splitmix64() -> None:
+    """The first numbers of the generator started at 0, as Java's SplittableRandom prints them."""
+    known = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
+    assert augmentation._hashed(0, np.arange(3)).tolist() == known

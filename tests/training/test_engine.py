@@ -15,7 +15,6 @@ from scotoma.training.backends import Backend
 from scotoma.training.engine import (
     Member,
     TrainedMember,
-    learning_rate,
     normalise,
     products_precision,
     train_members,
@@ -23,6 +22,7 @@ from scotoma.training.engine import (
 from scotoma.training.models import build_model
 from scotoma.training.pruning import magnitude_mask, prunable
 from scotoma.training.randomness import member_seed, minibatch
+from scotoma.training.schedules import learning_rate
 from scotoma.training.task import Task
 
 RECIPE = Recipe(
@@ -51,6 +51,7 @@ def reference(
 ) -> dict[str, torch.Tensor]:
     """The slow twin: torch.optim.SGD, one module, one step after the other."""
     images, labels = torch.from_numpy(data[0]), torch.from_numpy(data[1])
+    recipe = RECIPE.model_copy(update={"augmentation": varied})
     model = build_model(name, CLASSES, member.seed)
     masked = prunable(model)
     parameters = dict(model.named_parameters())
@@ -65,7 +66,8 @@ def reference(
     )
     masks = {name: torch.ones_like(parameters[name], dtype=torch.bool) for name in masked}
     begin, end, every = RECIPE.mask_updates
-    for step in range(RECIPE.steps):
+    epoch = len(labels) // RECIPE.batch_size
+    for step in range(RECIPE.total_steps):
         if begin <= step <= end and (step - begin) % every == 0:
             share = 1 - (step - begin) / (end - begin)
             now = member.sparsity * (1 - share**3)
@@ -76,7 +78,8 @@ def reference(
             for name in masked:
                 parameters[name].mul_(masks[name])
         optimiser.zero_grad()
-        shown = augment(images[rows], varied, seed=member.seed, step=step)
+        key = {"seed": member.seed, "step": step, "epoch": step // epoch}
+        shown = augment(images[rows], recipe, rows=rows, **key)
         cross_entropy(model(engine.normalise(shown)), labels[rows]).backward()
         with torch.no_grad():
             for name in masked:  # the update goes to the shadow, at the gradient of the masked
@@ -94,6 +97,7 @@ NETWORKS = [
     ("stacked", "tiny-convnet", "none"),
     ("stacked", "tiny-convnet", "flip"),
     ("loop", "tiny-convnet", "crop-flip"),
+    ("stacked", "tiny-convnet", "crop-alternating-flip"),
     ("loop", "resnet8", "flip"),
 ]
 

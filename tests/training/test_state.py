@@ -10,7 +10,7 @@ from scotoma.config import Recipe
 from scotoma.training.backends import Backend
 from scotoma.training.engine import Member, TrainedMember, Training
 from scotoma.training.state import TrainingState
-from scotoma.training.task import Task
+from scotoma.training.task import classification
 
 RECIPE = Recipe(
     precision="float32", steps=12, batch_size=16, prune_begin=0.25, prune_end=0.8, prune_every=0.1
@@ -18,11 +18,22 @@ RECIPE = Recipe(
 SEEDS = (5, 6, 7)
 
 
-def training(data, sparsity: float, backend: Backend, members: int = 3) -> Training:
+RICH = RECIPE.model_copy(
+    update={
+        "optimiser": "adamw", "averaging": "lookahead", "average_every": 5, "label_smoothing": 0.2,
+        "augmentation": "crop-alternating-flip",
+    }
+)  # fmt: skip
+
+
+def training(
+    data, sparsity: float, backend: Backend, members: int = 3, recipe: Recipe = RECIPE
+) -> Training:
     chunk = [Member(f"prune-{sparsity}", k, seed, sparsity) for k, seed in enumerate(SEEDS)]
     return Training(
-        chunk[:members], *data, model="tiny-convnet", task=Task(4), recipe=RECIPE, backend=backend
-    )
+        chunk[:members], *data, model="tiny-convnet", task=classification(4, recipe),
+        recipe=recipe, backend=backend,
+    )  # fmt: skip
 
 
 def assert_same(found: list[TrainedMember], expected: list[TrainedMember]) -> None:
@@ -52,9 +63,10 @@ def test_a_fork_at_the_first_mask_update_is_bit_equal_to_no_fork(
         assert_same(whole.finish(forked), whole.finish(whole.advance(whole.start())))
 
 
-@pytest.mark.parametrize("step", range(13))
-def test_training_can_be_left_after_any_step(data, step: int) -> None:
-    run = training(data, 0.9, "stacked")
+@pytest.mark.parametrize("recipe", [RECIPE, RICH, RICH.model_copy(update={"averaging": "ema"})])
+@pytest.mark.parametrize("step", [0, 1, 4, 5, 8, 12])
+def test_training_can_be_left_after_any_step(data, step: int, recipe: Recipe) -> None:
+    run = training(data, 0.9, "stacked", recipe=recipe)
     done: list[int] = []
     left = run.advance(run.start(), step, done.append)
     assert left.step == step

@@ -1,0 +1,68 @@
+"""How weights follow their gradients: torch's optimisers over stacked members."""
+
+from __future__ import annotations
+
+import torch
+from torch.optim.adamw import adamw
+from torch.optim.sgd import sgd
+
+from scotoma.config import Recipe
+from scotoma.training.backends import Tensors
+
+__all__ = ["fresh_memory", "update_weights"]
+
+REMEMBERED = {"sgd": ("momentum",), "adamw": ("momentum", "squares")}
+EPSILON = 1e-8  # of adamw: Kingma and Ba (2015)
+
+
+def fresh_memory(parameters: Tensors, recipe: Recipe) -> Tensors:
+    """What the optimiser remembers before its first step: zeros, as `momentum/NAME`."""
+    return {
+        f"{what}/{name}": torch.zeros_like(value)
+        for what in REMEMBERED[recipe.optimiser]
+        for name, value in parameters.items()
+    }
+
+
+def update_weights(
+    parameters: Tensors,
+    memory: Tensors,
+    gradient: Tensors,
+    decayed: tuple[str, ...],
+    *,
+    step: int,
+    rate: float,
+    recipe: Recipe,
+) -> None:
+    """One step of the optimiser, in place.
+
+    Args:
+        parameters: By name, contiguous; any number of members stacked.
+        memory: What `fresh_memory` gave; changed too.
+        gradient: By name.
+        decayed: Names of the weights that decay.
+        step: Optimiser steps done before this one.
+        rate: Step size.
+        recipe: Its optimiser, momentum and weight decay.
+    """
+    kept = [name for name in parameters if name not in decayed]
+    for names, decay in ((list(decayed), recipe.weight_decay), (kept, 0.0)):
+        weights = [parameters[name] for name in names]
+        # torch's fused updates are the fastest, and read memory in order whatever the strides.
+        slopes = [gradient[name].contiguous() for name in names]
+        means, *squares = (
+            [memory[f"{what}/{name}"] for name in names] for what in REMEMBERED[recipe.optimiser]
+        )
+        if recipe.optimiser == "sgd":
+            sgd(
+                weights, slopes, list(means), fused=True, weight_decay=decay, lr=rate,
+                momentum=recipe.momentum, dampening=0.0, nesterov=recipe.momentum > 0,
+                maximize=False,
+            )  # fmt: skip
+        else:
+            done = [torch.tensor(float(step), device=weight.device) for weight in weights]
+            adamw(
+                weights, slopes, means, squares[0], [], done, fused=True, amsgrad=False,
+                beta1=recipe.momentum, beta2=recipe.adamw_squares, lr=rate, weight_decay=decay,
+                eps=EPSILON, maximize=False,
+            )  # fmt: skip
