@@ -99,8 +99,8 @@ def test_data_may_be_elsewhere_than_the_configuration_says(home: Path) -> None:
     done = scotoma("--data", "there")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "scotoma: --data says where Parquet files are, and source.kind 'digits-s' has none; leave "
-        "it out, or use parquet, cifar10 or cifar10s\n"
+        "scotoma: --data says where source.data is, and source.kind 'digits-s' has none; leave "
+        "it out, or use parquet, celeba, cifar10 or cifar10s\n"
     )
 
 

@@ -168,13 +168,13 @@ FAULTS = {
         "kind: digits-s",
         "kind: digits",
         "audit.yaml:3 source.kind must be one of 'digits-s', 'image_folder', "
-        "'parquet', 'cifar10', 'cifar10s', 'onnx', 'predictions', got 'digits'",
+        "'parquet', 'celeba', 'cifar10', 'cifar10s', 'onnx', 'predictions', got 'digits'",
     ),
     "a source without its kind": (
         "  kind: digits-s\n",
         "",
         "audit.yaml:3 source.kind is missing; it is one of 'digits-s', 'image_folder', "
-        "'parquet', 'cifar10', 'cifar10s', 'onnx', 'predictions'",
+        "'parquet', 'celeba', 'cifar10', 'cifar10s', 'onnx', 'predictions'",
     ),
     "an unknown way of compressing": (
         "prune: [0.5, 0.9]",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scotoma.config.model import (
+    CelebaSource,
     Cifar10Source,
     Config,
     DigitsSource,
@@ -18,6 +19,7 @@ from scotoma.config.reading import DEFAULT_CONFIG, default_config, load_config, 
 
 __all__ = [
     "DEFAULT_CONFIG",
+    "CelebaSource",
     "Cifar10Source",
     "Config",
     "DigitsSource",

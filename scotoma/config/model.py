@@ -17,6 +17,7 @@ from pydantic import (
 
 from scotoma.config.recipe import Recipe
 from scotoma.config.sources import (
+    CelebaSource,
     Cifar10Source,
     DigitsSource,
     FolderSource,
@@ -42,6 +43,7 @@ from scotoma.config.variants import (
 from scotoma.printable import nearest
 
 __all__ = [
+    "CelebaSource",
     "Cifar10Source",
     "Cluster",
     "Config",

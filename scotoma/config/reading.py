@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from scotoma.config.model import (
+    CelebaSource,
     Cifar10Source,
     Cluster,
     Config,
@@ -48,6 +49,7 @@ KINDS = (
     "digits-s",
     "image_folder",
     "parquet",
+    "celeba",
     "cifar10",
     "cifar10s",
     "onnx",
@@ -189,6 +191,7 @@ _SECTIONS: dict[str, tuple[type[BaseModel], ...]] = {
         DigitsSource,
         FolderSource,
         ParquetSource,
+        CelebaSource,
         Cifar10Source,
         OnnxSource,
         PredictionsSource,

@@ -11,6 +11,7 @@ from scotoma.config.recipe import Recipe
 from scotoma.config.variants import Frozen
 
 __all__ = [
+    "CelebaSource",
     "Cifar10Source",
     "DigitsSource",
     "FolderSource",
@@ -43,14 +44,26 @@ class Split(Frozen):
     )
 
 
+Size = Annotated[
+    int | None,
+    Field(
+        ge=8,
+        le=1024,
+        description="Pixels a side: the square in the middle of an image is brought to it when "
+        "it is decoded; empty: images are taken as they are, and must have one size.",
+    ),
+]
+
+
 class FolderSource(Frozen):
     """The user's own images: a folder and a table of attributes, joined by file name."""
 
     kind: Literal["image_folder"]
     model: str = Field("tiny-convnet", description="A name of ours or of torchvision.")
-    images: str = Field(description="Folder or s3:// prefix of image files, all of one size.")
+    images: str = Field(description="Folder or s3:// prefix of image files.")
     attributes: str = Field(description="CSV with the key column `image`, one row an image.")
     split: Split
+    size: Size = None
     recipe: Recipe = Recipe()
 
 
@@ -94,6 +107,17 @@ class ParquetSource(Frozen):
     kind: Literal["parquet"]
     model: str = Field("resnet8", description="A name of ours or of torchvision.")
     data: str = Field(description="Folder or s3:// prefix of train*.parquet and test*.parquet.")
+    size: Size = None
+    recipe: Recipe = Recipe()
+
+
+class CelebaSource(Frozen):
+    """CelebA as its authors publish it: aligned faces, 40 attributes, their partition."""
+
+    kind: Literal["celeba"]
+    model: str = Field("resnet18", description="A name of ours or of torchvision.")
+    data: str = Field(description="Folder or s3:// prefix of img_align_celeba and the lists.")
+    size: int = Field(128, ge=8, le=1024, description="Pixels a side, of the square in the middle.")
     recipe: Recipe = Recipe()
 
 
@@ -110,5 +134,11 @@ class Cifar10Source(Frozen):
 
 
 Source = (
-    DigitsSource | FolderSource | ParquetSource | Cifar10Source | OnnxSource | PredictionsSource
+    DigitsSource
+    | FolderSource
+    | ParquetSource
+    | CelebaSource
+    | Cifar10Source
+    | OnnxSource
+    | PredictionsSource
 )

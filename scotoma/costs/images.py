@@ -13,8 +13,16 @@ from pathlib import Path
 import polars as pl
 
 from scotoma import storage
-from scotoma.config import Config, DigitsSource, FolderSource, OnnxSource, PredictionsSource
+from scotoma.config import (
+    CelebaSource,
+    Config,
+    DigitsSource,
+    FolderSource,
+    OnnxSource,
+    PredictionsSource,
+)
 from scotoma.datasets import Survey, load_examples
+from scotoma.datasets.celeba import image_folder
 from scotoma.datasets.parquet import IMAGES
 from scotoma.errors import MissingExtra
 from scotoma.extras import needs
@@ -27,8 +35,8 @@ class ImageFacts:
     """What is known of images that were not read.
 
     Attributes:
-        shape: Height and width of the first one, which all others share; None where it cannot be
-            told.
+        shape: Height and width of the first one, which all others share, or are brought to; None
+            where it cannot be told.
         encoded_bytes: Of all images of both splits as they are stored; None where none was found.
         reason: Why the shape is not known, as a sentence to print; empty otherwise.
     """
@@ -70,12 +78,18 @@ def look_at_images(config: Config, survey: Survey) -> ImageFacts:
     if isinstance(source, DigitsSource):
         encoded = load_examples(config).table["image"].struct.field("bytes")
         return _facts(encoded[0], sum(encoded.bin.size()))
-    if isinstance(source, FolderSource | OnnxSource):
-        sizes = storage.list_files(source.images)
+    size = survey.examples.size
+    if isinstance(source, FolderSource | OnnxSource | CelebaSource):
+        folder = (
+            image_folder(source.data, storage.list_files(source.data))
+            if isinstance(source, CelebaSource)
+            else source.images
+        )
+        sizes = storage.list_files(folder)
         names = [posixpath.normpath(name) for name in survey.examples.ids]
         there = [name for name in names if name in sizes]
-        first = storage.read_bytes(storage.join(source.images, there[0])) if there else None
-        return _facts(first, sum(sizes[name] for name in there) if there else None)
+        first = storage.read_bytes(storage.join(folder, there[0])) if there else None
+        return _facts(first, sum(sizes[name] for name in there) if there else None, size)
     if isinstance(source, PredictionsSource):
         return ImageFacts(None, None, "none is needed: predictions are audited")
     place = source.data
@@ -88,10 +102,10 @@ def look_at_images(config: Config, survey: Survey) -> ImageFacts:
     test = sum(size for name, size in found.items() if posixpath.basename(name).startswith("test"))
     with _here(storage.join(place, min(found, key=lambda name: found[name]))) as path:
         first = _first_of(path)
-    return _facts(first, sum(found.values()) + twice * test)
+    return _facts(first, sum(found.values()) + twice * test, size)
 
 
-def _facts(first: bytes | None, encoded: int | None) -> ImageFacts:
+def _facts(first: bytes | None, encoded: int | None, size: int | None = None) -> ImageFacts:
     if first is None:
         return ImageFacts(None, encoded, "there is no image to look at")
     try:
@@ -103,7 +117,7 @@ def _facts(first: bytes | None, encoded: int | None) -> ImageFacts:
             width, height = opened.size
     except Exception:  # what a broken file may raise has no common base
         return ImageFacts(None, encoded, "the first image cannot be read")
-    return ImageFacts((height, width), encoded)
+    return ImageFacts((height, width) if size is None else (size, size), encoded)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from scotoma.datasets.decoding import check_images, decode_images, decode_images_to
 from scotoma.datasets.examples import Examples, Partition
 from scotoma.datasets.loading import Survey, load_examples, survey_examples
+from scotoma.datasets.synthetic import synthetic_celeba
 
 __all__ = [
     "Examples",
@@ -15,4 +16,5 @@ __all__ = [
     "decode_images_to",
     "load_examples",
     "survey_examples",
+    "synthetic_celeba",
 ]

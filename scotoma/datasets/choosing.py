@@ -73,6 +73,7 @@ def examples_from_source(
         tuple(attributes),
         tuple(tuple(names) for names in config.groups.intersections),
         (*notes, *_untested(classes, tested), *_missing(table, config)),
+        size=getattr(config.source, "size", None),
     )
 
 

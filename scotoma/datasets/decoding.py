@@ -43,7 +43,8 @@ def decode_images(examples: Examples, *, threads: int | None = None) -> NDArray[
     """Decode every image into memory.
 
     Args:
-        examples: Images as encoded bytes, all of one size.
+        examples: Images as encoded bytes, all of one size unless `examples.size` brings them to
+            one: the square in the middle, as wide as the shorter side, with bilinear resampling.
         threads: How many to use; the pixels do not depend on it. None for one with small images,
             and one a core with larger ones.
 
@@ -60,14 +61,15 @@ def decode_images(examples: Examples, *, threads: int | None = None) -> NDArray[
     >>> decode_images(load_examples(default_config()).split("test")).shape
     (1798, 3, 8, 8)
     """
-    return decode_rows(examples.table["example_id"], examples.table["image"], threads=threads)
+    ids, images = examples.table["example_id"], examples.table["image"]
+    return decode_rows(ids, images, examples.size, threads=threads)
 
 
 def decode_rows(
-    ids: pl.Series, images: pl.Series, *, threads: int | None = None
+    ids: pl.Series, images: pl.Series, size: int | None = None, *, threads: int | None = None
 ) -> NDArray[np.uint8]:
     """`decode_images` of some rows: their ids, and structs of `bytes` and `path`."""
-    shape = _shape(ids, images)
+    shape = image_shape(ids, images, size)
     needed, free = int(np.prod(shape)), available_memory()
     if free is not None and needed > free:
         raise DataError(_too_large(shape, needed, f"{free:,} bytes of memory are free"))
@@ -75,7 +77,7 @@ def decode_rows(
         pixels = np.empty(shape, dtype=np.uint8)
     except MemoryError as error:
         raise DataError(_too_large(shape, needed, "the system refuses them")) from error
-    _decode(ids, images, shape, threads, pixels)
+    _decode(ids, images, shape, size, threads, pixels)
     return pixels
 
 
@@ -94,7 +96,8 @@ def check_images(examples: Examples, *, threads: int | None = None) -> None:
     >>> check_images(load_examples(default_config()).split("test"))
     """
     ids, images = examples.table["example_id"], examples.table["image"]
-    _decode(ids, images, _shape(ids, images), threads, None)
+    shape = image_shape(ids, images, examples.size)
+    _decode(ids, images, shape, examples.size, threads, None)
 
 
 def decode_images_to(
@@ -115,7 +118,7 @@ def decode_images_to(
         DataError: As of `decode_images`, with the room on the disk in place of memory.
     """
     ids, images = examples.table["example_id"], examples.table["image"]
-    shape = _shape(ids, images)
+    shape = image_shape(ids, images, examples.size)
     needed = int(np.prod(shape))
     with written(path) as temporary:
         free = shutil.disk_usage(path.parent).free
@@ -129,7 +132,7 @@ def decode_images_to(
                     os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
                 except OSError as error:
                     raise DataError(refusal) from error
-        _decode(ids, images, shape, threads, pixels)
+        _decode(ids, images, shape, examples.size, threads, pixels)
         pixels.flush()
     mapped: NDArray[np.uint8] = np.load(path, mmap_mode="r", allow_pickle=False)
     return mapped
@@ -143,10 +146,12 @@ def _too_large(shape: tuple[int, ...], needed: int, found: str) -> str:
     )
 
 
-def _shape(ids: pl.Series, images: pl.Series) -> tuple[int, int, int, int]:
-    """(N, 3, H, W) by the header of the first image."""
+def image_shape(ids: pl.Series, images: pl.Series, size: int | None) -> tuple[int, int, int, int]:
+    """(N, 3, H, W) by the header of the first image, or by the size that all are brought to."""
     if not len(images):
         return 0, 3, 0, 0
+    if size is not None:
+        return len(images), 3, size, size
     opening = _opener()
     try:
         with opening(images[0]["bytes"]) as opened:
@@ -168,6 +173,7 @@ def _decode(
     ids: pl.Series,
     images: pl.Series,
     shape: tuple[int, int, int, int],
+    side: int | None,
     threads: int | None,
     pixels: NDArray[np.uint8] | None,
 ) -> None:
@@ -180,19 +186,20 @@ def _decode(
             try:
                 with opening(data) as opened:
                     size, mode = opened.size, opened.mode
-                    if size == (width, height) and mode[0] not in DEEP:
+                    if (side or size == (width, height)) and mode[0] not in DEEP:
                         rgb = opened if mode == "RGB" else opened.convert("RGB")
                         rgb.load()
+                        rgb = rgb if side is None else _squared(rgb, side)
                         if pixels is not None:
                             pixels[row] = np.asarray(rgb).transpose(2, 0, 1)
                         continue
             except Exception as error:  # what a broken file may raise has no common base
                 raise DataError(_undecodable(ids[row], images[row], error)) from error
             called = _called(ids[row], images[row])
-            if size != (width, height):
+            if not side and size != (width, height):
                 raise DataError(
                     f"{called} is {size[0]}x{size[1]} pixels where the first is {width}x{height}; "
-                    "bring all images to one size"
+                    "bring all images to one size, or name one in source.size"
                 )
             raise DataError(
                 f"{called} must have 8 bits a channel, got mode {mode}; convert it to RGB"
@@ -207,6 +214,16 @@ def _decode(
     with ThreadPoolExecutor(workers) as pool:
         for _ in pool.map(decode, starts):  # in order, so that the first fault of all is raised
             pass
+
+
+def _squared(image: Any, side: int) -> Any:
+    """The square in the middle of an image, resized."""
+    pillow = needs("PIL.Image", "train", "decoding images")
+    width, height = image.size
+    edge = min(width, height)
+    left, top = (width - edge) // 2, (height - edge) // 2
+    square = image.crop((left, top, left + edge, top + edge))
+    return square.resize((side, side), pillow.Resampling.BILINEAR)
 
 
 def _called(example_id: str, image: dict[str, Any]) -> str:

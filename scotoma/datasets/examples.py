@@ -49,6 +49,7 @@ class Examples:
         attributes: Names of the attribute columns.
         intersections: Sets of attributes that are also looked at together.
         notes: Sentences about the data that whoever reads the results should know.
+        size: Pixels that each side of an image is brought to when it is decoded; None: as it is.
     """
 
     table: pl.DataFrame
@@ -56,6 +57,7 @@ class Examples:
     attributes: tuple[str, ...]
     intersections: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
+    size: int | None = None
 
     def split(self, name: str) -> Examples:
         """The examples of one split, in their order."""
@@ -121,6 +123,7 @@ class Examples:
                 "scotoma.attributes": json.dumps(self.attributes),
                 "scotoma.intersections": json.dumps(self.intersections),
                 "scotoma.notes": json.dumps(self.notes),
+                "scotoma.size": json.dumps(self.size),
             },
         )
 
@@ -128,11 +131,11 @@ class Examples:
     def read(cls, path: Path, *, images: bool = True) -> Examples:
         """Read what `write` wrote; without `images` the column of images is left on the disk."""
         metadata = pl.read_parquet_metadata(path)
-        classes, attributes, intersections, notes = (
+        classes, attributes, intersections, notes, size = (
             json.loads(metadata[f"scotoma.{key}"])
-            for key in ("classes", "attributes", "intersections", "notes")
+            for key in ("classes", "attributes", "intersections", "notes", "size")
         )
         scan = pl.scan_parquet(path, glob=False)
         table = (scan if images else scan.drop("image", strict=False)).collect()
         crossed = tuple(map(tuple, intersections))
-        return cls(table, tuple(classes), tuple(attributes), crossed, tuple(notes))
+        return cls(table, tuple(classes), tuple(attributes), crossed, tuple(notes), size)

@@ -16,7 +16,7 @@ from scotoma.datasets.join import Join, join_images
 from scotoma.errors import DataError
 from scotoma.printable import printable
 
-__all__ = ["load_folder"]
+__all__ = ["image_files", "load_folder", "read_images"]
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".avif")
 READERS = 16  # objects read at a time: what a request waits for is the network
@@ -66,7 +66,7 @@ def load_folder(
     table = table.with_columns(pl.col("image").fill_null(""), split.alias("split"))
     rows = table.filter(pl.col("split").is_not_null())
     names = rows["image"].to_list()
-    files, empty = _files(source, names)
+    files, empty = image_files(source.images, names, source.attributes)
     named = set(map(posixpath.normpath, names))
     join = join_images(
         names,
@@ -84,10 +84,7 @@ def load_folder(
         )
     if not images:
         return rows, join
-    parts = list(_read(source.images, names))
-    return rows.with_columns(
-        pl.Series("image", [], dtype=IMAGE) if not parts else pl.concat(parts).alias("image")
-    ), join
+    return rows.with_columns(read_images(source.images, names)), join
 
 
 def _attributes(uri: str) -> pl.DataFrame:
@@ -102,17 +99,29 @@ def _attributes(uri: str) -> pl.DataFrame:
         ) from error
 
 
-def _files(source: FolderSource | OnnxSource, names: list[str]) -> tuple[set[str], str]:
-    """Names of all files below the folder, and the first folder in it that is empty, if one is."""
-    if storage.is_remote(source.images):
-        return set(storage.list_files(source.images)), ""  # object storage has no empty folders
-    root = Path(source.images)
+def image_files(folder: str, names: list[str], table: str) -> tuple[set[str], str]:
+    """The files that a folder holds.
+
+    Args:
+        folder: The folder, or an `s3://` prefix.
+        names: Files that a table names.
+        table: What messages call the table.
+
+    Returns:
+        Names of all files below the folder, and the first folder in it that is empty, if one is.
+
+    Raises:
+        DataError: It is no folder, or a name leads out of it.
+    """
+    if storage.is_remote(folder):
+        return set(storage.list_files(folder)), ""  # object storage has no empty folders
+    root = Path(folder)
     if not root.is_dir():
         raise DataError(f"source.images {root} is not a folder; name the folder of the images")
     found: set[str] = set()
     bare: list[str] = []
-    for folder, below, files in os.walk(root):
-        here = Path(folder).relative_to(root).as_posix()
+    for inner, below, files in os.walk(root):
+        here = Path(inner).relative_to(root).as_posix()
         found |= {posixpath.normpath(f"{here}/{name}") for name in files}
         if not below and not files and not any(part[0] == "." for part in here.split("/")):
             bare.append(here)
@@ -120,7 +129,7 @@ def _files(source: FolderSource | OnnxSource, names: list[str]) -> tuple[set[str
     for name in names:
         plain = posixpath.normpath(name)
         if plain not in found or (root / plain).is_symlink():
-            if _inside(root, resolved, name, source.attributes):
+            if _inside(root, resolved, name, table):
                 found.add(plain)
             else:
                 found.discard(plain)
@@ -144,8 +153,14 @@ def _inside(root: Path, resolved: Path, name: str, table: str) -> bool:
     return found
 
 
+def read_images(folder: str, names: list[str]) -> pl.Series:
+    """The column `image`: encoded bytes, and the name as `path`; the files are there."""
+    parts = list(_read(folder, names))
+    return pl.concat(parts) if parts else pl.Series("image", [], dtype=IMAGE)
+
+
 def _read(folder: str, names: list[str]) -> Iterator[pl.Series]:
-    """The column of images, part by part, files of a part read side by side."""
+    """Part by part, files of a part read side by side."""
     remote = storage.is_remote(folder)
 
     def read(name: str) -> dict[str, bytes | str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from scotoma.config import (
+    CelebaSource,
     Cifar10Source,
     Config,
     DigitsSource,
@@ -100,6 +101,11 @@ def _source(config: Config, *, images: bool) -> tuple[pl.DataFrame, str, Join | 
         return load_cifar10(source, config.label.column, images=images), source.data, None
     wanted = [group.column for group in config.groups.attributes.values()]
     wanted += [config.cluster.column] if config.cluster else []
+    if isinstance(source, CelebaSource):
+        from scotoma.datasets.celeba import load_celeba
+
+        table, join = load_celeba(source, wanted, images=images)
+        return table, source.data, join
     from scotoma.datasets.parquet import load_parquet
 
     table = load_parquet(source.data, config.label.column, wanted, images=images)

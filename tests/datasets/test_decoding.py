@@ -231,7 +231,7 @@ def test_an_image_that_would_fill_the_memory_is_refused(row: int) -> None:
 def test_images_of_different_sizes_are_refused_by_name() -> None:
     assert refused(with_images(encoded((4, 3)), encoded((4, 3)), encoded((3, 4)))) == (
         "image of example 'picture 2' is 3x4 pixels where the first is 4x3; bring all images to "
-        "one size"
+        "one size, or name one in source.size"
     )
 
 
