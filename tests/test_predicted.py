@@ -436,3 +436,15 @@ def test_a_core_installation_audits_predictions(tmp_path: Path) -> None:
     assert (
         "mlflow  not logged: tracking needs mlflow; pip install 'scotoma[tracking]'" in done.stderr
     )
+
+
+def test_check_tells_the_groups_of_predictions_and_nothing_of_training(tmp_path: Path) -> None:
+    write(tmp_path)
+    code, out, err = scotoma("check", tmp_path / "audit.yaml")
+    assert (code, err) == (0, "")
+    assert out.startswith("elsewhere: 300 test examples, 3 classes, 1 member a variant\n")
+    assert "none is needed: nothing is trained or run, predictions are audited" in out
+    assert "training and" not in out
+    code, _, err = scotoma("audit", tmp_path / "audit.yaml", "--dry-run")
+    assert code == 2
+    assert err.endswith("source.kind predictions trains nothing; run scotoma check\n")

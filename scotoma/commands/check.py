@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from scotoma.commands.audit import configuration
 from scotoma.commands.check_groups import POWER, GroupOutlook, group_outlooks
 from scotoma.commands.check_text import check_text, steps_text
-from scotoma.config import Config, OnnxSource
+from scotoma.config import Config, OnnxSource, PredictionsSource
 from scotoma.costs.images import ImageFacts, look_at_images
 from scotoma.costs.steps import (
     Size,
@@ -38,6 +38,7 @@ from scotoma.machine import cores
 __all__ = ["Checked", "run_check", "run_dry"]
 
 TRIAL_S = 5.0
+NOT_RUN = "none is needed: nothing is trained or run, predictions are audited"
 LEFT_OUT = "left out (--no-trial), so that no time is given"
 
 
@@ -80,6 +81,11 @@ class Checked:
     steps: list[StepCost]
     trial: Trial
     free_memory: int | None
+
+    @property
+    def trained(self) -> bool:
+        """Whether there are training examples; of predictions made elsewhere there are none."""
+        return self.size.train > 0
 
     @property
     def total(self) -> Span | None:
@@ -191,6 +197,11 @@ def run_dry(
         DataError: The data cannot be audited.
     """
     config = configuration(path, deterministic=deterministic, seed=seed, data=data)
+    if isinstance(config.source, PredictionsSource):
+        raise ConfigError(
+            "--dry-run tells what training will cost, and source.kind predictions trains nothing; "
+            "run scotoma check"
+        )
     found, refused = _checked(config, None, TRIAL_S, quiet=quiet)
     if refused:
         raise DataError(refused)
@@ -226,7 +237,9 @@ def _checked(
             )
             bars.update(bar, completed=size.groups)
         trial = Trial(reason="left out, since the data cannot be audited")
-        if not refused:
+        if isinstance(config.source, PredictionsSource):
+            trial = Trial(reason=NOT_RUN)
+        elif not refused:
             trial = _tried(config, size, images, models, seconds, bars)
             steps = audit_steps(config, size, images, trial)
             variants = variant_costs(config, size, images, trial)

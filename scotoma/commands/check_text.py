@@ -82,9 +82,10 @@ def steps_text(found: Checked) -> str:
 
 def _head(found: Checked) -> list[str]:
     sources = f" ({found.units:,} sources)" if found.units < found.size.test else ""
+    training = f"{found.size.train:,} training and " if found.trained else ""
     return _wrapped(
-        f"{printable(found.project)}: {found.size.train:,} training and {found.size.test:,} test "
-        f"examples{sources}, {found.size.classes:,} classes, {_members(found)}"
+        f"{printable(found.project)}: {training}{found.size.test:,} test examples{sources}, "
+        f"{found.size.classes:,} classes, {_members(found)}"
     )
 
 
@@ -94,7 +95,9 @@ def _members(found: Checked) -> str:
 
 def _joins(found: Checked) -> list[str]:
     join, lines = found.join, []
-    if join is None:
+    if not found.trained:
+        lines += _item("trial", found.trial.reason)
+    elif join is None:
         lines += _item("join", "every row holds its image")
     else:
         without = _named(join.rows_without_image, "row", "without image", join.first_rows)
@@ -114,7 +117,7 @@ def _joins(found: Checked) -> list[str]:
         lines += _item(
             "images", f"{width}x{height} pixels, {stored} stored; decoded {' and '.join(parts)}"
         )
-    else:
+    elif found.trained:
         lines += _item("images", found.images.reason)
     return lines
 
@@ -136,7 +139,7 @@ def _groups(found: Checked) -> list[str]:
     head = ["group", "test"]
     head += ["sources"] if shared else []
     head += ["positive"] if positive else []
-    head += ["training", "errors"]
+    head += ["training", "errors"] if found.trained else ["errors"]
     head += ["detects"] if found.independent else []
     head += ["paired"] if found.derived else []
     rows = [tuple(head)]
@@ -144,7 +147,8 @@ def _groups(found: Checked) -> list[str]:
         cells = [printable(group.name), f"{group.n:,}"]
         cells += [f"{group.units:,}"] if shared else []
         cells += [f"{group.positives:,}"] if positive else []
-        cells += [f"{group.train:,}", _short(round(group.errors, 1))]
+        cells += [f"{group.train:,}"] if found.trained else []
+        cells.append(_short(round(group.errors, 1)))
         mark = "" if not group.few else "*" if group.estimable else "**"
         answers = [group.independent] if found.independent else []
         answers += [group.paired] if found.derived else []
@@ -152,7 +156,7 @@ def _groups(found: Checked) -> list[str]:
     lines = _table(rows, last_is_number=True)
     told = [
         f"Errors: what one member is expected to make if it errs on {100 * found.error:g}% "
-        "(--error), an assumption: there are no predictions yet. Detects: the smallest relative "
+        f"(--error), an assumption: {_unseen(found)}. Detects: the smallest relative "
         f"rise of the error that is found in 80% of audits with {_members(found)}"
     ]
     if "none" in {cell.rstrip("*") for row in rows for cell in row}:
@@ -169,6 +173,10 @@ def _groups(found: Checked) -> list[str]:
     for sentence in told:
         lines += textwrap.wrap(sentence, WIDTH)
     return lines
+
+
+def _unseen(found: Checked) -> str:
+    return "there are no predictions yet" if found.trained else "the predictions are not read"
 
 
 def _rise(value: float | None) -> str:
