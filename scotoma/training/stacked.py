@@ -1,9 +1,8 @@
 """Many small networks as one: every layer is a batched product over the members.
 
 For networks of a few plain layers the time goes into starting operations, not into arithmetic, and
-a grouped convolution is slow on processors. Here activations are [K, B, H, W, C] for K members, a
-convolution is one batched product of its patches, and normalisation with its ReLU is one function
-with a backward pass written out.
+a grouped convolution is slow on processors. Here a convolution is one batched product of the
+patches of all members.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional
+
+from scotoma.training.stacked_layers import convolve, norm_relu
 
 __all__ = ["Tensors", "stacked_forward"]
 
@@ -87,17 +88,14 @@ def _block(
 
     def layer(state: Tensors, buffers: Tensors, active: torch.Tensor) -> torch.Tensor:
         products = precision if precision == torch.bfloat16 else active.dtype
-        weight = state[f"{name}.weight"]
-        made = _Convolution.apply(active, weight, size, stride, padding, products)
-        members, batch, height, width, channels = made.shape
-        flat, mean, variance = _NormRelu.apply(
-            made.view(members, -1, channels),
+        made = convolve(active.to(products), state[f"{name}.weight"], size, stride, padding)
+        flat, mean, variance = norm_relu(
+            made.flatten(1, 3),
             state[f"{norm_name}.weight"],
             state[f"{norm_name}.bias"],
             bn.eps,
         )
-        count = batch * height * width
-        for statistic, value in (("mean", mean), ("var", variance * (count / (count - 1)))):
+        for statistic, value in (("mean", mean), ("var", variance)):
             running = buffers[f"{norm_name}.running_{statistic}"]
             buffers[f"{norm_name}.running_{statistic}"] = running.lerp(value, bn.momentum or 0.0)
         seen = f"{norm_name}.num_batches_tracked"
@@ -118,96 +116,7 @@ def _head(pool: Any, name: str) -> Layer:
             images = functional.adaptive_avg_pool2d(images, size)
         features = images.reshape(members, batch, -1)
         bias, weight = state[f"{name}.bias"], state[f"{name}.weight"]
+        features = features.to(weight.dtype)
         return torch.baddbmm(bias.unsqueeze(1), features, weight.transpose(1, 2))
 
     return layer
-
-
-class _Convolution(torch.autograd.Function):
-    """Patches times weights: (K, B, H, W, C) and (K, O, C, k, k) to (K, B, H', W', O)."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        active: torch.Tensor,
-        weight: torch.Tensor,
-        size: int,
-        stride: int,
-        padding: int,
-        precision: torch.dtype,
-    ) -> torch.Tensor:
-        members, batch, height, width, channels = active.shape
-        framed = functional.pad(active.to(precision), (0, 0, padding, padding, padding, padding))
-        down = (height + 2 * padding - size) // stride + 1
-        right = (width + 2 * padding - size) // stride + 1
-        k, b, y, x, c = framed.stride()
-        windows = framed.as_strided(
-            (members, batch, down, right, size, size, channels),
-            (k, b, y * stride, x * stride, y, x, c),
-        )
-        patches = windows.reshape(members, batch * down * right, -1)
-        matrix = weight.to(precision).permute(0, 3, 4, 2, 1).reshape(members, -1, weight.shape[1])
-        ctx.save_for_backward(patches, matrix)
-        ctx.shapes = (active.shape, weight.shape, (down, right), stride, padding)
-        made = torch.bmm(patches, matrix).to(active.dtype)
-        return made.view(members, batch, down, right, -1)
-
-    @staticmethod
-    def backward(
-        ctx: Any, slope: torch.Tensor
-    ) -> tuple[torch.Tensor | None, torch.Tensor, None, None, None, None]:
-        patches, matrix = ctx.saved_tensors
-        shape, weight, (down, right), stride, padding = ctx.shapes
-        members, batch, height, width, channels = shape
-        size = weight[3]
-        flat = slope.reshape(members, -1, weight[1]).to(patches.dtype)
-        found = torch.bmm(patches.transpose(1, 2), flat).to(slope.dtype)
-        of_weight = found.view(members, size, size, channels, -1).permute(0, 4, 3, 1, 2)
-        if not ctx.needs_input_grad[0]:
-            return None, of_weight, None, None, None, None
-        parts = torch.bmm(flat, matrix.transpose(1, 2))
-        parts = parts.view(members * batch, down, right, size, size, channels)
-        framed = slope.new_zeros(
-            members * batch, height + 2 * padding, width + 2 * padding, channels
-        )
-        for y in range(size):
-            for x in range(size):
-                place = framed[:, y : y + stride * down : stride, x : x + stride * right : stride]
-                place += parts[:, :, :, y, x]
-        inner = framed[:, padding : padding + height, padding : padding + width]
-        return inner.view(shape), of_weight, None, None, None, None
-
-
-class _NormRelu(torch.autograd.Function):
-    """Normalisation of (K, M, C) over M, scaled, shifted, cut at 0; mean and variance beside it."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, made: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        mean = made.mean(1, keepdim=True)
-        centred = made - mean
-        variance = (centred * centred).mean(1, keepdim=True)
-        inverse = torch.rsqrt(variance + eps)
-        active = torch.addcmul(bias.unsqueeze(1), centred, inverse * weight.unsqueeze(1)).relu_()
-        ctx.save_for_backward(centred, active, inverse, weight)
-        mean, variance = mean.squeeze(1), variance.squeeze(1)
-        ctx.mark_non_differentiable(mean, variance)
-        return active, mean, variance
-
-    @staticmethod
-    def backward(
-        ctx: Any, slope: torch.Tensor, *_: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, None]:
-        centred, active, inverse, weight = ctx.saved_tensors
-        through = torch.ops.aten.threshold_backward(slope, active, 0)
-        of_bias = through.sum(1, keepdim=True)
-        of_weight = (through * centred).sum(1, keepdim=True) * inverse
-        scale, count = inverse * weight.unsqueeze(1), active.shape[1]
-        # Ioffe and Szegedy 2015, section 3, with the centred values in hand.
-        of_made = torch.addcmul(
-            torch.addcmul(-scale * of_bias / count, centred, -scale * inverse * of_weight / count),
-            through,
-            scale,
-        )
-        return of_made, of_weight.squeeze(1), of_bias.squeeze(1), None
