@@ -1,0 +1,124 @@
+"""The protocol files say what the papers say, and can be costed on data of their kind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from scotoma.config import Config, load_config
+from scotoma.datasets import synthetic_celeba
+from tests.commands import measured
+from tests.conftest import ROOT
+
+EXAMPLES = ROOT / "examples"
+# Paper, part of its protocol, table that names its levels.
+PAPERS = {
+    "celeba-blond": ("cie", (), "table1_top1_and_modal_cies"),
+    "imagenet-pie": ("pie", ("imagenet",), "table2_imagenet"),
+    "cifar10-pie": ("pie", ("cifar10",), "table3_cifar10"),
+}
+MODELS = {"celeba-blond": "resnet18", "imagenet-pie": "resnet50", "cifar10-pie": "wrn-22-8"}
+
+
+def protocol(name: str) -> Config:
+    return load_config(EXAMPLES / f"{name}.yaml")
+
+
+def trained(config: Config) -> Any:
+    source: Any = config.source
+    return source
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_protocol_is_the_papers(name: str, shared: Path) -> None:
+    paper, part, table = PAPERS[name]
+    published = json.loads((shared / "published" / f"{paper}.json").read_text())
+    asked = published["protocol"]
+    for key in part:
+        asked = asked[key] | {"population": asked["population"]}
+    config = protocol(name)
+    recipe = trained(config).recipe
+    pruning = asked.get("pruning", asked)
+    every = pruning.get("every_steps", pruning.get("prune_every"))
+    first, last = pruning["begin_step"], pruning["end_step"]
+    assert recipe.steps == asked["steps"]
+    assert recipe.mask_updates == (first, first + (last - first) // every * every, every)
+    assert config.population.models == asked["population"] == 30
+    levels = [level for level in published[table] if level.replace(".", "").isdigit()]
+    found = [v.sparsity for v in config.resolved_variants if v.kind in ("dense", "prune")]
+    assert found == [float(level) for level in levels]
+
+
+def test_protocol_of_celeba_has_the_papers_label_groups_and_batches(shared: Path) -> None:
+    asked = json.loads((shared / "published" / "cie.json").read_text())["protocol"]
+    config = protocol("celeba-blond")
+    assert trained(config).recipe.batch_size == asked["batch_size"]
+    columns = [group.column for group in config.groups.attributes.values()]
+    assert asked["dataset"] == f"CelebA, target {config.label.column}, protected " + " and ".join(
+        columns
+    )
+    modes = [v.mode for v in config.resolved_variants if v.kind == "int8"]
+    assert modes == ["dynamic", "static"]
+    assert [v.images for v in config.resolved_variants if v.mode == "static"] == [100]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_protocol_names_the_papers_network(name: str) -> None:
+    assert trained(protocol(name)).model == MODELS[name]
+
+
+def imagenet_like(folder: Path) -> Path:
+    """Images of several sizes and both forms, in two classes."""
+    rows = ["image,label,partition"]
+    for part in ("train", "val"):
+        for index in range(6):
+            label = f"n{index % 2:08d}"
+            name = f"{part}/{label}/{index}.JPEG"
+            path = folder / "imagenet" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (300 + 20 * index, 250), (40 * index, 0, 0)).save(path, "JPEG")
+            rows.append(f"{name},{label},{part}")
+    (folder / "imagenet.csv").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+def dry_run(path: Path, *arguments: str | Path) -> dict[str, Any]:
+    found = measured("audit", path, "--dry-run", "--quiet", *arguments)
+    assert found["total"]["disk_bytes"] > 0
+    assert found["total"]["temporary_bytes"] > 0
+    return found
+
+
+def test_cost_of_the_celeba_protocol_is_told(tmp_path: Path) -> None:
+    """With a trial, whose few steps of a whole ResNet-18 take their time."""
+    synthetic_celeba(tmp_path, examples=60)
+    found = dry_run(EXAMPLES / "celeba-blond.yaml", "--data", tmp_path)
+    assert found["images"]["shape"] == [128, 128]
+    assert found["total"]["time"]["middle"] > 3600
+    members = {one["name"]: one["members"] for one in found["variants"]}
+    assert members["prune-0.99"] == members["int8-static"] == 30
+    assert found["variants"][0]["weights_bytes"] > 30 * 44e6  # 11.2 million parameters in float32
+
+
+def test_cost_of_the_imagenet_protocol_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scotoma.commands.check.TRIAL_S", 0.0)
+    path = imagenet_like(tmp_path) / "imagenet-pie.yaml"
+    path.write_text((EXAMPLES / "imagenet-pie.yaml").read_text())
+    found = dry_run(path)
+    assert found["images"]["shape"] == [224, 224]
+    assert found["variants"][0]["weights_bytes"] > 30 * 94e6  # 23.5 million parameters
+
+
+def test_cost_of_the_cifar10_protocol_is_told(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scotoma.commands.check.TRIAL_S", 0.0)
+    found = dry_run(EXAMPLES / "cifar10-pie.yaml", "--data", shared / "data" / "cifar10")
+    assert found["examples"]["train"] == 50_000
+    assert found["variants"][0]["weights_bytes"] > 30 * 68e6  # 17.2 million parameters
