@@ -65,6 +65,7 @@ def find_slices(
     budget: int | None = None,
     iterations: int = 5,
     ids: npt.ArrayLike | None = None,
+    clusters: npt.ArrayLike | None = None,
     level: float = 0.95,
     limit: int = 1000,
     max_candidates: int = 10**8,
@@ -109,6 +110,9 @@ def find_slices(
             exceed `max_candidates`.
         iterations: In priority mode.
         ids: Ids of the examples, integers or strings, unique; row numbers by default.
+        clusters: Source of each example, integers or strings, where rows share sources, such as
+            pictures of one person: they are one unit of halves, draws, permutations and variances,
+            and rates are tested as means over sources instead of exactly.
         level: Coverage of the intervals, a fraction in (0, 1).
         limit: Slices that the report describes, the most significant first.
         max_candidates: Refuse searches with more candidates than this, save in priority mode.
@@ -145,10 +149,13 @@ def find_slices(
     total = encoded.codes.shape[1]
     prepared = prepare(kind, outcome, baseline, labels, total, paired=paired)
     names = _ids(ids, total)
+    sources = None if clusters is None else _names(clusters, "clusters", total)
+    units = (names if sources is None else sources)[prepared.rows]
+    codes = None if sources is None else np.unique(units, return_inverse=True)[1]
     own = encoded if prepared.rows.size == total else encoded.take(prepared.rows)
     evidence = evidence_of(
-        prepared, names[prepared.rows], protocol=protocol, reference=reference,
-        direction=direction, least=min_size, draws=bootstrap, seed=seed,
+        prepared, units, protocol=protocol, reference=reference, direction=direction,
+        least=min_size, draws=bootstrap, seed=seed, clusters=codes,
     )  # fmt: skip
     possible = candidates(own, max_cross)
     _check_space(mode, possible, max_candidates)
@@ -157,7 +164,7 @@ def find_slices(
         _per_iteration(budget, possible, max_candidates), iterations,
         _budget(own, evidence, max_cross, memory_gib),
     )  # fmt: skip
-    halves = split(names[prepared.rows], seed)
+    halves = split(units, seed)
     findings, hits = search(own, evidence, plan, halves)
     null = _null(own, evidence, plan, halves, permutations, seed)
     view = View(encoded, prepared, evidence, names, level)
@@ -171,6 +178,7 @@ def find_slices(
         "baseline_members": prepared.baseline.members if prepared.baseline else 0,
         "budget": plan.candidates if mode == "priority" else None,
         "iterations": iterations if mode == "priority" else None,
+        "clusters": None if codes is None else int(codes.max(initial=-1)) + 1,
     }  # fmt: skip
     return SliceReport(
         slices=tuple(_slice(view, finding) for finding in findings[:limit]),
@@ -282,19 +290,24 @@ def _reference(
 def _ids(ids: npt.ArrayLike | None, total: int) -> npt.NDArray[np.generic]:
     if ids is None:
         return np.arange(total)
-    names = np.asarray(ids)
-    if names.dtype.kind == "O":
-        names = names.astype(str)
-    if names.shape != (total,) or names.dtype.kind not in "iuU":
-        raise DataError(
-            f"ids must give one integer or string a row, got {names.dtype} of shape {names.shape} "
-            f"for {total:,} rows: leave them out to number the rows"
-        )
+    names = _names(ids, "ids", total)
     values, counts = np.unique(names, return_counts=True)
     if values.size < total:
         raise DataError(
             f"ids must be unique, got {str(values[counts > 1][0])!r} {counts[counts > 1][0]} "
             "times: give every row an id of its own"
+        )
+    return names
+
+
+def _names(given: npt.ArrayLike, called: str, total: int) -> npt.NDArray[np.generic]:
+    names = np.asarray(given)
+    if names.dtype.kind == "O":
+        names = names.astype(str)
+    if names.shape != (total,) or names.dtype.kind not in "iuU":
+        raise DataError(
+            f"{called} must give one integer or string a row, got {names.dtype} of shape "
+            f"{names.shape} for {total:,} rows: leave {called} out if every row is its own"
         )
     return names
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
+from scotoma.slices.clusters import Codes, shuffle
 from scotoma.slices.evidence import (
     Changes,
     Direction,
@@ -95,11 +96,13 @@ class LinearRatio:
     def take(self, rows: Rows) -> LinearRatio:
         """The same evidence on some of the rows, linearised at their own ratio."""
         other = None if self.baseline is None else self.baseline.take(rows)
-        return LinearRatio.of(self.model.take(rows), other, self.means)
+        return LinearRatio.of(self.model.take(rows), other, self.means.take(rows))
 
     def shuffled(self, rng: np.random.Generator) -> LinearRatio:
         """The outcomes in random order."""
-        return self.take(rng.permutation(self.rows))
+        clusters = self.means.clusters
+        moved = self.take(shuffle(self.rows, clusters, rng))
+        return replace(moved, means=replace(moved.means, clusters=clusters))
 
 
 def linear(scored: Scored) -> Floats:
@@ -137,22 +140,25 @@ def evidence_of(
     least: int,
     draws: int,
     seed: int,
+    clusters: Codes | None = None,
 ) -> Evidence:
     """The test that a protocol gives an outcome.
 
     Published: the bootstrap. Sound: Fisher's exact test for one model's rate, McNemar's for two
     models' rates on the same slice, the crossed t for populations, scores and ratios; the bootstrap
-    for AUC and for ratios against a baseline.
+    for AUC and for ratios against a baseline. Rows that share a source have no exact test: rates
+    are then tested as means over sources.
 
     Args:
         outcome: The outcome, on the examples that count.
-        ids: Ids of those examples.
+        ids: Ids of those examples, or of their sources: equal ids have equal weights.
         protocol: `sound` or `published`.
         reference: What a slice is compared with.
         direction: Which side counts as found.
         least: Rows that a slice must hold.
         draws: Bootstrap draws.
         seed: Of the draws.
+        clusters: Code of each example's source; None: every one is its own.
     """
     model, other = outcome.model, outcome.baseline
     against = other if reference == "baseline" else None
@@ -162,11 +168,14 @@ def evidence_of(
                 f"metric 'auc' compares a slice with the whole or with the baseline, got reference="
                 f"{reference!r} with a baseline: leave one of them out"
             )
-        return _ranks(outcome, ids, direction, least, draws, seed, sound=protocol == "sound")
+        ranks = _ranks(outcome, ids, direction, least, draws, seed, sound=protocol == "sound")
+        return replace(ranks, clusters=clusters)
     if protocol == "published" or (outcome.metric.kind == "ratio" and against is not None):
         fewest = 0.0 if protocol == "published" else FEWEST
-        return _replicates(outcome, ids, against, direction, least, draws, seed, fewest)
-    plain = outcome.metric.kind == "rate" and np.isin(model.above, (0, 1)).all()
+        found = _replicates(outcome, ids, against, direction, least, draws, seed, fewest)
+        return replace(found, clusters=clusters)
+    exact = clusters is None and outcome.metric.kind == "rate"
+    plain = exact and bool(np.isin(model.above, (0, 1)).all())
     if plain and model.members == 1 and other is None:
         return Rates(model.above[:, 0] == 1, direction, least)
     single = against is not None and model.members == against.members == 1
@@ -180,6 +189,7 @@ def evidence_of(
         outcome.paired,
         direction,
         max(least, 2),
+        clusters,
     )
     if outcome.metric.kind == "ratio":
         return LinearRatio.of(model, other, means)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri, stdtr
 
+from scotoma.slices.clusters import Codes, Rest, Sources, Units, shuffle, signs
 from scotoma.slices.evidence import Direction, Flags, Floats, Judged, Rows, two_sided
 from scotoma.slices.tally import Keys, count, tally
 from scotoma.uncertainty import Estimate, Variance, of_variance, undefined
@@ -41,6 +42,8 @@ class Means:
         paired: Member m of both derives from the same training run.
         direction: Which side counts as found.
         least: Rows that a slice must hold to be tested, at least 2.
+        clusters: Code of each row's source, shape (N,): the variance over examples is then no
+            smaller than that over sources, and sources carry a mean; None: every row is its own.
     """
 
     outcome: Floats
@@ -49,6 +52,7 @@ class Means:
     paired: bool
     direction: Direction
     least: int
+    clusters: Codes | None = None
 
     @property
     def rows(self) -> int:
@@ -73,9 +77,10 @@ class Means:
         cell = np.flatnonzero(wanted)
         sums = tally(keys, cells, self._lanes)[cell]
         n = size[cell].astype(np.float64)
-        carried = self._carried(sums, n)
+        over = self._over_sources(keys, cells, cell, sums, n)
+        carried = self._carried(sums, n, over)
         cell, sums, n = cell[carried], sums[carried], n[carried]
-        effect, variance, df = self._crossed(sums, n)
+        effect, variance, df = self._crossed(sums, n, over and over.take(carried))
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(variance > 0, effect / np.sqrt(variance), 0.0)
         p = np.ones(t.shape)
@@ -89,17 +94,18 @@ class Means:
         n, members = int(inside.sum()), min(own.shape[1] for own in self._populations)
         if n < 2 or (self.reference == "rest" and self.rows - n < 2):
             return undefined("undefined (fewer than two examples)", n=n, members=members)
-        sums = self._lanes[inside].sum(0)[None]
-        effect, variance, df = (
-            float(part[0]) for part in self._crossed(sums, np.array([float(n)]))
-        )
+        sums, size = self._lanes[inside].sum(0)[None], np.array([float(n)])
+        keys, one = np.where(inside, 0, 1)[None], np.zeros(1, np.intp)
+        over = self._over_sources(keys, 2, one, sums, size)
+        effect, variance, df = (float(part[0]) for part in self._crossed(sums, size, over))
         parts = Variance(variance, math.nan, math.nan, math.nan, df)
         return of_variance(effect, parts, n=n, members=members, level=level)
 
     def take(self, rows: Rows) -> Means:
         """The same evidence on some of the rows."""
         other = None if self.baseline is None else self.baseline[rows]
-        return replace(self, outcome=self.outcome[rows], baseline=other)
+        own = None if self.clusters is None else self.clusters[rows]
+        return replace(self, outcome=self.outcome[rows], baseline=other, clusters=own)
 
     def shuffled(self, rng: np.random.Generator) -> Means:
         """Scores in random order; against a baseline the two exchanged at random instead.
@@ -108,10 +114,11 @@ class Means:
         otherwise all members are dealt out anew.
         """
         if self.reference == "rest" or self.baseline is None:
-            return self.take(rng.permutation(self.rows))
+            moved = self.take(shuffle(self.rows, self.clusters, rng))
+            return replace(moved, clusters=self.clusters)
         own, other = self.outcome.shape[1], self.baseline.shape[1]
         if own == other:
-            swap = rng.integers(0, 2, (self.rows, 1)).astype(np.bool_)
+            swap = signs(self.rows, self.clusters, rng)[:, None]
             first = np.where(swap, self.baseline, self.outcome)
             return replace(
                 self, outcome=first, baseline=np.where(swap, self.outcome, self.baseline)
@@ -156,13 +163,40 @@ class Means:
     def _totals(self) -> Floats:
         return np.asarray(self._lanes.sum(0))
 
-    def _carried(self, sums: Floats, n: Floats) -> npt.NDArray[np.bool_]:
+    def _carried(self, sums: Floats, n: Floats, over: Sources | None) -> npt.NDArray[np.bool_]:
+        squares, total = sums[:, 5], self._totals[5]
+        if over is not None:
+            squares, total = over.carried, (self._sources.sums[:, 1] ** 2).sum()
         with np.errstate(divide="ignore", invalid="ignore"):
-            own = np.nan_to_num(sums[:, 4] ** 2 / sums[:, 5])
-            whole = np.nan_to_num(self._totals[4] ** 2 / self._totals[5])
+            own = np.nan_to_num(sums[:, 4] ** 2 / squares)
+            whole = np.nan_to_num(self._totals[4] ** 2 / total)
         return np.asarray(np.maximum(own, n / max(self.rows, 1) * whole) >= CARRIERS)
 
-    def _crossed(self, sums: Floats, n: Floats) -> tuple[Floats, Floats, Floats]:
+    @cached_property
+    def _sources(self) -> Units:
+        """The sources of all rows: sums of psi and of what carries it."""
+        clusters = np.zeros(self.rows, np.intp) if self.clusters is None else self.clusters
+        return Units.of(np.zeros((1, self.rows), np.int64), clusters, self._lanes[:, [0, 4]])
+
+    def _over_sources(
+        self, keys: Keys, cells: int, cell: Rows, sums: Floats, n: Floats
+    ) -> Sources | None:
+        """The variance of the effect over sources, of the cells that are wanted."""
+        if self.clusters is None:
+            return None
+        values = self._lanes[:, [0, 4]]
+        if self.reference == "baseline":
+            values[:, 0] += self._mean  # psi itself, against 0: nothing changed
+            return Sources.of(Units.of(keys, self.clusters, values), cells, cell, n, None)
+        mean, rest = np.zeros(cells), np.zeros(cells)
+        mean[cell] = sums[:, 0] / n
+        rest[cell] = (self._totals[0] - sums[:, 0]) / (self.rows - n)
+        units = Units.of(keys, self.clusters, values)
+        return Sources.of(units, cells, cell, n, Rest(self._sources, mean, rest))
+
+    def _crossed(
+        self, sums: Floats, n: Floats, over: Sources | None = None
+    ) -> tuple[Floats, Floats, Floats]:
         """Effect, its variance and degrees of freedom."""
         variance, excess = _spread(sums, n)
         if self.reference == "rest":
@@ -180,6 +214,10 @@ class Means:
             parts = [(np.maximum(variance, square) / n, 2 * n / np.maximum(excess, 1e-12))]
         examples = np.sum([part for part, _ in parts], axis=0)
         spread = np.sum([part**2 / f for part, f in parts], axis=0)
+        if over is not None:
+            larger = over.variance > examples
+            spread = np.where(larger, over.variance**2 / over.df, spread)
+            examples = np.where(larger, over.variance, examples)
         members = residual = np.zeros(n.shape)
         first = EXAMPLES + len(self._several)
         for place, own in enumerate(self._several):

@@ -90,15 +90,17 @@ def search(
 
 
 def split(ids: npt.NDArray[np.generic], seed: int) -> tuple[Rows, Rows]:
-    """Two halves of the examples that depend on their ids alone.
+    """Two halves of the examples that depend on their ids alone; equal ids stay together.
 
     >>> first, second = split(np.arange(5), 0)
     >>> first.size, second.size
     (3, 2)
     """
-    order = np.argsort(hash_ids(ids, seed), kind="stable")
-    middle = -(-order.size // 2)
-    return np.sort(order[:middle]), np.sort(order[middle:])
+    units, own = np.unique(ids, return_inverse=True)
+    order = np.argsort(hash_ids(units, seed), kind="stable")
+    first = np.zeros(units.size, np.bool_)
+    first[order[: -(-order.size // 2)]] = True
+    return np.flatnonzero(first[own]), np.flatnonzero(~first[own])
 
 
 def _found(hits: Hits, plan: Plan) -> Flags:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
+from scotoma.slices.clusters import Codes, shuffle, signs
 from scotoma.slices.evidence import Direction, Flags, Floats, Judged, Rows, two_sided
 from scotoma.slices.replicates import spread
 from scotoma.slices.tally import Keys, count
@@ -40,6 +41,8 @@ class Ranks:
         direction: Which side counts as found.
         least: Rows that a slice must hold to be tested.
         sound: False for the published test, which knows no lower bound on the variance.
+        clusters: Code of each row's source, shape (N,), for the shuffle; the weights of rows that
+            share a source are equal already. None: every row is its own.
 
     References:
         Hanley and McNeil (1982), Radiology 143:29-36; Liu et al. 2022, section 3.
@@ -53,6 +56,7 @@ class Ranks:
     direction: Direction
     least: int
     sound: bool = True
+    clusters: Codes | None = None
 
     @property
     def rows(self) -> int:
@@ -127,15 +131,17 @@ class Ranks:
             baseline=other,
             labels=self.labels[rows],
             weights=self.weights[rows],
+            clusters=None if self.clusters is None else self.clusters[rows],
         )
 
     def shuffled(self, rng: np.random.Generator) -> Ranks:
         """Scores with their labels in random order; against a baseline the two exchanged."""
         if self.baseline is None:
-            return self.take(rng.permutation(self.rows))
+            moved = self.take(shuffle(self.rows, self.clusters, rng))
+            return replace(moved, clusters=self.clusters)
         own, other = self.scores.shape[1], self.baseline.shape[1]
         if own == other:
-            swap = rng.integers(0, 2, (self.rows, 1)).astype(np.bool_)
+            swap = signs(self.rows, self.clusters, rng)[:, None]
             first = np.where(swap, self.baseline, self.scores)
             return replace(self, scores=first, baseline=np.where(swap, self.scores, self.baseline))
         all_members = np.concatenate([self.scores, self.baseline], axis=1)

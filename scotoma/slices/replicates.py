@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
+from scotoma.slices.clusters import Codes, shuffle
 from scotoma.slices.evidence import Direction, Flags, Floats, Judged, Rows, two_sided
 from scotoma.slices.tally import Keys, Lanes, count, narrow, tally
 from scotoma.uncertainty import Estimate, undefined
@@ -81,6 +82,8 @@ class Replicates:
         least: Rows that a slice must hold to be reported.
         fewest: What the denominators of a slice must add up to.
         members: Members of the smaller population.
+        clusters: Code of each row's source, shape (N,), for the shuffle; the weights of rows that
+            share a source are equal already. None: every row is its own.
 
     References:
         Liu et al. 2022, section 3.
@@ -92,6 +95,7 @@ class Replicates:
     least: int
     fewest: float = 0.0
     members: int = 1
+    clusters: Codes | None = None
 
     @property
     def rows(self) -> int:
@@ -174,11 +178,13 @@ class Replicates:
     def take(self, rows: Rows) -> Replicates:
         """The same evidence on some of the rows."""
         other = self.baseline.take(rows) if self.baseline else None
-        return replace(self, model=self.model.take(rows), baseline=other)
+        own = None if self.clusters is None else self.clusters[rows]
+        return replace(self, model=self.model.take(rows), baseline=other, clusters=own)
 
     def shuffled(self, rng: np.random.Generator) -> Replicates:
         """The outcomes, and with them their weights, in random order."""
-        return self.take(rng.permutation(self.rows))
+        moved = self.take(shuffle(self.rows, self.clusters, rng))
+        return replace(moved, clusters=self.clusters)
 
 
 def _rests(sums: Sums, fewest: float) -> Flags:

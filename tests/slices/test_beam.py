@@ -107,7 +107,9 @@ def test_beam_finds_the_slices_of_one_machine_with_the_same_numbers(
     assert first.effect.n == local.effect.n
     assert first.effect.members == local.effect.members
     for name in ("value", "low", "high", "df"):
-        assert getattr(first.effect, name) == pytest.approx(getattr(local.effect, name), rel=1e-11, nan_ok=True)
+        assert getattr(first.effect, name) == pytest.approx(
+            getattr(local.effect, name), rel=1e-11, nan_ok=True
+        )
 
 
 def test_counts_of_every_slice_and_replicate_are_those_of_one_machine(shards, tmp_path):

@@ -1,0 +1,143 @@
+"""Rows that share a source: variances, shuffles and halves go by sources."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scotoma.errors import DataError
+from scotoma.slices import find_slices
+from scotoma.slices.clusters import shuffle, signs
+from scotoma.slices.means import Means
+from scotoma.slices.modes import split
+from scotoma.uncertainty import ratio_influence
+from scotoma.uncertainty.clusters import cluster_sums
+
+
+def world(seed: int, members: int = 3, rows: int = 400):
+    """Outcomes of two populations in which rows of one source look alike, and a slice."""
+    rng = np.random.default_rng(seed)
+    clusters = rng.integers(0, 120, rows)
+    difficulty = rng.normal(size=120)[clusters][:, None]
+    dense, compressed = (
+        (difficulty + rng.normal(0, 0.7, (rows, members)) > 0.8).astype(float) for _ in range(2)
+    )
+    return dense, compressed, clusters, rng.random(rows) < 0.4
+
+
+def slow_influences(values, clusters, inside):
+    """Influence of every source on mean(values inside) - mean(values outside), source by source."""
+    here, there = values[inside].mean(), values[~inside].mean()
+    found = []
+    for source in np.unique(clusters):
+        own = clusters == source
+        a = (values[own & inside] - here).sum() / inside.sum()
+        b = (values[own & ~inside] - there).sum() / (~inside).sum()
+        found.append(a - b)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_against_the_rest_a_source_counts_once_wherever_its_rows_lie(seed):
+    _, compressed, clusters, inside = world(seed, members=1)
+    means = Means(compressed, None, "rest", False, "higher", 2, clusters)
+    w = slow_influences(compressed[:, 0], clusters, inside)
+    expected = (w**2).sum() * w.size / (w.size - 1)
+    keys, one = np.where(inside, 0, 1)[None], np.zeros(1, np.intp)
+    sums, n = means._lanes[inside].sum(0)[None], np.array([float(inside.sum())])
+    over = means._over_sources(keys, 2, one, sums, n)
+    np.testing.assert_allclose(over.variance[0], expected, rtol=1e-10)
+    kurtosis = w.size * (w**4).sum() / (w**2).sum() ** 2
+    np.testing.assert_allclose(over.df[0], 2 * w.size / (kurtosis - 1), rtol=1e-8)
+    alone = Means(compressed, None, "rest", False, "higher", 2).effect(inside, 0.95)
+    assert means.effect(inside, 0.95).se == pytest.approx(max(expected, alone.se**2) ** 0.5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_against_a_baseline_the_variance_is_that_of_the_ratio_over_sources(seed):
+    dense, compressed, clusters, inside = world(seed)
+    means = Means(compressed, dense, "baseline", True, "higher", 2, clusters)
+    change = (compressed - dense).mean(1, keepdims=True)[inside]
+    rows = cluster_sums(np.ones(inside.sum()), clusters[inside])
+    sums = cluster_sums(change, clusters[inside])
+    psi = ratio_influence(sums, rows)[:, 0]
+    centred = psi.var(ddof=1) / psi.size  # the test adds the squared mean: nothing changed
+    found = means.effect(inside, 0.95)
+    assert found.value == pytest.approx(change.mean())
+    assert found.se**2 >= centred * (1 - 1e-9)
+    assert found.se**2 < 1.3 * (centred + (change.mean() ** 2 + 1) / rows.size)
+
+
+@given(st.integers(0, 1000), st.sampled_from(["rest", "baseline"]))
+def test_rows_of_their_own_sources_change_nothing_but_the_count_of_sources(seed, reference):
+    dense, compressed, _, inside = world(seed, rows=90)
+    other = dense if reference == "baseline" else None
+    plain = Means(compressed, other, reference, False, "higher", 2)
+    own = Means(compressed, other, reference, False, "higher", 2, np.arange(90))
+    assert own.effect(inside, 0.95).value == plain.effect(inside, 0.95).value
+    assert own.effect(inside, 0.95).se == pytest.approx(plain.effect(inside, 0.95).se, rel=0.05)
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=40), st.integers(0, 99))
+def test_a_shuffle_moves_every_row_once_and_coins_are_shared(sources, seed):
+    clusters, rng = np.array(sources), np.random.default_rng(seed)
+    assert sorted(shuffle(clusters.size, clusters, rng)) == list(range(clusters.size))
+    coins = signs(clusters.size, clusters, rng)
+    assert all(len(set(coins[clusters == source])) == 1 for source in clusters)
+    first, second = split(clusters, seed)
+    assert not set(clusters[first]) & set(clusters[second])
+    assert sorted([*first, *second]) == list(range(clusters.size))
+
+
+def test_sources_of_one_size_keep_their_outcomes_together():
+    clusters = np.repeat(np.arange(30), 3)
+    moved = shuffle(90, clusters, np.random.default_rng(0))
+    assert all(len(set(clusters[moved[clusters == source]])) == 1 for source in range(30))
+
+
+@pytest.mark.parametrize("compared", [False, True])
+def test_copies_of_examples_find_nothing_where_sources_are_named(compared):
+    """Six copies of 900 examples: what looks like 5,400 rows is 900, and noise is called so."""
+    found = {"named": 0, "unnamed": 0}
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        table = pl.DataFrame({f"x{i}": rng.choice(list("abcd"), 900) for i in range(4)})
+        copied = pl.concat([table] * 6)
+        dense, compressed = (np.tile(rng.random(900) < 0.2, 6) for _ in range(2))
+        options = {"baseline": dense} if compared else {}
+        options |= {"mode": "batch", "permutations": 0, "max_cross": 2}
+        sources = np.tile(np.arange(900), 6)
+        named = find_slices(copied, compressed, clusters=sources, **options)
+        found["named"] += named.found > 0
+        found["unnamed"] += find_slices(copied, compressed, **options).found > 0
+        assert named.settings["clusters"] == 900
+    assert found["unnamed"] >= 8
+    assert found["named"] <= 2
+
+
+@pytest.mark.parametrize("metric", ["error", "f1", "auc"])
+def test_every_test_takes_sources(metric):
+    rng = np.random.default_rng(3)
+    rows = 1_200
+    table = pl.DataFrame(
+        {"job": rng.choice(["a", "b", "c"], rows), "shift": rng.choice(["d", "n"], rows)}
+    )
+    bad = ((table["job"] == "a") & (table["shift"] == "n")).to_numpy()
+    labels = rng.random(rows) < 0.5
+    sources = np.array([f"person {i // 2}" for i in range(rows)])
+    outcome = labels ^ (rng.random(rows) < 0.05 + 0.5 * bad)
+    if metric == "auc":
+        outcome = np.where(bad, 0.0, labels) + rng.normal(size=rows)
+    given_labels = labels if metric == "error" else labels.astype(int)
+    report = find_slices(table, outcome, labels=given_labels, metric=metric, clusters=sources,
+                         permutations=5, bootstrap=50)  # fmt: skip
+    assert report.slices[0].text == "job = a and shift = n"
+    assert report.null.any <= 2
+
+
+def test_sources_must_be_given_for_every_row():
+    with pytest.raises(DataError, match=r"clusters must give one integer or string a row, got"):
+        find_slices({"a": [1, 2, 3]}, [0, 1, 0], clusters=[1, 2])
