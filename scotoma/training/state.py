@@ -75,5 +75,12 @@ class TrainingState:
         return cls(int(step), **sections, losses=losses, running=running)
 
     def copy(self) -> TrainingState:
-        """The same values in memory of their own."""
-        return self.of({name: value.clone() for name, value in self.tensors().items()})
+        """The same values in memory of their own, in the order that products want."""
+        return self.of({name: _channels_last(value) for name, value in self.tensors().items()})
+
+
+def _channels_last(value: torch.Tensor) -> torch.Tensor:
+    """A copy in which the channels of each member's convolution, (K, O, C, H, W), lie together."""
+    if value.ndim != 5:
+        return value.clone()
+    return value.movedim(2, -1).clone(memory_format=torch.contiguous_format).movedim(-1, 2)
