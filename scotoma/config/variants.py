@@ -33,11 +33,20 @@ class Prune(Frozen):
     """Magnitude pruning during training, one variant a sparsity, and what is made of each."""
 
     prune: list[Annotated[float, Field(ge=0, lt=1)]] = Field(min_length=1)
+    masks: Literal["shadow", "hard"] = Field(
+        "shadow", description="shadow: masked weights may come back until the last update."
+    )
+    scope: Literal["layer", "global"] = Field(
+        "layer", description="Whether each layer loses that share, or all of them together."
+    )
+    exempt: list[Literal["first", "last"]] = Field(
+        default_factory=list, description="Layers that are not pruned."
+    )
     then: list[Step] = Field(
         default_factory=list, description="Compressions of the pruned members."
     )
 
-    @field_validator("then", mode="before")
+    @field_validator("then", "exempt", mode="before")
     @classmethod
     def _one_is_a_list_of_one(cls, value: Any) -> Any:
         return [value] if isinstance(value, str) else value
@@ -130,6 +139,9 @@ class Variant(Frozen):
     kind: Literal["dense", "prune", "int8", "float16", "int4", "onnx", "predictions"]
     derived_from: str = ""  # name of the variant whose members it is made of
     sparsity: float = 0.0  # fraction of the conv and linear weights that are zero
+    masks: Literal["shadow", "hard"] = "shadow"
+    scope: Literal["layer", "global"] = "layer"
+    exempt: tuple[Literal["first", "last"], ...] = ()  # layers that are not pruned
     mode: Literal["", "dynamic", "static"] = ""
     bits: int = 32  # of a weight
     calibrator: Literal["minmax", "entropy", "percentile"] = "minmax"
@@ -156,7 +168,7 @@ def resolve(entries: list[VariantEntry]) -> tuple[Variant, ...]:
         if entry == "dense":
             found.insert(0, Variant(name="dense", kind="dense"))
         elif isinstance(entry, Prune):
-            pruned = [Variant(name=f"prune-{s:g}", kind="prune", sparsity=s) for s in entry.prune]
+            pruned = [_pruned(entry, sparsity) for sparsity in entry.prune]
             found += pruned
             found += [_after(one, step) for one in pruned for step in entry.then]
         elif isinstance(entry, Int8):
@@ -179,6 +191,26 @@ def resolve(entries: list[VariantEntry]) -> tuple[Variant, ...]:
                 Variant(name=name, kind=kind, derived_from=of, bits=entry.bits) for name in names
             ]
     return tuple(found)
+
+
+def _pruned(entry: Prune, sparsity: float) -> Variant:
+    """A sparsity; what is not the default stands in its name."""
+    exempt = tuple(end for end in ("first", "last") if end in entry.exempt)
+    marks = {
+        "hard": entry.masks == "hard",
+        "global": entry.scope == "global",
+        f"exempt-{'-'.join(exempt)}": bool(exempt),
+    }
+    return Variant.model_validate(
+        {
+            "name": "-".join([f"prune-{sparsity:g}", *(mark for mark in marks if marks[mark])]),
+            "kind": "prune",
+            "sparsity": sparsity,
+            "masks": entry.masks,
+            "scope": entry.scope,
+            "exempt": exempt,
+        }
+    )
 
 
 def _int8(entry: Int8, mode: Literal["dynamic", "static"]) -> Variant:

@@ -160,10 +160,17 @@ def _manifest(run: Run, name: str) -> dict[str, Any]:
     if variant.kind == "prune":
         facts["pruning"] = {
             "sparsity": variant.sparsity,
-            "weights": "conv and linear, each layer by itself",
+            "weights": "conv and linear, each layer by itself"
+            if variant.scope == "layer"
+            else "conv and linear, all layers of a member together",
+            "exempt_layers": list(variant.exempt),
             "schedule": "Zhu and Gupta 2017",
-            "masked_weights": "shadow: keep receiving gradients until the last update",
-            "zeros_per_layer": "nearest whole number, halves to the even one",
+            "masked_weights": "shadow: keep receiving gradients until the last update"
+            if variant.masks == "shadow"
+            else "hard: stay 0 from the update that masks them",
+            f"zeros_per_{'layer' if variant.scope == 'layer' else 'member'}": (
+                "nearest whole number, halves to the even one"
+            ),
         }
     if variant.derived_from and not variant.made_elsewhere:
         facts["quantization"] = {

@@ -16,7 +16,7 @@ from scotoma.training.averaging import averaged, fresh_average, update_average
 from scotoma.training.backends import Backend, Batch, Tensors, gradients
 from scotoma.training.models import build_model
 from scotoma.training.optimising import fresh_memory, update_weights
-from scotoma.training.pruning import cubic_sparsity, magnitude_mask, prunable
+from scotoma.training.pruning import Pruning, cubic_sparsity, prunable, update_masks
 from scotoma.training.schedules import learning_rate
 from scotoma.training.state import TrainingState
 from scotoma.training.task import Task
@@ -29,6 +29,8 @@ __all__ = [
     "products_precision",
     "train_members",
 ]
+
+SHADOW = Pruning()
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,8 @@ def products_precision(recipe: Recipe) -> torch.dtype:
 class Training:
     """A chunk of members in training: where it starts, how it goes on, what comes out.
 
-    Masks are kept as shadows: a masked weight is 0 in the forward pass, goes on receiving the
-    gradient of that 0, and can come back until the last update.
+    A masked weight is 0 in the forward pass. As a shadow it goes on receiving the gradient of that
+    0, and can come back until the last update; with hard masks it stays 0.
 
     Until the first mask update a member's steps depend on its seed alone. A state of that step
     is the trunk from which every sparsity of the same seeds can go on.
@@ -88,6 +90,7 @@ class Training:
         recipe: Recipe,
         backend: Backend = "stacked",
         attributes: NDArray[np.int64] | None = None,
+        pruning: Pruning = SHADOW,
     ) -> None:
         """Look at the data; nothing is trained yet.
 
@@ -100,12 +103,14 @@ class Training:
             recipe: Steps, rates, augmentation and the pruning schedule.
             backend: How the members' gradients are had.
             attributes: Codes, shape (N, A), for objectives that look at them.
+            pruning: How the members that are pruned are.
         """
-        self.members, self.task = members, task
+        self.members, self.task, self.pruning = members, task, pruning
         self.recipe = recipe = recipe.resolved(len(labels))
         self._model = model
         template = build_model(model, task.outputs, 0)
-        self._masked = prunable(template)
+        self._decayed = prunable(template)
+        self._masked = prunable(template, pruning.exempt)
         precision = products_precision(recipe)
         self._gradients = gradients(template, task.objective, backend, precision=precision)
         self._pixels, self._labels = torch.from_numpy(images), torch.from_numpy(labels)
@@ -157,22 +162,29 @@ class Training:
                 f"cannot train {len(members)} members until step {until} of {steps} from "
                 f"a state of {state.members} after step {state.step}"
             )
-        begin, end, every = recipe.mask_updates
         tenths = [round(part * steps / 10) for part in range(11)]
         reported, state = state.step, state.copy()
-        parameters, buffers, masks = state.parameters, state.buffers, state.masks
+        parameters, buffers = state.parameters, state.buffers
+        masks = {name: state.masks[name] for name in self._masked}  # a trunk exempts no layer
         losses, running = state.losses, state.running
+        # Bools are slow to multiply with; and before the first update there is nothing to mask.
+        kept = {} if all(bool(m.all()) for m in masks.values()) else _as_factors(masks, parameters)
 
         for step in range(state.step, until):
-            if begin <= step <= end and (step - begin) % every == 0:
-                _update_masks(masks, parameters, members, step, recipe)
-            effective = {n: v * masks[n] if n in masks else v for n, v in parameters.items()}
+            if self._masks_change_at(step):
+                update_masks(masks, parameters, self._sparsities(step), self.pruning)
+                kept = _as_factors(masks, parameters)
+                if self.pruning.is_hard:
+                    _zero(parameters, kept)
+            effective = {**parameters, **{n: parameters[n] * keep for n, keep in kept.items()}}
             gradient, loss, buffers = self._gradients(effective, buffers, self._batch(step))
             update_weights(
-                parameters, state.memory, gradient, self._masked, step=step,
+                parameters, state.memory, gradient, self._decayed, step=step,
                 rate=learning_rate(step, recipe), recipe=recipe,
             )  # fmt: skip
             update_average(state.memory, {**parameters, **buffers}, step=step, recipe=recipe)
+            if self.pruning.is_hard:
+                _zero(parameters, kept)
             running = running + loss
             if step + 1 in tenths:
                 since = max(mark for mark in tenths if mark <= step)
@@ -181,7 +193,9 @@ class Training:
             if step + 1 in tenths or step + 1 == until:
                 progress((step + 1 - reported) * len(members))
                 reported = step + 1
-        return replace(state, step=until, buffers=buffers, losses=losses, running=running)
+        return replace(
+            state, step=until, buffers=buffers, masks=masks, losses=losses, running=running
+        )
 
     def finish(self, state: TrainingState) -> list[TrainedMember]:
         """What a state has made of the members, in their order; masked weights are exactly 0."""
@@ -195,6 +209,19 @@ class Training:
                 tuple(curves[k]),
             )
             for k, member in enumerate(self.members)
+        ]
+
+    def _masks_change_at(self, step: int) -> bool:
+        begin, end, every = self.recipe.mask_updates
+        due = begin <= step <= end and (step - begin) % every == 0
+        return due and any(member.sparsity for member in self.members)
+
+    def _sparsities(self, step: int) -> list[float]:
+        """In force from a mask update on, of every member."""
+        begin, end, every = self.recipe.mask_updates
+        return [
+            cubic_sparsity(step, final=member.sparsity, begin=begin, end=end, every=every)
+            for member in self.members
         ]
 
     def _batch(self, step: int) -> Batch:
@@ -221,6 +248,7 @@ def train_members(
     recipe: Recipe,
     backend: Backend = "stacked",
     attributes: NDArray[np.int64] | None = None,
+    pruning: Pruning = SHADOW,
     start: TrainingState | None = None,
     progress: Callable[[int], None] = lambda steps: None,
 ) -> list[TrainedMember]:
@@ -235,6 +263,7 @@ def train_members(
         recipe: Steps, rates, augmentation and the pruning schedule.
         backend: How the members' gradients are had.
         attributes: Codes, shape (N, A), for objectives that look at them.
+        pruning: How the members that are pruned are.
         start: Where the members stand already; None for freshly initialised ones.
         progress: Called with the number of member-steps just done.
 
@@ -243,7 +272,7 @@ def train_members(
     """
     training = Training(
         members, images, labels, model=model, task=task, recipe=recipe, backend=backend,
-        attributes=attributes,
+        attributes=attributes, pruning=pruning,
     )  # fmt: skip
     return training.finish(training.advance(start or training.start(), progress=progress))
 
@@ -254,13 +283,11 @@ def _stack(models: list[torch.nn.Module]) -> tuple[Tensors, Tensors]:
     return {name: value.detach().clone() for name, value in state.items()}, dict(buffers)
 
 
-def _update_masks(
-    masks: Tensors, state: Tensors, members: list[Member], step: int, recipe: Recipe
-) -> None:
-    begin, end, every = recipe.mask_updates
-    for k, member in enumerate(members):
-        if member.sparsity == 0:
-            continue
-        now = cubic_sparsity(step, final=member.sparsity, begin=begin, end=end, every=every)
-        for name, mask in masks.items():
-            mask[k] = magnitude_mask(state[name][k], now)
+
+def _as_factors(masks: Tensors, weights: Tensors) -> Tensors:
+    return {name: mask.to(weights[name].dtype) for name, mask in masks.items()}
+
+
+def _zero(weights: Tensors, kept: Tensors) -> None:
+    for name, keep in kept.items():
+        weights[name].mul_(keep)

@@ -37,8 +37,8 @@ def update_weights(
     """One step of the optimiser, in place.
 
     Args:
-        parameters: By name, contiguous; any number of members stacked.
-        memory: What `fresh_memory` gave; changed too.
+        parameters: By name, without gaps in memory; any number of members stacked.
+        memory: What `fresh_memory` gave, laid out as the parameters are; changed too.
         gradient: By name.
         decayed: Names of the weights that decay.
         step: Optimiser steps done before this one.
@@ -48,8 +48,7 @@ def update_weights(
     kept = [name for name in parameters if name not in decayed]
     for names, decay in ((list(decayed), recipe.weight_decay), (kept, 0.0)):
         weights = [parameters[name] for name in names]
-        # torch's fused updates are the fastest, and read memory in order whatever the strides.
-        slopes = [gradient[name].contiguous() for name in names]
+        slopes = [_laid_out_as(parameters[name], gradient[name]) for name in names]
         means, *squares = (
             [memory[f"{what}/{name}"] for name in names] for what in REMEMBERED[recipe.optimiser]
         )
@@ -66,3 +65,10 @@ def update_weights(
                 beta1=recipe.momentum, beta2=recipe.adamw_squares, lr=rate, weight_decay=decay,
                 eps=EPSILON, maximize=False,
             )  # fmt: skip
+
+
+def _laid_out_as(weight: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
+    """The gradient in the weight's order: torch's fused updates go through memory, not by index."""
+    if slope.stride() == weight.stride():
+        return slope
+    return torch.empty_like(weight).copy_(slope)

@@ -112,6 +112,7 @@ def _train_chunk(variant: str, indices: list[int], data_digest: str, task: str) 
     from safetensors.torch import save_file
 
     from scotoma.training.engine import Member, products_precision, train_members
+    from scotoma.training.pruning import Pruning
     from scotoma.training.task import classification
 
     run, images, (_, labels, classes, backend) = _shared
@@ -123,6 +124,7 @@ def _train_chunk(variant: str, indices: list[int], data_digest: str, task: str) 
         labels,
         model=config.source.model,
         task=classification(classes, recipe),
+        pruning=Pruning.of(config.variant(variant)),
         recipe=recipe,
         backend=backend,
         progress=lambda steps: progress.advance(task, steps),

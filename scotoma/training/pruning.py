@@ -2,11 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 import numpy as np
 import torch
 from torch import nn
 
-__all__ = ["cubic_sparsity", "magnitude_mask", "prunable", "pruned_count"]
+from scotoma.config import Variant
+from scotoma.errors import ConfigError
+from scotoma.training.backends import Tensors
+
+__all__ = [
+    "Pruning",
+    "cubic_sparsity",
+    "magnitude_mask",
+    "prunable",
+    "pruned_count",
+    "update_masks",
+]
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """How a variant is pruned, whatever its sparsity.
+
+    Attributes:
+        masks: With `shadow`, masked weights go on receiving gradients and can come back until the
+            last update; with `hard` they are 0 for good.
+        scope: Whether each layer loses the same share, or all of them together.
+        exempt: Layers that lose nothing: `first`, `last`.
+    """
+
+    masks: Literal["shadow", "hard"] = "shadow"
+    scope: Literal["layer", "global"] = "layer"
+    exempt: tuple[Literal["first", "last"], ...] = ()
+
+    @classmethod
+    def of(cls, variant: Variant) -> Pruning:
+        """What the configuration says of a variant."""
+        return cls(variant.masks, variant.scope, variant.exempt)
+
+    @property
+    def is_hard(self) -> bool:
+        """Whether what is pruned once stays so."""
+        return self.masks == "hard"
 
 
 def cubic_sparsity(step: int, *, final: float, begin: int, end: int, every: int) -> float:
@@ -37,14 +77,37 @@ def cubic_sparsity(step: int, *, final: float, begin: int, end: int, every: int)
     return final - final * (1 - progress) ** 3
 
 
-def prunable(module: torch.nn.Module) -> tuple[str, ...]:
-    """Names of the parameters that pruning may zero: conv and linear weights, nothing else."""
+def prunable(module: torch.nn.Module, exempt: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Names of the parameters that pruning may zero: conv and linear weights, nothing else.
+
+    Args:
+        module: A network.
+        exempt: `first` and `last` leave out that layer of it, in the order of its definition.
+
+    Returns:
+        The names, in the order of the network.
+
+    Raises:
+        ConfigError: The exemption leaves nothing to prune.
+
+    >>> prunable(nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2)), ("first",))
+    ('2.weight',)
+    """
     kinds = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
-    return tuple(
+    names = [
         f"{name}.weight" if name else "weight"
         for name, child in module.named_modules()
         if isinstance(child, kinds)
-    )
+    ]
+    left_out = {name for name in names[:1] if "first" in exempt}
+    left_out |= {name for name in names[-1:] if "last" in exempt}
+    kept = tuple(name for name in names if name not in left_out)
+    if exempt and not kept:
+        raise ConfigError(
+            f"the network has {len(names)} conv and linear layers, and exempt {list(exempt)} "
+            "leaves none to prune; exempt fewer"
+        )
+    return kept
 
 
 def pruned_count(size: int, sparsity: float) -> int:
@@ -56,12 +119,15 @@ def pruned_count(size: int, sparsity: float) -> int:
     return int(np.rint(size * sparsity))
 
 
-def magnitude_mask(weight: torch.Tensor, sparsity: float) -> torch.Tensor:
+def magnitude_mask(
+    weight: torch.Tensor, sparsity: float, *, gone: torch.Tensor | None = None
+) -> torch.Tensor:
     """Keep the largest magnitudes of one layer.
 
     Args:
         weight: Any shape.
         sparsity: Fraction to remove, in [0, 1).
+        gone: Bool, the shape of `weight`: those that are removed before any other.
 
     Returns:
         Bool, the shape of `weight`; False for exactly `pruned_count` weights, none of them larger
@@ -71,9 +137,50 @@ def magnitude_mask(weight: torch.Tensor, sparsity: float) -> torch.Tensor:
     if remove == 0:
         return torch.ones_like(weight, dtype=torch.bool)
     magnitude = weight.detach().abs().flatten()
-    threshold = magnitude.kthvalue(remove).values
+    if gone is not None:
+        magnitude[gone.flatten()] = -1.0
+    threshold = _smallest(magnitude, remove)
     keep = magnitude > threshold
-    tied = magnitude == threshold
     spare = weight.numel() - remove - int(keep.sum())  # of the tied ones, the last stay
-    keep |= tied & (tied.flip(0).cumsum(0).flip(0) <= spare)
+    if spare:
+        tied = magnitude == threshold
+        keep |= tied & (tied.flip(0).cumsum(0).flip(0) <= spare)
     return keep.view_as(weight)
+
+
+def _smallest(values: torch.Tensor, rank: int) -> torch.Tensor:
+    """The value of that rank, from 1, in ascending order."""
+    if values.device.type == "cpu":  # NumPy's selection is vectorised: 5 to 18 times as fast
+        return torch.from_numpy(np.partition(values.numpy(), rank - 1)[rank - 1 : rank])
+    return values.kthvalue(rank).values
+
+
+def update_masks(masks: Tensors, weights: Tensors, sparsities: list[float], way: Pruning) -> None:
+    """Choose anew, in place, which weights of every member are kept.
+
+    Args:
+        masks: By layer, shape (K, ...); True is kept.
+        weights: By layer too, and perhaps others, shape (K, ...).
+        sparsities: Of the K members, at this step.
+        way: Whether layers are cut one by one or together, and weights may come back.
+    """
+    for member, sparsity in enumerate(sparsities):
+        if sparsity == 0:
+            continue
+        own = {name: weights[name][member] for name in masks}
+        gone = {name: ~mask[member] for name, mask in masks.items()} if way.is_hard else {}
+        if way.scope == "global":
+            found = magnitude_mask(_joined(own), sparsity, gone=_joined(gone) if gone else None)
+            kept = torch.split(found, [weight.numel() for weight in own.values()])
+        else:
+            kept = tuple(
+                magnitude_mask(weight, sparsity, gone=gone.get(name))
+                for name, weight in own.items()
+            )
+        for mask, keep in zip(masks.values(), kept, strict=True):
+            mask[member] = keep.view_as(mask[member])
+
+
+def _joined(tensors: Tensors) -> torch.Tensor:
+    """All layers of one member in a row, in the network's order."""
+    return torch.cat([value.flatten() for value in tensors.values()])

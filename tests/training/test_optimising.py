@@ -29,6 +29,8 @@ def gradients(dtype: torch.dtype) -> list[dict[str, torch.Tensor]]:
 
 def trained(recipe: Recipe, dtype: torch.dtype) -> dict[str, torch.Tensor]:
     weights = {n: torch.ones(MEMBERS, *shape, dtype=dtype) for n, shape in SHAPES.items()}
+    # The channels of a convolution may lie together.
+    weights["0.weight"] = weights["0.weight"].movedim(2, -1).contiguous().movedim(-1, 2)
     memory = fresh_memory(weights, recipe)
     for step, slopes in enumerate(gradients(dtype)):
         update_weights(

@@ -8,7 +8,8 @@ from safetensors.torch import load_file, save_file
 
 from scotoma.config import Recipe
 from scotoma.training.backends import Backend
-from scotoma.training.engine import Member, TrainedMember, Training
+from scotoma.training.engine import SHADOW, Member, TrainedMember, Training
+from scotoma.training.pruning import Pruning
 from scotoma.training.state import TrainingState
 from scotoma.training.task import classification
 
@@ -27,12 +28,17 @@ RICH = RECIPE.model_copy(
 
 
 def training(
-    data, sparsity: float, backend: Backend, members: int = 3, recipe: Recipe = RECIPE
+    data,
+    sparsity: float,
+    backend: Backend,
+    members: int = 3,
+    recipe: Recipe = RECIPE,
+    pruning: Pruning = SHADOW,
 ) -> Training:
     chunk = [Member(f"prune-{sparsity}", k, seed, sparsity) for k, seed in enumerate(SEEDS)]
     return Training(
         chunk[:members], *data, model="tiny-convnet", task=classification(4, recipe),
-        recipe=recipe, backend=backend,
+        recipe=recipe, backend=backend, pruning=pruning,
     )  # fmt: skip
 
 
@@ -57,8 +63,12 @@ def test_a_fork_at_the_first_mask_update_is_bit_equal_to_no_fork(
     dense = training(data, 0.0, backend)
     trunk = dense.advance(dense.start(), RECIPE.mask_updates[0])
     save_file(trunk.tensors(), tmp_path / "trunk.safetensors")
-    for sparsity in (0.0, 0.5, 0.9):
-        whole = training(data, sparsity, backend)
+    for sparsity, way in [
+        (0.0, SHADOW),
+        (0.9, SHADOW),
+        (0.5, Pruning("hard", "global", ("last",))),
+    ]:
+        whole = training(data, sparsity, backend, pruning=way)
         forked = whole.advance(TrainingState.of(load_file(tmp_path / "trunk.safetensors")))
         assert_same(whole.finish(forked), whole.finish(whole.advance(whole.start())))
 
