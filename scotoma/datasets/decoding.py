@@ -152,7 +152,7 @@ def image_shape(ids: pl.Series, images: pl.Series, size: int | None) -> tuple[in
         return 0, 3, 0, 0
     if size is not None:
         return len(images), 3, size, size
-    opening = _opener()
+    opening = image_opener()
     try:
         with opening(images[0]["bytes"]) as opened:
             width, height = opened.size
@@ -161,7 +161,7 @@ def image_shape(ids: pl.Series, images: pl.Series, size: int | None) -> tuple[in
     return len(images), 3, height, width
 
 
-def _opener() -> Callable[[bytes | None], Any]:
+def image_opener() -> Callable[[bytes | None], Any]:
     """What opens an image of the formats that are let in."""
     pillow = needs("PIL.Image", "train", "decoding images")
     pillow.init()
@@ -179,7 +179,7 @@ def _decode(
 ) -> None:
     """Decode every row into its place, or into none."""
     n, _, height, width = shape
-    opening, encoded = _opener(), images.struct.field("bytes")
+    opening, encoded = image_opener(), images.struct.field("bytes")
 
     def decode(start: int) -> None:
         for row, data in enumerate(encoded.slice(start, CHUNK).to_list(), start):
