@@ -50,11 +50,13 @@ class TrainedMember:
     Attributes:
         member: What was asked for.
         state: Parameters and buffers; masked weights are exactly 0.
+        weights: Names of the conv and linear weights, which pruning may zero.
         loss: Mean training loss of every tenth of the run (fewer where it has fewer steps).
     """
 
     member: Member
     state: Tensors
+    weights: tuple[str, ...]
     loss: tuple[float, ...]
 
 
@@ -200,12 +202,13 @@ class Training:
     def finish(self, state: TrainingState) -> list[TrainedMember]:
         """What a state has made of the members, in their order; masked weights are exactly 0."""
         final = averaged(state.memory, {**state.parameters, **state.buffers})
-        kept = {**final, **{name: final[name] * mask for name, mask in state.masks.items()}}
+        kept = {**final, **{n: final[n].masked_fill(~mask, 0) for n, mask in state.masks.items()}}
         curves = state.losses.tolist()
         return [
             TrainedMember(
                 member,
                 {name: value[k] for name, value in kept.items()},
+                self._decayed,
                 tuple(curves[k]),
             )
             for k, member in enumerate(self.members)
@@ -281,7 +284,6 @@ def _stack(models: list[torch.nn.Module]) -> tuple[Tensors, Tensors]:
     """Parameters and buffers of many models, each stacked along a new first axis."""
     state, buffers = torch.func.stack_module_state(models)
     return {name: value.detach().clone() for name, value in state.items()}, dict(buffers)
-
 
 
 def _as_factors(masks: Tensors, weights: Tensors) -> Tensors:

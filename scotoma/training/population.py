@@ -113,6 +113,7 @@ def _train_chunk(variant: str, indices: list[int], data_digest: str, task: str) 
 
     from scotoma.training.engine import Member, products_precision, train_members
     from scotoma.training.pruning import Pruning
+    from scotoma.training.sparse import sparse_bytes
     from scotoma.training.task import classification
 
     run, images, (_, labels, classes, backend) = _shared
@@ -148,6 +149,7 @@ def _train_chunk(variant: str, indices: list[int], data_digest: str, task: str) 
                 "loss": list(result.loss),
                 "sha256": file_digest(path),
                 "bytes": path.stat().st_size,
+                "size": sparse_bytes(result.state, result.weights).record(),
             },
         )
         run.publish(path, path.with_suffix(".json"))
