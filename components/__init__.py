@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scotoma.components.decide_verdict import decide_verdict
 from scotoma.components.gather_shards import gather_shards
 from scotoma.components.log_tracking import log_tracking
 from scotoma.components.predict_batch import predict_batch
@@ -14,6 +15,7 @@ from scotoma.components.train_dense import train_dense
 from scotoma.components.write_report import write_report
 
 __all__ = [
+    "decide_verdict",
     "gather_shards",
     "log_tracking",
     "predict_batch",

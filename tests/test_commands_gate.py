@@ -17,10 +17,10 @@ import pytest
 from scotoma import cli
 from scotoma.bias.subgroup import amplification
 from scotoma.commands import audit as audit_command
-from scotoma.commands import gate as gate_command
 from scotoma.jsonable import jsonable
 from scotoma.power import PlantedGroup, planted_audit
 from scotoma.runs import write_json
+from scotoma.stages import judging
 from scotoma.uncertainty import undefined
 
 RULES = "rules: [{id: fpr, metric: fpr, max_increase: {relative: 0.2, absolute: 0.005}}]\n"
@@ -252,7 +252,7 @@ def test_a_fault_of_our_own_ends_with_5_and_takes_the_old_verdict_away(
     def stumble(*_: object) -> None:
         raise fault("s3cret")
 
-    monkeypatch.setattr(gate_command, "junit", stumble)
+    monkeypatch.setattr(judging, "junit", stumble)
     assert gate(*JUDGE, monkeypatch=monkeypatch) == 5
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
@@ -266,7 +266,7 @@ def test_a_disk_or_pipe_that_fails_ends_with_5(run: Path, monkeypatch: Any, faul
     def stumble(*_: object) -> None:
         raise fault
 
-    monkeypatch.setattr(gate_command, "written", stumble)
+    monkeypatch.setattr(judging, "written", stumble)
     assert gate(*JUDGE, monkeypatch=monkeypatch) == 5
     assert outcomes(run) == []
 
@@ -280,7 +280,7 @@ def test_an_interrupt_ends_with_130(run: Path, monkeypatch: Any) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(gate_command, "judge", interrupt)
+    monkeypatch.setattr(judging, "judge", interrupt)
     assert gate(*JUDGE, monkeypatch=monkeypatch) == 130
     assert outcomes(run) == []
 
@@ -308,7 +308,7 @@ def test_a_run_in_object_storage_is_judged_there(
     arguments = (JUDGE[0], s3.uri("run"), *JUDGE[2:])
     assert gate(*arguments, monkeypatch=monkeypatch) == 0
     assert s3.names() == ["run/audit.json", *(f"run/{name}" for name in OUTCOMES)]
-    monkeypatch.setattr(gate_command, "judge", lambda *_: 1 / 0)
+    monkeypatch.setattr(judging, "judge", lambda *_: 1 / 0)
     assert gate(*arguments, monkeypatch=monkeypatch) == 5
     assert s3.names() == ["run/audit.json"]
 

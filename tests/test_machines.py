@@ -25,7 +25,7 @@ deterministic: true
 """
 
 
-def test_two_shards_on_fourteen_machines_give_one_audit(
+def test_two_shards_on_fifteen_machines_give_one_audit(
     s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, count = s3.uri("run"), 0
@@ -48,10 +48,11 @@ def test_two_shards_on_fourteen_machines_give_one_audit(
         parts.append(task("predict", examples, dense, pruned, quantized, shard=shard))
     gathered = task("gather", *parts)
     divergence, bias = task("divergence", gathered), task("bias", gathered)
-    task("log", task("report", divergence, bias))
-    assert count == 14
+    task("log", task("report", task("verdict", divergence, bias)))
+    assert count == 15
     found = list_files(place)
-    assert {"audit.json", "report.html", "tracking.json", "measurements.json"} <= set(found)
+    assert {"audit.json", "gate.json", "report.html"} <= set(found)
+    assert {"tracking.json", "measurements.json"} <= set(found)
     assert len([name for name in found if "member-" in name]) == 2 * 2 * 2
     assert not [name for name in found if "partial" in name or name.startswith("logs")]
     first = {name: read_bytes(f"{place}/{name}") for name in found if name != "measurements.json"}

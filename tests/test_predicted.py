@@ -19,7 +19,7 @@ from scotoma.config.model import Population
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.predictions import Predictions
 from scotoma.runs import Run, read_json
-from scotoma.stages import measures, populations, results
+from scotoma.stages import judging, measures, populations, results
 from scotoma.stages.predicted import complete, named_images
 from scotoma.stages.shards import shards
 from tests.commands import scotoma
@@ -74,6 +74,7 @@ def audited(home: Path, text: str = CONFIG, *, shard_count: int = 1) -> Run:
     populations.gather(run)
     measures.divergence(run)
     measures.bias(run)
+    judging.verdict(run)
     results.report(run)
     results.log(run)
     return run

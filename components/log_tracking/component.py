@@ -13,7 +13,7 @@ def log_tracking(
 
     Args:
         run_uri: Folder of the run, or its `s3://BUCKET/PREFIX`.
-        report: Where audit.json and the report are.
+        report: Where the report is.
 
     Returns:
         tracked: Where the links to the runs are.

@@ -6,19 +6,17 @@ from scotoma.components.image import IMAGE
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
 def write_report(
     run_uri: str,
-    divergence: dsl.Input[dsl.Dataset],
-    bias: dsl.Input[dsl.Artifact],
+    verdict: dsl.Input[dsl.Artifact],
     report: dsl.Output[dsl.Artifact],
 ) -> None:
-    """Write audit.json and the report page.
+    """Write the report page.
 
     Args:
         run_uri: Folder of the run, or its `s3://BUCKET/PREFIX`.
-        divergence: Where the divergence scores are.
-        bias: Where the tables of classes and groups are.
+        verdict: Where audit.json and the verdict are.
 
     Returns:
-        report: Where they are.
+        report: Where it is.
     """
     from scotoma.stages import execute
 
@@ -26,5 +24,5 @@ def write_report(
         "report",
         run_uri,
         report.path,
-        after=[divergence.path, bias.path],
+        after=[verdict.path],
     )

@@ -26,7 +26,7 @@ from rich.progress import (
 )
 
 from scotoma import storage
-from scotoma.commands.gate import Given, chosen_rules, day, give_verdict, print_out
+from scotoma.commands.gate import chosen_rules, day, print_out
 from scotoma.config import Config, default_config, load_config
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.locking import locked
@@ -34,6 +34,7 @@ from scotoma.mirror import local_folder
 from scotoma.printable import printable
 from scotoma.progress import PROGRESS_VARIABLE, read_events
 from scotoma.runs import Run, read_json
+from scotoma.stages.judging import Given, Judging, give_verdict
 
 __all__ = ["configuration", "run_audit"]
 
@@ -74,7 +75,7 @@ def run_audit(
             something went wrong inside, whose traceback is in the logs of the run.
     """
     config = configuration(path, deterministic=deterministic, seed=seed, data=data)
-    judging = chosen_rules(rules), day(today)  # before hours of training
+    judging = Judging(chosen_rules(rules), day(today))  # refused before hours of training
     place = out or str(Path("runs", f"{config.project.replace(' ', '-')}-{config.digest()[:8]}"))
     traces = Traces.before(place)
     run = Run.create(place, config)
@@ -84,8 +85,9 @@ def run_audit(
     with locked(run.root) as lock:
         try:
             began = time.perf_counter()
+            judging.leave(run)
             _run_pipeline(run, config, console, lock)
-            given = give_verdict(run.mirror, *judging)
+            given = give_verdict(run.mirror, judging.rules, judging.today)
             _say(run, place, console, time.perf_counter() - began, given, as_json=as_json)
         except (ConfigError, DataError):
             if not run.path("populations").exists():  # what was trained is never taken back

@@ -114,7 +114,7 @@ def audit_steps(config: Config, size: Size, images: ImageFacts, trial: Trial) ->
         trial: What one step, one prediction and one member cost.
 
     Returns:
-        Ten steps, those without work at the cost of a process.
+        Eleven steps, those without work at the cost of a process.
     """
     bill = _Bill(config, size, images, trial)
     variants = config.resolved_variants
@@ -166,7 +166,8 @@ def audit_steps(config: Config, size: Size, images: ImageFacts, trial: Trial) ->
             section,
             measuring,
         ),
-        StepCost("report", "write audit.json and page", bill.thumb(1.0), 2 * section, held),
+        StepCost("verdict", "write audit.json, judge it", bill.thumb(1.0), 2 * section, held),
+        StepCost("report", "write the page", bill.thumb(1.0), section, held),
         StepCost(
             "log",
             "log to MLflow",

@@ -29,7 +29,9 @@ FILTERS = (
 )
 
 
-def render(audit: dict[str, Any], images: dict[str, bytes]) -> str:
+def render(
+    audit: dict[str, Any], images: dict[str, bytes], gate: dict[str, Any] | None = None
+) -> str:
     """The report of an audit as one HTML file.
 
     Names of classes, groups, examples and of the project are shown as text, whatever they hold.
@@ -39,6 +41,7 @@ def render(audit: dict[str, Any], images: dict[str, bytes]) -> str:
         audit: The content of audit.json.
         images: Encoded PNG, JPEG, GIF or WebP images by example id, for the gallery; an example
             without an image is shown without.
+        gate: The verdict on it, as gate.json has it, with sentences as `said`; None shows none.
 
     Returns:
         The page; equal inputs give equal text, whatever the order of their keys.
@@ -46,7 +49,8 @@ def render(audit: dict[str, Any], images: dict[str, bytes]) -> str:
     style = (FOLDER / "page.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
     page = _environment().get_template("page.html")
-    return page.render(context(audit, images), style=Markup(style), style_sha256=digest)
+    shown = context(audit, images) | {"gate": gate}
+    return page.render(shown, style=Markup(style), style_sha256=digest)
 
 
 def _environment() -> Environment:

@@ -31,23 +31,19 @@ GALLERY_PAIRS = 8  # CIEs shown a variant, each beside a non-CIE of its class
 
 
 def report(run: Run) -> list[Path]:
-    """Put every number into audit.json and onto one page."""
-    audit, page = run.path("audit.json"), run.path("report.html")
-    sections = [run.section("divergence"), run.section("bias"), run.path("divergence.parquet")]
-    predictions = [run.predictions(variant.name) for variant in run.config.resolved_variants]
-    with run.step("report", [audit, page], [run.examples, *sections, *predictions]) as due:
+    """Put every number and the verdict onto one page."""
+    audit, gate, page = run.path("audit.json"), run.section("verdict"), run.path("report.html")
+    with run.step("report", [page], [run.examples, audit, gate]) as due:
         if due:
             from scotoma.report import render
 
-            progress.start("write report", 2)
-            examples = Examples.read(run.examples)
-            found = assemble(run, examples)
-            write_json(audit, found)
-            progress.advance("write report")
+            progress.start("write report", 1)
+            found = read_json(audit)
+            images = _images(run, Examples.read(run.examples), found)
             with written(page) as temporary:
-                temporary.write_text(render(found, _images(run, examples, found)), encoding="utf-8")
+                temporary.write_text(render(found, images, read_json(gate)), encoding="utf-8")
             progress.advance("write report")
-    return [audit, page]
+    return [page]
 
 
 def assemble(run: Run, examples: Examples) -> dict[str, Any]:
@@ -233,7 +229,8 @@ def log(run: Run) -> list[Path]:
     manifests = [
         run.population(variant.name) / "manifest.json" for variant in run.config.resolved_variants
     ]
-    inputs = [audit, run.path("report.html"), *manifests]
+    gate = run.section("verdict")
+    inputs = [audit, gate, run.path("report.html"), *manifests]
     with run.step("log", [tracked], inputs, made_with="off" if uri is None else uri) as due:
         if due:
             progress.start("log to MLflow", 1)
@@ -242,7 +239,7 @@ def log(run: Run) -> list[Path]:
             elif not uri:
                 found = {"reason": NOWHERE, "link": "", "runs": {}}
             else:
-                found = jsonable(log_audit(run, read_json(audit), uri))
+                found = jsonable(log_audit(run, read_json(audit), uri, gate=read_json(gate)))
             write_json(tracked, found)
             progress.advance("log to MLflow")
     run.fetch(tracked, *manifests)

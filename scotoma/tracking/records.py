@@ -89,16 +89,19 @@ class Record:
             )
 
 
-def variant_records(audit: Mapping[str, Any], recipe: Mapping[str, Any]) -> list[Record]:
+def variant_records(
+    audit: Mapping[str, Any], recipe: Mapping[str, Any], gate: Mapping[str, Any] | None = None
+) -> list[Record]:
     """A record a variant, dense last: the run that is logged last is listed first.
 
     Args:
         audit: Content of audit.json.
         recipe: What trained the dense members, name to value.
+        gate: The verdict on it, as gate.json has it, with sentences as `said`; None for none.
 
     Returns:
-        Numbers by section: `1_quality/...`, `2_cie/...`, `3_worst/METRIC` (the change that the
-        summary calls worst), `amp_METRIC/GROUP` (relative change, %), `gap_points/ATTRIBUTE`.
+        Numbers by section: `0_gate/failed` and `0_gate/unsure` (tests), `1_quality/...`,
+        `2_cie/...`, `3_worst/METRIC` (the change that the summary calls worst), `amp_METRIC/GROUP` (relative change, %), `gap_points/ATTRIBUTE`.
 
     >>> top1 = {"value": 0.9, "low": 0.88, "high": 0.92, "n": 500, "reason": ""}
     >>> dense = {"name": "dense", "kind": "dense", "sparsity": 0.0, "bits": 32, "paired": False}
@@ -109,7 +112,7 @@ def variant_records(audit: Mapping[str, Any], recipe: Mapping[str, Any]) -> list
     >>> record.metrics, record.tags["interval/1_quality/top1"], record.params["recipe.steps"]
     ([('1_quality/top1', 0.9, 0)], '[0.88, 0.92] n=500', 40)
     """
-    return [_variant(audit, recipe, name) for name in reversed(_variant_names(audit))]
+    return [_variant(audit, recipe, name, gate) for name in reversed(_variant_names(audit))]
 
 
 def member_records(
@@ -216,14 +219,17 @@ def _facts(
     return params, tags
 
 
-def _variant(audit: Mapping[str, Any], recipe: Mapping[str, Any], name: str) -> Record:
+def _variant(
+    audit: Mapping[str, Any], recipe: Mapping[str, Any], name: str, gate: Mapping[str, Any] | None
+) -> Record:
     """Everything that the run of a variant holds."""
     params, tags = _facts(audit, recipe, name)
+    result = audit if gate is None else [audit, gate]  # judged otherwise it is another result
     variant = next(found for found in audit["variants"] if found["name"] == name)
     record = Record(
         name=name,
         identity=("scotoma.variant", "scotoma.result"),
-        tags=tags | {"scotoma.result": _sha256(json.dumps(audit, sort_keys=True))},
+        tags=tags | {"scotoma.result": _sha256(json.dumps(result, sort_keys=True))},
         params=params
         | {
             "n_models": variant["members"],
@@ -235,6 +241,7 @@ def _variant(audit: Mapping[str, Any], recipe: Mapping[str, Any], name: str) -> 
     top1 = audit["accuracy"][name]["top1"]
     record.estimate("1_quality/top1", top1)
     note = [f"**{_markdown(name)}**: {variant['members']} models", ""]
+    note += [] if gate is None else _verdict(record, gate, name)
     note.append(f"- top-1 {_shown(top1, 100, '%')}")
     if divergence := audit["divergence"].get(name):
         cie = divergence["cie"]
@@ -253,6 +260,22 @@ def _variant(audit: Mapping[str, Any], recipe: Mapping[str, Any], name: str) -> 
         _gaps(record, audit["gaps"].get(name, []))
     record.tags[NOTE] = "\n".join(note)
     return record
+
+
+def _verdict(record: Record, gate: Mapping[str, Any], name: str) -> list[str]:
+    """Put the verdict into the record, on the dense run that of all; returns what its note says."""
+    judged = next((variant for variant in gate["variants"] if variant["name"] == name), None)
+    if judged is None:
+        record.tags["scotoma.verdict"] = gate["verdict"]
+        found = [
+            f"{variant['verdict']} {_markdown(variant['name'])}" for variant in gate["variants"]
+        ]
+        return [f"- gate: {gate['verdict']} ({', '.join(found)})"]
+    counted = [test["verdict"] for test in judged["tests"] if test["waived"] is None]
+    record.number("0_gate/failed", counted.count("FAIL"))
+    record.number("0_gate/unsure", counted.count("UNSURE"))
+    record.tags["scotoma.verdict"] = judged["verdict"]
+    return [f"- gate: {judged['verdict']}", *(f"  - {_markdown(line)}" for line in judged["said"])]
 
 
 def _groups(record: Record, audit: Mapping[str, Any], name: str) -> list[str]:

@@ -24,7 +24,9 @@ from scotoma.tracking.records import Record, member_records, variant_records
 
 __all__ = ["Tracked", "log_audit", "tracking_uri"]
 
-ARTIFACTS = ("report.html", "audit.json", "config.yaml")
+ARTIFACTS = (
+    "report.html", "audit.json", "config.yaml", "gate.json", "junit.xml", "summary.md"
+)  # fmt: skip
 
 # Forced: no call home, nothing on the terminal.
 SILENCE = {
@@ -88,7 +90,9 @@ def tracking_uri(run: Run, environment: Mapping[str, str]) -> str | None:
     return None if chosen == "off" else chosen
 
 
-def log_audit(run: Run, audit: dict[str, Any], uri: str) -> Tracked:
+def log_audit(
+    run: Run, audit: dict[str, Any], uri: str, *, gate: dict[str, Any] | None = None
+) -> Tracked:
     """Log a finished audit.
 
     Experiment PROJECT gets one flat run a variant, dense last so that it is listed first;
@@ -100,6 +104,7 @@ def log_audit(run: Run, audit: dict[str, Any], uri: str) -> Tracked:
     Args:
         run: Folder with the manifests of its populations, and the files to attach.
         audit: Content of audit.json.
+        gate: The verdict on it, with sentences as `said`.
         uri: MLflow tracking URI; a sqlite file keeps artifacts in `mlartifacts` beside it.
 
     Returns:
@@ -112,7 +117,7 @@ def log_audit(run: Run, audit: dict[str, Any], uri: str) -> Tracked:
     manifests = {
         name: read_json(run.population(name) / "manifest.json") for name in audit["accuracy"]
     }
-    variants = variant_records(audit, recipe)
+    variants = variant_records(audit, recipe, gate)
     members = member_records(audit, recipe, manifests)
     attached = [path for path in map(run.path, ARTIFACTS) if path.exists()]
     runs: dict[str, str] = {}

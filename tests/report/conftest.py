@@ -18,7 +18,7 @@ from scotoma.config import Config
 from scotoma.datasets import Examples
 from scotoma.predictions import Predictions
 from scotoma.runs import Run
-from scotoma.stages import measures, results
+from scotoma.stages import judging, measures, results
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Audit:
     content: dict[str, Any]
     images: dict[str, bytes]
     page: str
+    gate: dict[str, Any]
 
 
 def png(shade: int, side: int = 4) -> bytes:
@@ -106,11 +107,13 @@ def make_audit(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]
             ).write(run.predictions(variant.name))
         measures.divergence(run)
         measures.bias(run)
-        content, page = results.report(run)
+        content, gate = judging.verdict(run)
+        (page,) = results.report(run)
         images = dict(
             zip(table["example_id"], (row["bytes"] for row in table["image"]), strict=True)
         )
-        return Audit(json.loads(content.read_text()), images, page.read_text())
+        judged = json.loads(gate.read_text())
+        return Audit(json.loads(content.read_text()), images, page.read_text(), judged)
 
     return made
 

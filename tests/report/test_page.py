@@ -5,6 +5,7 @@ import copy
 import hashlib
 import json
 import re
+from html import escape
 from html.parser import HTMLParser
 
 import pytest
@@ -138,7 +139,7 @@ def relative(estimate) -> str:
 
 
 def test_the_report_step_writes_what_render_returns(audit):
-    assert render(audit.content, audit.images) == audit.page
+    assert render(audit.content, audit.images, audit.gate) == audit.page
 
 
 def test_every_number_of_tables_facts_and_cards_is_in_the_audit(audit):
@@ -295,7 +296,7 @@ def test_names_from_the_data_are_text_and_nothing_else(make_audit):
         ids=f"i{HOSTILE}",
     )
     hostile.content["project"] = HOSTILE
-    page = Page(render(hostile.content, hostile.images))
+    page = Page(render(hostile.content, hostile.images, hostile.gate))
     assert [tag for tag, _ in page.tags] == [tag for tag, _ in Page(plain.page).tags]
     assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
     texts = {text for _, text in page.texts}
@@ -339,11 +340,12 @@ def test_equal_inputs_give_equal_bytes_whatever_the_order_of_their_keys(audit):
         return [turned(item) for item in value] if isinstance(value, list) else value
 
     images = dict(reversed(audit.images.items()))
-    assert render(turned(audit.content), images) == audit.page
+    assert render(turned(audit.content), images, turned(audit.gate)) == audit.page
     for pair in (content := copy.deepcopy(audit.content))["gallery"]["prune-0.9"]:
         pair["cie"]["attributes"] |= {"age": "old"}  # a second one, so that they have an order
     assert render(turned(content), images) == render(content, images)
-    assert render(json.loads(json.dumps(audit.content)), audit.images) == audit.page
+    again = json.loads(json.dumps([audit.content, audit.gate]))
+    assert render(again[0], audit.images, again[1]) == audit.page
 
 
 def test_one_model_a_side_says_what_it_cannot_say(make_audit):
@@ -452,3 +454,17 @@ def test_policy_stops_what_does_not_belong_to_the_page(audit, browser, tmp_path)
     page.close()
     assert (title, display) == ("tiny: what compression changed", "block")
     assert sum("Content Security Policy" in text for text in complaints) == 2
+
+
+def test_the_page_says_the_verdict_and_what_decided_it(audit):
+    section = audit.page.partition('<h2 id="verdict">')[2].partition("</section>")[0]
+    assert section.startswith(f"Verdict: {audit.gate['verdict']}</h2>")
+    for variant in audit.gate["variants"]:
+        assert f"<td>{variant['verdict']}</td>" in section
+        for line in variant["said"]:
+            assert escape(line) in section
+
+
+def test_names_in_the_verdict_are_text(audit):
+    gate = audit.gate | {"warnings": ["<script>alert(1)</script>"]}
+    assert "<script>alert" not in render(audit.content, audit.images, gate)

@@ -1,0 +1,30 @@
+from kfp import dsl
+
+from scotoma.components.image import IMAGE
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)
+def decide_verdict(
+    run_uri: str,
+    divergence: dsl.Input[dsl.Dataset],
+    bias: dsl.Input[dsl.Artifact],
+    verdict: dsl.Output[dsl.Artifact],
+) -> None:
+    """Write audit.json and judge it: PASS, UNSURE or FAIL for every variant.
+
+    Args:
+        run_uri: Folder of the run, or its `s3://BUCKET/PREFIX`.
+        divergence: Where the divergence scores are.
+        bias: Where the tables of classes and groups are.
+
+    Returns:
+        verdict: Where audit.json and the verdict are.
+    """
+    from scotoma.stages import execute
+
+    execute(
+        "verdict",
+        run_uri,
+        verdict.path,
+        after=[divergence.path, bias.path],
+    )

@@ -1,0 +1,190 @@
+"""From the numbers of an audit to a verdict: audit.json put together, judged, and written down."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scotoma import progress, storage
+from scotoma.config.gate import GateRules, default_rules
+from scotoma.datasets import Examples
+from scotoma.errors import DataError
+from scotoma.files import file_digest, written
+from scotoma.mirror import Mirror
+from scotoma.printable import printable
+from scotoma.runs import Run, read_json, write_json
+from scotoma.stages.results import assemble
+from scotoma.summary import summary
+from scotoma.verdict import Gate, judge
+from scotoma.verdict.documents import junit, markdown
+from scotoma.verdict.words import said
+
+__all__ = ["Given", "Judging", "forget", "give_verdict", "verdict"]
+
+OUTCOMES = ("gate.json", "junit.xml", "summary.md")
+
+
+@dataclass(frozen=True)
+class Judging:
+    """What a run is judged by, as it was asked for when the run was started.
+
+    Attributes:
+        rules: The gate; None for the default rules.
+        today: Day that decides which waivers have expired.
+    """
+
+    rules: GateRules | None
+    today: datetime.date
+
+    @classmethod
+    def of(cls, run: Run) -> Judging:
+        """What was left in the run's folder; without it the default rules, today."""
+        path = run.path("judging.json")
+        run.fetch(path)
+        if not path.exists():
+            return cls(None, datetime.date.today())
+        found = read_json(path)
+        rules = found["rules"] and GateRules.model_validate_json(json.dumps(found["rules"]))
+        return cls(rules, datetime.date.fromisoformat(found["today"]))
+
+    def leave(self, run: Run) -> None:
+        """Leave it in the run's folder, for the step that judges."""
+        rules = None if self.rules is None else self.rules.model_dump(mode="json")
+        write_json(run.path("judging.json"), {"rules": rules, "today": self.today.isoformat()})
+        run.publish(run.path("judging.json"))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what decides the verdict: the day counts where something expires by it."""
+        waived = self.rules is not None and bool(self.rules.waivers)
+        rules = "" if self.rules is None else self.rules.model_dump_json()
+        return hashlib.sha256(f"{rules}/{self.today if waived else ''}".encode()).hexdigest()
+
+
+def verdict(run: Run) -> list[Path]:
+    """Put every number into audit.json and judge it; the page and MLflow show this verdict.
+
+    `scotoma gate` may judge again by other rules: gate.json, junit.xml and summary.md then change,
+    so that they are not among the files that the step promises.
+    """
+    audit, section = run.path("audit.json"), run.section("verdict")
+    judging = Judging.of(run)
+    sections = [run.section("divergence"), run.section("bias"), run.path("divergence.parquet")]
+    predictions = [run.predictions(variant.name) for variant in run.config.resolved_variants]
+    inputs = [run.examples, *sections, *predictions]
+    with run.step("verdict", [audit, section], inputs, made_with=judging.digest) as due:
+        if due:
+            progress.start("judge", 1)
+            write_json(audit, assemble(run, Examples.read(run.examples, images=False)))
+            run.publish(audit)
+            given = give_verdict(run.mirror, judging.rules, judging.today)
+            write_json(section, _shown(given.gate))
+            progress.advance("judge")
+    return [audit, section]
+
+
+def _shown(gate: Gate) -> dict[str, Any]:
+    """The verdict for readers: sentences beside the tests, and no day, which changes nothing."""
+    found = gate.as_dict()
+    del found["today"]
+    for variant, judged in zip(found["variants"], gate.variants, strict=True):
+        variant["said"] = said(judged)
+    return found
+
+
+@dataclass(frozen=True)
+class Given:
+    """A verdict that was written down.
+
+    Attributes:
+        gate: The verdict.
+        content: gate.json.
+        summary: What the terminal shows.
+        notes: What a reader has to know beside it, lines for stderr.
+    """
+
+    gate: Gate
+    content: str
+    summary: str
+    notes: tuple[str, ...]
+
+
+def give_verdict(folder: Mirror, rules: GateRules | None, today: datetime.date) -> Given:
+    """Judge the audit of a folder and write gate.json, junit.xml and summary.md there.
+
+    Args:
+        folder: Where audit.json lies.
+        rules: The gate; None for the default rules.
+        today: Day that decides which waivers have expired.
+
+    Returns:
+        The verdict, and what there is to print.
+
+    Raises:
+        DataError: There is no audit, or it cannot be judged.
+    """
+    forget(folder)
+    path = folder.root / "audit.json"
+    folder.fetch([path])
+    audit = _audit(path, folder.place(path))
+    gate = judge(audit, rules or default_rules(positive=_has_positive(audit)), today)
+    texts = {
+        "summary.md": markdown(gate),
+        "junit.xml": junit(gate),
+        "gate.json": _json(gate.as_dict() | {"audit_sha256": file_digest(path)}),
+    }
+    given = Given(
+        gate=gate,
+        content=texts["gate.json"],
+        summary=summary(audit, gate),
+        notes=tuple(f"note    {printable(warning)}" for warning in gate.warnings),
+    )
+    for name, text in texts.items():  # gate.json last: where it is, the others are
+        with written(folder.root / name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        folder.publish([folder.root / name])
+    return given
+
+
+def forget(folder: Mirror) -> None:
+    """Take away the earlier verdict on an audit: if this call fails, none must be there.
+
+    A folder without an audit is somebody else's, and so is what lies in it.
+    """
+    audit = folder.root / "audit.json"
+    if folder.uri and storage.exists(folder.place(audit)):
+        for path in (folder.root / name for name in OUTCOMES):
+            if storage.exists(folder.place(path)):
+                storage.remove(folder.place(path))
+    if audit.is_file():
+        for name in OUTCOMES:
+            (folder.root / name).unlink(missing_ok=True)
+
+
+def _audit(path: Path, shown: str) -> dict[str, Any]:
+    if not path.is_file():
+        raise DataError(
+            f"{shown} is not there, so there is nothing to judge; let scotoma audit end first"
+        )
+    audit: Any = None
+    with contextlib.suppress(ValueError, RecursionError):
+        audit = json.loads(path.read_bytes())
+    if not isinstance(audit, dict):
+        raise DataError(f"{shown} must be what scotoma audit writes; run the audit again")
+    return audit
+
+
+def _json(value: dict[str, Any]) -> str:
+    text = json.dumps(value, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=False)
+    # Half of a character, as JSON may spell it, is no text that a file can hold.
+    return text.encode("utf-8", "replace").decode("utf-8") + "\n"
+
+
+def _has_positive(audit: dict[str, Any]) -> bool:
+    examples = audit.get("examples")
+    return isinstance(examples, dict) and examples.get("positive") is not None
