@@ -42,6 +42,9 @@ class Recipe(Frozen):
     weight_decay: float = Field(
         5e-4, ge=0, description="On conv and linear weights: an L2 penalty; adamw: decoupled."
     )
+    bias_rate: float = Field(
+        1.0, gt=0, description="Step size of biases, as a multiple of that of the weights."
+    )
     label_smoothing: float = Field(
         0.0, ge=0, lt=1, description="Share of a label that is spread over all classes."
     )

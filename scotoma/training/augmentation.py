@@ -11,7 +11,7 @@ from scotoma.config import Recipe
 __all__ = ["augment"]
 
 GREY = 128  # what a shift leaves behind: 0 once normalised
-STREAM = 2**32  # above every epoch, which key the order of the data
+STREAM = 2**32  # above every epoch, which keys the order of the data
 
 
 def augment(

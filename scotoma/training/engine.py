@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from scotoma.machine import has_fast_bfloat16
 from scotoma.training.augmentation import augment
 from scotoma.training.averaging import averaged, fresh_average, update_average
 from scotoma.training.backends import Backend, Batch, Tensors, gradients
-from scotoma.training.models import build_model
+from scotoma.training.models import build_model, prepare
 from scotoma.training.optimising import fresh_memory, update_weights
 from scotoma.training.pruning import Pruning, cubic_sparsity, prunable, update_masks
 from scotoma.training.schedules import learning_rate
@@ -31,6 +32,8 @@ __all__ = [
 ]
 
 SHADOW = Pruning()
+SEEN_FIRST = 1000  # images that a layer may be prepared on
+PREPARING = 2**33  # a stream of the seed: above those of augmentation and of the order of the data
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,8 @@ class Training:
     def start(self) -> TrainingState:
         """Freshly initialised members."""
         models = [build_model(self._model, self.task.outputs, m.seed) for m in self.members]
+        for member, model in zip(self.members, models, strict=True):
+            prepare(model, partial(self._first_look, member.seed))
         state, buffers = _stack(models)
         return TrainingState(
             step=0,
@@ -213,6 +218,13 @@ class Training:
             )
             for k, member in enumerate(self.members)
         ]
+
+    def _first_look(self, seed: int) -> torch.Tensor:
+        """Training images of one member's choice."""
+        order = np.random.Generator(np.random.Philox(key=[seed, PREPARING]))
+        examples = len(self._labels)
+        rows = order.choice(examples, min(SEEN_FIRST, examples), replace=False)
+        return normalise(self._pixels[rows])
 
     def _masks_change_at(self, step: int) -> bool:
         begin, end, every = self.recipe.mask_updates

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol, runtime_checkable
 
 import torch
 import torchvision
@@ -11,8 +12,18 @@ from torch import nn
 
 from scotoma.errors import ConfigError
 from scotoma.training.residual import cifar_resnet, cifar_resnet18, wide_resnet
+from scotoma.training.speedrun import speedrun
 
-__all__ = ["OURS", "build_model"]
+__all__ = ["OURS", "Prepares", "build_model", "prepare"]
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """A layer that looks at training images before the first step."""
+
+    def prepare(self, images: torch.Tensor) -> None:
+        """Look at images as the network is fed, shape (N, 3, H, W)."""
+
 
 RANDOM = (nn.modules.dropout._DropoutNd, torchvision.ops.StochasticDepth)
 
@@ -49,6 +60,7 @@ OURS: dict[str, Callable[[int], nn.Module]] = {
     "resnet14": partial(cifar_resnet, 14),
     "resnet20": partial(cifar_resnet, 20),
     "cifar-resnet18": cifar_resnet18,
+    "speedrun": speedrun,
     "wrn-22-8": partial(wide_resnet, 22, 8),
     "wrn-28-10": partial(wide_resnet, 28, 10),
 }
@@ -87,3 +99,15 @@ def build_model(name: str, classes: int, seed: int) -> torch.nn.Module:
                 "without, such as 'resnet18'"
             )
     return model
+
+
+def prepare(model: torch.nn.Module, images: Callable[[], torch.Tensor]) -> None:
+    """Show training images to the layers that want to see some.
+
+    Args:
+        model: A fresh network; changed in place.
+        images: Gives them, as the network is fed, shape (N, 3, H, W); called if any layer asks.
+    """
+    for layer in model.modules():
+        if isinstance(layer, Prepares):
+            layer.prepare(images())

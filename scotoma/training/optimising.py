@@ -43,10 +43,16 @@ def update_weights(
         decayed: Names of the weights that decay.
         step: Optimiser steps done before this one.
         rate: Step size.
-        recipe: Its optimiser, momentum and weight decay.
+        recipe: Its optimiser, momentum, weight decay and rate of biases.
     """
-    kept = [name for name in parameters if name not in decayed]
-    for names, decay in ((list(decayed), recipe.weight_decay), (kept, 0.0)):
+    biases = [name for name in parameters if name.rpartition(".")[2] == "bias"]
+    others = [name for name in parameters if name not in {*decayed, *biases}]
+    groups = (
+        (list(decayed), recipe.weight_decay, rate),
+        (biases, 0.0, rate * recipe.bias_rate),
+        (others, 0.0, rate),
+    )
+    for names, decay, size in groups:
         weights = [parameters[name] for name in names]
         slopes = [_laid_out_as(parameters[name], gradient[name]) for name in names]
         means, *squares = (
@@ -54,7 +60,7 @@ def update_weights(
         )
         if recipe.optimiser == "sgd":
             sgd(
-                weights, slopes, list(means), fused=True, weight_decay=decay, lr=rate,
+                weights, slopes, list(means), fused=True, weight_decay=decay, lr=size,
                 momentum=recipe.momentum, dampening=0.0, nesterov=recipe.momentum > 0,
                 maximize=False,
             )  # fmt: skip
@@ -62,7 +68,7 @@ def update_weights(
             done = [torch.tensor(float(step), device=weight.device) for weight in weights]
             adamw(
                 weights, slopes, means, squares[0], [], done, fused=True, amsgrad=False,
-                beta1=recipe.momentum, beta2=recipe.adamw_squares, lr=rate, weight_decay=decay,
+                beta1=recipe.momentum, beta2=recipe.adamw_squares, lr=size, weight_decay=decay,
                 eps=EPSILON, maximize=False,
             )  # fmt: skip
 

@@ -39,13 +39,21 @@ def trained(recipe: Recipe, dtype: torch.dtype) -> dict[str, torch.Tensor]:
     return weights
 
 
-def by_torch(kind: type[Any], member: int, decay: float, dtype: torch.dtype, **options: Any) -> Any:
+def by_torch(
+    kind: type[Any],
+    member: int,
+    decay: float,
+    dtype: torch.dtype,
+    bias_rate: float = 1.0,
+    **options: Any,
+) -> Any:
     """One member by itself, by the optimiser as users have it."""
     weights = {n: torch.nn.Parameter(torch.ones(s, dtype=dtype)) for n, s in SHAPES.items()}
     optimiser = kind(
         [
             {"params": [weights[n] for n in DECAYED], "weight_decay": decay},
-            {"params": [w for n, w in weights.items() if n not in DECAYED], "weight_decay": 0.0},
+            {"params": [weights["1.weight"]], "weight_decay": 0.0},
+            {"params": [weights["1.bias"]], "weight_decay": 0.0, "multiple": bias_rate},
         ],
         lr=1.0,
         foreach=False,
@@ -55,7 +63,7 @@ def by_torch(kind: type[Any], member: int, decay: float, dtype: torch.dtype, **o
         for name, weight in weights.items():
             weight.grad = slopes[name][member].contiguous()
         for group in optimiser.param_groups:
-            group["lr"] = 0.1 / (step + 1)
+            group["lr"] = 0.1 / (step + 1) * group.get("multiple", 1)
         optimiser.step()
     return {name: weight.detach() for name, weight in weights.items()}
 
@@ -63,9 +71,9 @@ def by_torch(kind: type[Any], member: int, decay: float, dtype: torch.dtype, **o
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_stacked_members_take_the_steps_of_torchs_sgd(momentum: float, dtype: torch.dtype) -> None:
-    found = trained(Recipe(momentum=momentum, weight_decay=0.01), dtype)
+    found = trained(Recipe(momentum=momentum, weight_decay=0.01, bias_rate=64.0), dtype)
     for member in range(MEMBERS):
-        options = {"momentum": momentum, "nesterov": momentum > 0}
+        options = {"momentum": momentum, "nesterov": momentum > 0, "bias_rate": 64.0}
         for name, weight in by_torch(torch.optim.SGD, member, 0.01, dtype, **options).items():
             if dtype == torch.float64:
                 assert torch.equal(found[name][member], weight), name

@@ -9,6 +9,8 @@ from scotoma.training.residual import cifar_resnet, wide_resnet
 
 # He et al. (2016), table 6, and Zagoruyko and Komodakis (2016), tables 4 and 5: millions.
 PUBLISHED = {"resnet20": 0.27, "wrn-22-8": 17.2, "wrn-28-10": 36.5, "cifar-resnet18": 11.17}
+# Jordan (2024), section 3.1.
+PUBLISHED |= {"speedrun": 1.97}
 
 
 @pytest.mark.parametrize(("name", "millions"), PUBLISHED.items())
