@@ -69,6 +69,10 @@ def audit(
     today: Annotated[
         str | None, typer.Option(help="Day that expires waivers, YYYY-MM-DD; default the date.")
     ] = None,
+    allow_code: Annotated[
+        bool,
+        typer.Option("--allow-code", help="Run the code that source.model names, if it is code."),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the steps and their costs, do nothing.")
     ] = False,
@@ -82,14 +86,15 @@ def audit(
         from scotoma.commands.check import run_dry
 
         run_dry(
-            config, deterministic=deterministic, seed=seed, data=data, as_json=as_json, quiet=quiet
-        )
+            config, deterministic=deterministic, seed=seed, data=data, as_json=as_json,
+            quiet=quiet, allow_code=allow_code,
+        )  # fmt: skip
         return
     from scotoma.commands.audit import run_audit
 
     code = run_audit(
         config, out, deterministic=deterministic, seed=seed, data=data, as_json=as_json,
-        quiet=quiet, rules=rules, today=today,
+        quiet=quiet, rules=rules, today=today, allow_code=allow_code,
     )  # fmt: skip
     if gate:
         raise typer.Exit(code)
@@ -110,13 +115,20 @@ def check(
     trial: Annotated[
         bool, typer.Option("--trial/--no-trial", help="Time a few real steps, for about 5 s.")
     ] = True,
+    allow_code: Annotated[
+        bool,
+        typer.Option("--allow-code", help="Run the code that source.model names, if it is code."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, unrounded.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
     """Show what an audit will see, what it can find and what it will cost; nothing is trained."""
     from scotoma.commands.check import run_check
 
-    run_check(config, data=data, error=error, trial=trial, as_json=as_json, quiet=quiet)
+    run_check(
+        config, data=data, error=error, trial=trial, as_json=as_json, quiet=quiet,
+        allow_code=allow_code,
+    )  # fmt: skip
 
 
 @app.command()

@@ -167,13 +167,13 @@ FAULTS = {
     "an unknown source": (
         "kind: digits-s",
         "kind: digits",
-        "audit.yaml:3 source.kind must be one of 'digits-s', 'image_folder', "
+        "audit.yaml:3 source.kind must be one of 'digits-s', 'image_folder', 'train', "
         "'parquet', 'celeba', 'cifar10', 'cifar10s', 'onnx', 'predictions', got 'digits'",
     ),
     "a source without its kind": (
         "  kind: digits-s\n",
         "",
-        "audit.yaml:3 source.kind is missing; it is one of 'digits-s', 'image_folder', "
+        "audit.yaml:3 source.kind is missing; it is one of 'digits-s', 'image_folder', 'train', "
         "'parquet', 'celeba', 'cifar10', 'cifar10s', 'onnx', 'predictions'",
     ),
     "an unknown way of compressing": (

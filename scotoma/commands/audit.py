@@ -31,12 +31,13 @@ from scotoma.config import Config, default_config, load_config
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.locking import locked
 from scotoma.mirror import local_folder
+from scotoma.own_code import code_allowed
 from scotoma.printable import printable
 from scotoma.progress import PROGRESS_VARIABLE, read_events
 from scotoma.runs import Run, read_json
 from scotoma.stages.judging import Given, Judging, give_verdict
 
-__all__ = ["configuration", "run_audit"]
+__all__ = ["configuration", "own_code", "run_audit"]
 
 TRACKING_VARIABLE = "SCOTOMA_TRACKING_URI"  # credentials travel here, never through a file
 
@@ -52,6 +53,7 @@ def run_audit(
     quiet: bool,
     rules: Path | None = None,
     today: str | None = None,
+    allow_code: bool = False,
 ) -> int:
     """Run the whole pipeline, judge what it found and print its summary.
 
@@ -66,6 +68,7 @@ def run_audit(
         quiet: Write nothing to stderr.
         rules: Gate file; None for the default rules.
         today: Day that decides which waivers have expired, YYYY-MM-DD; None for the date.
+        allow_code: Whether code that the configuration names may run.
 
     Returns:
         What `scotoma gate` would end with: 0 pass, 1 failed, 3 unsure where that fails.
@@ -75,6 +78,33 @@ def run_audit(
             something went wrong inside, whose traceback is in the logs of the run.
     """
     config = configuration(path, deterministic=deterministic, seed=seed, data=data)
+    with own_code(config, path, allowed=allow_code):
+        return _audit(config, out, rules, today, as_json=as_json, quiet=quiet)
+
+
+def own_code(
+    config: Config, path: Path | None, *, allowed: bool
+) -> contextlib.AbstractContextManager[None]:
+    """A block in which code that a configuration names may run, if the user allows it.
+
+    Args:
+        config: The configuration.
+        path: Its file, beside which modules are looked for; None for this folder.
+        allowed: Whether the user has said so.
+    """
+    model = str(getattr(config.source, "model", ""))
+    return code_allowed(model, Path() if path is None else path.parent, allowed=allowed)
+
+
+def _audit(
+    config: Config,
+    out: str | None,
+    rules: Path | None,
+    today: str | None,
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> int:
     judging = Judging(chosen_rules(rules), day(today))  # refused before hours of training
     place = out or str(Path("runs", f"{config.project.replace(' ', '-')}-{config.digest()[:8]}"))
     traces = Traces.before(place)

@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from scotoma.commands.audit import configuration
+from scotoma.commands.audit import configuration, own_code
 from scotoma.commands.check_groups import POWER, GroupOutlook, group_outlooks
 from scotoma.commands.check_text import check_text, steps_text
 from scotoma.config import Config, OnnxSource, PredictionsSource
@@ -147,6 +147,7 @@ def run_check(
     trial: bool,
     as_json: bool,
     quiet: bool,
+    allow_code: bool = False,
 ) -> None:
     """Print what an audit will see, what it can find and what it will cost.
 
@@ -157,6 +158,7 @@ def run_check(
         trial: Whether to try a few steps of the network.
         as_json: Print JSON instead of text.
         quiet: Show no progress.
+        allow_code: Whether code that the configuration names may run.
 
     Raises:
         ConfigError: The configuration or the error cannot be.
@@ -167,7 +169,8 @@ def run_check(
             f"--error must be a fraction between 0 and 1, got {error:g}: write 0.05 for 5%"
         )
     config = configuration(path, deterministic=False, seed=None, data=data)
-    found, refused = _checked(config, error, TRIAL_S if trial else 0.0, quiet=quiet)
+    with own_code(config, path, allowed=allow_code):
+        found, refused = _checked(config, error, TRIAL_S if trial else 0.0, quiet=quiet)
     _print(found, check_text(found), as_json=as_json)
     if refused:
         raise DataError(refused)
@@ -181,6 +184,7 @@ def run_dry(
     data: str | None,
     as_json: bool,
     quiet: bool,
+    allow_code: bool = False,
 ) -> None:
     """Print the steps of an audit with what each will cost, and do none.
 
@@ -191,6 +195,7 @@ def run_dry(
         data: Overrides `source.data`.
         as_json: Print JSON instead of text.
         quiet: Show no progress.
+        allow_code: Whether code that the configuration names may run.
 
     Raises:
         ConfigError: The configuration cannot be.
@@ -202,7 +207,8 @@ def run_dry(
             "--dry-run tells what training will cost, and source.kind predictions trains nothing; "
             "run scotoma check"
         )
-    found, refused = _checked(config, None, TRIAL_S, quiet=quiet)
+    with own_code(config, path, allowed=allow_code):
+        found, refused = _checked(config, None, TRIAL_S, quiet=quiet)
     if refused:
         raise DataError(refused)
     _print(found, steps_text(found), as_json=as_json)

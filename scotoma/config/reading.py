@@ -48,6 +48,7 @@ LOCATIONS = (
 KINDS = (
     "digits-s",
     "image_folder",
+    "train",
     "parquet",
     "celeba",
     "cifar10",

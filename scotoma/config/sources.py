@@ -24,11 +24,24 @@ __all__ = [
 ]
 
 
+MODEL = "A name of ours or of torchvision, or package.module:function with --allow-code."
+
+Size = Annotated[
+    int | None,
+    Field(
+        ge=8,
+        le=1024,
+        description="Pixels a side: the square in the middle of an image is brought to it when "
+        "it is decoded; empty: images are taken as they are, and must have one size.",
+    ),
+]
+
+
 class DigitsSource(Frozen):
     """The embedded data: 8x8 digits in two styles, one of them rare in each class."""
 
     kind: Literal["digits-s"] = "digits-s"
-    model: str = Field("tiny-convnet", description="A name of ours or of torchvision.")
+    model: str = Field("tiny-convnet", description=MODEL)
     skew: float = Field(0.95, gt=0.5, lt=1, description="Share of a class's majority style.")
     recipe: Recipe = Recipe()
 
@@ -44,22 +57,11 @@ class Split(Frozen):
     )
 
 
-Size = Annotated[
-    int | None,
-    Field(
-        ge=8,
-        le=1024,
-        description="Pixels a side: the square in the middle of an image is brought to it when "
-        "it is decoded; empty: images are taken as they are, and must have one size.",
-    ),
-]
-
-
 class FolderSource(Frozen):
     """The user's own images: a folder and a table of attributes, joined by file name."""
 
-    kind: Literal["image_folder"]
-    model: str = Field("tiny-convnet", description="A name of ours or of torchvision.")
+    kind: Literal["image_folder", "train"]
+    model: str = Field("tiny-convnet", description=MODEL)
     images: str = Field(description="Folder or s3:// prefix of image files.")
     attributes: str = Field(description="CSV with the key column `image`, one row an image.")
     split: Split
@@ -105,7 +107,7 @@ class ParquetSource(Frozen):
     """Images and attributes in Parquet files, as the Hugging Face hub lays them out."""
 
     kind: Literal["parquet"]
-    model: str = Field("resnet8", description="A name of ours or of torchvision.")
+    model: str = Field("resnet8", description=MODEL)
     data: str = Field(description="Folder or s3:// prefix of train*.parquet and test*.parquet.")
     size: Size = None
     recipe: Recipe = Recipe()
@@ -115,7 +117,7 @@ class CelebaSource(Frozen):
     """CelebA as its authors publish it: aligned faces, 40 attributes, their partition."""
 
     kind: Literal["celeba"]
-    model: str = Field("resnet18", description="A name of ours or of torchvision.")
+    model: str = Field("resnet18", description=MODEL)
     data: str = Field(description="Folder or s3:// prefix of img_align_celeba and the lists.")
     size: int = Field(128, ge=8, le=1024, description="Pixels a side, of the square in the middle.")
     recipe: Recipe = Recipe()
@@ -125,7 +127,7 @@ class Cifar10Source(Frozen):
     """CIFAR-10 in Parquet, as it is, or made into CIFAR-10S: colour and grey, each class skewed."""
 
     kind: Literal["cifar10", "cifar10s"]
-    model: str = Field("resnet8", description="A name of ours or of torchvision.")
+    model: str = Field("resnet8", description=MODEL)
     data: str = Field(description="Folder or s3:// prefix of train*.parquet and test*.parquet.")
     skew: float = Field(
         0.95, gt=0.5, lt=1, description="cifar10s: share of a class's majority style in training."

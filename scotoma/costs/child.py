@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scotoma.config import Config
 from scotoma.errors import DataError, MissingExtra, ScotomaError
 from scotoma.extras import needs
+from scotoma.own_code import is_code
 from scotoma.printable import printable
 
 __all__ = ["sizes"]
@@ -96,10 +97,13 @@ def network(config: Config, request: dict[str, Any]) -> None:
     import torch
 
     from scotoma.training.models import build_model
+    from scotoma.training.own import try_outputs
 
     torch.set_num_threads(1)
     seconds = request["seconds"]
     model = build_model(request["model"], request["classes"], 0)
+    if is_code(request["model"]) and request["shape"]:
+        try_outputs(model, request["model"], request["classes"], tuple(request["shape"]))
     tell({"start_s": time.time() - request["asked"]} | sizes(model))
     if not seconds or not request["shape"]:
         return

@@ -10,6 +10,7 @@ from scotoma.config import OnnxSource, PredictionsSource
 from scotoma.datasets import check_images, load_examples
 from scotoma.extras import needs
 from scotoma.machine import versions
+from scotoma.own_code import is_code, module_digest
 from scotoma.predictions import PredictionFile, Predictions
 from scotoma.runs import Run, file_digest, read_json, write_json, written
 from scotoma.stages.shards import Shard, shards
@@ -65,9 +66,9 @@ def prune(run: Run, shard: Shard) -> list[Path]:
 
 def _train(run: Run, step: str, variants: list[str], shard: Shard) -> list[Path]:
     outputs = _members(run, variants, shard)
-    with run.step(
-        f"{step}-{shard.index:03d}", outputs, [run.examples], made_with=str(versions())
-    ) as due:
+    model = run.config.source.model
+    made_with = str(versions()) + (module_digest(model) if variants and is_code(model) else "")
+    with run.step(f"{step}-{shard.index:03d}", outputs, [run.examples], made_with=made_with) as due:
         if due and variants:
             needs("torch", "train", "training")
             from scotoma.training.population import train_populations

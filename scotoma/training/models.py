@@ -11,6 +11,8 @@ import torchvision
 from torch import nn
 
 from scotoma.errors import ConfigError
+from scotoma.own_code import is_code
+from scotoma.training.own import own_network
 from scotoma.training.residual import cifar_resnet, cifar_resnet18, wide_resnet
 from scotoma.training.speedrun import speedrun
 
@@ -70,7 +72,7 @@ def build_model(name: str, classes: int, seed: int) -> torch.nn.Module:
     """A freshly initialised network.
 
     Args:
-        name: One of `OURS`, or a classifier of torchvision.
+        name: One of `OURS`, a classifier of torchvision, or `package.module:function`.
         classes: Number of outputs.
         seed: Decides the initial weights, and nothing else.
 
@@ -78,19 +80,14 @@ def build_model(name: str, classes: int, seed: int) -> torch.nn.Module:
         The network, in training mode.
 
     Raises:
-        ConfigError: No network has this name, or it draws random numbers in training.
+        ConfigError: No network has this name, it draws random numbers in training, or it is the
+            user's own and not allowed here or not what it should be.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if name in OURS:
             return OURS[name](classes)
-        zoo = torchvision.models
-        if name not in zoo.list_models(module=zoo):
-            raise ConfigError(
-                f"source.model {name!r} is neither one of {', '.join(OURS)} nor a classifier of "
-                "torchvision, such as 'resnet18'"
-            )
-        model: torch.nn.Module = zoo.get_model(name, weights=None, num_classes=classes)
+        model = own_network(name, classes) if is_code(name) else _of_torchvision(name, classes)
     for child in model.modules():
         if isinstance(child, RANDOM) and child.p > 0:
             raise ConfigError(
@@ -111,3 +108,14 @@ def prepare(model: torch.nn.Module, images: Callable[[], torch.Tensor]) -> None:
     for layer in model.modules():
         if isinstance(layer, Prepares):
             layer.prepare(images())
+
+
+def _of_torchvision(name: str, classes: int) -> nn.Module:
+    zoo = torchvision.models
+    if name not in zoo.list_models(module=zoo):
+        raise ConfigError(
+            f"source.model {name!r} is neither one of {', '.join(OURS)} nor a classifier of "
+            "torchvision, such as 'resnet18'"
+        )
+    model: nn.Module = zoo.get_model(name, weights=None, num_classes=classes)
+    return model

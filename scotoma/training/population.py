@@ -14,6 +14,7 @@ from scotoma import progress
 from scotoma.config import Config
 from scotoma.datasets import Examples, decode_images_to
 from scotoma.machine import cores, hardware, versions
+from scotoma.own_code import is_code, module_digest
 from scotoma.runs import Run, code_digest, file_digest, read_json, write_json, written
 from scotoma.training.randomness import member_seed
 from scotoma.workers import worker_pool
@@ -41,11 +42,17 @@ def train_populations(run: Run, variants: list[str], members: range) -> list[Pat
     due = {member for member in wanted if not _finished(run, *member, data_digest)}
     if due:
         with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
+            from scotoma.training.models import build_model
+            from scotoma.training.own import try_outputs
             from scotoma.training.trial import CHUNK_MEMBERS, choose_backend
 
             pixels = Path(folder) / "images.npy"  # one copy, which every worker maps
             decode_images_to(pixels, examples)
-            backend = choose_backend(run.config, np.load(pixels, mmap_mode="c"), examples.labels)
+            images = np.load(pixels, mmap_mode="c")
+            if is_code(name := run.config.source.model):
+                classes, shape = len(examples.classes), images.shape[2:]
+                try_outputs(build_model(name, classes, 0), name, classes, shape)
+            backend = choose_backend(run.config, images, examples.labels)
             size = CHUNK_MEMBERS if backend == "stacked" else 1
             chunks = [
                 (variant, list(members)[at : at + size])
@@ -83,12 +90,14 @@ def _finished(run: Run, variant: str, index: int, data_digest: str) -> bool:
 
 def _origin(config: Config, data_digest: str) -> dict[str, Any]:
     """What a member is made from: if any of it differs, it is trained again."""
+    model = config.source.model
     return {
-        "model": config.source.model,
+        "model": model,
         "recipe": config.source.recipe.model_dump(mode="json"),
         "dataset_sha256": data_digest,
         "versions": versions(),
         "code_sha256": code_digest("training"),
+        **({"model_sha256": module_digest(model)} if is_code(model) else {}),
     }
 
 

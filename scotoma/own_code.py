@@ -1,0 +1,141 @@
+"""Code of the user's own that a configuration names: run only where it was allowed, and told apart.
+
+The permission is an option of the command, never a key of the configuration: a file from elsewhere
+cannot give it to itself. It travels to the steps of a run on this machine in their environment,
+and to no cluster.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from scotoma.errors import ConfigError
+from scotoma.files import file_digest
+from scotoma.printable import nearest, printable
+
+__all__ = ["CODE_VARIABLE", "code_allowed", "function_of", "is_code", "module_digest"]
+
+CODE_VARIABLE = "SCOTOMA_ALLOW_CODE"  # the folder that modules are found in, beside installed ones
+
+
+def is_code(model: str) -> bool:
+    """Whether the name of a network is a function of the user's, `package.module:function`.
+
+    >>> is_code("nets:make"), is_code("resnet18")
+    (True, False)
+    """
+    return ":" in model
+
+
+@contextmanager
+def code_allowed(model: str, folder: Path, *, allowed: bool) -> Iterator[None]:
+    """A block in which this process and its children may run the network's code, if it is any.
+
+    Args:
+        model: Name of the network; empty where none is trained.
+        folder: Where its module may lie.
+        allowed: Whether the user has said so.
+
+    Raises:
+        ConfigError: The network is code and the user has not.
+    """
+    before = os.environ.pop(CODE_VARIABLE, None)
+    try:
+        if is_code(model):
+            if not allowed:
+                raise _not_allowed(model)
+            os.environ[CODE_VARIABLE] = str(folder.absolute())
+        yield
+    finally:
+        os.environ.pop(CODE_VARIABLE, None)
+        if before is not None:
+            os.environ[CODE_VARIABLE] = before
+
+
+def function_of(model: str) -> Callable[..., Any]:
+    """The function that a name stands for; its module is imported.
+
+    Raises:
+        ConfigError: It is not allowed here, cannot be imported, or is no function.
+    """
+    module, name = _parts(model)
+    _look_beside_the_configuration(model)
+    try:
+        found = importlib.import_module(module)
+    except Exception as error:  # a module may raise anything
+        raise ConfigError(
+            f"source.model {model!r} cannot be imported ({_said(error)}); put "
+            f"{module.partition('.')[0]} beside the configuration, install it, or correct it"
+        ) from error
+    if not hasattr(found, name):
+        known = [each for each in vars(found) if not each.startswith("_")]
+        raise ConfigError(
+            f"source.model {model!r} names no function of {module}{nearest(name, known)}"
+        )
+    function = getattr(found, name)
+    if not callable(function):
+        raise ConfigError(
+            f"source.model {model!r} must be a function of the number of classes, got "
+            f"{type(function).__name__}"
+        )
+    made: Callable[..., Any] = function
+    return made
+
+
+def module_digest(model: str) -> str:
+    """SHA-256 of the file of a network's module: what it made is made again if it changes.
+
+    Raises:
+        ConfigError: As of `function_of`.
+    """
+    module, _ = _parts(model)
+    _look_beside_the_configuration(model)
+    try:
+        found = importlib.util.find_spec(module)
+    except Exception:  # of a package above it
+        found = None
+    if found is None or not found.has_location or found.origin is None:
+        function_of(model)  # says why
+        raise ConfigError(
+            f"source.model {model!r} lies in no file, so that no change of it would be noticed; "
+            "put it into one"
+        )
+    return file_digest(Path(found.origin))
+
+
+def _parts(model: str) -> tuple[str, str]:
+    parts = re.fullmatch(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)", model)
+    if parts is None:
+        raise ConfigError(
+            f"source.model {printable(model)!r} must be package.module:function; correct the name"
+        )
+    return parts[1], parts[2]
+
+
+def _look_beside_the_configuration(model: str) -> None:
+    """Let modules be found there; last, so that none takes the place of an installed one."""
+    folder = os.environ.get(CODE_VARIABLE)
+    if not folder:
+        raise _not_allowed(model)
+    if folder not in sys.path:
+        sys.path.append(folder)
+        importlib.invalidate_caches()
+
+
+def _not_allowed(model: str) -> ConfigError:
+    return ConfigError(
+        f"source.model {printable(model)!r} is code, which runs only with --allow-code on this "
+        "machine; repeat the command with it if you trust that code"
+    )
+
+
+def _said(error: Exception) -> str:
+    return printable(" ".join(f"{type(error).__name__}: {error}".split()))[:200]
