@@ -170,7 +170,7 @@ class _NormRelu(torch.autograd.Function):
         rows = made.shape[1]
         variance = (inverse.reciprocal().square_() - eps).mul_(rows / (rows - 1))
         ctx.mark_non_differentiable(mean, variance)
-        return active, mean.clone(), variance
+        return active, mean, variance
 
     @staticmethod
     def backward(

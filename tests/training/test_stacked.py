@@ -44,6 +44,7 @@ def test_stacked_networks_have_torchs_gradients_and_statistics(
             torch.testing.assert_close(slopes[name][k], parameter.grad, msg=name)
         for name, buffer in model.named_buffers():
             torch.testing.assert_close(updated[name][k], buffer, msg=name)
+    assert not any(value.requires_grad for value in [losses, *updated.values()])
 
 
 @pytest.mark.parametrize(
