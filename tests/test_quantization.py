@@ -17,6 +17,7 @@ from scotoma.config import Variant, parse_config
 from scotoma.inference import scores_onnx
 from scotoma.quantization import (
     Export,
+    Folding,
     compress,
     export_graph,
     fold,
@@ -140,6 +141,14 @@ NETWORKS: dict[str, Any] = {
     # The exporter's optimizer transposes the weights of attention, and so renames them.
     "attention": tiny_transformer,
 }
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_weights_are_folded_without_tracing_as_torch_folds_them(name: str) -> None:
+    model = trained(NETWORKS[name](9), 32 if name == "torchvision" else 16, 9)
+    found, expected = Folding.of(NETWORKS[name](0))(model.state_dict()), fold(model).state_dict()
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[key], value) for key, value in expected.items())
 
 
 @pytest.mark.parametrize("name", NETWORKS)

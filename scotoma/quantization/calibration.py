@@ -5,51 +5,93 @@ from __future__ import annotations
 import io
 import logging
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
 import onnxruntime
 from numpy.typing import NDArray
+from onnx import TensorProto, helper
 from onnxruntime.quantization import CalibrationMethod
 from onnxruntime.quantization.calibrate import create_calibrator
 
 from scotoma.quantization.graphs import INPUT
 
-__all__ = ["CALIBRATION_IMAGES", "CALIBRATORS", "activation_ranges", "quiet"]
+__all__ = ["Ranges", "calibrated_tensors", "histogram_ranges", "quiet", "value_ranges"]
 
-CALIBRATION_IMAGES = 100  # the CIE paper's number of representative images
-CALIBRATORS = {
-    "minmax": CalibrationMethod.MinMax,
-    "entropy": CalibrationMethod.Entropy,
-    "percentile": CalibrationMethod.Percentile,
-}
+HISTOGRAMS = {"entropy": CalibrationMethod.Entropy, "percentile": CalibrationMethod.Percentile}
 BATCH = 10  # images whose activations are in memory at once
 
+Ranges: TypeAlias = dict[str, tuple[float, float]]  # lowest and highest value of a tensor
 
-def activation_ranges(
-    graph: onnx.ModelProto,
-    images: NDArray[np.float32],
-    operators: list[str],
-    *,
-    calibrator: str,
-    percentile: float = 99.99,
-) -> Any:
-    """Ranges of all tensors that quantized operators read or write.
+
+def calibrated_tensors(graph: onnx.ModelProto, operators: Sequence[str]) -> list[str]:
+    """The activations in float32 that operators of some types read or write, by name.
 
     Args:
-        graph: A member in float32.
+        graph: With its shapes inferred.
+        operators: Their types.
+    """
+    held = {initializer.name for initializer in graph.graph.initializer}
+    known = (*graph.graph.value_info, *graph.graph.input, *graph.graph.output)
+    floats = {v.name for v in known if v.type.tensor_type.elem_type == TensorProto.FLOAT}
+    touched = {
+        name
+        for node in graph.graph.node
+        if node.op_type in operators
+        for name in (*node.input, *node.output)
+    }
+    return sorted(touched & floats - held)
+
+
+def value_ranges(
+    graph: onnx.ModelProto, images: NDArray[np.float32], tensors: Sequence[str]
+) -> Ranges:
+    """Smallest and largest value of some tensors, found in the graph itself.
+
+    Args:
+        graph: A member in float32; it is not changed.
+        images: Normalised, shape (B, 3, H, W).
+        tensors: Their names.
+    """
+    asked = onnx.ModelProto()
+    asked.CopyFrom(graph)
+    del asked.graph.output[:]
+    for number, tensor in enumerate(tensors):
+        for operator in ("ReduceMin", "ReduceMax"):
+            name = f"{operator}_{number}"  # names of tensors may hold anything
+            asked.graph.node.append(
+                helper.make_node(operator, [tensor], [name], name=name, keepdims=0)
+            )
+            asked.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, []))
+    opened = _session(asked.SerializeToString(), "ENABLE_ALL")
+    found = np.array(
+        [opened.run(None, {INPUT: images[at : at + BATCH]}) for at in range(0, len(images), BATCH)]
+    )
+    low, high = found[:, ::2].min(axis=0), found[:, 1::2].max(axis=0)
+    return {name: (low[k], high[k]) for k, name in enumerate(tensors)}
+
+
+def histogram_ranges(
+    graph: onnx.ModelProto,
+    images: NDArray[np.float32],
+    operators: Sequence[str],
+    *,
+    calibrator: str,
+    percentile: float,
+) -> Ranges:
+    """Ranges that leave out rare large values, of all tensors that some operators read or write.
+
+    Args:
+        graph: A member in float32; it is not changed.
         images: Normalised, shape (B, 3, H, W).
         operators: Types of the operators that are to be quantized.
-        calibrator: `minmax` (smallest and largest value), `entropy` (the range that loses least
-            by the divergence of Kullback and Leibler) or `percentile`.
+        calibrator: `entropy` (the range that loses least by the divergence of Kullback and
+            Leibler) or `percentile`.
         percentile: Share of the values that the range holds, per cent, of `percentile`.
-
-    Returns:
-        What ONNX Runtime's quantizer takes, a `TensorsData`.
     """
     options: dict[str, Any] = {"symmetric": False}
     if calibrator == "percentile":
@@ -60,21 +102,25 @@ def activation_ranges(
         with quiet():
             found = create_calibrator(
                 float32,
-                operators,
+                list(operators),
                 augmented_model_path=str(augmented),
-                calibrate_method=CALIBRATORS[calibrator],
+                calibrate_method=HISTOGRAMS[calibrator],
                 extra_options=options,
             )
-            # Its own session takes all cores and no optimisation.
-            settings = onnxruntime.SessionOptions()
-            settings.intra_op_num_threads = 1
-            settings.log_severity_level = 3
-            found.infer_session = onnxruntime.InferenceSession(
-                str(augmented), settings, providers=["CPUExecutionProvider"]
-            )
+            found.infer_session = _session(str(augmented), "DISABLE_ALL")  # its own takes all cores
             for at in range(0, len(images), BATCH):  # ranges are merged from call to call
                 found.collect_data(_Reader(images[at : at + BATCH]))
-            return found.compute_data()
+            data = found.compute_data()
+    return {name: (float(held.lowest), float(held.highest)) for name, held in data.items()}
+
+
+def _session(model: str | bytes, optimised: str) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    levels = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = getattr(levels, f"ORT_{optimised}")
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 class _Reader:

@@ -9,23 +9,28 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnxruntime.quantization import QuantType, quantize_dynamic
-from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
 from onnxruntime.quantization.quant_utils import add_pre_process_metadata
-from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
 from scotoma.config import Variant
 from scotoma.quantization.blocks import to_int4
-from scotoma.quantization.calibration import activation_ranges, quiet
+from scotoma.quantization.calibration import (
+    calibrated_tensors,
+    histogram_ranges,
+    quiet,
+    value_ranges,
+)
+from scotoma.quantization.static import OPERATORS, StaticPlan, plan_static, quantize_static
 
 __all__ = ["compress"]
 
-# Their weights are few and of many sizes, and no processor multiplies them in 8 bits.
-NORMALISATIONS = {"BatchNormalization", "InstanceNormalization", "LayerNormalization"}
-
 
 def compress(
-    graph: onnx.ModelProto, path: Path, variant: Variant, calibration: NDArray[np.float32]
+    graph: onnx.ModelProto,
+    path: Path,
+    variant: Variant,
+    calibration: NDArray[np.float32],
+    plan: StaticPlan | None = None,
 ) -> None:
     """Compress one member and write it.
 
@@ -36,12 +41,14 @@ def compress(
             activation ranges from the calibration images, per-channel weights), `float16`
             (weights and activations) or `int4` (weights alone, a scale a block).
         calibration: Normalised images, shape (B, 3, H, W); used by int8-static only.
+        plan: How the architecture becomes int8-static, from `plan_static`: it saves time and
+            changes no number; made here where it is not given.
     """
     member = onnx.ModelProto()
     member.CopyFrom(graph)
     match variant.kind, variant.mode:
         case "int8", "static":
-            member = _static(member, variant, calibration)
+            member = _static(member, variant, calibration, plan)
         case "int8", "dynamic":
             add_pre_process_metadata(member)
             with quiet():
@@ -96,29 +103,23 @@ def put_in_order(member: onnx.ModelProto) -> None:
 
 
 def _static(
-    member: onnx.ModelProto, variant: Variant, calibration: NDArray[np.float32]
+    member: onnx.ModelProto,
+    variant: Variant,
+    calibration: NDArray[np.float32],
+    plan: StaticPlan | None,
 ) -> onnx.ModelProto:
-    operators = sorted((set(QLinearOpsRegistry) | set(QDQRegistry)) - NORMALISATIONS)
-    ranges = activation_ranges(
-        member,
-        calibration,
-        operators,
-        calibrator=variant.calibrator,
-        percentile=variant.percentile,
-    )
-    with quiet():
-        quantizer = QDQQuantizer(
+    plan = plan or plan_static(member, reduce_range=variant.reduce_range)
+    if variant.calibrator == "minmax":
+        tensors = plan.tensors if plan else calibrated_tensors(member, OPERATORS)
+        ranges = value_ranges(member, calibration, tensors)
+    else:
+        ranges = histogram_ranges(
             member,
-            True,  # a scale a channel of the weights
-            variant.reduce_range,
-            QuantType.QInt8,
-            QuantType.QUInt8,
-            ranges,
-            [],
-            [],
-            operators,
-            {},
+            calibration,
+            OPERATORS,
+            calibrator=variant.calibrator,
+            percentile=variant.percentile,
         )
-        quantizer.quantize_model()
-    quantized: onnx.ModelProto = quantizer.model.model
-    return quantized
+    if plan:
+        return plan.fill(member, ranges)
+    return quantize_static(member, ranges, reduce_range=variant.reduce_range)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import onnx
 import torch
 from onnx import shape_inference
-from torch.fx.experimental.optimization import fuse
+from torch.fx.experimental.optimization import fuse, matches_module_pattern
+from torch.nn.utils.fusion import fuse_conv_bn_weights, fuse_linear_bn_weights
 
-__all__ = ["INPUT", "OPSET", "OUTPUT", "Export", "export_graph", "fold", "put_weights"]
+__all__ = ["INPUT", "OPSET", "OUTPUT", "Export", "Folding", "export_graph", "fold", "put_weights"]
 
 INPUT, OUTPUT = "images", "scores"
 OPSET = 21  # the first whose DequantizeLinear knows blocks and 4 bits
+
+
+State: TypeAlias = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,61 @@ def fold(model: torch.nn.Module) -> torch.nn.Module:
     except torch.fx.proxy.TraceError:
         return model.eval()
     return folded
+
+
+# What torch.fx folds, and the arithmetic of it.
+FOLDED = {
+    (torch.nn.Conv1d, torch.nn.BatchNorm1d): fuse_conv_bn_weights,
+    (torch.nn.Conv2d, torch.nn.BatchNorm2d): fuse_conv_bn_weights,
+    (torch.nn.Conv3d, torch.nn.BatchNorm3d): fuse_conv_bn_weights,
+    (torch.nn.Linear, torch.nn.BatchNorm1d): fuse_linear_bn_weights,
+}
+
+
+@dataclass(frozen=True)
+class Folding:
+    """What `fold` does to weights: an architecture is traced once, for all of its members.
+
+    Attributes:
+        pairs: Layer, the normalisation that goes into it, its epsilon and the arithmetic.
+    """
+
+    pairs: tuple[tuple[str, str, float, Any], ...]
+
+    @classmethod
+    def of(cls, model: torch.nn.Module) -> Folding:
+        """The pairs that `fold` finds in a network."""
+        try:
+            graph = torch.fx.symbolic_trace(model).graph
+        except torch.fx.proxy.TraceError:
+            return cls(())
+        modules = dict(model.named_modules())
+        return cls(
+            tuple(
+                (node.args[0].target, node.target, modules[node.target].eps, arithmetic)
+                for pattern, arithmetic in FOLDED.items()
+                for node in graph.nodes
+                if matches_module_pattern(pattern, node, modules)
+                and len(node.args[0].users) == 1
+                and modules[node.target].track_running_stats
+            )
+        )
+
+    def __call__(self, state: State) -> State:
+        """Parameters and buffers of the folded member, from those of the member."""
+        gone = tuple(f"{normalisation}." for _, normalisation, _, _ in self.pairs)
+        folded = {name: value for name, value in state.items() if not name.startswith(gone)}
+        for layer, normalisation, epsilon, arithmetic in self.pairs:
+            folded[f"{layer}.weight"], folded[f"{layer}.bias"] = arithmetic(
+                state[f"{layer}.weight"],
+                state.get(f"{layer}.bias"),
+                state[f"{normalisation}.running_mean"],
+                state[f"{normalisation}.running_var"],
+                epsilon,
+                state.get(f"{normalisation}.weight"),
+                state.get(f"{normalisation}.bias"),
+            )
+        return folded
 
 
 def export_graph(model: torch.nn.Module, images: torch.Tensor) -> Export:
@@ -114,7 +173,7 @@ def _exported(model: torch.nn.Module, images: torch.Tensor, *, optimize: bool) -
     return graph
 
 
-def put_weights(export: Export, state: dict[str, torch.Tensor]) -> onnx.ModelProto:
+def put_weights(export: Export, state: State) -> onnx.ModelProto:
     """A copy of an exported graph with a member's folded weights.
 
     Args:

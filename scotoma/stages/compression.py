@@ -18,7 +18,17 @@ from scotoma.datasets import Examples, decode_images
 from scotoma.errors import DataError
 from scotoma.inference import OURS, scores_onnx
 from scotoma.machine import cores, versions
-from scotoma.quantization import Export, compress, export_graph, fold, put_weights, untouched_layers
+from scotoma.quantization import (
+    Export,
+    Folding,
+    StaticPlan,
+    compress,
+    export_graph,
+    fold,
+    plan_static,
+    put_weights,
+    untouched_layers,
+)
 from scotoma.runs import Run, code_digest, file_digest, read_json, write_json, written
 from scotoma.stages.shards import Shard
 from scotoma.training.models import build_model
@@ -60,6 +70,8 @@ class _Work:
     run: Run
     variants: tuple[Variant, ...]
     export: Export
+    folding: Folding
+    plans: dict[str, StaticPlan | None]  # by the name of the variant, of int8-static ones
     classes: int
     images: NDArray[np.float32]  # for calibration, and for the check
 
@@ -70,7 +82,13 @@ class _Work:
         images = _calibration(run, max(CHECKED, *(variant.images for variant in variants)))
         model = build_model(run.config.source.model, classes, 0)
         export = export_graph(fold(model), torch.from_numpy(images[:2]))
-        return cls(run, tuple(variants), export, classes, images)
+        plans = {
+            variant.name: plan_static(export.graph, reduce_range=variant.reduce_range)
+            for variant in variants
+            if variant.kind == "int8" and variant.mode == "static"
+        }
+        folding = Folding.of(model)
+        return cls(run, tuple(variants), export, folding, plans, classes, images)
 
     def __call__(self, base: str, index: int) -> None:
         due = [v for v in self.variants if v.derived_from == base]
@@ -95,7 +113,7 @@ class _Work:
                 f"{base} member {index} must give finite scores, got nan or infinity; train with a "
                 "smaller source.recipe.learning_rate"
             )
-        member = put_weights(self.export, fold(model).state_dict())
+        member = put_weights(self.export, self.folding(model.state_dict()))
         found = scores_onnx(member.SerializeToString(), shown)
         difference = float(np.abs(found - expected).max() / max(1.0, np.abs(expected).max()))
         if not difference <= TOLERANCE:
@@ -112,7 +130,7 @@ class _Work:
         static = variant.mode == "static"
         calibration = self.images[: variant.images]
         with written(path) as temporary:
-            compress(member, temporary, variant, calibration)
+            compress(member, temporary, variant, calibration, self.plans.get(variant.name))
             left = untouched_layers(member, temporary, variant) if index == 0 else None
         record: dict[str, Any] = {
             "file": path.name,
