@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from scotoma import progress
-from scotoma.config import OnnxSource, PredictionsSource
+from scotoma.config import OnnxSource, PredictionsSource, Variant
 from scotoma.datasets import check_images, load_examples
 from scotoma.extras import needs
 from scotoma.machine import versions
@@ -66,8 +66,8 @@ def prune(run: Run, shard: Shard) -> list[Path]:
 
 def _train(run: Run, step: str, variants: list[str], shard: Shard) -> list[Path]:
     outputs = _members(run, variants, shard)
-    model = run.config.source.model
-    made_with = str(versions()) + (module_digest(model) if variants and is_code(model) else "")
+    model = run.config.source.model if variants else ""  # what was made elsewhere has none
+    made_with = str(versions()) + (module_digest(model) if is_code(model) else "")
     with run.step(f"{step}-{shard.index:03d}", outputs, [run.examples], made_with=made_with) as due:
         if due and variants:
             needs("torch", "train", "training")
@@ -147,11 +147,7 @@ def _manifest(run: Run, name: str) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "variant": name,
         "kind": variant.kind,
-        "design": (
-            f"paired with {variant.derived_from}, member by member"
-            if variant.derived_from
-            else "independent"
-        ),
+        "design": _design(variant),
         "dataset_sha256": file_digest(run.examples),
         "inference": list(PredictionFile.open(run.predictions(name)).runtimes),
         "members": [
@@ -181,6 +177,15 @@ def _manifest(run: Run, name: str) -> dict[str, Any]:
             "float32_layers": facts["members"][0].pop("float32_layers"),
         }
     return facts
+
+
+def _design(variant: Variant) -> str:
+    """Which chance the members share with those of other variants."""
+    if variant.kind == "prune" and variant.forked:
+        return "paired with dense, member by member: one training up to the first mask update"
+    if variant.derived_from:
+        return f"paired with {variant.derived_from}, member by member"
+    return "independent"
 
 
 def _members(run: Run, variants: list[str], shard: Shard) -> list[Path]:
