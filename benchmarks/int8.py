@@ -2,13 +2,15 @@
 
     python benchmarks/int8.py --data ../shared/data/cifar10 --out /tmp/int8
     python benchmarks/int8.py --data ../shared/data/cifar10 --out /tmp/int8 --steps 12000
+    python benchmarks/int8.py --data ../shared/data/cifar10 --out /tmp/int8 --weights a.safetensors
 
 Trains ResNet-20 on CIFAR-10, with and without pruning, and quantizes it in every way there is.
 Prints the accuracy of each variant beside the members that it derives from, on all test images; in
 how many labels torch and ONNX in float32 differ; images a second of int8-static, ONNX Runtime in
 float32 and PyTorch eager in float32, of ResNet-18 at 32x32 and 64x64, measured in turns in one
 run; and what export and quantization of 30 members cost against that of one. A second call with
-the same `--out` takes up what is trained.
+the same `--out` takes up what is trained; `--weights` takes members trained elsewhere, and then
+nothing is pruned.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import shutil
 import statistics
 import tempfile
 import time
@@ -33,7 +36,7 @@ from scotoma.inference import OURS, session
 from scotoma.machine import hardware, versions
 from scotoma.predictions import Predictions
 from scotoma.quantization import Folding, compress, export_graph, fold, plan_static, put_weights
-from scotoma.runs import Run
+from scotoma.runs import Run, write_json
 from scotoma.stages import populations as stages
 from scotoma.stages.shards import shards
 from scotoma.training.models import build_model
@@ -48,8 +51,7 @@ source:
 label: {{column: label}}
 variants:
   - dense
-  - {{prune: [0.9], then: [int8-static]}}
-  - int8: [dynamic, static]
+{pruned}  - int8: [dynamic, static]
   - {{int8: [static], calibrator: entropy}}
   - {{int8: [static], calibrator: percentile}}
   - {{int8: [static], reduce_range: true}}
@@ -58,6 +60,7 @@ variants:
 population: {{models: {members}}}
 tracking: {{uri: "off"}}
 """
+PRUNED = "  - {prune: [0.9], then: [int8-static]}\n"
 STATIC = Variant(name="int8-static", kind="int8", mode="static", bits=8)
 
 
@@ -68,6 +71,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder of the run, taken up if it is there")
     parser.add_argument("--steps", type=int, default=2000, help="of 128 images; 12,000: 31 epochs")
     parser.add_argument("--members", type=int, default=2)
+    parser.add_argument("--weights", type=Path, nargs="+", help="safetensors of ResNet-20")
     parser.add_argument("--speed-only", action="store_true", help="train nothing")
     asked = parser.parse_args()
     facts = hardware()
@@ -77,23 +81,44 @@ def main() -> None:
     if not asked.speed_only:
         with tempfile.TemporaryDirectory() as folder:
             text = CONFIG.format(
-                data=asked.data.resolve(), steps=asked.steps, members=asked.members
+                data=asked.data.resolve(),
+                steps=asked.steps,
+                members=len(asked.weights or range(asked.members)),
+                pruned="" if asked.weights else PRUNED,
             )
             run = Run.create(asked.out or Path(folder), parse_config(text, "int8"))
+            stages.prepare(run)
+            if asked.weights:
+                take_in(run, asked.weights)
+            else:
+                train(run)
             accuracy(run)
     export_cost("resnet20", 32)
     for side in (32, 64):
         speed(side)
 
 
-def accuracy(run: Run) -> None:
-    """Train, compress and predict; accuracy by variant, and the labels of torch and ONNX."""
+def take_in(run: Run, weights: list[Path]) -> None:
+    """Make members of what was trained elsewhere."""
+    for index, file in enumerate(weights):
+        path = run.member("dense", index)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, path)
+        write_json(path.with_suffix(".json"), {"index": index, "seed": "trained elsewhere"})
+
+
+def train(run: Run) -> None:
+    """Train what is not there."""
     (shard,) = shards(run.config.population.models, 1)
     began = time.perf_counter()
-    stages.prepare(run)
     for stage in (stages.train, stages.prune):
         stage(run, shard)
     print(f"trained in {time.perf_counter() - began:.0f} s (0: was there)", flush=True)
+
+
+def accuracy(run: Run) -> None:
+    """Compress and predict; accuracy by variant, and the labels of torch and ONNX."""
+    (shard,) = shards(run.config.population.models, 1)
     for step in (stages.quantize, stages.predict):
         began = time.perf_counter()
         step(run, shard)
