@@ -77,8 +77,8 @@ def products_precision(recipe: Recipe) -> torch.dtype:
 class Training:
     """A chunk of members in training: where it starts, how it goes on, what comes out.
 
-    A masked weight is 0 in the forward pass. As a shadow it goes on receiving the gradient of that
-    0, and can come back until the last update; with hard masks it stays 0.
+    A masked weight is 0 in the forward pass. Its shadow goes on receiving the gradient of that 0,
+    and can come back until the last update; with hard masks none comes back.
 
     Until the first mask update a member's steps depend on its seed alone. A state of that step
     is the trunk from which every sparsity of the same seeds can go on.
@@ -181,8 +181,6 @@ class Training:
             if self._masks_change_at(step):
                 update_masks(masks, parameters, self._sparsities(step), self.pruning)
                 kept = _as_factors(masks, parameters)
-                if self.pruning.is_hard:
-                    _zero(parameters, kept)
             effective = {**parameters, **{n: parameters[n] * keep for n, keep in kept.items()}}
             gradient, loss, buffers = self._gradients(effective, buffers, self._batch(step))
             update_weights(
@@ -190,8 +188,6 @@ class Training:
                 rate=learning_rate(step, recipe), recipe=recipe,
             )  # fmt: skip
             update_average(state.memory, {**parameters, **buffers}, step=step, recipe=recipe)
-            if self.pruning.is_hard:
-                _zero(parameters, kept)
             running = running + loss
             if step + 1 in tenths:
                 since = max(mark for mark in tenths if mark <= step)
@@ -300,8 +296,3 @@ def _stack(models: list[torch.nn.Module]) -> tuple[Tensors, Tensors]:
 
 def _as_factors(masks: Tensors, weights: Tensors) -> Tensors:
     return {name: mask.to(weights[name].dtype) for name, mask in masks.items()}
-
-
-def _zero(weights: Tensors, kept: Tensors) -> None:
-    for name, keep in kept.items():
-        weights[name].mul_(keep)

@@ -29,7 +29,7 @@ class Pruning:
 
     Attributes:
         masks: With `shadow`, masked weights go on receiving gradients and can come back until the
-            last update; with `hard` they are 0 for good.
+            last update; with `hard` none comes back.
         scope: Whether each layer loses the same share, or all of them together.
         exempt: Layers that lose nothing: `first`, `last`.
     """

@@ -191,13 +191,16 @@ def test_masks_hold_what_they_say_at_every_update(data, way: Pruning) -> None:
             scopes = [names] if way.scope == "global" else [(name,) for name in names]
             for scope in scopes:
                 keep = torch.cat([state.masks[name][k].flatten() for name in scope])
-                size = torch.cat([before.parameters[name][k].flatten() for name in scope]).abs()
+                weights = {n: before.parameters[n][k] for n in scope}
+                if way.is_hard:
+                    weights = {n: w * before.masks[n][k] for n, w in weights.items()}
+                size = torch.cat([weight.flatten() for weight in weights.values()]).abs()
                 assert int((~keep).sum()) == round(now * len(keep))
                 if not bool(keep.all()):
                     assert size[~keep].max() <= size[keep].min()
             if way.is_hard:
                 for name in names:
-                    assert not state.parameters[name][k][~state.masks[name][k]].any()
+                    assert not bool((state.masks[name][k] & ~before.masks[name][k]).any())
     final = run.advance(state)
     for name, mask in final.masks.items():
         assert torch.equal(mask, state.masks[name]), "fixed after the last update"
