@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scotoma.components.decide_verdict import decide_verdict
+from scotoma.components.find_slices import find_slices
 from scotoma.components.gather_shards import gather_shards
 from scotoma.components.log_tracking import log_tracking
 from scotoma.components.predict_batch import predict_batch
@@ -16,6 +17,7 @@ from scotoma.components.write_report import write_report
 
 __all__ = [
     "decide_verdict",
+    "find_slices",
     "gather_shards",
     "log_tracking",
     "predict_batch",

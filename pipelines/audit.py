@@ -44,11 +44,13 @@ def build_pipeline(config: Config, *, shard_count: int = 1) -> Any:
         measured = {"run_uri": run_uri, "predictions": gathered.outputs["predictions"]}
         divergence = _task(components.score_divergence, **measured)
         bias = _task(components.report_bias, **measured)
+        slices = _task(components.find_slices, **measured)
         verdict = _task(
             components.decide_verdict,
             run_uri=run_uri,
             divergence=divergence.outputs["divergence"],
             bias=bias.outputs["bias"],
+            slices=slices.outputs["slices"],
         )
         report = _task(components.write_report, run_uri=run_uri, verdict=verdict.outputs["verdict"])
         _task(components.log_tracking, run_uri=run_uri, report=report.outputs["report"])

@@ -22,7 +22,7 @@ from scotoma.divergence.streaming import score_parquet
 from scotoma.errors import DataError
 from scotoma.impact import class_impact
 from scotoma.predictions import Predictions, label_counts
-from scotoma.stages.measures import _comparisons
+from scotoma.stages.measures import comparisons
 from scotoma.uncertainty import Estimate, Moments
 
 RNG = np.random.default_rng(0)
@@ -366,7 +366,7 @@ def test_variants_of_other_examples_are_refused_and_the_first_is_named(tmp_path:
     )
     examples: Any = SimpleNamespace(ids=("a", "b", "c"))
     with pytest.raises(DataError) as caught:
-        list(_comparisons(run, examples))
+        list(comparisons(run, examples))
     assert str(caught.value) == (
         "predictions of int8 must be for the test examples in their order, got 'b' and 'x' in row "
         "2; run the audit again in a new folder"

@@ -47,9 +47,9 @@ def test_two_shards_on_fifteen_machines_give_one_audit(
         quantized = task("quantize", examples, dense, pruned, shard=shard)
         parts.append(task("predict", examples, dense, pruned, quantized, shard=shard))
     gathered = task("gather", *parts)
-    divergence, bias = task("divergence", gathered), task("bias", gathered)
-    task("log", task("report", task("verdict", divergence, bias)))
-    assert count == 15
+    found_by = [task(step, gathered) for step in ("divergence", "bias", "slices")]
+    task("log", task("report", task("verdict", *found_by)))
+    assert count == 16
     found = list_files(place)
     assert {"audit.json", "gate.json", "report.html"} <= set(found)
     assert {"tracking.json", "measurements.json"} <= set(found)

@@ -14,7 +14,7 @@ from scotoma.config import parse_config
 from scotoma.datasets import Examples
 from scotoma.datasets.choosing import examples_from_source
 from scotoma.predictions import Predictions
-from scotoma.runs import Run
+from scotoma.runs import Run, write_json
 from scotoma.summary import printable, summary, worst_change
 
 CONFIG = """\
@@ -71,6 +71,7 @@ def assembled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ).write(run.predictions(variant))
     measures.divergence(run)
     measures.bias(run)
+    write_json(run.section("slices"), {})
     return results.assemble(run, Examples.read(run.examples))
 
 

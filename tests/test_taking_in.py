@@ -16,7 +16,7 @@ from scotoma.config import load_config, parse_config
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
 from scotoma.runs import Run, read_json
-from scotoma.stages import judging, measures, populations, results
+from scotoma.stages import judging, measures, populations, results, slicing
 from scotoma.stages.shards import shards
 
 CONFIG = """\
@@ -93,6 +93,7 @@ def run(home: Path) -> Run:
     populations.gather(run)
     measures.divergence(run)
     measures.bias(run)
+    slicing.slices(run)
     judging.verdict(run)
     results.report(run)
     results.log(run)

@@ -8,6 +8,7 @@ def decide_verdict(
     run_uri: str,
     divergence: dsl.Input[dsl.Dataset],
     bias: dsl.Input[dsl.Artifact],
+    slices: dsl.Input[dsl.Artifact],
     verdict: dsl.Output[dsl.Artifact],
 ) -> None:
     """Write audit.json and judge it: PASS, UNSURE or FAIL for every variant.
@@ -16,6 +17,7 @@ def decide_verdict(
         run_uri: Folder of the run, or its `s3://BUCKET/PREFIX`.
         divergence: Where the divergence scores are.
         bias: Where the tables of classes and groups are.
+        slices: Where the slices are.
 
     Returns:
         verdict: Where audit.json and the verdict are.
@@ -26,5 +28,5 @@ def decide_verdict(
         "verdict",
         run_uri,
         verdict.path,
-        after=[divergence.path, bias.path],
+        after=[divergence.path, bias.path, slices.path],
     )

@@ -55,6 +55,7 @@ def context(audit: Mapping[str, Any], images: Mapping[str, bytes]) -> dict[str, 
         },
         "classes": {name: _cut(rows) for name, rows in classes.items()},
         "gallery": _gallery(audit, [v["name"] for v in compressed], Album(images)),
+        "slices": audit.get("slices", {}),
         "subset_name": _subset_name,
         "largest_beyond_zero": _largest_beyond_zero,
         "scales": _scales(audit, subgroups, classes),
@@ -181,6 +182,9 @@ def _scales(
         "gap": scale_of(gap["gap"] for gaps in audit["gaps"].values() for gap in gaps),
         "classes": scale_of(row["normalised"] for rows in classes.values() for row in rows),
     }
+    found["slices"] = scale_of(
+        one["effect"] for rows in audit.get("slices", {}).values() for one in rows["slices"]
+    )
     for metric in METRICS:
         tables = (tables.get(metric, []) for tables in subgroups.values())
         found[metric] = scale_of(row["absolute"] for rows in tables for row in rows)

@@ -45,20 +45,14 @@ class Units:
         ([0, 1], [2.0, 1.0], [3.0, 4.0])
         """
         many = int(clusters.max(initial=0)) + 1
-        parts = [_units(own.astype(np.int64) * many + clusters, values) for own in keys]
-        met = np.concatenate([part[0] for part in parts])
-        rows, sums = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
-        return cls(met // many, met % many, rows, sums)
-
-
-def _units(
-    met: npt.NDArray[np.int64], values: Floats
-) -> tuple[npt.NDArray[np.int64], Floats, Floats]:
-    order = np.argsort(met)
-    ordered = met[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    rows = np.diff(np.append(starts, met.size)).astype(np.float64)
-    return ordered[starts], rows, np.add.reduceat(values[order], starts, axis=0)
+        met = (keys.astype(np.int64) * many + clusters).ravel()
+        order = np.argsort(met)
+        met = met[order]
+        starts = np.flatnonzero(np.concatenate([[True], met[1:] != met[:-1]]))
+        rows = np.diff(starts, append=met.size).astype(np.float64)
+        sums = np.add.reduceat(values[order % len(values)], starts, axis=0)
+        cell, cluster = np.divmod(met[starts], many)
+        return cls(cell, cluster, rows, sums)
 
 
 @dataclass(frozen=True, eq=False)

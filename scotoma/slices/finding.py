@@ -28,6 +28,7 @@ from scotoma.slices.view import View
 
 POINTS = 2_000  # combinations that the lattice view shows
 KEY_BYTES = 16  # a row's cell under one subset, its copy and the product's own arrays
+SOURCE_BYTES = 56  # beyond that, where rows share sources: the pair's number, order and sums
 DEFAULTS: dict[str, dict[str, Any]] = {
     "sound": {"min_size": 30, "alpha": 0.05, "correction": "bh", "bootstrap": 200},
     "published": {"min_size": 1, "alpha": 0.01, "correction": "none", "bootstrap": 20},
@@ -162,7 +163,7 @@ def find_slices(
     plan = Plan(
         mode, max_cross, float(alpha), correction, confirm,
         _per_iteration(budget, possible, max_candidates), iterations,
-        _budget(own, evidence, max_cross, memory_gib),
+        _budget(own, evidence, max_cross, memory_gib, shared=codes is not None),
     )  # fmt: skip
     halves = split(units, seed)
     findings, hits = search(own, evidence, plan, halves)
@@ -327,12 +328,15 @@ def _check_space(mode: Mode, possible: int, most: int) -> None:
         )
 
 
-def _budget(encoded: Encoded, evidence: Evidence, max_cross: int, memory_gib: float) -> Budget:
+def _budget(
+    encoded: Encoded, evidence: Evidence, max_cross: int, memory_gib: float, *, shared: bool
+) -> Budget:
     """Sizes of a block that keep within the memory; one feature subset must fit."""
     rows = encoded.codes.shape[1]
     largest = int(np.prod(np.sort(encoded.sizes)[-max_cross:].astype(object)))
     cells = min(largest, SPARSE * rows)
-    needed = (cells * evidence.width * 8 + rows * KEY_BYTES) / 2**30
+    key_bytes = KEY_BYTES + SOURCE_BYTES * shared
+    needed = (cells * evidence.width * 8 + rows * key_bytes) / 2**30
     if needed > memory_gib:
         raise DataError(
             f"memory_gib must hold the candidates of one set of features, got {memory_gib:g} for "
@@ -341,7 +345,7 @@ def _budget(encoded: Encoded, evidence: Evidence, max_cross: int, memory_gib: fl
     half = memory_gib * 2**30 / 2
     return Budget(
         cells=max(1, min(CELLS, int(half / (evidence.width * 8)))),
-        keys=max(1, min(KEYS, int(half / KEY_BYTES))),
+        keys=max(1, min(KEYS, int(half / key_bytes))),
     )
 
 

@@ -260,6 +260,11 @@ class SliceReport:
         return self.view.single(None, None)
 
     @cached_property
+    def change(self) -> Estimate:
+        """The difference of the whole from its baseline; undefined without one."""
+        return self.view.change()
+
+    @cached_property
     def lattice(self) -> Lattice:
         """Candidates as points; asks for one more sweep in cover mode."""
         lattice: Lattice = self.lattice_of({one.text for one in self.slices})

@@ -64,6 +64,13 @@ class View:
         evidence = self.evidence if rows is None else self.evidence.take(rows)
         return evidence.effect(self._inside(key, rows), self.level)
 
+    def change(self) -> Estimate:
+        """The metric of all examples minus that of the baseline on them."""
+        n, members = self.evidence.rows, self.outcome.model.members
+        if self.outcome.baseline is None:
+            return undefined("undefined (no baseline)", n=n, members=members, level=self.level)
+        return self.evidence.effect(np.ones(n, np.bool_), self.level)
+
     def _inside(self, key: Key | None, rows: Rows | None) -> Flags:
         of_risk = self.outcome.rows if rows is None else self.outcome.rows[rows]
         if key is None:

@@ -26,6 +26,7 @@ STAGES = {
     "gather": "scotoma.stages.populations",
     "divergence": "scotoma.stages.measures",
     "bias": "scotoma.stages.measures",
+    "slices": "scotoma.stages.slicing",
     "verdict": "scotoma.stages.judging",
     "report": "scotoma.stages.results",
     "log": "scotoma.stages.results",

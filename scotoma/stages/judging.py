@@ -74,7 +74,8 @@ def verdict(run: Run) -> list[Path]:
     """
     audit, section = run.path("audit.json"), run.section("verdict")
     judging = Judging.of(run)
-    sections = [run.section("divergence"), run.section("bias"), run.path("divergence.parquet")]
+    sections = [run.section(name) for name in ("divergence", "bias", "slices")]
+    sections.append(run.path("divergence.parquet"))
     predictions = [run.predictions(variant.name) for variant in run.config.resolved_variants]
     inputs = [run.examples, *sections, *predictions]
     with run.step("verdict", [audit, section], inputs, made_with=judging.digest) as due:

@@ -20,7 +20,7 @@ from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
 from scotoma.runs import Run, write_json, written
 
-__all__ = ["bias", "divergence"]
+__all__ = ["Comparison", "accuracy", "bias", "comparisons", "divergence", "inputs_of"]
 
 PERCENTILES = (90.0, 95.0, 99.0)
 
@@ -40,7 +40,16 @@ class Comparison:
     compressed: NDArray[np.uint16]
 
 
-def _comparisons(run: Run, examples: Examples) -> Iterator[Comparison]:
+def comparisons(run: Run, examples: Examples) -> Iterator[Comparison]:
+    """Every compressed population beside the dense one.
+
+    Args:
+        run: Whose predictions are read.
+        examples: Its test examples.
+
+    Raises:
+        DataError: Predictions are of other examples, or a partner is missing.
+    """
     dense = Predictions.read(run.predictions("dense"))
     for variant in run.config.resolved_variants[1:]:
         compressed = Predictions.read(run.predictions(variant.name))
@@ -58,7 +67,8 @@ def _comparisons(run: Run, examples: Examples) -> Iterator[Comparison]:
         yield Comparison(variant, dense.predicted, compressed.predicted)
 
 
-def _inputs(run: Run) -> list[Path]:
+def inputs_of(run: Run) -> list[Path]:
+    """The files that every measure of the audit reads."""
     variants = run.config.resolved_variants
     return [run.examples, *(run.predictions(variant.name) for variant in variants)]
 
@@ -66,12 +76,12 @@ def _inputs(run: Run) -> list[Path]:
 def divergence(run: Run) -> list[Path]:
     """Score every example under every variant, and sum the scores up."""
     table, section = run.path("divergence.parquet"), run.section("divergence")
-    with run.step("divergence", [table, section], _inputs(run)) as due:
+    with run.step("divergence", [table, section], inputs_of(run)) as due:
         if due:
             examples = Examples.read(run.examples, images=False).split("test")
             progress.start("score divergence", len(run.config.resolved_variants) - 1)
             rows, found = [], {}
-            for comparison in _comparisons(run, examples):
+            for comparison in comparisons(run, examples):
                 frame, summary = _divergence(comparison, examples, run.config.population.seed)
                 rows.append(frame)
                 found[comparison.variant.name] = summary
@@ -149,12 +159,12 @@ def _divergence(
 def bias(run: Run) -> list[Path]:
     """Measure which classes and which groups pay."""
     section = run.section("bias")
-    with run.step("bias", [section], _inputs(run)) as due:
+    with run.step("bias", [section], inputs_of(run)) as due:
         if due:
             examples = Examples.read(run.examples, images=False).split("test")
             progress.start("measure groups", len(run.config.resolved_variants) - 1)
             found: dict[str, Any] = {"classes": {}, "subgroups": {}, "gaps": {}}
-            for comparison in _comparisons(run, examples):
+            for comparison in comparisons(run, examples):
                 name = comparison.variant.name
                 for part, rows in _bias(comparison, examples, run.config.label.positive).items():
                     found[part][name] = rows

@@ -101,7 +101,8 @@ def variant_records(
 
     Returns:
         Numbers by section: `0_gate/failed` and `0_gate/unsure` (tests), `1_quality/...`,
-        `2_cie/...`, `3_worst/METRIC` (the change that the summary calls worst), `amp_METRIC/GROUP` (relative change, %), `gap_points/ATTRIBUTE`.
+        `2_cie/...`, `3_worst/METRIC` (the change that the summary calls worst), `5_slices/n_bad`
+        (slices found), `amp_METRIC/GROUP` (relative change, %), `gap_points/ATTRIBUTE`.
 
     >>> top1 = {"value": 0.9, "low": 0.88, "high": 0.92, "n": 500, "reason": ""}
     >>> dense = {"name": "dense", "kind": "dense", "sparsity": 0.0, "bits": 32, "paired": False}
@@ -258,6 +259,7 @@ def _variant(
         )
         note += _groups(record, audit, name)
         _gaps(record, audit["gaps"].get(name, []))
+        note += _slices(record, audit.get("slices", {}).get(name))
     record.tags[NOTE] = "\n".join(note)
     return record
 
@@ -276,6 +278,15 @@ def _verdict(record: Record, gate: Mapping[str, Any], name: str) -> list[str]:
     record.number("0_gate/unsure", counted.count("UNSURE"))
     record.tags["scotoma.verdict"] = judged["verdict"]
     return [f"- gate: {judged['verdict']}", *(f"  - {_markdown(line)}" for line in judged["said"])]
+
+
+def _slices(record: Record, found: Mapping[str, Any] | None) -> list[str]:
+    """Put the number of slices into the record; returns what its note says of them."""
+    if found is None:
+        return []
+    record.number("5_slices/n_bad", found["found"])
+    record.tags["interval/5_slices/n_bad"] = f"n={found['tested']}: {found['null']['sentence']}"
+    return [f"- slices: {_markdown(found['summary'])}"]
 
 
 def _groups(record: Record, audit: Mapping[str, Any], name: str) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from scotoma.bias.results import GroupChange
-from scotoma.config.gate import ChangeRule, CieRule, ClassesRule, GateRules, Rule
+from scotoma.config.gate import ChangeRule, CieRule, ClassesRule, GateRules, Rule, SlicesRule
 from scotoma.uncertainty import Estimate, Variance, undefined
 
 __all__ = ["Question", "questions", "read_estimate", "read_variance"]
@@ -95,7 +95,7 @@ def _asked(audit: Mapping[str, Any], variant: str, rule: Rule) -> list[Question]
         rows = audit["classes"][variant]
         members = min(v["members"] for v in audit["variants"] if v["name"] in ("dense", variant))
         return [_class(rule, row, members) for row in rows]
-    return [_unasked(rule, NO_SLICES)]
+    return list(_slices(audit, variant, rule)) or [_unasked(rule, NO_SLICES)]
 
 
 def _rates(audit: Mapping[str, Any], variant: str, rule: ChangeRule) -> Iterator[Question]:
@@ -137,6 +137,17 @@ def _no_rates(audit: Mapping[str, Any], rule: ChangeRule) -> str:
 def _unasked(rule: Rule, reason: str) -> Question:
     label = LABELS.get(rule.metric, rule.metric)
     return Question(rule.id, rule.metric, "all", None, label, None, None, None, reason)
+
+
+def _slices(audit: Mapping[str, Any], variant: str, rule: SlicesRule) -> Iterator[Question]:
+    """The rise of the error on each slice found; where none stands out, on all examples."""
+    found = audit.get("slices", {}).get(variant)
+    if found is None:
+        return
+    rises = [(f"error of slice {one['text']}", one["effect"]) for one in found["slices"]]
+    for where, rise in rises or [("error of all examples, no slice standing out", found["change"])]:
+        change = alone(rule.metric, "all", read_estimate(rise))
+        yield Question(rule.id, rule.metric, "all", None, where, None, rule.margin, change)
 
 
 def _class(rule: ClassesRule, row: Mapping[str, Any], members: int) -> Question:

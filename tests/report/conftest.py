@@ -18,7 +18,7 @@ from scotoma.config import Config
 from scotoma.datasets import Examples
 from scotoma.predictions import Predictions
 from scotoma.runs import Run
-from scotoma.stages import judging, measures, results
+from scotoma.stages import judging, measures, results, slicing
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,7 @@ def make_audit(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]
             ).write(run.predictions(variant.name))
         measures.divergence(run)
         measures.bias(run)
+        slicing.slices(run)
         content, gate = judging.verdict(run)
         (page,) = results.report(run)
         images = dict(

@@ -351,6 +351,28 @@ def test_a_rule_that_finds_nothing_is_unsure_and_says_why(whole_audit: Any) -> N
 
 
 @pytest.mark.parametrize(
+    ("rises", "verdicts"),
+    [([0.2, 0.011], ["FAIL", "UNSURE"]), ([], ["PASS"]), ([0.002], ["PASS"])],
+)
+def test_slices_are_hurt_where_their_error_rises_beyond_the_margin(
+    whole_audit: Any, rises: list[float], verdicts: list[str]
+) -> None:
+    """A fifth of a point of standard error; without a slice the whole counts: no rise."""
+
+    def rise(value: float) -> dict[str, Any]:
+        return Estimate.on_scale(value, 0.002, 9.0, n=300, members=10).as_dict()
+
+    slices = [{"text": f"job = {place}", "effect": rise(x)} for place, x in enumerate(rises)]
+    audit = whole_audit() | {"slices": {"prune-0.9": {"slices": slices, "change": rise(0.0)}}}
+    chosen = parse_rules("rules: [{id: s, metric: slices_hurt, margin: 0.01}]", "g")
+    findings = judge(audit, chosen, TODAY).variants[0].findings
+    assert [finding.verdict for finding in findings] == verdicts
+    asked = [finding.question.where for finding in findings]
+    named = [f"error of slice job = {place}" for place in range(len(rises))]
+    assert asked == (named or ["error of all examples, no slice standing out"])
+
+
+@pytest.mark.parametrize(
     ("normalised", "verdict"), [(-5.0, "FAIL"), (5.0, "PASS"), (-1.0, "UNSURE"), (0.0, "UNSURE")]
 )
 def test_a_class_is_hurt_where_its_recall_falls(

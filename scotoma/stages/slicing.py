@@ -1,0 +1,143 @@
+"""The audit's search for slices nobody named: attributes, class, and what the images look like."""
+
+from __future__ import annotations
+
+from math import comb
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from scotoma import progress
+from scotoma.datasets import Examples
+from scotoma.datasets.image_statistics import STATISTICS, image_statistics
+from scotoma.jsonable import jsonable
+from scotoma.runs import Run, write_json, written
+from scotoma.stages.measures import Comparison, comparisons, inputs_of
+
+if TYPE_CHECKING:
+    from scotoma.slices import Slice, SliceReport
+
+__all__ = ["features_of", "slices"]
+
+SHOWN = 20  # slices that audit.json describes
+POINTS = 200  # candidates of the lattice view
+# Rows times sets of features that one search may visit: about a minute with its shuffled outcomes.
+WORK = 10**8
+
+
+def slices(run: Run) -> list[Path]:
+    """Measure the images, then find the slices on which each compressed population fell."""
+    section = run.section("slices")
+    looks = _measured(run)
+    with run.step("slices", [section], [*inputs_of(run), *looks]) as due:
+        if due:
+            examples = Examples.read(run.examples, images=False).split("test")
+            features = features_of(examples, pl.read_parquet(looks[0]) if looks else None)
+            progress.start("find slices", len(run.config.resolved_variants) - 1)
+            found = {}
+            for comparison in comparisons(run, examples):
+                name = comparison.variant.name
+                found[name] = _search(comparison, examples, features, run.config.population.seed)
+                progress.advance("find slices")
+            write_json(section, jsonable(found))
+    return [section, *looks]
+
+
+def _measured(run: Run) -> list[Path]:
+    """The statistics of the test images; no file where the audit has no images."""
+    run.fetch(run.examples)
+    first = pl.scan_parquet(run.examples, glob=False).head(1).collect()
+    if "image" not in first.columns or first["image"].struct.field("bytes").null_count():
+        return []
+    table = run.path("image_statistics.parquet")
+    with run.step("image_statistics", [table], [run.examples]) as due:
+        if due:
+            examples = Examples.read(run.examples).split("test")
+            progress.start("measure images", 1)
+            with written(table) as temporary:
+                image_statistics(examples).write_parquet(temporary)
+            progress.advance("measure images")
+    return [table]
+
+
+def features_of(examples: Examples, looks: pl.DataFrame | None) -> pl.DataFrame:
+    """What may define a slice: attributes, the class, and what the images look like.
+
+    Args:
+        examples: The test examples.
+        looks: From `image_statistics`, in the same order; None where there are no images.
+
+    Returns:
+        One row an example. An attribute keeps its name where another column has it too; what all
+        images share is left out.
+
+    >>> table = pl.DataFrame({"example_id": ["a", "b"], "label": ["x", "y"], "sex": ["m", "f"]})
+    >>> features_of(Examples(table, ("x", "y"), ("sex",), ()), None).columns
+    ['sex', 'class']
+    """
+    features = examples.table.select(examples.attributes)
+    own = examples.table.select(pl.col("label").alias("class"))
+    if looks is not None:
+        varied = [name for name in STATISTICS if looks[name].n_unique() > 1]
+        own = own.hstack(looks.select(varied))
+    return features.hstack(own.select(pl.exclude(features.columns)))
+
+
+def _search(
+    comparison: Comparison, examples: Examples, features: pl.DataFrame, seed: int
+) -> dict[str, Any]:
+    from scotoma.slices import find_slices
+
+    labels = examples.labels[:, None]
+    together = _together(features.width, features.height)
+    report = find_slices(
+        features,
+        comparison.compressed != labels,
+        baseline=comparison.dense != labels,
+        paired=comparison.variant.paired,
+        max_cross=together,
+        ids=np.array(examples.ids),
+        clusters=examples.clusters,
+        limit=SHOWN,
+        seed=seed,
+    )
+    asked = "scotoma slices --reference rest"
+    notes = [note.replace("reference='rest'", asked) for note in report.notes]
+    if together < 3:
+        notes.append(
+            f"{features.width} features and {features.height:,} examples allow slices of up to "
+            f"{together} conditions in the time of an audit; scotoma slices searches further"
+        )
+    return report.as_dict() | {
+        "slices": [_described(one) for one in report.slices],
+        "change": report.change.as_dict(),
+        "notes": notes,
+        "lattice": _lattice(report),
+    }
+
+
+def _together(features: int, rows: int) -> int:
+    """Most conditions of a slice that the time of an audit allows.
+
+    >>> _together(6, 1_800), _together(60, 20_000)
+    (3, 2)
+    """
+    sets = (sum(comb(features, cross) for cross in range(1, most + 1)) for most in (2, 3))
+    return 1 + sum(rows * count <= WORK for count in sets)
+
+
+def _described(one: Slice) -> dict[str, Any]:
+    """A slice, and what its conditions on the look of images mean."""
+    looks = {name: STATISTICS[name] for name in one.features if name in STATISTICS}
+    return one.as_dict() | {"about_images": looks}
+
+
+def _lattice(report: SliceReport) -> dict[str, list[Any]]:
+    """What was found, then single conditions, then the most significant combinations."""
+    points = report.lattice.table().sort(
+        pl.col("found").not_(), pl.col("cross") > 1, "p", "text", maintain_order=True
+    )
+    columns: dict[str, list[Any]] = points.head(POINTS).to_dict(as_series=False)
+    return columns

@@ -1,0 +1,108 @@
+"""Slices in the audit: of attributes, of classes, and of what images look like."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from PIL import Image
+
+from scotoma.config import parse_config
+from scotoma.datasets.choosing import examples_from_source
+from scotoma.predictions import Predictions
+from scotoma.runs import Run, read_json
+from scotoma.stages import slicing
+
+CONFIG = """
+source:
+  kind: image_folder
+  images: .
+  attributes: table.csv
+  split: {column: split, train: train, test: test}
+label: {column: animal}
+groups: {sex: {column: sex}}
+variants: [dense, {prune: [0.9]}]
+population: {models: 5}
+"""
+ROWS = 600
+
+
+def picture(rng: np.random.Generator, light: float) -> dict[str, Any]:
+    pixels = np.clip(rng.normal(light, 20, (6, 6)), 0, 255).astype(np.uint8)
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG")
+    return {"bytes": buffer.getvalue(), "path": ""}
+
+
+def audited(folder: Path, *, images: bool, harm: str) -> Run:
+    """A run whose pruned members fail on dark pictures, or on female cats."""
+    rng = np.random.default_rng(0)
+    light = rng.uniform(40, 200, ROWS)
+    table = pl.DataFrame(
+        {
+            "example_id": [f"e{row}" for row in range(ROWS)],
+            "split": ["train"] * 20 + ["test"] * (ROWS - 20),
+            "animal": rng.choice(["cat", "dog"], ROWS),
+            "sex": rng.choice(["female", "male"], ROWS),
+            "image": [picture(rng, level) for level in light],
+        }
+    )
+    run = Run.create(folder, parse_config(CONFIG, "audit.yaml"))
+    found = examples_from_source(table, run.config, "table.csv")
+    bad = light < 60 if harm == "dark" else (
+        (table["animal"] == "cat") & (table["sex"] == "female")
+    ).to_numpy()  # fmt: skip
+    if not images:
+        found = replace(found, table=found.table.drop("image"))
+    found.write(run.examples)
+    found = found.split("test")
+    run.path("predictions").mkdir()
+    for variant, more in (("dense", 0.0), ("prune-0.9", 0.5)):
+        wrong = rng.random((ROWS - 20, 5)) < 0.06 + more * bad[20:, None]
+        predicted = (found.labels[:, None] + wrong) % 2
+        Predictions(
+            variant, tuple(found.ids), tuple(range(5)), found.classes, predicted.astype(np.uint8)
+        ).write(run.predictions(variant))
+    return run
+
+
+def test_a_slice_of_dark_pictures_is_found_and_said_to_be_about_the_image(tmp_path):
+    run = audited(tmp_path / "run", images=True, harm="dark")
+    section, table = slicing.slices(run)
+    found = read_json(section)["prune-0.9"]
+    first = found["slices"][0]
+    assert first["text"].startswith("image brightness < ")
+    assert first["about_images"] == {"image brightness": "mean of the grey levels, 0 to 255"}
+    assert first["effect"]["low"] < 0.5 < first["effect"]["high"] + 0.1
+    assert first["effect"]["members"] == 5
+    assert found["null"]["permutations"] == 20
+    # All images have one size, which is left out.
+    looks = {"image brightness", "image contrast", "image sharpness"}
+    assert set(found["features"]) == {"sex", "class", *looks}
+    assert pl.read_parquet(table)["image width"].unique().to_list() == [6]
+    assert len(found["lattice"]["text"]) == len(found["lattice"]["effect"]) <= slicing.POINTS
+    assert found["lattice"]["found"][0]
+    before = section.read_bytes(), section.stat().st_mtime_ns
+    slicing.slices(run)  # what is done is not done again
+    assert (section.read_bytes(), section.stat().st_mtime_ns) == before
+
+
+def test_an_audit_without_images_has_slices_of_attributes_and_classes(tmp_path):
+    run = audited(tmp_path / "run", images=False, harm="female cats")
+    (section,) = slicing.slices(run)
+    found = read_json(section)["prune-0.9"]
+    assert found["features"] == ["sex", "class"]
+    assert found["slices"][0]["text"] == "sex = female and class = cat"
+    assert found["slices"][0]["about_images"] == {}
+    json.dumps(found, allow_nan=False)
+
+
+@pytest.mark.parametrize(("features", "rows", "together"), [(2, 100, 3), (60, 10**5, 1)])
+def test_many_features_bound_the_conditions_and_the_audit_says_so(features, rows, together):
+    assert slicing._together(features, rows) == together
