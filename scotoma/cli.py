@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from scotoma._version import __version__
+from scotoma.commands import more_cli
 from scotoma.errors import ScotomaError
 from scotoma.printable import printable
 
@@ -25,6 +26,14 @@ app = typer.Typer(
 def _print_version(asked: bool) -> None:
     if asked:
         typer.echo(f"scotoma {__version__}")
+        raise typer.Exit
+
+
+def _explain(asked: bool) -> None:
+    if asked:
+        from scotoma.commands.bias_explain import print_guide
+
+        print_guide()
         raise typer.Exit
 
 
@@ -205,6 +214,15 @@ def bias(
     ] = None,
     level: Annotated[float, typer.Option(help="Coverage of the intervals.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Of the bootstrap behind upper bounds.", min=0)] = 0,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            callback=_explain,
+            is_eager=True,
+            help="Say which of the 21 metrics answers which question, and end.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, unrounded.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No messages.")] = False,
 ) -> None:
@@ -323,6 +341,10 @@ def variance(
         class_column=class_column, protocol=protocol, level=level,
     )  # fmt: skip
     run_variance(table, question, as_json=as_json, quiet=quiet)
+
+
+for more in (more_cli.init, more_cli.examples, more_cli.diff, more_cli.selftest):
+    app.command()(more)
 
 
 def main() -> None:

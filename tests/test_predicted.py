@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from scotoma.config.model import Population
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.predictions import Predictions
 from scotoma.runs import Run, read_json
-from scotoma.stages import judging, measures, populations, results
+from scotoma.stages import STAGES, populations
 from scotoma.stages.predicted import complete, named_images
 from scotoma.stages.shards import shards
 from tests.commands import scotoma
@@ -71,12 +72,9 @@ def audited(home: Path, text: str = CONFIG, *, shard_count: int = 1) -> Run:
             populations.train, populations.prune, populations.quantize, populations.predict
         ):  # fmt: skip
             step(run, shard)
-    populations.gather(run)
-    measures.divergence(run)
-    measures.bias(run)
-    judging.verdict(run)
-    results.report(run)
-    results.log(run)
+    steps = list(STAGES)
+    for step in steps[steps.index("gather") :]:
+        getattr(import_module(STAGES[step]), step)(run)
     return run
 
 

@@ -14,7 +14,7 @@ from scotoma.printable import nearest, printable
 
 __all__ = ["absent_column", "examples_from_source", "refuse_empty_labels"]
 
-RESERVED = ("example_id", "split", "label", "cluster", "image")
+RESERVED = ("example_id", "split", "label", "cluster", "image", "image_name")
 MISSING = "(missing)"
 
 
@@ -54,7 +54,8 @@ def examples_from_source(
         alone = pl.concat_str(pl.lit("row "), pl.col("example_id"))  # no source named: its own
         cluster = _text(source, config.cluster.column, "cluster", origin)
         chosen.append(cluster.fill_null(alone).alias("cluster"))
-    table = source.select(*chosen, *(["image"] if "image" in source.columns else []))
+    shown = [name for name in ("image", "image_name") if name in source.columns]
+    table = source.select(*chosen, *shown)
 
     if table["example_id"].n_unique() < table.height:
         twice = table.filter(pl.col("example_id").is_duplicated())["example_id"][0]

@@ -25,7 +25,7 @@ def load_listed(source: PredictionsSource) -> pl.DataFrame:
 
     Returns:
         One row an example: `example_id` as text, `split`, which is `test`, its other columns, and
-        `image` (no bytes yet, the name as `path`) where the table has such a column of text.
+        `image_name` where it has a column `image` of text.
 
     Raises:
         DataError: The table cannot be read, has no row or no column `example_id`, or a row without
@@ -50,12 +50,8 @@ def load_listed(source: PredictionsSource) -> pl.DataFrame:
     named = "image" in table.columns and table.schema["image"] == pl.String
     if "image" in table.columns and not named:
         table = table.drop("image")
-    image = pl.struct(pl.lit(None, pl.Binary).alias("bytes"), pl.col("image").alias("path"))
-    return table.with_columns(
-        pl.col(KEY).cast(pl.String),
-        pl.lit("test").alias("split"),
-        *([image.alias("image")] if named else []),
-    )
+    table = table.rename({"image": "image_name"}) if named else table
+    return table.with_columns(pl.col(KEY).cast(pl.String), pl.lit("test").alias("split"))
 
 
 def _read(place: str) -> pl.DataFrame:

@@ -93,8 +93,7 @@ def _source(config: Config, *, images: bool) -> tuple[pl.DataFrame, str, Join | 
     if isinstance(source, PredictionsSource):
         from scotoma.datasets.listed import load_listed
 
-        table = load_listed(source)
-        return table if images else table.drop("image", strict=False), source.examples, None
+        return load_listed(source), source.examples, None
     if isinstance(source, Cifar10Source):
         from scotoma.datasets.cifar10 import load_cifar10
 

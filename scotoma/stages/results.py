@@ -100,7 +100,6 @@ def assemble(run: Run, examples: Examples) -> dict[str, Any]:
         "classes": bias["classes"],
         "subgroups": bias["subgroups"],
         "gaps": _adjusted(bias["gaps"]),
-        "slices": read_json(run.section("slices")),
         "gallery": _gallery(run, test),
     }
     plain: dict[str, Any] = jsonable(found)
@@ -191,16 +190,16 @@ def _card(row: dict[str, Any], attributes: tuple[str, ...]) -> dict[str, Any]:
 
 def _images(run: Run, examples: Examples, audit: dict[str, Any]) -> dict[str, bytes]:
     """Encoded images of the gallery by example id; an example without one is left out."""
-    if "image" not in examples.table.columns:
-        return {}
     shown = examples.table.filter(pl.col("example_id").is_in(_shown(audit)))
-    found = dict(shown.select("example_id", "image").iter_rows())
-    if isinstance(run.config.source, PredictionsSource):
+    if "image" in shown.columns:
+        rows = shown.select("example_id", "image").iter_rows()
+        return {example_id: image["bytes"] for example_id, image in rows}
+    if "image_name" in shown.columns and isinstance(run.config.source, PredictionsSource):
         from scotoma.stages.predicted import named_images
 
-        names = {example_id: image["path"] for example_id, image in found.items()}
+        names = dict(shown.select("example_id", "image_name").iter_rows())
         return named_images(run.config.source, names)
-    return {example_id: image["bytes"] for example_id, image in found.items()}
+    return {}
 
 
 def _shown(audit: dict[str, Any]) -> list[str]:

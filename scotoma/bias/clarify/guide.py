@@ -1,0 +1,97 @@
+"""Which of the 21 metrics answers which question, and with which to start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["GUIDE", "Concern"]
+
+
+@dataclass(frozen=True)
+class Concern:
+    """A worry in plain words, and the metrics that speak to it.
+
+    Attributes:
+        key: One word for it.
+        question: The worry, as a question.
+        start: The metric to look at first.
+        why: Why that one.
+        also: The others that answer the same question in another way.
+    """
+
+    key: str
+    question: str
+    start: str
+    why: str
+    also: tuple[str, ...]
+
+
+GUIDE = (
+    Concern(
+        "representation",
+        "Is one group too rare in the data for anything to be learnt, or measured, of it?",
+        "CI",
+        "it counts examples and nothing else; a rare group has wide intervals everywhere below",
+        (),
+    ),
+    Concern(
+        "labels",
+        "Do the labels themselves favour one group, before any model?",
+        "DPL",
+        "it is signed and in shares of positive labels; the others have no direction and serve "
+        "labels of many values",
+        ("KL", "JS", "LP", "TVD", "KS"),
+    ),
+    Concern(
+        "outcome",
+        "Does the model give one group more of the good outcome, whether deserved or not?",
+        "DPPL",
+        "a difference in shares that anybody can read; DI is the same as a ratio, as the rule of "
+        "four fifths wants it",
+        ("DI",),
+    ),
+    Concern(
+        "strata",
+        "Is the difference only because the groups apply for different things?",
+        "CDDPL",
+        "it compares within strata, so that a third factor (department, region) is held fixed; "
+        "CDDL asks it of the labels",
+        ("CDDL",),
+    ),
+    Concern(
+        "accuracy",
+        "Is the model wrong more often about one group?",
+        "AD",
+        "the first look, but it nets both kinds of error: a zero can hide opposite ones, which TE "
+        "shows",
+        ("TE", "GE"),
+    ),
+    Concern(
+        "missed",
+        "Are the deserving of one group overlooked more often (screening, hiring, retrieval)?",
+        "RD",
+        "the difference in recall: of those whose label is positive, how many are found",
+        ("DCA",),
+    ),
+    Concern(
+        "accused",
+        "Are members of one group flagged wrongly more often (fraud, arrest, moderation)?",
+        "SD",
+        "the difference in specificity: of those whose label is negative, how many are left alone",
+        ("DCR",),
+    ),
+    Concern(
+        "trust",
+        "Does the same decision mean something else for one group?",
+        "DAR",
+        "the difference in precision of acceptances; DRR is that of rejections",
+        ("DRR",),
+    ),
+    Concern(
+        "likes",
+        "Would somebody be decided otherwise if nothing but the group changed?",
+        "FT",
+        "it looks at single people beside those most alike in the other group; it needs features",
+        (),
+    ),
+)
