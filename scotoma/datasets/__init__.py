@@ -5,16 +5,21 @@ from __future__ import annotations
 from scotoma.datasets.decoding import check_images, decode_images, decode_images_to
 from scotoma.datasets.examples import Examples, Partition
 from scotoma.datasets.loading import Survey, load_examples, survey_examples
+from scotoma.datasets.streaming import Images, StoredImages, looking_ahead, store_images
 from scotoma.datasets.synthetic import synthetic_celeba
 
 __all__ = [
     "Examples",
+    "Images",
     "Partition",
+    "StoredImages",
     "Survey",
     "check_images",
     "decode_images",
     "decode_images_to",
     "load_examples",
+    "looking_ahead",
+    "store_images",
     "survey_examples",
     "synthetic_celeba",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,14 @@ if TYPE_CHECKING:
 
     from scotoma.datasets.examples import Examples
 
-__all__ = ["check_images", "decode_images", "decode_images_to", "decode_rows"]
+__all__ = [
+    "check_images",
+    "decode_images",
+    "decode_images_to",
+    "decode_parts_to",
+    "decode_rows",
+    "image_shape",
+]
 
 CHUNK = 32  # images of a task: what a thread holds beside the array
 
@@ -117,8 +124,32 @@ def decode_images_to(
     Raises:
         DataError: As of `decode_images`, with the room on the disk in place of memory.
     """
-    ids, images = examples.table["example_id"], examples.table["image"]
-    shape = image_shape(ids, images, examples.size)
+    shape = image_shape(examples.table["example_id"], examples.table["image"], examples.size)
+    decode_parts_to(path, [examples.table], shape, examples.size, threads=threads)
+    mapped: NDArray[np.uint8] = np.load(path, mmap_mode="r", allow_pickle=False)
+    return mapped
+
+
+def decode_parts_to(
+    path: Path,
+    parts: Iterable[pl.DataFrame],
+    shape: tuple[int, ...],
+    size: int | None,
+    *,
+    threads: int | None = None,
+) -> None:
+    """`decode_images_to` of rows that come some at a time.
+
+    Args:
+        path: As of `decode_images_to`.
+        parts: Tables with `example_id` and `image`.
+        shape: (N, 3, H, W), of all of them.
+        size: As of `Examples`.
+        threads: As of `decode_images`.
+
+    Raises:
+        DataError: As of `decode_images_to`.
+    """
     needed = int(np.prod(shape))
     with written(path) as temporary:
         free = shutil.disk_usage(path.parent).free
@@ -132,10 +163,12 @@ def decode_images_to(
                     os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
                 except OSError as error:
                     raise DataError(refusal) from error
-        _decode(ids, images, shape, examples.size, threads, pixels)
+        done = 0
+        for part in parts:
+            place = pixels[done : done + part.height]
+            _decode(part["example_id"], part["image"], place.shape, size, threads, place)
+            done += part.height
         pixels.flush()
-    mapped: NDArray[np.uint8] = np.load(path, mmap_mode="r", allow_pickle=False)
-    return mapped
 
 
 def _too_large(shape: tuple[int, ...], needed: int, found: str) -> str:
@@ -172,7 +205,7 @@ def image_opener() -> Callable[[bytes | None], Any]:
 def _decode(
     ids: pl.Series,
     images: pl.Series,
-    shape: tuple[int, int, int, int],
+    shape: tuple[int, ...],
     side: int | None,
     threads: int | None,
     pixels: NDArray[np.uint8] | None,

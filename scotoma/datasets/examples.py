@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Examples", "Partition"]
 
+ROW_GROUP = 1024  # rows: images are read back some at a time
+
 
 @dataclass(frozen=True)
 class Partition:
@@ -118,6 +120,7 @@ class Examples:
         """Write the table as Parquet; all else travels in its metadata."""
         self.table.write_parquet(
             path,
+            row_group_size=ROW_GROUP,
             metadata={
                 "scotoma.classes": json.dumps(self.classes),
                 "scotoma.attributes": json.dumps(self.attributes),

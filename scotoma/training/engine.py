@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from scotoma.config import Recipe
+from scotoma.datasets import Images, looking_ahead
 from scotoma.machine import has_fast_bfloat16
 from scotoma.training.augmentation import augment
 from scotoma.training.averaging import averaged, fresh_average, update_average
@@ -87,7 +88,7 @@ class Training:
     def __init__(
         self,
         members: list[Member],
-        images: NDArray[np.uint8],
+        images: Images,
         labels: NDArray[np.int64],
         *,
         model: str,
@@ -101,7 +102,7 @@ class Training:
 
         Args:
             members: Seeds and sparsities; all of one model and one recipe.
-            images: uint8, shape (N, 3, H, W).
+            images: uint8, shape (N, 3, H, W): an array, or what decodes rows as they are asked for.
             labels: Class ids, shape (N,).
             model: Name of the network.
             task: Outputs, objective and sampler.
@@ -118,7 +119,7 @@ class Training:
         self._masked = prunable(template, pruning.exempt)
         precision = products_precision(recipe)
         self._gradients = gradients(template, task.objective, backend, precision=precision)
-        self._pixels, self._labels = torch.from_numpy(images), torch.from_numpy(labels)
+        self._images, self._labels = images, torch.from_numpy(labels)
         if attributes is None:
             attributes = np.empty((len(labels), 0), np.int64)
         self._attributes = torch.from_numpy(attributes)
@@ -177,12 +178,12 @@ class Training:
         # Bools are slow to multiply with; and before the first update there is nothing to mask.
         kept = {} if all(bool(m.all()) for m in masks.values()) else _as_factors(masks, parameters)
 
-        for step in range(state.step, until):
+        for step, batch in self._batches(state.step, until):
             if self._masks_change_at(step):
                 update_masks(masks, parameters, self._sparsities(step), self.pruning)
                 kept = _as_factors(masks, parameters)
             effective = {**parameters, **{n: parameters[n] * keep for n, keep in kept.items()}}
-            gradient, loss, buffers = self._gradients(effective, buffers, self._batch(step))
+            gradient, loss, buffers = self._gradients(effective, buffers, batch)
             update_weights(
                 parameters, state.memory, gradient, self._decayed, step=step,
                 rate=learning_rate(step, recipe), recipe=recipe,
@@ -220,7 +221,7 @@ class Training:
         order = np.random.Generator(np.random.Philox(key=[seed, PREPARING]))
         examples = len(self._labels)
         rows = order.choice(examples, min(SEEN_FIRST, examples), replace=False)
-        return normalise(self._pixels[rows])
+        return normalise(torch.from_numpy(self._images[rows]))
 
     def _masks_change_at(self, step: int) -> bool:
         begin, end, every = self.recipe.mask_updates
@@ -235,7 +236,19 @@ class Training:
             for member in self.members
         ]
 
-    def _batch(self, step: int) -> Batch:
+    def _batches(self, start: int, until: int) -> Iterator[tuple[int, Batch]]:
+        """Every step and its batch; images that must be decoded are, ahead of their step."""
+        recipe, examples = self.recipe, len(self._labels)
+        upcoming = (
+            self.task.sampler(member.seed, step, recipe.batch_size, examples)
+            for step in range(start, until)
+            for member in self.members
+        )
+        with looking_ahead(self._images, upcoming) as images:
+            for step in range(start, until):
+                yield step, self._batch(step, images)
+
+    def _batch(self, step: int, images: Images) -> Batch:
         """What every member sees at a step."""
         recipe, examples = self.recipe, len(self._labels)
         epoch = step // (examples // min(recipe.batch_size, examples))
@@ -243,7 +256,7 @@ class Training:
         for member in self.members:
             own = self.task.sampler(member.seed, step, recipe.batch_size, examples)
             key = {"seed": member.seed, "step": step, "epoch": epoch}
-            shown.append(augment(self._pixels[own], recipe, rows=own, **key))
+            shown.append(augment(torch.from_numpy(images[own]), recipe, rows=own, **key))
             drawn.append(own)
         rows = torch.from_numpy(np.stack(drawn))
         return Batch(normalise(torch.stack(shown)), self._labels[rows], self._attributes[rows])
@@ -251,7 +264,7 @@ class Training:
 
 def train_members(
     members: list[Member],
-    images: NDArray[np.uint8],
+    images: Images,
     labels: NDArray[np.int64],
     *,
     model: str,
@@ -267,7 +280,7 @@ def train_members(
 
     Args:
         members: As the others, what `Training` takes.
-        images: uint8, shape (N, 3, H, W).
+        images: uint8, shape (N, 3, H, W): an array, or what decodes rows as they are asked for.
         labels: Class ids, shape (N,).
         model: Name of the network.
         task: Outputs, objective and sampler.

@@ -32,7 +32,7 @@ def own_network(name: str, classes: int) -> torch.nn.Module:
     return made.train()
 
 
-def try_outputs(model: torch.nn.Module, name: str, classes: int, shape: tuple[int, int]) -> None:
+def try_outputs(model: torch.nn.Module, name: str, classes: int, shape: tuple[int, ...]) -> None:
     """Refuse a network that does not give one score a class for images of a size.
 
     Args:

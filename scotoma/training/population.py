@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from scotoma import progress
 from scotoma.config import Config
-from scotoma.datasets import Examples, decode_images_to
+from scotoma.datasets import Examples, Images, StoredImages, store_images
 from scotoma.machine import cores, hardware, versions
 from scotoma.own_code import is_code, module_digest
 from scotoma.runs import Run, code_digest, file_digest, read_json, write_json, written
@@ -36,7 +36,7 @@ def train_populations(run: Run, variants: list[str], members: range) -> list[Pat
     Returns:
         The weight files.
     """
-    examples = Examples.read(run.examples).split("train")
+    examples = Examples.read(run.examples, images=False).split("train")
     data_digest = file_digest(run.examples)
     wanted = [(variant, index) for variant in variants for index in members]
     due = {member for member in wanted if not _finished(run, *member, data_digest)}
@@ -46,12 +46,11 @@ def train_populations(run: Run, variants: list[str], members: range) -> list[Pat
             from scotoma.training.own import try_outputs
             from scotoma.training.trial import CHUNK_MEMBERS, choose_backend
 
-            pixels = Path(folder) / "images.npy"  # one copy, which every worker maps
-            decode_images_to(pixels, examples)
-            images = np.load(pixels, mmap_mode="c")
+            stored = store_images(run.examples, "train", Path(folder))
+            images = stored.open()
             if is_code(name := run.config.source.model):
-                classes, shape = len(examples.classes), images.shape[2:]
-                try_outputs(build_model(name, classes, 0), name, classes, shape)
+                classes = len(examples.classes)
+                try_outputs(build_model(name, classes, 0), name, classes, images.shape[2:])
             backend = choose_backend(run.config, images, examples.labels)
             size = CHUNK_MEMBERS if backend == "stacked" else 1
             chunks = [
@@ -60,7 +59,7 @@ def train_populations(run: Run, variants: list[str], members: range) -> list[Pat
                 for at in range(0, len(members), size)
             ]
             chunks = [chunk for chunk in chunks if due & {(chunk[0], k) for k in chunk[1]}]
-            _train(run, chunks, (pixels, examples.labels, len(examples.classes), backend))
+            _train(run, chunks, (stored, examples.labels, len(examples.classes), backend))
     return [run.member(variant, index) for variant, index in wanted]
 
 
@@ -101,16 +100,16 @@ def _origin(config: Config, data_digest: str) -> dict[str, Any]:
     }
 
 
-# Images (.npy), labels, number of classes, and how gradients are had.
-Data: TypeAlias = "tuple[Path, NDArray[np.int64], int, Backend]"
-_shared: tuple[Run, NDArray[np.uint8], Data]  # of a worker, sent to it once
+# Images, labels, number of classes, and how gradients are had.
+Data: TypeAlias = "tuple[StoredImages, NDArray[np.int64], int, Backend]"
+_shared: tuple[Run, Images, Data]  # of a worker, sent to it once
 
 
 def _start_worker(run: Run, data: Data) -> None:
     import torch
 
     global _shared  # a process pool has no other place for what its tasks share
-    _shared = (run, np.load(data[0], mmap_mode="c"), data)
+    _shared = (run, data[0].open(), data)
     torch.set_num_threads(1)
     if run.config.deterministic:
         torch.use_deterministic_algorithms(True)

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from scotoma.config import Config
+from scotoma.datasets import Images
 from scotoma.training.backends import Backend
 from scotoma.training.engine import Member, train_members
 from scotoma.training.models import build_model
@@ -25,7 +26,7 @@ CHUNK_MEMBERS = 5
 LONGEST_STACKED_STEP_S = 0.03
 
 
-def choose_backend(config: Config, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> Backend:
+def choose_backend(config: Config, images: Images, labels: NDArray[np.int64]) -> Backend:
     """The faster backend for a network.
 
     Args:
