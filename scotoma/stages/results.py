@@ -100,6 +100,7 @@ def assemble(run: Run, examples: Examples) -> dict[str, Any]:
         "classes": bias["classes"],
         "subgroups": bias["subgroups"],
         "gaps": _adjusted(bias["gaps"]),
+        "slices": read_json(run.section("slices")),
         "gallery": _gallery(run, test),
     }
     plain: dict[str, Any] = jsonable(found)
