@@ -23,6 +23,7 @@ from scotoma.config import (
 )
 from scotoma.datasets import Survey, load_examples
 from scotoma.datasets.celeba import image_folder
+from scotoma.datasets.cifar_binary import binary_files
 from scotoma.datasets.parquet import IMAGES
 from scotoma.errors import MissingExtra
 from scotoma.extras import needs
@@ -93,12 +94,16 @@ def look_at_images(config: Config, survey: Survey) -> ImageFacts:
     if isinstance(source, PredictionsSource):
         return ImageFacts(None, None, "none is needed: predictions are audited")
     place = source.data
+    twice = source.kind == "cifar10s"  # the test split, once in each style
+    listed = storage.list_files(place)
+    if binary := binary_files(place, listed) if source.kind in ("cifar10", "cifar10s") else {}:
+        train, test = (sum(listed[name] for name in binary[part]) for part in ("train", "test"))
+        return ImageFacts((32, 32), train + (1 + twice) * test)
     found = {
         name: size
-        for name, size in storage.list_files(place).items()
+        for name, size in listed.items()
         if posixpath.basename(name).startswith(("train", "test")) and name.endswith(".parquet")
     }
-    twice = source.kind == "cifar10s"  # the test split, once in each style
     test = sum(size for name, size in found.items() if posixpath.basename(name).startswith("test"))
     with _here(storage.join(place, min(found, key=lambda name: found[name]))) as path:
         first = _first_of(path)

@@ -1,4 +1,4 @@
-"""CIFAR-10 in Parquet, as it is or made into CIFAR-10S: colour and grey, each class skewed.
+"""CIFAR-10, in Parquet or the authors' binary version: as it is, or made into CIFAR-10S.
 
 CIFAR-10S is that of Wang et al. 2020 ("Towards Fairness in Visual Recognition"), section 3: in
 training, five classes are 95% colour and 5% grey, five the other way round, so that colour is a
@@ -14,8 +14,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from scotoma import storage
 from scotoma.config import Cifar10Source
 from scotoma.datasets.choosing import absent_column, refuse_empty_labels
+from scotoma.datasets.cifar_binary import binary_files, load_binary
 from scotoma.datasets.decoding import decode_rows
 from scotoma.datasets.parquet import named_classes, read_shards
 from scotoma.datasets.png import grey_of, grey_pngs
@@ -46,8 +48,9 @@ def load_cifar10(source: Cifar10Source, label: str, *, images: bool = True) -> p
     """Read CIFAR-10, and make CIFAR-10S of it if that is asked for.
 
     Args:
-        source: Folder or `s3://` prefix of the Parquet files, kind and skew.
-        label: Column of the class ids; they are shown by the names of their classes.
+        source: Folder or `s3://` prefix of the files, kind and skew.
+        label: Column of the class ids, `label` of binary files; they are shown by the names of
+            their classes.
         images: Whether the table is to hold the images.
 
     Returns:
@@ -57,11 +60,15 @@ def load_cifar10(source: Cifar10Source, label: str, *, images: bool = True) -> p
         constant, not on the order of rows.
 
     Raises:
-        DataError: As of `read_shards`; a label is none of the ten classes; the files have a column
-            of the names that CIFAR-10S adds.
+        DataError: As of `read_shards` and `load_binary`; a label is none of the ten classes; the
+            files have a column of the names that CIFAR-10S adds.
     """
     skewed = source.kind == "cifar10s"
-    table = read_shards(source.data, [label], images=images or skewed).table
+    read = images or skewed
+    if files := binary_files(source.data, storage.list_files(source.data)):
+        table = load_binary(source.data, files, CLASSES, images=read)
+    else:
+        table = read_shards(source.data, [label], images=read).table
     if label not in table.columns:
         raise absent_column(label, "label", table.columns, source.data)
     table = table.with_columns(

@@ -1,4 +1,4 @@
-"""Grey pixels as PNG files, many at a time."""
+"""Pixels as PNG files, many at a time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["grey_of", "grey_pngs"]
+__all__ = ["colour_pngs", "grey_of", "grey_pngs"]
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
+GREY, COLOUR = 0, 2  # kinds of PNG
 SUB = 1  # filter: each pixel as its difference from the one to its left
 
 
@@ -48,12 +49,33 @@ def grey_pngs(grey: NDArray[np.uint8]) -> list[bytes]:
     >>> len(grey_pngs(np.zeros((2, 32, 32), np.uint8))[0])
     1124
     """
-    n, height, width = grey.shape
-    rows = np.empty((n, height, 1 + width), dtype=np.uint8)
+    return _pngs(grey[..., None], GREY)
+
+
+def colour_pngs(rgb: NDArray[np.uint8]) -> list[bytes]:
+    """Encode RGB images as `grey_pngs` encodes grey ones.
+
+    Args:
+        rgb: Shape (N, 3, H, W), H and W at least 1.
+
+    Returns:
+        N PNG files of 8 bits, three channels.
+
+    >>> len(colour_pngs(np.zeros((2, 3, 32, 32), np.uint8))[0])
+    3172
+    """
+    return _pngs(rgb.transpose(0, 2, 3, 1), COLOUR)
+
+
+def _pngs(pixels: NDArray[np.uint8], kind: int) -> list[bytes]:
+    """Of pixels of shape (N, H, W, C), every file by itself."""
+    n, height, width, channels = pixels.shape
+    filtered = pixels.copy()
+    np.subtract(pixels[:, :, 1:], pixels[:, :, :-1], out=filtered[:, :, 1:])
+    rows = np.empty((n, height, 1 + width * channels), dtype=np.uint8)
     rows[:, :, 0] = SUB
-    rows[:, :, 1] = grey[:, :, 0]
-    np.subtract(grey[:, :, 1:], grey[:, :, :-1], out=rows[:, :, 2:])
-    head = _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+    rows[:, :, 1:] = filtered.reshape(n, height, -1)
+    head = _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0))
     tail = _chunk(b"IEND", b"")
     return [
         b"".join((SIGNATURE, head, _chunk(b"IDAT", zlib.compress(image.tobytes(), level=0)), tail))

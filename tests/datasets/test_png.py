@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from PIL import Image
 
-from scotoma.datasets.png import grey_of, grey_pngs
+from scotoma.datasets.png import colour_pngs, grey_of, grey_pngs
 
 
 def test_grey_is_what_pillow_makes_of_every_shade() -> None:
@@ -32,3 +32,17 @@ def test_pngs_hold_every_pixel_and_verify(grey: np.ndarray) -> None:
         with Image.open(io.BytesIO(encoded)) as opened:
             assert (opened.format, opened.mode) == ("PNG", "L")
             np.testing.assert_array_equal(np.asarray(opened), pixels)
+
+
+@settings(deadline=None)
+@given(
+    rgb=st.tuples(st.integers(1, 3), st.just(3), st.integers(1, 9), st.integers(1, 9)).flatmap(
+        lambda shape: arrays(np.uint8, shape)
+    )
+)
+def test_pngs_hold_every_colour_and_verify(rgb: np.ndarray) -> None:
+    for encoded, pixels in zip(colour_pngs(rgb), rgb, strict=True):
+        Image.open(io.BytesIO(encoded)).verify()
+        with Image.open(io.BytesIO(encoded)) as opened:
+            assert (opened.format, opened.mode) == ("PNG", "RGB")
+            np.testing.assert_array_equal(np.asarray(opened), pixels.transpose(1, 2, 0))

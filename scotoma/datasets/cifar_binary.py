@@ -1,0 +1,142 @@
+"""CIFAR-10 in its authors' binary version: files of a label and 3,072 pixels an image.
+
+Their Python version, which torchvision downloads too, is pickled: reading it would run what is in
+it, so it is refused.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Collection
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from scotoma import storage
+from scotoma.datasets.png import colour_pngs
+from scotoma.errors import DataError
+from scotoma.printable import printable
+
+__all__ = ["binary_files", "load_binary"]
+
+FOLDERS = ("", "cifar-10-batches-bin/")  # as the authors' archive is unpacked
+FILES = {
+    "train": [f"data_batch_{number}.bin" for number in range(1, 6)],
+    "test": ["test_batch.bin"],
+}
+NAMES = "batches.meta.txt"
+SIDE = 32
+RECORD = 1 + 3 * SIDE * SIDE  # bytes: a label, then all red, all green and all blue
+CHUNK = 4096  # images encoded at a time
+PICKLED = re.compile(r"(data_batch_[1-5]|test_batch|batches\.meta)")
+
+
+def binary_files(uri: str, listed: Collection[str]) -> dict[str, list[str]]:
+    """Names of the binary files of each split; none where the place holds none of them.
+
+    Args:
+        uri: Folder or `s3://` prefix.
+        listed: Names of the files below it.
+
+    Raises:
+        DataError: Some of the files are absent, or there are only pickled ones.
+
+    >>> binary_files("here", ["train.parquet"])
+    {}
+    """
+    for folder in FOLDERS:
+        wanted = {split: [f"{folder}{name}" for name in names] for split, names in FILES.items()}
+        every = [name for names in wanted.values() for name in names]
+        if any(name in listed for name in every):
+            for name in every:
+                if name not in listed:
+                    raise DataError(
+                        f"source.data {uri} lacks {name} of CIFAR-10's binary version; unpack "
+                        "cifar-10-binary.tar.gz again"
+                    )
+            return wanted
+    pickled = [name for name in listed if PICKLED.fullmatch(posixpath.basename(name))]
+    if pickled and not any(name.endswith(".parquet") for name in listed):
+        raise DataError(
+            f"{printable(storage.join(uri, min(pickled)))} is pickled, and unpickling runs "
+            "whatever a file holds, so nothing is unpickled; take the binary version "
+            "(cifar-10-binary.tar.gz) or Parquet files"
+        )
+    return {}
+
+
+def load_binary(
+    uri: str, files: dict[str, list[str]], classes: Collection[str], *, images: bool = True
+) -> pl.DataFrame:
+    """Read both splits.
+
+    Args:
+        uri: Folder or `s3://` prefix.
+        files: As of `binary_files`.
+        classes: What the classes are called, if the file of their names is there.
+        images: Whether the table is to hold the images.
+
+    Returns:
+        One row an image: `example_id` (`test-00042`), `split`, `label` (class ids), and `image`
+        (PNG, and as `path` file and row) where it was asked for.
+
+    Raises:
+        DataError: A file is not whole records, a label is no class, or classes are called
+            otherwise.
+    """
+    _check_names(uri, posixpath.dirname(files["test"][0]), classes)
+    parts = []
+    for split, names in files.items():
+        for name in names:
+            records = _records(storage.join(uri, name))
+            part = pl.DataFrame({"label": records[:, 0].astype(np.int64)}).with_columns(
+                pl.lit(split).alias("split")
+            )
+            parts.append(part.with_columns(_images(records, name)) if images else part)
+    table = pl.concat(parts)
+    row = pl.int_range(pl.len()).over("split").cast(pl.String).str.zfill(5)
+    return table.with_columns(pl.concat_str("split", pl.lit("-"), row).alias("example_id"))
+
+
+def _images(records: NDArray[np.uint8], name: str) -> pl.Series:
+    """The pixels of a file as the column `image`."""
+    pixels = records[:, 1:].reshape(-1, 3, SIDE, SIDE)
+    encoded = [
+        png
+        for start in range(0, len(pixels), CHUNK)
+        for png in colour_pngs(pixels[start : start + CHUNK])
+    ]
+    paths = [f"{name} row {row}" for row in range(len(encoded))]
+    return pl.DataFrame({"bytes": encoded, "path": paths}).to_struct("image")
+
+
+def _records(place: str) -> NDArray[np.uint8]:
+    content = storage.read_bytes(place)
+    if not content or len(content) % RECORD:
+        raise DataError(
+            f"{place} must hold whole records of {RECORD:,} bytes, got {len(content):,} bytes; "
+            "unpack cifar-10-binary.tar.gz again"
+        )
+    records = np.frombuffer(content, dtype=np.uint8).reshape(-1, RECORD)
+    if (wrong := records[:, 0] > 9).any():
+        row = int(wrong.argmax())
+        raise DataError(
+            f"{place} must hold labels 0 to 9, got {records[row, 0]} in record {row}, counted from "
+            "0; unpack cifar-10-binary.tar.gz again"
+        )
+    return records
+
+
+def _check_names(uri: str, folder: str, classes: Collection[str]) -> None:
+    """Refuse files of another data set, if the file of names says so."""
+    place = storage.join(uri, posixpath.join(folder, NAMES))
+    if not storage.exists(place):
+        return
+    found = storage.read_bytes(place).decode("utf-8", "replace").split()
+    if found != list(classes):
+        raise DataError(
+            f"{place} must name the classes {', '.join(classes)}, got "
+            f"{printable(', '.join(found))[:200]}; use kind parquet for other data"
+        )
