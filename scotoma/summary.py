@@ -8,6 +8,7 @@ from typing import Any
 
 from scotoma.printable import printable
 from scotoma.verdict import Gate
+from scotoma.verdict.frontier import frontier_sentence
 from scotoma.verdict.words import said
 
 __all__ = ["printable", "summary", "worst_change"]
@@ -33,7 +34,7 @@ def summary(audit: dict[str, Any], gate: Gate | None = None) -> str:
     lines = [
         *_wrapped(
             f"{printable(audit['project'])}: {examples['test']:,} test examples{sources}, "
-            f"{members} members a variant, {level} intervals"
+            f"{members} member{'' if members == 1 else 's'} a variant, {level} intervals"
         ),
         "",
     ]
@@ -70,6 +71,8 @@ def summary(audit: dict[str, Any], gate: Gate | None = None) -> str:
     ]
     if gate is not None:
         lines += verdicts if (verdicts := _verdicts(gate)) else ["Every variant passed."]
+        if sentence := frontier_sentence(audit["variants"], gate):
+            lines += _wrapped(f"{sentence}.")
         lines.append("")
     lines += [
         line
@@ -78,7 +81,12 @@ def summary(audit: dict[str, Any], gate: Gate | None = None) -> str:
         if gap["p_adjusted"] is not None and gap["p_adjusted"] <= 1 - audit["level"]
         for line in _wrapped(_gap_sentence(audit, variant["name"], gap))
     ]
-    if members < 5:
+    if members == 1:
+        lines += _wrapped(
+            "One model a side: CIEs are the flips between these two, and nothing is said about "
+            "another training run."
+        )
+    elif members < 5:
         lines.append(
             f"With {members} members a variant, counts of CIEs are unstable: use 10 or more."
         )

@@ -18,6 +18,7 @@ from scotoma.jsonable import jsonable
 from scotoma.machine import hardware, versions
 from scotoma.predictions import Predictions
 from scotoma.runs import Run, file_digest, read_json, write_json, written
+from scotoma.stages.few_runs import frontier, one_model
 from scotoma.stages.measures import accuracy
 from scotoma.uncertainty import holm
 
@@ -101,6 +102,7 @@ def assemble(run: Run, examples: Examples) -> dict[str, Any]:
         "subgroups": bias["subgroups"],
         "gaps": _adjusted(bias["gaps"]),
         "slices": read_json(run.section("slices")),
+        "one_model": one_model(run, test),
         "gallery": _gallery(run, test),
     }
     plain: dict[str, Any] = jsonable(found)
@@ -254,11 +256,15 @@ def log(run: Run) -> list[Path]:
 
 def _measurements(run: Run) -> dict[str, Any]:
     """Times, sizes and versions: what the promise of equal bytes does not cover."""
-    run.fetch(run.costs)
+    run.fetch(run.costs, run.path("audit.json"), run.section("verdict"))
+    costs = read_json(run.costs) if run.costs.exists() else {}
     return {
         "hardware": hardware(),
         "versions": versions(),
-        "costs": read_json(run.costs) if run.costs.exists() else {},
+        "costs": costs,
+        "frontier": frontier(
+            read_json(run.path("audit.json")), read_json(run.section("verdict")), costs
+        ),
         "time_s": {
             path.stem: read_json(path)["time_s"]
             for path in sorted(run.path("steps").glob("*.json"))

@@ -1,0 +1,52 @@
+"""How far can one compress? The verdicts along the sparsities, in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scotoma.printable import printable
+from scotoma.verdict.gate import Gate, VariantVerdict
+
+__all__ = ["frontier_sentence"]
+
+WORDS = {"PASS": "passes", "UNSURE": "is unsure", "FAIL": "fails"}
+
+
+def frontier_sentence(variants: Sequence[Mapping[str, Any]], gate: Gate) -> str:
+    """Which sparsities pass, and what the others fail on.
+
+    Args:
+        variants: Of audit.json: `name`, `kind`, `sparsity`.
+        gate: The verdict.
+
+    Returns:
+        A sentence such as `prune <= 0.7 passes; 0.9 fails on FPR male & old`; empty where fewer
+        than two pruned variants were judged.
+    """
+    judged = sorted(
+        (
+            (variant["sparsity"], found)
+            for variant in variants
+            if variant["kind"] == "prune" and (found := gate.variant(variant["name"])) is not None
+        ),
+        key=lambda pair: pair[0],
+    )
+    if len(judged) < 2:
+        return ""
+    passed = 0
+    while passed < len(judged) and judged[passed][1].verdict == "PASS":
+        passed += 1
+    parts = [f"prune <= {judged[passed - 1][0]:g} passes"] if passed else []
+    parts += [f"{sparsity:g} {_said(found)}" for sparsity, found in judged[passed:]]
+    if not passed:
+        parts[0] = f"prune {parts[0]}"
+    return "; ".join(parts)
+
+
+def _said(found: VariantVerdict) -> str:
+    failed = [f for f in found.counted if f.verdict == "FAIL"]
+    if not failed:
+        return WORDS[found.verdict]
+    worst = min(failed, key=lambda f: f.harm_p_adjusted)
+    return f"fails on {printable(worst.question.where)}"

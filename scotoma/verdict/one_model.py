@@ -1,0 +1,127 @@
+"""The one-model trap: how often would few runs a side have said otherwise than all of them?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from scotoma.errors import DataError
+
+__all__ = ["Disagreement", "one_model_trap"]
+
+DRAWS = 1_000  # of runs, where not every choice of one is taken
+SIZES = (1, 2, 3, 5, 10, 20)  # runs a side that are looked at
+NO_INTERVAL = (
+    "no interval: the same runs stand in many draws; and all of them together are taken for the "
+    "truth, which they are only as far as the verdict is certain"
+)
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """What a comparison of few runs would have said.
+
+    Attributes:
+        runs: Runs a side.
+        wrong: Share of such comparisons that say of the variant what all runs together deny: that
+            some group's rate rises beyond the limits, or that none does.
+        wrong_worst: The same of the single group that is hurt most by all runs together.
+        draws: Comparisons.
+        reason: Why there is no interval.
+    """
+
+    runs: int
+    wrong: float
+    wrong_worst: float
+    draws: int
+    reason: str = NO_INTERVAL
+
+
+def one_model_trap(
+    dense: npt.ArrayLike,
+    compressed: npt.ArrayLike,
+    *,
+    relative: float,
+    absolute: float,
+    paired: bool = False,
+    seed: int = 0,
+) -> list[Disagreement]:
+    """Draw runs from both populations, decide by their means alone, and compare with all runs.
+
+    Whoever has one dense and one compressed model decides so: by whether the rate of a group rose.
+    A rise counts where it exceeds both limits.
+
+    Args:
+        dense: Rates of the dense members by group, fractions, shape (G, K); nan where undefined.
+        compressed: Rates of the compressed members, shape (G, K').
+        relative: Limit on compressed / dense - 1, a fraction.
+        absolute: Limit on compressed - dense, a fraction.
+        paired: Member m of `compressed` derives from member m of `dense`: runs are drawn in pairs.
+        seed: Of the draws; with one run a side every pair is taken instead.
+
+    Returns:
+        A row a number of runs, up to less than all of them; none where a population is one model.
+
+    Raises:
+        DataError: Tables of other groups, or pairs of unequal number.
+
+    >>> rows = one_model_trap([[0.10, 0.10]], [[0.11, 0.15]], relative=0.2, absolute=0.005)
+    >>> [(row.runs, row.wrong, row.draws) for row in rows]
+    [(1, 0.5, 4)]
+    """
+    d, c = np.asarray(dense, np.float64), np.asarray(compressed, np.float64)
+    if d.ndim != 2 or c.ndim != 2 or len(d) != len(c):
+        raise DataError(
+            f"rates must be two tables of groups by members, got shapes {d.shape} and {c.shape}; "
+            "pass a row a group"
+        )
+    if paired and d.shape != c.shape:
+        raise DataError(
+            f"paired populations must have as many members, got {d.shape[1]} and {c.shape[1]}; "
+            "leave out what has no partner"
+        )
+    known = ~(np.isnan(d).any(axis=1) | np.isnan(c).any(axis=1))
+    d, c = d[known], c[known]
+    if not len(d):
+        return []
+
+    def beyond(
+        before: npt.NDArray[np.float64], after: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]:
+        return (after - before) - np.maximum(relative * before, absolute)
+
+    whole = beyond(d.mean(axis=1), c.mean(axis=1))
+    worst = int(whole.argmax())
+    rng = np.random.Generator(np.random.Philox(key=[seed, 1_000_033]))
+    rows = []
+    for runs in SIZES:
+        if runs >= min(d.shape[1], c.shape[1]):
+            break
+        first, second = _choices(d.shape[1], c.shape[1], runs, paired=paired, rng=rng)
+        found = beyond(d[:, first].mean(axis=2), c[:, second].mean(axis=2))
+        said = (found > 0).any(axis=0)
+        rows.append(
+            Disagreement(
+                runs,
+                float((said != (whole > 0).any()).mean()),
+                float(((found[worst] > 0) != (whole[worst] > 0)).mean()),
+                said.size,
+            )
+        )
+    return rows
+
+
+def _choices(
+    k: int, other: int, runs: int, *, paired: bool, rng: np.random.Generator
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Members of each comparison, dense and compressed, shape (draws, runs) each."""
+    if runs == 1:
+        if paired:
+            both = np.arange(k)[:, None]
+            return both, both
+        first, second = np.meshgrid(np.arange(k), np.arange(other), indexing="ij")
+        return first.reshape(-1, 1), second.reshape(-1, 1)
+    first = rng.random((DRAWS, k)).argsort(axis=1)[:, :runs]
+    return first, first if paired else rng.random((DRAWS, other)).argsort(axis=1)[:, :runs]
