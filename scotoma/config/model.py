@@ -148,6 +148,18 @@ class Population(Frozen):
 
     models: int = Field(10, ge=1, le=255, description="Members a variant.")
     seed: int = Field(0, ge=0, lt=2**32)
+    identical: bool = Field(
+        False, description="Every member has the first one's seed: only the software varies."
+    )
+    forked: bool = Field(
+        False,
+        description="Pruned members go on from the dense ones at the first mask update: cheaper, "
+        "and analysed as pairs.",
+    )
+
+    def seed_index(self, member: int) -> int:
+        """The member whose seed a member has: itself, or the first one."""
+        return 0 if self.identical else member
 
 
 class Tracking(Frozen):
@@ -222,6 +234,11 @@ class Config(Frozen):
                     else "name variants of source.files as {predictions: [...]}, or leave it out"
                 )
             )
+        if self.population.forked and taken:
+            raise ValueError(
+                "population.forked is for networks that are trained here, and source.kind is "
+                f"{self.source.kind}; leave it out"
+            )
         if self.baseline is not None and taken is not Predicted:
             raise ValueError(
                 "baseline names a variant of source.kind predictions; elsewhere it is `dense`, so "
@@ -229,10 +246,24 @@ class Config(Frozen):
             )
         return self
 
+    @model_validator(mode="after")
+    def _identical_members_may_differ(self) -> Config:
+        if self.population.identical and self.deterministic:
+            raise ValueError(
+                "population.identical measures how runs of one seed differ, and deterministic "
+                "keeps them from differing; leave out one of them"
+            )
+        if self.population.identical and not hasattr(self.source, "recipe"):
+            raise ValueError(
+                "population.identical is for networks that are trained here, and source.kind is "
+                f"{self.source.kind}; leave it out"
+            )
+        return self
+
     @property
     def resolved_variants(self) -> tuple[Variant, ...]:
         """Every variant with its name, dense first, then in the order of the configuration."""
-        return resolve(self.variants)
+        return resolve(self.variants, forked=self.population.forked)
 
     def variant(self, name: str) -> Variant:
         """The resolved variant of that name."""

@@ -132,12 +132,13 @@ class Variant(Frozen):
     """One way of compressing, resolved.
 
     A member of a variant with `derived_from` is made of the member of the same index of that
-    variant; the others are trained on seeds of their own.
+    variant; the others are trained: on seeds of their own, or `forked` from the dense ones.
     """
 
     name: str
     kind: Literal["dense", "prune", "int8", "float16", "int4", "onnx", "predictions"]
     derived_from: str = ""  # name of the variant whose members it is made of
+    forked: bool = False  # one training up to the first mask update with the dense members
     sparsity: float = 0.0  # fraction of the conv and linear weights that are zero
     masks: Literal["shadow", "hard"] = "shadow"
     scope: Literal["layer", "global"] = "layer"
@@ -156,13 +157,29 @@ class Variant(Frozen):
         return self.kind in ("onnx", "predictions")
 
     @property
+    def paired_with(self) -> str:
+        """The variant whose member k shares the chance of member k; empty where none does."""
+        return "dense" if self.forked else self.derived_from
+
+    @property
     def paired(self) -> bool:
-        """Whether member k derives from dense member k: what every comparison is made with."""
-        return self.derived_from == "dense"
+        """Whether member k goes with dense member k: what every comparison is made with."""
+        return self.paired_with == "dense"
 
 
-def resolve(entries: list[VariantEntry]) -> tuple[Variant, ...]:
-    """Every variant that the entries stand for, dense first."""
+def resolve(entries: list[VariantEntry], *, forked: bool = False) -> tuple[Variant, ...]:
+    """Every variant that the entries stand for, dense first.
+
+    Args:
+        entries: As the configuration has them.
+        forked: Whether pruned members go on from the dense ones.
+
+    Returns:
+        The variants.
+
+    >>> [variant.paired for variant in resolve(["dense", Prune(prune=[0.9])], forked=True)]
+    [False, True]
+    """
     found: list[Variant] = []
     for entry in entries:
         if entry == "dense":
@@ -190,6 +207,12 @@ def resolve(entries: list[VariantEntry]) -> tuple[Variant, ...]:
             found += [
                 Variant(name=name, kind=kind, derived_from=of, bits=entry.bits) for name in names
             ]
+    if forked:
+        of_pruning = {one.name for one in found if one.kind == "prune"}
+        found = [
+            one.model_copy(update={"forked": bool({one.name, one.derived_from} & of_pruning)})
+            for one in found
+        ]
     return tuple(found)
 
 

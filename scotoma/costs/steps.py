@@ -235,14 +235,15 @@ class _Bill:
         """Read and decode everything once, write it."""
         return self.thumb(1.0 + 2 * self.decoding(self.size.train + self.size.test))
 
-    def trained(self, variants: int) -> Span | None:
+    def trained(self, variants: int, *, forked: bool) -> Span | None:
         """The steps of all members of so many variants, over the cores."""
         if self.trial.step is None:
             return None
         together = self.trial.together
         chunks = variants * math.ceil(self.models / together)
         rounds = math.ceil(chunks / self.size.cores)
-        steps = self.config.source.recipe.resolved(self.size.train).total_steps
+        recipe = self.config.source.recipe.resolved(self.size.train)
+        steps = recipe.total_steps - (recipe.mask_updates[0] if forked else 0)
         return self.trial.step.scaled(rounds * together * steps)
 
     def training(self, step: str, does: str, variants: list[Variant]) -> StepCost:
@@ -257,7 +258,7 @@ class _Bill:
         return StepCost(
             step,
             does,
-            _added([starts, self.trained(len(variants))]),
+            _added([starts, self.trained(len(variants), forked=variants[0].forked)]),
             disk,
             self.workers(self.images.encoded_bytes),
             self.images.decoded_bytes(self.size.train),
@@ -280,7 +281,7 @@ class _Bill:
             return _added([])
         if variant.derived_from:
             return self.dealt(self.compressed([variant]))
-        return self.trained(1)
+        return self.trained(1, forked=variant.forked)
 
     def compressed(self, variants: list[Variant]) -> Span | None:
         """Every member of some derived variants, by one process."""

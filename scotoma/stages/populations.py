@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from scotoma import progress
-from scotoma.config import OnnxSource, PredictionsSource
+from scotoma.config import OnnxSource, PredictionsSource, Variant
 from scotoma.datasets import check_images, load_examples
 from scotoma.extras import needs
 from scotoma.machine import versions
@@ -147,17 +147,15 @@ def _manifest(run: Run, name: str) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "variant": name,
         "kind": variant.kind,
-        "design": (
-            f"paired with {variant.derived_from}, member by member"
-            if variant.derived_from
-            else "independent"
-        ),
+        "design": _design(variant),
         "dataset_sha256": file_digest(run.examples),
         "inference": list(PredictionFile.open(run.predictions(name)).runtimes),
         "members": [
             read_json(run.member(name, index).with_suffix(".json")) for index in every.members
         ],
     }
+    if run.config.population.identical:
+        facts["seeds"] = "one for all members, which differ by what the software adds"
     if variant.kind == "prune":
         facts["pruning"] = {
             "sparsity": variant.sparsity,
@@ -181,6 +179,15 @@ def _manifest(run: Run, name: str) -> dict[str, Any]:
             "float32_layers": facts["members"][0].pop("float32_layers"),
         }
     return facts
+
+
+def _design(variant: Variant) -> str:
+    """Which chance the members share with those of other variants."""
+    if variant.kind == "prune" and variant.forked:
+        return "paired with dense, member by member: one training up to the first mask update"
+    if variant.derived_from:
+        return f"paired with {variant.derived_from}, member by member"
+    return "independent"
 
 
 def _members(run: Run, variants: list[str], shard: Shard) -> list[Path]:

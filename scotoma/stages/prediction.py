@@ -88,7 +88,7 @@ def _write(run: Run, shard: Shard, name: str, examples: Examples, found: _Column
         members=tuple(shard.members),
         classes=examples.classes,
         predicted=found.predicted,
-        paired_with=run.config.variant(name).derived_from,
+        paired_with=run.config.variant(name).paired_with,
         scores=found.scores,
         runtimes=tuple(sorted(found.runtimes)),
     )

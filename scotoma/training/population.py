@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -21,6 +22,7 @@ from scotoma.workers import worker_pool
 
 if TYPE_CHECKING:
     from scotoma.training.backends import Backend
+    from scotoma.training.engine import TrainedMember, Training
 
 __all__ = ["train_populations"]
 
@@ -67,8 +69,9 @@ def _train(run: Run, chunks: list[tuple[str, list[int]]], data: Data) -> None:
     """Train every chunk, in as many worker processes as there are cores."""
     variants = list(dict.fromkeys(variant for variant, _ in chunks))
     task = f"train {variants[0] if len(variants) == 1 else f'{len(variants)} pruned variants'}"
-    steps = run.config.source.recipe.resolved(len(data[1])).total_steps
-    progress.start(task, sum(len(indices) for _, indices in chunks) * steps)
+    recipe = run.config.source.recipe.resolved(len(data[1]))
+    shared = recipe.mask_updates[0] if run.config.variant(variants[0]).forked else 0
+    progress.start(task, sum(len(own) for _, own in chunks) * (recipe.total_steps - shared))
     data_digest = file_digest(run.examples)
     with worker_pool(min(len(chunks), cores()), _start_worker, run, data) as pool:
         futures = [pool.submit(_train_chunk, *chunk, data_digest, task) for chunk in chunks]
@@ -92,6 +95,8 @@ def _origin(config: Config, data_digest: str) -> dict[str, Any]:
     model = config.source.model
     return {
         "model": model,
+        "identical": config.population.identical,
+        "forked": config.population.forked,
         "recipe": config.source.recipe.model_dump(mode="json"),
         "dataset_sha256": data_digest,
         "versions": versions(),
@@ -119,26 +124,29 @@ def _train_chunk(variant: str, indices: list[int], data_digest: str, task: str) 
     """Train one chunk in a worker and write its members."""
     from safetensors.torch import save_file
 
-    from scotoma.training.engine import Member, products_precision, train_members
+    from scotoma.training.engine import Member, Training, products_precision
     from scotoma.training.pruning import Pruning
     from scotoma.training.sparse import sparse_bytes
     from scotoma.training.task import classification
 
     run, images, (_, labels, classes, backend) = _shared
     config, recipe = run.config, run.config.source.recipe.resolved(len(labels))
-    sparsity, seed = config.variant(variant).sparsity, config.population.seed
-    trained = train_members(
-        [Member(variant, k, member_seed(seed, variant, k), sparsity) for k in indices],
+    way = config.variant(variant)
+    population = "dense" if way.forked else variant  # whose seeds the members have
+    own = [config.population.seed_index(k) for k in indices]
+    seeds = [member_seed(config.population.seed, population, k) for k in own]
+    training = Training(
+        [Member(variant, k, s, way.sparsity) for k, s in zip(indices, seeds, strict=True)],
         images,
         labels,
         model=config.source.model,
         task=classification(classes, recipe),
-        pruning=Pruning.of(config.variant(variant)),
+        pruning=Pruning.of(way),
         recipe=recipe,
         backend=backend,
-        progress=lambda steps: progress.advance(task, steps),
     )
-    for result in trained:
+    trained, trunks = _trained(run, training, data_digest, lambda n: progress.advance(task, n))
+    for result, trunk in zip(trained, trunks, strict=True):
         path = run.member(variant, result.member.index)
         with written(path) as temporary:
             save_file({n: v.contiguous() for n, v in result.state.items()}, temporary)
@@ -155,9 +163,39 @@ def _train_chunk(variant: str, indices: list[int], data_digest: str, task: str) 
                 "products": str(products_precision(recipe)).removeprefix("torch."),
                 "hardware": hardware(),
                 "loss": list(result.loss),
+                **({"trunk_sha256": trunk} if trunk else {}),
                 "sha256": file_digest(path),
                 "bytes": path.stat().st_size,
                 "size": sparse_bytes(result.state, result.weights).record(),
             },
         )
         run.publish(path, path.with_suffix(".json"))
+
+
+def _trained(
+    run: Run, training: Training, data_digest: str, report: Callable[[int], None]
+) -> tuple[list[TrainedMember], list[str | None]]:
+    """The members of a chunk and, where pruned ones will go on from them, their trunks' SHA-256."""
+    from scotoma.training.trunk import read_trunks, write_trunks
+
+    indices = [member.index for member in training.members]
+    trunks: list[str | None] = [None] * len(indices)
+    state = None
+    if run.config.population.forked:
+        if run.config.variant(training.members[0].variant).forked:
+            state = read_trunks(run, indices, [_trunk(run, k, data_digest) for k in indices])
+        else:
+            first_update, _, _ = training.recipe.mask_updates
+            state = training.advance(training.start(), first_update, progress=report)
+            trunks = [*write_trunks(run, indices, state)]
+    state = training.advance(state or training.start(), progress=report)
+    return training.finish(state), trunks
+
+
+def _trunk(run: Run, index: int, data_digest: str) -> str | None:
+    """The SHA-256 of a member's trunk, if the dense member is what would be trained today."""
+    if not _finished(run, "dense", index, data_digest):
+        return None
+    record = read_json(run.member("dense", index).with_suffix(".json"))
+    digest: str | None = record.get("trunk_sha256")
+    return digest

@@ -19,7 +19,7 @@ class TrainingState:
 
     Attributes:
         step: Optimiser steps done.
-        parameters: By name; where masks are shadows, the weights behind them.
+        parameters: By name; of masked weights, what stands behind the mask.
         buffers: By name.
         masks: Of the weights that pruning may zero: True is kept.
         memory: What the optimiser and the average of weights remember, as `momentum/NAME`.
@@ -73,6 +73,32 @@ class TrainingState:
                 sections[section][name] = value
         step, losses, running = (tensors[key] for key in ("step", "losses", "running"))
         return cls(int(step), **sections, losses=losses, running=running)
+
+    def split(self) -> list[TrainingState]:
+        """Every member's own state."""
+        table = self.tensors()
+        return [
+            self.of({n: v if n == "step" else v[k : k + 1] for n, v in table.items()})
+            for k in range(self.members)
+        ]
+
+    @classmethod
+    def joined(cls, states: list[TrainingState]) -> TrainingState:
+        """One state of the members of several, which have done the same steps.
+
+        Args:
+            states: At least one.
+
+        Returns:
+            Their members, in that order.
+        """
+        tables = [state.tensors() for state in states]
+        return cls.of(
+            {
+                name: value if name == "step" else torch.cat([table[name] for table in tables])
+                for name, value in tables[0].items()
+            }
+        )
 
     def copy(self) -> TrainingState:
         """The same values in memory of their own, in the order that products want."""

@@ -1,0 +1,129 @@
+"""Pruned members that go on from the dense ones: the same weights, fewer steps."""
+
+from __future__ import annotations
+
+import pytest
+from safetensors.torch import load_file
+
+from scotoma.config import Config, parse_config
+from scotoma.datasets import Examples, decode_images_to
+from scotoma.errors import ConfigError
+from scotoma.files import file_digest
+from scotoma.runs import Run, read_json
+from scotoma.stages.populations import prepare
+from scotoma.training import engine, population
+from scotoma.training.trunk import trunk_path
+
+AUDIT = """
+source: {{kind: digits-s, recipe: {{steps: 20, batch_size: 16, prune_begin: 0.4}}}}
+label: {{column: digit}}
+variants: [dense, {{prune: [0.5, 0.9], then: int8-static}}, {{int8: [dynamic]}}]
+population: {{models: 2, forked: {forked}}}
+"""
+
+
+def config(*, forked: bool = True) -> Config:
+    return parse_config(AUDIT.format(forked=str(forked).lower()), "test")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("forked")
+    run = Run.create(folder / "run", config())
+    prepare(run)
+    examples = Examples.read(run.examples).split("train")
+    decode_images_to(folder / "images.npy", examples)
+    # As in a worker: the pool is what a test can do without.
+    population._start_worker(run, (folder / "images.npy", examples.labels, 10, "stacked"))
+    for name in ("dense", "prune-0.5", "prune-0.9"):
+        train(run, name)
+    return run
+
+
+def train(run: Run, name: str) -> None:
+    population._train_chunk(name, [0, 1], file_digest(run.examples), "test")
+
+
+def test_every_variant_is_paired_with_dense_or_says_so() -> None:
+    assert [(v.name, v.paired) for v in config().resolved_variants] == [
+        ("dense", False),
+        ("prune-0.5", True),
+        ("prune-0.9", True),
+        ("prune-0.5+int8-static", True),
+        ("prune-0.9+int8-static", True),
+        ("int8-dynamic", True),
+    ]
+    independent = [v.name for v in config(forked=False).resolved_variants[1:] if not v.paired]
+    assert independent == [
+        "prune-0.5", "prune-0.9", "prune-0.5+int8-static", "prune-0.9+int8-static"
+    ]  # fmt: skip
+
+
+def test_models_made_elsewhere_cannot_be_forked() -> None:
+    text = """
+source: {kind: onnx, models: m, images: i, attributes: a.csv,
+         split: {column: s, train: 0, test: 1}}
+label: {column: y}
+variants: [dense, {onnx: [small]}]
+population: {forked: true}
+"""
+    with pytest.raises(ConfigError, match=r"population\.forked is for networks .* kind is onnx"):
+        parse_config(text, "test")
+
+
+def test_members_of_one_index_have_one_seed(run: Run) -> None:
+    seeds = [
+        [read_json(run.member(name, k).with_suffix(".json"))["seed"] for k in range(2)]
+        for name in ("dense", "prune-0.5", "prune-0.9")
+    ]
+    assert seeds[0] == seeds[1] == seeds[2]
+    assert seeds[0][0] != seeds[0][1]
+
+
+def test_trunks_are_those_of_the_first_update_and_named_by_the_dense_members(run: Run) -> None:
+    for k in range(2):
+        record = read_json(run.member("dense", k).with_suffix(".json"))
+        assert record["trunk_sha256"] == file_digest(trunk_path(run, k))
+        assert int(load_file(trunk_path(run, k))["step"]) == 8
+
+
+@pytest.mark.parametrize("fault", ["absent", "damaged", "of another recipe"])
+def test_without_its_trunk_a_member_is_trained_from_the_start_to_the_same_bytes(
+    run: Run, fault: str
+) -> None:
+    names = ["prune-0.5", "prune-0.9"]
+    expected = [file_digest(run.member(name, k)) for name in names for k in range(2)]
+    trunk, record = trunk_path(run, 1), run.member("dense", 1).with_suffix(".json")
+    whole, written = trunk.read_bytes(), record.read_text()
+    try:
+        if fault == "absent":
+            trunk.unlink()
+        elif fault == "damaged":
+            trunk.write_bytes(whole[:-4] + b"\xff" * 4)
+        else:
+            record.write_text(written.replace('"learning_rate": 0.02', '"learning_rate": 0.03'))
+            assert record.read_text() != written
+        for name in names:
+            for path in run.population(name).iterdir():
+                path.unlink()
+            train(run, name)
+    finally:
+        trunk.write_bytes(whole)
+        record.write_text(written)
+    assert [file_digest(run.member(name, k)) for name in names for k in range(2)] == expected
+
+
+def test_forked_members_do_the_steps_after_the_first_update_alone(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[int] = []
+    advance = engine.Training.advance
+    monkeypatch.setattr(
+        engine.Training,
+        "advance",
+        lambda self, state, *rest, **named: (
+            begun.append(state.step) or advance(self, state, *rest, **named)
+        ),
+    )
+    train(run, "prune-0.9")
+    assert begun == [8]
