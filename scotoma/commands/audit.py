@@ -250,6 +250,11 @@ def configuration(
         source = config.source.model_copy(update={"data": place})
         config = config.model_copy(update={"source": source})
     if deterministic:
+        if config.population.identical:
+            raise ConfigError(
+                "--deterministic keeps runs of one seed from differing, which population.identical "
+                "measures; leave out one of them"
+            )
         config = config.model_copy(update={"deterministic": True})
     if config.source.kind == "predictions":
         from scotoma.stages.predicted import complete
