@@ -83,14 +83,32 @@ def test_nothing_half_written_stays_behind(run: Path) -> None:
     assert not (run / "error.json").exists()
 
 
-def test_the_same_config_twice_gives_the_same_bytes(
+def test_an_audit_killed_ten_times_ends_with_the_bytes_of_an_undisturbed_one(
     run: Path, config: Path, tmp_path: Path
 ) -> None:
-    assert audit(config, tmp_path / "again", "--deterministic").returncode == 0
+    out, moments = tmp_path / "again", np.random.default_rng(7).uniform(1, 9, 10)
+    command = [sys.executable, "-m", "scotoma", "audit", str(config), "--out", str(out)]
+    killed = 0
+    for moment in moments:
+        with (
+            (tmp_path / "stderr").open("w") as errors,
+            subprocess.Popen(
+                [*command, "--deterministic"], stdout=subprocess.DEVNULL, stderr=errors
+            ) as process,
+        ):
+            try:
+                assert process.wait(moment) == 0, (tmp_path / "stderr").read_text()
+            except subprocess.TimeoutExpired:
+                process.kill()
+                killed += 1
+    assert killed >= 5  # a fast machine finishes before the last
+    assert audit(config, out, "--deterministic").returncode == 0
+    assert not [path for path in out.rglob("*") if "partial" in path.name]
     names = ["audit.json", "report.html", "divergence.parquet", "examples.parquet"]
     names += [f"predictions/{variant}.parquet" for variant in VARIANTS]
+    names += [path.relative_to(run).as_posix() for path in run.rglob("member-*.safetensors")]
     for name in names:
-        assert (run / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
+        assert (run / name).read_bytes() == (out / name).read_bytes(), name
 
 
 def test_a_finished_run_is_taken_up_without_doing_anything_again(run: Path, config: Path) -> None:

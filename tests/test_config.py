@@ -85,7 +85,7 @@ FAULTS = {
     "an unknown key below": (
         "  models: 4",
         "  model: 4",
-        "audit.yaml:17 population.model is not a key here; known are models, seed, forked; "
+        "audit.yaml:17 population.model is not a key here; known are models, seed, identical, forked; "
         "did you mean 'models'?",
     ),
     "an unknown key two below": (
@@ -291,7 +291,7 @@ def test_every_fault_is_named_at_once_in_the_order_of_the_file() -> None:
         "audit.yaml:14 variants.1.prune.0 must be less than 1.0, got 1.5",
         "audit.yaml:17 population.models must be at least 1, got 0",
         "audit.yaml:18 population.seeds is not a key here",
-        "known are models, seed, forked",
+        "known are models, seed, identical, forked",
         "did you mean 'seed'?",
     ]
 

@@ -6,7 +6,7 @@ import pytest
 from safetensors.torch import load_file
 
 from scotoma.config import Config, parse_config
-from scotoma.datasets import Examples, decode_images_to
+from scotoma.datasets import Examples, store_images
 from scotoma.errors import ConfigError
 from scotoma.files import file_digest
 from scotoma.runs import Run, read_json
@@ -31,10 +31,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("forked")
     run = Run.create(folder / "run", config())
     prepare(run)
-    examples = Examples.read(run.examples).split("train")
-    decode_images_to(folder / "images.npy", examples)
+    labels = Examples.read(run.examples, images=False).split("train").labels
     # As in a worker: the pool is what a test can do without.
-    population._start_worker(run, (folder / "images.npy", examples.labels, 10, "stacked"))
+    images = store_images(run.examples, "train", folder)
+    population._start_worker(run, (images, labels, 10, "stacked"))
     for name in ("dense", "prune-0.5", "prune-0.9"):
         train(run, name)
     return run
@@ -67,7 +67,7 @@ label: {column: y}
 variants: [dense, {onnx: [small]}]
 population: {forked: true}
 """
-    with pytest.raises(ConfigError, match=r"population\.forked is for networks .* kind is onnx"):
+    with pytest.raises(ConfigError, match=r"population\.forked is for networks that .* is onnx"):
         parse_config(text, "test")
 
 
