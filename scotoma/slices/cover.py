@@ -14,6 +14,9 @@ from scotoma.slices.lattice import Subset, shape_of
 from scotoma.slices.predicates import Encoded
 from scotoma.slices.search import Budget, Hits, sweep
 
+HARM = 0.8  # of a slice's harm: so much in fewer of its rows, and the slice is that part
+SMALLER = 2 / 3
+
 
 @dataclass(frozen=True)
 class Step:
@@ -81,15 +84,48 @@ def cover(
     """Find slices that explain the outcome one after the other.
 
     Every step searches all candidates among the rows that the slices before it left, takes the
-    most significant (of equals the one with fewest predicates) and removes its rows. It stops
-    where nothing is significant at the corrected level or, given a `screen`, where chance alone
-    would offer that many slices as good: p times the candidates.
+    most significant (of equals the one with fewest predicates), narrows it to the part that holds
+    its harm, and removes the rows of that. It stops where nothing is significant at the corrected
+    level or, given a `screen`, where chance alone would offer that many slices as good: p times the
+    candidates.
 
     Returns:
         The slices in the order of their finding, and the candidates of the first step.
     """
     look = partial(_look, encoded, evidence, max_cross, alpha, budget)
     return uncover(look, encoded, alpha, correction, screen=screen, most_slices=most_slices)
+
+
+def narrowed(encoded: Encoded, hits: Hits, best: int, good: Flags) -> int:
+    """The part of a candidate that holds its harm; itself where no part does.
+
+    With few members a p-value rests on few degrees of freedom, and a large slice that owes its harm
+    to a small one is often the more significant of the two. A candidate gives way to its most
+    significant part that is good itself and holds most of the harm in fewer of the rows.
+
+    Args:
+        encoded: The predicates.
+        hits: The candidates.
+        best: Place of the candidate.
+        good: Which of them could be reported.
+    """
+    harm = hits.effect * hits.size
+    while True:
+        subset, codes = key_of(encoded, hits, best)
+        parts = good & (hits.size <= SMALLER * hits.size[best])
+        parts &= harm * np.sign(harm[best]) >= HARM * abs(harm[best])
+        places = [
+            place
+            for place in np.flatnonzero(parts)[np.argsort(hits.p[parts], kind="stable")].tolist()
+            if _lies_in(key_of(encoded, hits, place), (subset, codes))
+        ]
+        if not places:
+            return best
+        best = places[0]
+
+
+def _lies_in(part: Key, whole: Key) -> bool:
+    return set(zip(*whole, strict=True)) < set(zip(*part, strict=True))
 
 
 def _look(
@@ -133,9 +169,13 @@ def uncover(
         if hits.p.size == 0:
             break
         best = int(np.lexsort((hits.cell, hits.subset, -hits.size, hits.cross, hits.p))[0])
-        q = float(adjust(hits.p, hits.tested, correction)[best])
+        q_all = adjust(hits.p, hits.tested, correction)
+        q = float(q_all[best])
         if q > alpha if screen is None else hits.p[best] * hits.tested > screen:
             break
+        good = q_all <= alpha if screen is None else hits.p * hits.tested <= screen
+        best = narrowed(encoded, hits, best, good)
+        q = float(q_all[best])
         key = key_of(encoded, hits, best)
         size, effect = int(hits.size[best]), float(hits.effect[best])
         steps.append(Step(key, float(hits.p[best]), q, size, effect, hits.tested))
