@@ -130,8 +130,8 @@ def magnitude_mask(
         gone: Bool, the shape of `weight`: those that are removed before any other.
 
     Returns:
-        Bool, the shape of `weight`; False for exactly `pruned_count` weights, none of them larger
-        in magnitude than a kept one. Among equals the first in memory go.
+        Bool, the shape of `weight`; False for exactly `pruned_count` weights, none of them (but
+        those that are gone) larger in magnitude than a kept one. Among equals the first go.
     """
     remove = pruned_count(weight.numel(), sparsity)
     if remove == 0:

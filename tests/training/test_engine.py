@@ -28,7 +28,7 @@ from scotoma.training.models import build_model
 from scotoma.training.pruning import Pruning, cubic_sparsity, prunable
 from scotoma.training.randomness import member_seed, minibatch
 from scotoma.training.schedules import learning_rate
-from scotoma.training.task import Task
+from scotoma.training.task import Task, classification
 
 RECIPE = Recipe(
     precision="float32", steps=12, batch_size=16, prune_begin=0.2, prune_end=0.8, prune_every=0.1
@@ -276,6 +276,22 @@ def test_a_second_head_and_another_sampler_are_pieces_of_the_task(data, backend:
         }
         outputs = torch.func.functional_call(model, state, (batch,))
     assert float((outputs[:, CLASSES:].argmax(1).numpy() == attribute[:40, 0]).mean()) > 0.9
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("backend", ["stacked", "loop"])
+def test_labels_are_smoothed_as_torch_smooths_them(data, backend: Backend) -> None:
+    recipe = RECIPE.model_copy(update={"steps": 1, "label_smoothing": 0.2})
+    (found,) = train_members(
+        *([Member("a", 0, 5)], *data), model="tiny-convnet",
+        task=classification(CLASSES, recipe), recipe=recipe, backend=backend,
+    )  # fmt: skip
+    rows = minibatch(5, 0, RECIPE.batch_size, len(data[1]))
+    outputs = build_model("tiny-convnet", CLASSES, 5)(
+        engine.normalise(torch.from_numpy(data[0][rows]))
+    )
+    expected = cross_entropy(outputs, torch.from_numpy(data[1][rows]), label_smoothing=0.2)
+    assert found.loss == (pytest.approx(expected.item(), rel=1e-12),)
 
 
 def test_sparsity_0_gives_the_bits_of_dense_training(data) -> None:
