@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from scotoma.commands.audit import configuration, own_code
 from scotoma.commands.check_groups import POWER, GroupOutlook, group_outlooks
 from scotoma.commands.check_text import check_text, steps_text
-from scotoma.config import Config, OnnxSource, PredictionsSource
+from scotoma.config import CelebaSource, Config, FolderSource, OnnxSource, PredictionsSource
 from scotoma.costs.images import ImageFacts, look_at_images
 from scotoma.costs.steps import (
     Size,
@@ -29,6 +29,7 @@ from scotoma.costs.steps import (
 from scotoma.costs.trial import Span, Trial, try_network
 from scotoma.datasets import Survey, survey_examples
 from scotoma.datasets.join import Join
+from scotoma.datasets.loading import image_place
 from scotoma.datasets.memory import available_memory
 from scotoma.errors import ConfigError, DataError
 from scotoma.extras import needs
@@ -307,8 +308,10 @@ def _tried(
 
 
 def _complaint(config: Config, survey: Survey) -> str:
-    folder = getattr(config.source, "images", "")
-    return "" if survey.join is None else survey.join.complaint(survey.origin, folder)
+    if survey.join is None:
+        return ""
+    assert isinstance(config.source, FolderSource | OnnxSource | CelebaSource)
+    return survey.join.complaint(survey.origin, image_place(config.source))
 
 
 def _size(survey: Survey) -> Size:

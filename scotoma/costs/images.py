@@ -22,8 +22,8 @@ from scotoma.config import (
     PredictionsSource,
 )
 from scotoma.datasets import Survey, load_examples
-from scotoma.datasets.celeba import image_folder
 from scotoma.datasets.cifar_binary import binary_files
+from scotoma.datasets.loading import image_place
 from scotoma.datasets.parquet import IMAGES
 from scotoma.errors import MissingExtra
 from scotoma.extras import needs
@@ -81,11 +81,7 @@ def look_at_images(config: Config, survey: Survey) -> ImageFacts:
         return _facts(encoded[0], sum(encoded.bin.size()))
     size = survey.examples.size
     if isinstance(source, FolderSource | OnnxSource | CelebaSource):
-        folder = (
-            image_folder(source.data, storage.list_files(source.data))
-            if isinstance(source, CelebaSource)
-            else source.images
-        )
+        folder = image_place(source)
         sizes = storage.list_files(folder)
         names = [posixpath.normpath(name) for name in survey.examples.ids]
         there = [name for name in names if name in sizes]

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from scotoma.datasets.decoding import check_images, decode_images, decode_images_to
+from scotoma.datasets.decoding import (
+    check_images,
+    checked_parts,
+    decode_images,
+    decode_images_to,
+)
 from scotoma.datasets.examples import Examples, Partition
-from scotoma.datasets.loading import Survey, load_examples, survey_examples
+from scotoma.datasets.loading import Survey, load_examples, open_examples, survey_examples
 from scotoma.datasets.streaming import Images, StoredImages, looking_ahead, store_images
 from scotoma.datasets.synthetic import synthetic_celeba
 
@@ -15,10 +20,12 @@ __all__ = [
     "StoredImages",
     "Survey",
     "check_images",
+    "checked_parts",
     "decode_images",
     "decode_images_to",
     "load_examples",
     "looking_ahead",
+    "open_examples",
     "store_images",
     "survey_examples",
     "synthetic_celeba",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_images",
+    "checked_parts",
     "decode_images",
     "decode_images_to",
     "decode_parts_to",
@@ -102,9 +103,29 @@ def check_images(examples: Examples, *, threads: int | None = None) -> None:
     >>> from scotoma.datasets import load_examples
     >>> check_images(load_examples(default_config()).split("test"))
     """
-    ids, images = examples.table["example_id"], examples.table["image"]
-    shape = image_shape(ids, images, examples.size)
-    _decode(ids, images, shape, examples.size, threads, None)
+    for _ in checked_parts([examples.table], examples.size, threads=threads):
+        pass
+
+
+def checked_parts(
+    parts: Iterable[pl.DataFrame], size: int | None, *, threads: int | None = None
+) -> Iterator[pl.DataFrame]:
+    """Tables with `example_id` and `image`, each handed on when its images have been decoded.
+
+    Args:
+        parts: The tables; their images have one size all together.
+        size: As of `Examples`.
+        threads: As of `decode_images`.
+
+    Raises:
+        DataError: As of `check_images`.
+    """
+    shape: tuple[int, ...] = ()
+    for part in parts:
+        ids, images = part["example_id"], part["image"]
+        shape = shape or image_shape(ids, images, size)[1:]
+        _decode(ids, images, (part.height, *shape), size, threads, None)
+        yield part
 
 
 def decode_images_to(

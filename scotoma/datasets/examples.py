@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from polars.io.plugins import register_io_source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Examples", "Partition"]
 
-ROW_GROUP = 1024  # rows: images are read back some at a time
+ROW_GROUP = 256  # rows with images, which are read back some at a time
 
 
 @dataclass(frozen=True)
@@ -118,9 +121,21 @@ class Examples:
 
     def write(self, path: Path) -> None:
         """Write the table as Parquet; all else travels in its metadata."""
-        self.table.write_parquet(
+        self.write_parts(path, [self.table])
+
+    def write_parts(self, path: Path, parts: Iterable[pl.DataFrame]) -> None:
+        """`write` of a table that comes part by part, with or without images.
+
+        Args:
+            path: The file.
+            parts: Tables of the same columns, at least one; what they raise is raised.
+        """
+        coming = iter(parts)
+        first = next(coming)
+        tables = register_io_source(lambda *_: chain([first], coming), schema=first.schema)
+        tables.sink_parquet(
             path,
-            row_group_size=ROW_GROUP,
+            row_group_size=ROW_GROUP if "image" in first.columns else None,
             metadata={
                 "scotoma.classes": json.dumps(self.classes),
                 "scotoma.attributes": json.dumps(self.attributes),
@@ -131,14 +146,21 @@ class Examples:
         )
 
     @classmethod
-    def read(cls, path: Path, *, images: bool = True) -> Examples:
-        """Read what `write` wrote; without `images` the column of images is left on the disk."""
+    def read(cls, path: Path, *, images: bool = True, split: str | None = None) -> Examples:
+        """Read what `write` wrote.
+
+        Args:
+            path: The file.
+            images: Whether to read the column of images.
+            split: The only split to read; None for both.
+        """
         metadata = pl.read_parquet_metadata(path)
         classes, attributes, intersections, notes, size = (
             json.loads(metadata[f"scotoma.{key}"])
             for key in ("classes", "attributes", "intersections", "notes", "size")
         )
         scan = pl.scan_parquet(path, glob=False)
+        scan = scan if split is None else scan.filter(pl.col("split") == split)
         table = (scan if images else scan.drop("image", strict=False)).collect()
         crossed = tuple(map(tuple, intersections))
         return cls(table, tuple(classes), tuple(attributes), crossed, tuple(notes), size)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import polars as pl
 
+from scotoma import storage
 from scotoma.config import (
     CelebaSource,
     Cifar10Source,
@@ -18,8 +20,11 @@ from scotoma.config import (
 from scotoma.datasets.choosing import examples_from_source
 from scotoma.datasets.examples import Examples
 from scotoma.datasets.join import Join
+from scotoma.errors import DataError
 
-__all__ = ["Survey", "load_examples", "survey_examples"]
+__all__ = ["Survey", "image_place", "load_examples", "open_examples", "survey_examples"]
+
+PART = 128  # rows whose images are read at a time
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,48 @@ def load_examples(config: Config) -> Examples:
     """
     table, origin, join = _source(config, images=True)
     return _examples(table, config, origin, join)
+
+
+def open_examples(config: Config) -> tuple[Examples, Iterator[pl.DataFrame]]:
+    """The examples that a configuration names, for whoever needs no more than some at a time.
+
+    Args:
+        config: Source, label, groups and cluster.
+
+    Returns:
+        The examples, without images where these are files of their own; and their table in parts,
+        images included, which are read when the part is asked for.
+
+    Raises:
+        DataError: As of `load_examples`.
+
+    >>> from scotoma.config import default_config
+    >>> examples, parts = open_examples(default_config())
+    >>> sum(part.height for part in parts) == examples.table.height
+    True
+    """
+    source = config.source
+    if not isinstance(source, FolderSource | OnnxSource | CelebaSource):
+        examples = load_examples(config)
+        return examples, iter([examples.table])
+    from scotoma.datasets.folder import read_images
+
+    survey, place = survey_examples(config), image_place(source)
+    if survey.join and (complaint := survey.join.complaint(survey.origin, place)):
+        raise DataError(complaint)
+    return survey.examples, (
+        part.with_columns(read_images(place, part["example_id"].to_list()))
+        for part in survey.examples.table.iter_slices(PART)
+    )
+
+
+def image_place(source: FolderSource | OnnxSource | CelebaSource) -> str:
+    """The folder, or `s3://` prefix, of images that are files of their own."""
+    if isinstance(source, CelebaSource):
+        from scotoma.datasets.celeba import image_folder
+
+        return image_folder(source.data, storage.list_files(source.data))
+    return source.images
 
 
 def survey_examples(config: Config) -> Survey:
@@ -104,7 +151,7 @@ def _source(config: Config, *, images: bool) -> tuple[pl.DataFrame, str, Join | 
         from scotoma.datasets.celeba import load_celeba
 
         table, join = load_celeba(source, wanted, images=images)
-        return table, source.data, join
+        return table, storage.join(source.data, "list_attr_celeba"), join
     from scotoma.datasets.parquet import load_parquet
 
     table = load_parquet(source.data, config.label.column, wanted, images=images)

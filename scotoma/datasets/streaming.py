@@ -29,7 +29,7 @@ from scotoma.files import written
 
 __all__ = ["Ahead", "EncodedImages", "Images", "StoredImages", "looking_ahead", "store_images"]
 
-PART = 1024  # rows read from the examples at a time
+PART = 256  # rows read from the examples at a time
 AHEAD = 4  # batches that are decoded before they are asked for
 SPARE = 0.9  # of the disk that is free: what images may take
 Rows = NDArray[np.int64]

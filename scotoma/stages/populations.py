@@ -7,7 +7,7 @@ from typing import Any
 
 from scotoma import progress
 from scotoma.config import OnnxSource, PredictionsSource, Variant
-from scotoma.datasets import check_images, load_examples
+from scotoma.datasets import checked_parts, open_examples
 from scotoma.extras import needs
 from scotoma.machine import versions
 from scotoma.own_code import is_code, module_digest
@@ -26,12 +26,12 @@ def prepare(run: Run) -> list[Path]:
         return prepare_predicted(run)
     with run.step("prepare", [run.examples]) as due:
         if due:
-            examples = load_examples(run.config)
+            examples, parts = open_examples(run.config)
             progress.start("decode images", 1)
-            check_images(examples)  # a broken image is refused before anything is trained
-            progress.advance("decode images")
             with written(run.examples) as temporary:
-                examples.write(temporary)
+                # A broken image is refused before anything is trained.
+                examples.write_parts(temporary, checked_parts(parts, examples.size))
+            progress.advance("decode images")
     return [run.examples]
 
 

@@ -23,7 +23,7 @@ __all__ = ["predict_shard"]
 
 def predict_shard(run: Run, shard: Shard) -> None:
     """Run every member of a shard on the test examples; a variant's file is written when whole."""
-    examples = Examples.read(run.examples).split("test")
+    examples = Examples.read(run.examples, split="test")
     config = run.config
     classes = len(examples.classes)
     network = network_of(config, classes)

@@ -135,6 +135,8 @@ def test_fault_in_a_decoding_thread_is_raised_where_the_batch_is_asked_for(
         images[rows]
 
 
+# --- memory ---------------------------------------------------------------------------------------
+
 # Reads many batches, and says how much the most memory has grown, what is mapped included.
 READ = r"""
 import json, re, sys
@@ -188,3 +190,57 @@ def test_memory_does_not_grow_with_the_images(tmp_path: Path) -> None:
     assert found["streamed"]
     assert found["pixels"] > 190e6
     assert 0 < found["grown"] < 0.25 * found["pixels"]
+
+
+# Prepares a run from files of images, and says how much the most memory has grown.
+PREPARE = r"""
+import re, sys
+from pathlib import Path
+from scotoma.config import load_config
+from scotoma.runs import Run
+from scotoma.stages.populations import prepare
+
+def peak():
+    return int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024
+
+home = Path(sys.argv[1])
+prepare(Run.create(home / "small", load_config(home / "small.yaml")))
+before = peak()
+run = Run.create(home / "run", load_config(home / "audit.yaml"))
+prepare(run)
+print(peak() - before, run.examples.stat().st_size)
+"""
+CONFIG = """\
+source:
+  kind: image_folder
+  images: images
+  attributes: TABLE.csv
+  split: {column: part, train: a, test: b}
+  size: 8
+label: {column: label}
+variants: [dense, {prune: [0.5]}]
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no /proc elsewhere")
+def test_prepare_holds_a_part_of_the_images(tmp_path: Path) -> None:
+    """480 megabytes of files, of which a part is 8 and a row group 15."""
+    rng = np.random.default_rng(0)
+    (tmp_path / "images").mkdir()
+    buffer = io.BytesIO()
+    Image.fromarray(rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(buffer, "PNG")
+    names = [f"{index}.png" for index in range(8000)]
+    for index, name in enumerate(names):
+        # What comes after a whole image is not looked at.
+        padding = rng.bytes(60_000) if index >= 40 else b""
+        (tmp_path / "images" / name).write_bytes(buffer.getvalue() + padding)
+    for table, n in (("small", 40), ("audit", 8000)):
+        rows = [f"{name},{'ab'[k % 2]},{k // 2 % 2}" for k, name in enumerate(names[:n])]
+        (tmp_path / f"{table}.csv").write_text("\n".join(["image,part,label", *rows]) + "\n")
+        (tmp_path / f"{table}.yaml").write_text(CONFIG.replace("TABLE", table))
+    done = subprocess.run(
+        [sys.executable, "-c", PREPARE, tmp_path], capture_output=True, text=True, check=True
+    )
+    grown, size = map(int, done.stdout.split())
+    assert size > 470e6
+    assert 0 < grown < 0.5 * size
