@@ -13,7 +13,8 @@ from typing import Any, cast
 
 import polars as pl
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
 
 from scotoma.commands.slices_page import page
 from scotoma.commands.slices_table import Sliced, SlicesQuestion, read_sliced
@@ -23,7 +24,8 @@ from scotoma.files import written
 from scotoma.jsonable import jsonable
 from scotoma.printable import nearest
 from scotoma.slices import SliceReport, find_slices
-from scotoma.slices.finding import CHOICES
+from scotoma.slices.asking import CHOICES
+from scotoma.slices.finding import Progress
 from scotoma.slices.outcomes import METRICS
 
 __all__ = ["SlicesQuestion", "harmless", "measure_slices", "run_slices"]
@@ -65,8 +67,8 @@ def run_slices(
             f"--csv must name a file of its own, got {quoted(str(csv))}: choose another name"
         )
     sliced = read_sliced(read_table(path), question)
-    with _progress(quiet=quiet):
-        report = measure_slices(sliced, question)
+    with _bar(quiet=quiet) as told:
+        report = measure_slices(sliced, question, told)
         notes = [*sliced.notes, *map(_as_options, report.notes)]
         if as_json:
             found = report.as_dict(rows=question.identifier is not None)
@@ -80,12 +82,15 @@ def run_slices(
     sys.stdout.write(text + "\n")
 
 
-def measure_slices(sliced: Sliced, question: SlicesQuestion) -> SliceReport:
+def measure_slices(
+    sliced: Sliced, question: SlicesQuestion, told: Progress | None = None
+) -> SliceReport:
     """The search of `scotoma.slices.find_slices` that is asked for.
 
     Args:
         sliced: From `read_sliced`.
         question: What is asked.
+        told: Called after each search with how many are done and how many there are.
 
     Raises:
         DataError: Anything that cannot be searched, in the words of the command.
@@ -111,6 +116,7 @@ def measure_slices(sliced: Sliced, question: SlicesQuestion) -> SliceReport:
             permutations=asked.permutations,
             ids=sliced.ids,
             limit=asked.limit,
+            progress=told,
             seed=asked.seed,
         )
     except DataError as error:
@@ -158,17 +164,20 @@ def _as_options(text: str) -> str:
 
 
 @contextmanager
-def _progress(*, quiet: bool) -> Iterator[None]:
-    """A bar on stderr once the search has taken two seconds; it does not stay."""
+def _bar(*, quiet: bool) -> Iterator[Progress]:
+    """A bar on stderr once the searches have taken two seconds; it does not stay."""
     console = Console(stderr=True, quiet=quiet)
-    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    bar = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
-    bar.add_task("searching, then the same in shuffled outcomes", total=None)
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    bar = Bar(
+        *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal,
+        transient=True,
+    )  # fmt: skip
+    task = bar.add_task("searching, then the same in shuffled outcomes", total=None)
     start = threading.Timer(PATIENCE_S, bar.start)
     start.daemon = True
     start.start()
     try:
-        yield
+        yield lambda done, total: bar.update(task, completed=done, total=total)
     finally:
         start.cancel()
         start.join()

@@ -20,11 +20,11 @@ import polars as pl
 from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.files import redact
+from scotoma.slices.asking import DEFAULTS
 from scotoma.slices.coding import Coding
 from scotoma.slices.correction import Correction
 from scotoma.slices.cover import Key, Step, uncover
 from scotoma.slices.evidence import Direction
-from scotoma.slices.finding import DEFAULTS
 from scotoma.slices.judging import FEWEST, Protocol
 from scotoma.slices.lattice import Subset, candidates, shape_of
 from scotoma.slices.modes import Finding, significant

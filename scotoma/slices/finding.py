@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,7 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.printable import nearest
+from scotoma.slices.asking import (
+    DEFAULTS,
+    check_choices,
+    check_numbers,
+    check_space,
+    ids_of,
+    names_of,
+    reference_of,
+)
 from scotoma.slices.correction import Correction
 from scotoma.slices.cover import Key, key_of
 from scotoma.slices.evidence import Direction, Evidence
@@ -19,27 +26,18 @@ from scotoma.slices.judging import Protocol, Reference, evidence_of
 from scotoma.slices.lattice import CELLS, KEYS, SPARSE, candidates
 from scotoma.slices.leakage import leaks
 from scotoma.slices.modes import Finding, Mode, Plan, search, split
-from scotoma.slices.outcomes import Metric, metric_named, prepare
+from scotoma.slices.outcomes import metric_named, prepare
 from scotoma.slices.predicates import Encoded, Predicate, encode
 from scotoma.slices.priority import SHARE, WITHOUT_BATCH
 from scotoma.slices.report import Lattice, Null, Slice, SliceReport
 from scotoma.slices.search import Budget, Hits, join, sweep
 from scotoma.slices.view import View
 
+Progress = Callable[[int, int], None]
+
 POINTS = 2_000  # combinations that the lattice view shows
 KEY_BYTES = 16  # a row's cell under one subset, its copy and the product's own arrays
 SOURCE_BYTES = 56  # beyond that, where rows share sources: the pair's number, order and sums
-DEFAULTS: dict[str, dict[str, Any]] = {
-    "sound": {"min_size": 30, "alpha": 0.05, "correction": "bh", "bootstrap": 200},
-    "published": {"min_size": 1, "alpha": 0.01, "correction": "none", "bootstrap": 20},
-}
-CHOICES: dict[str, tuple[str, ...]] = {
-    "mode": ("cover", "batch", "iterative", "priority"),
-    "protocol": ("sound", "published"),
-    "direction": ("higher", "lower", "both"),
-    "reference": ("rest", "whole", "baseline"),
-    "correction": ("bh", "by", "holm", "bonferroni", "none"),
-}
 
 
 def find_slices(
@@ -71,6 +69,7 @@ def find_slices(
     limit: int = 1000,
     max_candidates: int = 10**8,
     memory_gib: float = 1.0,
+    progress: Progress | None = None,
     seed: int = 0,
 ) -> SliceReport:
     """Find conjunctions of features where a metric is significantly worse.
@@ -118,6 +117,8 @@ def find_slices(
         limit: Slices that the report describes, the most significant first.
         max_candidates: Refuse searches with more candidates than this, save in priority mode.
         memory_gib: Bound on what the search holds at once beyond the data.
+        progress: Called after each search with how many are done and how many there are: the
+            search itself and one a permutation.
         seed: Of halves, draws and permutations.
 
     Raises:
@@ -133,7 +134,7 @@ def find_slices(
     >>> [(one.text, one.size) for one in report.slices]
     [('colour = blue', 200)]
     """
-    _check_choices(mode=mode, protocol=protocol, direction=direction, reference=reference,
+    check_choices(mode=mode, protocol=protocol, direction=direction, reference=reference,
                    correction=correction)  # fmt: skip
     kind = metric_named(metric)
     default = DEFAULTS[protocol]
@@ -141,16 +142,16 @@ def find_slices(
     alpha = default["alpha"] if alpha is None else alpha
     correction = default["correction"] if correction is None else correction
     bootstrap = default["bootstrap"] if bootstrap is None else bootstrap
-    _check_numbers(max_cross=max_cross, min_size=min_size, alpha=alpha, bootstrap=bootstrap,
+    check_numbers(max_cross=max_cross, min_size=min_size, alpha=alpha, bootstrap=bootstrap,
                    permutations=permutations, iterations=iterations, level=level, limit=limit,
                    budget=budget, memory_gib=memory_gib)  # fmt: skip
-    reference = _reference(reference, protocol, kind, baseline is not None)
+    reference = reference_of(reference, protocol, kind, baseline is not None)
     direction = direction or kind.worse
     encoded = encode(features, max_categories=max_categories, bins=bins)
     total = encoded.codes.shape[1]
     prepared = prepare(kind, outcome, baseline, labels, total, paired=paired)
-    names = _ids(ids, total)
-    sources = None if clusters is None else _names(clusters, "clusters", total)
+    names = ids_of(ids, total)
+    sources = None if clusters is None else names_of(clusters, "clusters", total)
     units = (names if sources is None else sources)[prepared.rows]
     codes = None if sources is None else np.unique(units, return_inverse=True)[1]
     own = encoded if prepared.rows.size == total else encoded.take(prepared.rows)
@@ -159,15 +160,17 @@ def find_slices(
         least=min_size, draws=bootstrap, seed=seed, clusters=codes,
     )  # fmt: skip
     possible = candidates(own, max_cross)
-    _check_space(mode, possible, max_candidates)
+    check_space(mode, possible, max_candidates)
     plan = Plan(
         mode, max_cross, float(alpha), correction, confirm,
         _per_iteration(budget, possible, max_candidates), iterations,
         _budget(own, evidence, max_cross, memory_gib, shared=codes is not None),
     )  # fmt: skip
     halves = split(units, seed)
+    told = progress or _untold
     findings, hits = search(own, evidence, plan, halves)
-    null = _null(own, evidence, plan, halves, permutations, seed)
+    told(1, 1 + permutations)
+    null = _null(own, evidence, plan, halves, permutations, seed, told)
     view = View(encoded, prepared, evidence, names, level)
     settings = {
         "mode": mode, "metric": metric, "direction": direction, "reference": reference,
@@ -220,13 +223,19 @@ def _null(
     halves: Any,
     permutations: int,
     seed: int,
+    told: Progress,
 ) -> Null:
     rng = np.random.default_rng([seed % 2**63, 2])
     found = []
-    for _ in range(permutations):
+    for done in range(permutations):
         findings, _ = search(encoded, evidence.shuffled(rng), plan, halves)
         found.append(len(findings))
+        told(done + 2, permutations + 1)
     return Null(tuple(found))
+
+
+def _untold(done: int, total: int) -> None:
+    """Nobody asked how far the searches are."""
 
 
 def _everywhere(evidence: Evidence, settings: dict[str, Any]) -> tuple[str, ...]:
@@ -266,66 +275,10 @@ def _lattice(
     )
 
 
-def _reference(
-    reference: Reference | None, protocol: Protocol, metric: Metric, baseline: bool
-) -> Reference:
-    """What a slice is compared with, asked or by default; refuses what cannot be."""
-    whole = protocol == "published" or metric.kind == "auc"
-    if reference is None:
-        return "baseline" if baseline else ("whole" if whole else "rest")
-    if reference == "baseline" and not baseline:
-        raise DataError("reference 'baseline' needs a baseline, got none: pass baseline=")
-    if reference == "whole" and (not whole or baseline):
-        raise DataError(
-            "reference 'whole' is for the published protocol and for auc, without a baseline, got "
-            f"protocol {protocol!r} and metric {metric.name!r}: use reference='rest'"
-        )
-    if reference == "rest" and whole:
-        raise DataError(
-            "reference 'rest' is for the sound protocol and any metric but auc, got protocol "
-            f"{protocol!r} and metric {metric.name!r}: leave reference out"
-        )
-    return reference
-
-
-def _ids(ids: npt.ArrayLike | None, total: int) -> npt.NDArray[np.generic]:
-    if ids is None:
-        return np.arange(total)
-    names = _names(ids, "ids", total)
-    values, counts = np.unique(names, return_counts=True)
-    if values.size < total:
-        raise DataError(
-            f"ids must be unique, got {str(values[counts > 1][0])!r} {counts[counts > 1][0]} "
-            "times: give every row an id of its own"
-        )
-    return names
-
-
-def _names(given: npt.ArrayLike, called: str, total: int) -> npt.NDArray[np.generic]:
-    names = np.asarray(given)
-    if names.dtype.kind == "O":
-        names = names.astype(str)
-    if names.shape != (total,) or names.dtype.kind not in "iuU":
-        raise DataError(
-            f"{called} must give one integer or string a row, got {names.dtype} of shape "
-            f"{names.shape} for {total:,} rows: leave {called} out if every row is its own"
-        )
-    return names
-
-
 def _per_iteration(budget: int | None, possible: int, most: int) -> int:
     if budget is not None:
         return budget
     return WITHOUT_BATCH if possible > most else max(1, round(SHARE * possible))
-
-
-def _check_space(mode: Mode, possible: int, most: int) -> None:
-    if mode != "priority" and possible > most:
-        raise DataError(
-            f"the search must stay within max_candidates={most:,}, got {possible:,} candidate "
-            "slices: use mode='priority', lower max_cross, pass fewer features, or raise "
-            "max_candidates"
-        )
 
 
 def _budget(
@@ -347,40 +300,3 @@ def _budget(
         cells=max(1, min(CELLS, int(half / (evidence.width * 8)))),
         keys=max(1, min(KEYS, int(half / key_bytes))),
     )
-
-
-def _check_choices(**asked: str | None) -> None:
-    for name, value in asked.items():
-        if value is not None and value not in CHOICES[name]:
-            raise DataError(
-                f"{name} must be one of {', '.join(CHOICES[name])}, got {value!r}"
-                f"{nearest(str(value), CHOICES[name])}"
-            )
-
-
-@dataclass(frozen=True)
-class _Rule:
-    says: str
-    holds: Callable[[Any], bool]
-
-
-RULES = {
-    "max_cross": _Rule("between 1 and 4", lambda x: 1 <= x <= 4),
-    "min_size": _Rule("at least 1", lambda x: x >= 1),
-    "alpha": _Rule("a fraction in (0, 1)", lambda x: 0 < x < 1),
-    "level": _Rule("a fraction in (0, 1)", lambda x: 0 < x < 1),
-    "bootstrap": _Rule("at least 2", lambda x: x >= 2),
-    "permutations": _Rule("at least 0", lambda x: x >= 0),
-    "iterations": _Rule("at least 1", lambda x: x >= 1),
-    "limit": _Rule("at least 1", lambda x: x >= 1),
-    "budget": _Rule("at least 1", lambda x: x is None or x >= 1),
-    "memory_gib": _Rule("above 0", lambda x: x > 0),
-}
-
-
-def _check_numbers(**asked: Any) -> None:
-    for name, value in asked.items():
-        if not RULES[name].holds(value):
-            raise DataError(
-                f"{name} must be {RULES[name].says}, got {value}: leave it out for the default"
-            )

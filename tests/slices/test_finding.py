@@ -340,6 +340,12 @@ def test_lattice_holds_every_single_predicate_and_marks_what_was_found():
         assert row["effect"] == pytest.approx(ERRORS[sales].mean() - ERRORS[~sales].mean())
 
 
+def test_progress_counts_the_searches():
+    told = []
+    search(permutations=3, mode="batch", progress=lambda done, total: told.append((done, total)))
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
 def test_limit_bounds_what_is_described_and_not_what_is_counted():
     report = search(mode="batch", protocol="published", limit=3)
     assert len(report.slices) == 3 < report.found
