@@ -6,10 +6,13 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["WORKER_ENVIRONMENT", "worker_pool"]
+from scotoma.errors import DataError
+
+__all__ = ["WORKER_ENVIRONMENT", "worker_died", "worker_pool"]
 
 # One thread a process: OpenMP teams stall when a core is shared. The malloc settings keep glibc
 # from giving memory back to the system between steps, only to ask for it again.
@@ -34,6 +37,9 @@ def worker_pool(
 
     Yields:
         The pool; what it has not begun is dropped when the block fails.
+
+    Raises:
+        DataError: A worker died, of a signal or for want of memory.
     """
     with (
         _environment(WORKER_ENVIRONMENT),
@@ -46,9 +52,23 @@ def worker_pool(
     ):
         try:
             yield pool
+        except BrokenProcessPool as error:
+            raise worker_died("its part of the work") from error
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def worker_died(doing: str) -> DataError:
+    """The sentence for a worker that no longer answers.
+
+    Args:
+        doing: What it may have been busy with.
+    """
+    return DataError(
+        f"a worker process died at {doing}: the system stopped it, most often for want of memory, "
+        "or a library crashed; free memory or leave that variant out, and repeat the command"
+    )
 
 
 @contextmanager

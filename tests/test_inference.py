@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 import zlib
 from pathlib import Path
 
@@ -102,6 +105,24 @@ def test_workers_change_no_prediction(
     np.save(tmp_path / "images.npy", images)
     np.testing.assert_array_equal(
         matrix(members, tmp_path / "images.npy", len(images), workers=2), here
+    )
+
+
+def test_a_worker_that_is_killed_is_a_sentence_with_the_name_of_its_member(
+    members: list[Path], images: NDArray[np.uint8]
+) -> None:
+    (folder,) = {path.parent.name for path in members}
+    twice = members[2:3] * 40  # of a whole queue
+    answers = predict_members(twice, images, NETWORK, workers=1)
+    next(answers)
+    (worker,) = multiprocessing.active_children()
+    os.kill(worker.pid or 0, signal.SIGKILL)
+    with pytest.raises(DataError) as caught:
+        list(answers)
+    assert str(caught.value) == (
+        f"a worker process died at {folder}/static.onnx: the system stopped it, most often for "
+        "want of memory, or a library crashed; free memory or leave that variant out, and repeat "
+        "the command"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from scotoma.errors import DataError
 from scotoma.inference import Network, Preprocessing, predict_members
-from scotoma.inference.foreign import model_files, read_model, try_model
+from scotoma.inference.foreign import model_files, read_model, trials
 
 CLASSES = 4
 NETWORK = Network("onnx", CLASSES, Preprocessing(255.0))
@@ -68,7 +69,8 @@ def test_a_model_made_elsewhere_is_read_and_predicts(folder: Path) -> None:
     onnx.save_model(classifier(), folder / "a.onnx")
     read_model(folder / "a.onnx", NETWORK, SIDES)
     images = np.random.default_rng(1).integers(0, 256, (9, 3, 8, 8)).astype(np.uint8)
-    try_model(folder / "a.onnx", NETWORK, images[:2])
+    with trials() as attempt:
+        attempt(folder / "a.onnx", NETWORK, images[:2])
     (answers,) = predict_members([folder / "a.onnx"], images, NETWORK)
     weight = np.random.default_rng(0).normal(size=(3, CLASSES)).astype(np.float32)
     expected = ((images / 255 - 1).mean(axis=(2, 3)) @ weight).argmax(axis=1)
@@ -89,7 +91,8 @@ def test_channels_may_come_last(folder: Path) -> None:
     onnx.save_model(model, folder / "a.onnx")
     last = Network("onnx", CLASSES, Preprocessing(255.0, layout="NHWC"))
     read_model(folder / "a.onnx", last, SIDES)
-    try_model(folder / "a.onnx", last, np.zeros((2, 3, 8, 8), np.uint8))
+    with trials() as attempt:
+        attempt(folder / "a.onnx", last, np.zeros((2, 3, 8, 8), np.uint8))
     assert refused(folder / "a.onnx") == (
         "dense/a.onnx takes images of (any, 8, 8, 3) and the preprocessing gives (any, 3, 8, 8); "
         "correct source.preprocessing.layout, or bring the images to the model's size"
@@ -239,8 +242,8 @@ def test_data_beside_the_model_is_read(folder: Path) -> None:
 def test_scores_that_are_no_numbers_are_refused(folder: Path) -> None:
     onnx.save_model(classifier(bias=np.nan), folder / "a.onnx")
     read_model(folder / "a.onnx", NETWORK, SIDES)
-    with pytest.raises(DataError) as caught:
-        try_model(folder / "a.onnx", NETWORK, np.zeros((2, 3, 8, 8), np.uint8))
+    with pytest.raises(DataError) as caught, trials() as attempt:
+        attempt(folder / "a.onnx", NETWORK, np.zeros((2, 3, 8, 8), np.uint8))
     assert str(caught.value) == (
         "dense/a.onnx must give finite scores, got nan or infinity; check its weights and "
         "preprocessing"
@@ -251,12 +254,30 @@ def test_what_the_runtime_refuses_is_told_in_one_sentence(folder: Path) -> None:
     model = classifier()
     model.graph.node[1].op_type = "NoSuchOperator"
     onnx.save_model(model, folder / "a.onnx")
-    with pytest.raises(DataError) as caught:
-        try_model(folder / "a.onnx", NETWORK, np.zeros((2, 3, 8, 8), np.uint8))
+    with pytest.raises(DataError) as caught, trials() as attempt:
+        attempt(folder / "a.onnx", NETWORK, np.zeros((2, 3, 8, 8), np.uint8))
     message = str(caught.value)
     assert message.startswith("dense/a.onnx is refused by ONNX Runtime (")
     assert message.endswith("; export it again")
     assert "\n" not in message
+
+
+class Deadly(Preprocessing):
+    """Whoever is sent it dies, as of a library that crashes."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os._exit, (11,)
+
+
+def test_a_model_that_takes_the_runtime_down_does_not_take_us_down(folder: Path) -> None:
+    onnx.save_model(classifier(), folder / "a.onnx")
+    deadly = Network("onnx", CLASSES, Deadly())
+    with pytest.raises(DataError) as caught, trials() as attempt:
+        attempt(folder / "a.onnx", deadly, np.zeros((2, 3, 8, 8), np.uint8))
+    assert str(caught.value) == (
+        "dense/a.onnx takes ONNX Runtime down; export it again with another opset, or leave its "
+        "variant out"
+    )
 
 
 def test_folders_and_files_that_are_not_there_are_named(folder: Path, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +213,20 @@ def test_weights_take_the_bits_that_their_variant_says(
         scales = next(i for i in written.graph.initializer if i.name == "0.weight_scale")
         assert list(scales.dims) == [48]  # one a channel
     assert first.dims[0] == 48
+
+
+def test_a_transformer_in_float16_does_not_take_onnx_runtime_down(tmp_path: Path) -> None:
+    """In a process of its own, for it is a fault of memory that an earlier form dies of."""
+    shown = torch.randn(4, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+    model = trained(tiny_transformer(9), 16, 9)
+    graph = put_weights(export_graph(fold(model), shown[:2]), dict(fold(model).state_dict()))
+    path = tmp_path / "member.onnx"
+    compress(graph, path, VARIANTS["float16"], shown.numpy())
+    held = {node.op_type for node in onnx.load(path).graph.node}
+    assert {"Gelu", "Cast"} <= held
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        found = pool.submit(scores_onnx, path, shown.numpy()).result()
+    np.testing.assert_allclose(found, said(model, shown), atol=5e-3 * np.abs(found).max())
 
 
 def test_calibrators_choose_different_ranges(

@@ -10,8 +10,9 @@ import multiprocessing
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import onnx
@@ -22,7 +23,7 @@ from scotoma.errors import DataError
 from scotoma.inference.engines import Network, OnnxEngine
 from scotoma.printable import printable
 
-__all__ = ["model_files", "read_model", "try_model"]
+__all__ = ["Trial", "model_files", "read_model", "trials"]
 
 DOMAINS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft", "com.ms.internal.nhwc"}
 
@@ -216,28 +217,45 @@ def _check_output(model: onnx.ModelProto, name: str, classes: int) -> None:
         )
 
 
-def try_model(path: Path, network: Network, images: NDArray[np.uint8], *, called: str = "") -> None:
-    """Run a model on a few images in a process of its own, which it may take down with it.
+class Trial(Protocol):
+    """Runs a model on a few images, in another process."""
 
-    Args:
-        path: A model that `read_model` let pass.
-        network: Classes and preprocessing.
-        images: uint8, shape (B, 3, H, W).
-        called: What messages call it; its folder and name where empty.
+    def __call__(
+        self, path: Path, network: Network, images: NDArray[np.uint8], *, called: str = ""
+    ) -> None:
+        """Run it.
 
-    Raises:
-        DataError: ONNX Runtime refuses it or dies of it, or its scores are no finite numbers.
-    """
-    name = printable(called or f"{path.parent.name}/{path.name}")
+        Args:
+            path: The model.
+            network: Classes and preprocessing.
+            images: uint8, shape (B, 3, H, W).
+            called: What messages call it; its folder and name where empty.
+
+        Raises:
+            DataError: ONNX Runtime refuses it or dies of it, or its scores are no finite numbers.
+        """
+
+
+@contextmanager
+def trials() -> Iterator[Trial]:
+    """A process that models are tried in one after the other, and that they may take down."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        try:
-            complaint = pool.submit(_tried, path, network, images).result()
-        except BrokenProcessPool as error:
-            raise DataError(
-                f"{name} takes ONNX Runtime down; export it again, or with another opset"
-            ) from error
-    if complaint:
-        raise DataError(f"{name} {complaint}")
+
+        def attempt(
+            path: Path, network: Network, images: NDArray[np.uint8], *, called: str = ""
+        ) -> None:
+            name = printable(called or f"{path.parent.name}/{path.name}")
+            try:
+                complaint = pool.submit(_tried, path, network, images).result()
+            except BrokenProcessPool as error:
+                raise DataError(
+                    f"{name} takes ONNX Runtime down; export it again with another opset, or leave "
+                    "its variant out"
+                ) from error
+            if complaint:
+                raise DataError(f"{name} {complaint}")
+
+        yield attempt
 
 
 def _tried(path: Path, network: Network, images: NDArray[np.uint8]) -> str:

@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -18,7 +19,7 @@ from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.inference.engines import Engine, Network, open_engine
 from scotoma.machine import cores
-from scotoma.workers import worker_pool
+from scotoma.workers import worker_died, worker_pool
 
 __all__ = ["Answers", "Images", "images_at_once", "predict_members"]
 
@@ -85,7 +86,7 @@ def predict_members(
         Answers, as they come; within a member in the order of the rows only if it is alone.
 
     Raises:
-        DataError: A model gives other than one finite score a class.
+        DataError: A model gives other than one finite score a class, or takes a worker down.
     """
     file = images if isinstance(images, Path) else None
     pixels = np.load(images, mmap_mode="r") if isinstance(images, Path) else images
@@ -128,15 +129,26 @@ def _shared_out(
             np.save(file, work.images)
         sent = (work.members, file, work.network, work.keep_scores)
         with worker_pool(min(workers, len(tasks)), _start_worker, *sent) as pool:
-            waiting: set[Future[Answers]] = set()
-            for task in tasks:
-                waiting.add(pool.submit(_answer, *task))
-                if len(waiting) >= 3 * workers:
-                    ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                    yield from (future.result() for future in ready)
-            while waiting:
-                ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                yield from (future.result() for future in ready)
+            waiting: dict[Future[Answers], Path] = {}  # in the order in which workers take them
+            try:
+                for member, rows in tasks:
+                    waiting[pool.submit(_answer, member, rows)] = work.members[member]
+                    if len(waiting) >= 3 * workers:
+                        yield from _ready(waiting)
+                while waiting:
+                    yield from _ready(waiting)
+            except BrokenProcessPool as error:
+                lost = [path for future, path in waiting.items() if future.exception()]
+                names = dict.fromkeys(f"{p.parent.name}/{p.name}" for p in lost[:workers])
+                raise worker_died(" or ".join(names) or "its start") from error
+
+
+def _ready(waiting: dict[Future[Answers], Path]) -> Iterator[Answers]:
+    """Answers that are there, once one is; they are no longer waited for."""
+    for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+        answers = future.result()
+        del waiting[future]
+        yield answers
 
 
 class _Work:

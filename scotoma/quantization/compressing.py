@@ -10,7 +10,7 @@ import onnx
 from numpy.typing import NDArray
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from onnxruntime.quantization.quant_utils import add_pre_process_metadata
-from onnxruntime.transformers.float16 import convert_float_to_float16
+from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16
 
 from scotoma.config import Variant
 from scotoma.quantization.blocks import to_int4
@@ -23,6 +23,9 @@ from scotoma.quantization.calibration import (
 from scotoma.quantization.static import OPERATORS, StaticPlan, plan_static, quantize_static
 
 __all__ = ["compress"]
+
+# ONNX Runtime 1.31 dies of the Gelu of a transformer in float16 when it optimises in full.
+IN_FLOAT32 = [*DEFAULT_OP_BLOCK_LIST, "Gelu"]
 
 
 def compress(
@@ -62,7 +65,9 @@ def compress(
             member = onnx.load_model(path)
         case "float16", _:
             with quiet():
-                member = convert_float_to_float16(member, keep_io_types=True)
+                member = convert_float_to_float16(
+                    member, keep_io_types=True, op_block_list=IN_FLOAT32
+                )
         case "int4", _:
             member = to_int4(member, block=variant.block)
         case kind, mode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +17,8 @@ from scotoma import progress
 from scotoma.config import Variant
 from scotoma.datasets import Examples, decode_images
 from scotoma.errors import DataError
-from scotoma.inference import OURS, scores_onnx
+from scotoma.inference import OURS, Network, scores_onnx
+from scotoma.inference.foreign import Trial, trials
 from scotoma.machine import cores, versions
 from scotoma.quantization import (
     Export,
@@ -38,6 +40,7 @@ __all__ = ["compress_shard"]
 
 CALIBRATION_STREAM = 1_000_003  # of the seed: which training images calibrate int8-static
 CHECKED = 100  # images on which graph and network are compared
+TRIED = 4  # images that the first member of a variant is run on in another process
 TOLERANCE = 1e-4  # of a score, between the graph and torch
 WORTH_S = 8.0  # of work left, for workers that take about four seconds to start
 
@@ -72,23 +75,24 @@ class _Work:
     export: Export
     folding: Folding
     plans: dict[str, StaticPlan | None]  # by the name of the variant, of int8-static ones
-    classes: int
-    images: NDArray[np.float32]  # for calibration, and for the check
+    network: Network
+    pixels: NDArray[np.uint8]  # of images for calibration, and for the checks
 
     @classmethod
     def prepare(cls, run: Run, variants: list[Variant]) -> _Work:
         torch.set_num_threads(1)  # a second OpenMP thread stalls the first when its core is busy
         classes = len(Examples.read(run.examples, images=False).classes)
-        images = _calibration(run, max(CHECKED, *(variant.images for variant in variants)))
-        model = build_model(run.config.source.model, classes, 0)
-        export = export_graph(fold(model), torch.from_numpy(images[:2]))
+        pixels = _calibration(run, max(CHECKED, *(variant.images for variant in variants)))
+        network = Network(run.config.source.model, classes)
+        model = build_model(network.model, classes, 0)
+        export = export_graph(fold(model), torch.from_numpy(OURS(pixels[:2])))
         plans = {
             variant.name: plan_static(export.graph, reduce_range=variant.reduce_range)
             for variant in variants
             if variant.kind == "int8" and variant.mode == "static"
         }
         folding = Folding.of(model)
-        return cls(run, tuple(variants), export, folding, plans, classes, images)
+        return cls(run, tuple(variants), export, folding, plans, network, pixels)
 
     def __call__(self, base: str, index: int) -> None:
         due = [v for v in self.variants if v.derived_from == base]
@@ -96,16 +100,17 @@ class _Work:
         due = [variant for variant in due if not self._finished(variant, index, made_of)]
         if due:
             member, difference = self._graph(base, index)
-            for variant in due:
-                self._write(variant, index, member, made_of, difference)
+            with trials() if index == 0 else nullcontext() as attempt:
+                for variant in due:
+                    self._write(variant, index, member, made_of, difference, attempt)
         progress.advance("quantize", sum(v.derived_from == base for v in self.variants))
 
     def _graph(self, base: str, index: int) -> tuple[onnx.ModelProto, float]:
         """A member as a graph in float32, and how far its scores are from torch's."""
         path = self.run.member(base, index)
-        model = build_model(self.run.config.source.model, self.classes, 0).eval()
+        model = build_model(self.network.model, self.network.classes, 0).eval()
         model.load_state_dict(load_file(path))
-        shown = self.images[:CHECKED]
+        shown = OURS(self.pixels[:CHECKED])
         with torch.inference_mode():
             expected = model(torch.from_numpy(shown)).numpy()
         if not np.isfinite(expected).all():
@@ -123,15 +128,24 @@ class _Work:
         return member, difference
 
     def _write(
-        self, variant: Variant, index: int, member: onnx.ModelProto, made_of: str, difference: float
+        self,
+        variant: Variant,
+        index: int,
+        member: onnx.ModelProto,
+        made_of: str,
+        difference: float,
+        attempt: Trial | None,
     ) -> None:
         path = self.run.member(variant.name, index)
         base = self.run.member(variant.derived_from, index)
         static = variant.mode == "static"
-        calibration = self.images[: variant.images]
+        calibration = OURS(self.pixels[: variant.images])
         with written(path) as temporary:
             compress(member, temporary, variant, calibration, self.plans.get(variant.name))
-            left = untouched_layers(member, temporary, variant) if index == 0 else None
+            if attempt:  # what the first member does to ONNX Runtime, all of its variant do
+                named = f"{variant.name}/{path.name}"
+                attempt(temporary, self.network, self.pixels[:TRIED], called=named)
+            left = untouched_layers(member, temporary, variant) if attempt else None
         record: dict[str, Any] = {
             "file": path.name,
             "index": index,
@@ -169,7 +183,7 @@ def _origin(variant: Variant, made_of: str) -> dict[str, Any]:
     }
 
 
-def _calibration(run: Run, count: int) -> NDArray[np.float32]:
+def _calibration(run: Run, count: int) -> NDArray[np.uint8]:
     """The first of the seeded shuffle of the rows to calibrate on, or of the training rows."""
     examples = Examples.read(run.examples)
     rows = examples.split("calibrate")
@@ -178,7 +192,7 @@ def _calibration(run: Run, count: int) -> NDArray[np.float32]:
     seed = run.config.population.seed
     order = np.random.Generator(np.random.Philox(key=[seed, CALIBRATION_STREAM]))
     chosen = order.permutation(len(rows.ids))[:count]
-    return OURS(decode_images(replace(rows, table=rows.table[chosen])))
+    return decode_images(replace(rows, table=rows.table[chosen]))
 
 
 _work: _Work  # of a worker, sent to it once

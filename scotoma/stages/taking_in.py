@@ -14,7 +14,7 @@ from scotoma.datasets import Examples, decode_images
 from scotoma.errors import DataError
 from scotoma.files import file_digest
 from scotoma.inference import Network, Preprocessing
-from scotoma.inference.foreign import model_files, read_model, try_model
+from scotoma.inference.foreign import model_files, read_model, trials
 from scotoma.machine import versions
 from scotoma.printable import printable
 from scotoma.runs import Run, write_json, written
@@ -84,32 +84,33 @@ def take_in(run: Run, shard: Shard) -> None:
     network = network_of(run.config, len(examples.classes))
     height, width = images.shape[2:]
     progress.start("take in models", len(found) * len(shard.members))
-    for name, files in found.items():
-        for index in shard.members:
-            model = read_model(files[index], network, (height, width))
-            path = run.member(name, index)
-            with written(path) as temporary:
-                onnx.save_model(model, temporary)
-            try_model(path, network, images, called=f"{name}/{files[index].name}")
-            opset = next(e.version for e in model.opset_import if e.domain in ("", "ai.onnx"))
-            record = {
-                "file": path.name,
-                "index": index,
-                "seed": "made elsewhere",
-                "taken_from": files[index].name,
-                "export": {
-                    "opset": opset,
-                    "ir_version": model.ir_version,
-                    "producer": f"{model.producer_name} {model.producer_version}".strip(),
-                },
-                "versions": versions(),
-                "sha256": file_digest(path),
-                "bytes": path.stat().st_size,
-            }
-            base = run.config.variant(name).derived_from
-            if base:
-                made_of = file_digest(run.member(base, index))
-                record["paired_with"] = {"variant": base, "sha256": made_of}
-            write_json(path.with_suffix(".json"), record)
-            run.publish(path, path.with_suffix(".json"))
-            progress.advance("take in models")
+    with trials() as attempt:
+        for name, files in found.items():
+            for index in shard.members:
+                model = read_model(files[index], network, (height, width))
+                path = run.member(name, index)
+                with written(path) as temporary:
+                    onnx.save_model(model, temporary)
+                attempt(path, network, images, called=f"{name}/{files[index].name}")
+                opset = next(e.version for e in model.opset_import if e.domain in ("", "ai.onnx"))
+                record = {
+                    "file": path.name,
+                    "index": index,
+                    "seed": "made elsewhere",
+                    "taken_from": files[index].name,
+                    "export": {
+                        "opset": opset,
+                        "ir_version": model.ir_version,
+                        "producer": f"{model.producer_name} {model.producer_version}".strip(),
+                    },
+                    "versions": versions(),
+                    "sha256": file_digest(path),
+                    "bytes": path.stat().st_size,
+                }
+                base = run.config.variant(name).derived_from
+                if base:
+                    made_of = file_digest(run.member(base, index))
+                    record["paired_with"] = {"variant": base, "sha256": made_of}
+                write_json(path.with_suffix(".json"), record)
+                run.publish(path, path.with_suffix(".json"))
+                progress.advance("take in models")
