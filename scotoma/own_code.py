@@ -21,7 +21,7 @@ from scotoma.errors import ConfigError
 from scotoma.files import file_digest
 from scotoma.printable import nearest, printable
 
-__all__ = ["CODE_VARIABLE", "code_allowed", "function_of", "is_code", "module_digest"]
+__all__ = ["CODE_VARIABLE", "code_allowed", "function_of", "is_code", "module_digest", "said"]
 
 CODE_VARIABLE = "SCOTOMA_ALLOW_CODE"  # the folder that modules are found in, beside installed ones
 
@@ -72,7 +72,7 @@ def function_of(model: str) -> Callable[..., Any]:
         found = importlib.import_module(module)
     except Exception as error:  # a module may raise anything
         raise ConfigError(
-            f"source.model {model!r} cannot be imported ({_said(error)}); put "
+            f"source.model {model!r} cannot be imported ({said(error)}); put "
             f"{module.partition('.')[0]} beside the configuration, install it, or correct it"
         ) from error
     if not hasattr(found, name):
@@ -137,5 +137,10 @@ def _not_allowed(model: str) -> ConfigError:
     )
 
 
-def _said(error: Exception) -> str:
+def said(error: Exception) -> str:
+    r"""What the user's code raised, on one line.
+
+    >>> said(ValueError("no\\nwidth"))
+    'ValueError: no width'
+    """
     return printable(" ".join(f"{type(error).__name__}: {error}".split()))[:200]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 
 from scotoma.errors import ConfigError
-from scotoma.own_code import function_of
-from scotoma.printable import printable
+from scotoma.own_code import function_of, said
 
 __all__ = ["own_network", "try_outputs"]
 
@@ -22,7 +21,7 @@ def own_network(name: str, classes: int) -> torch.nn.Module:
         made = function(classes)
     except Exception as error:  # the user's code may raise anything
         raise ConfigError(
-            f"source.model {name!r} raised {_said(error)} when called with {classes} classes; "
+            f"source.model {name!r} raised {said(error)} when called with {classes} classes; "
             "correct it"
         ) from error
     if not isinstance(made, torch.nn.Module):
@@ -50,7 +49,7 @@ def try_outputs(model: torch.nn.Module, name: str, classes: int, shape: tuple[in
             outputs = model.eval()(torch.zeros(2, 3, *shape))
     except Exception as error:  # the user's code may raise anything
         raise ConfigError(
-            f"source.model {name!r} raised {_said(error)} on two images of {shape[1]}x{shape[0]} "
+            f"source.model {name!r} raised {said(error)} on two images of {shape[1]}x{shape[0]} "
             "pixels; make it take them"
         ) from error
     finally:
@@ -61,7 +60,3 @@ def try_outputs(model: torch.nn.Module, name: str, classes: int, shape: tuple[in
             f"source.model {name!r} must give scores of shape {(2, classes)} for two images and "
             f"{classes} classes, got {found}; correct its last layer"
         )
-
-
-def _said(error: Exception) -> str:
-    return printable(" ".join(f"{type(error).__name__}: {error}".split()))[:200]

@@ -25,6 +25,7 @@ from scotoma.datasets.synthetic import NAMES, PARTITION, SHARES, YOUNG
 from scotoma.errors import DataError
 from scotoma.runs import Run
 from scotoma.stages.populations import prepare
+from tests.commands import scotoma
 from tests.conftest import Storage
 
 EXAMPLES = 400
@@ -244,6 +245,18 @@ def test_name_that_leads_out_of_the_folder_is_refused(folder: Path) -> None:
         path = folder / name
         path.write_text(path.read_text().replace("000001.jpg", "../secret.jpg"))
     assert "'../secret.jpg' in list_attr_celeba leads out of" in refused(folder)
+
+
+def test_check_names_the_folder_that_lacks_an_image(folder: Path, tmp_path: Path) -> None:
+    (folder / "img_align_celeba" / "000007.jpg").unlink()
+    path = tmp_path / "audit.yaml"
+    path.write_text(CONFIG.replace("DATA", str(folder)))
+    code, _, err = scotoma("check", path, "--no-trial", "--quiet")
+    assert code == 4
+    assert err == (
+        f"scotoma: 1 of 361 rows of {folder}/list_attr_celeba has no image in "
+        f"{folder}/img_align_celeba: '000007.jpg'; add it or remove its row\n"
+    )
 
 
 # --- the set --------------------------------------------------------------------------------------
