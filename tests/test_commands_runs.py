@@ -253,3 +253,9 @@ def test_json_is_json(first: Run, second: Run) -> None:
         code, out, err = scotoma(*arguments, "--json", "--quiet")
         assert (code, err) == (0, "")
         assert json.loads(out)["version"] == 1
+
+
+def test_the_guide_stands_in_the_documents() -> None:
+    page = (Path(__file__).resolve().parents[1] / "docs" / "measuring.md").read_text("utf-8")
+    for concern in GUIDE:
+        assert f"| {concern.question} | {concern.start}: {concern.why} |" in page
