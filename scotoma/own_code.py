@@ -140,7 +140,7 @@ def _not_allowed(model: str) -> ConfigError:
 def said(error: Exception) -> str:
     r"""What the user's code raised, on one line.
 
-    >>> said(ValueError("no\\nwidth"))
+    >>> said(ValueError("no\nwidth"))
     'ValueError: no width'
     """
     return printable(" ".join(f"{type(error).__name__}: {error}".split()))[:200]
