@@ -87,8 +87,9 @@ def test_mirrors_alternate_by_epoch_whatever_the_order_of_the_data(pixels: torch
 def test_a_shift_keeps_within_the_crop(pixels: torch.Tensor) -> None:
     still = augment(pixels, "crop-alternating-flip", seed=1, step=2, crop=0.03)  # under a pixel
     assert torch.equal(still, augment(pixels, "alternating-flip", seed=1, step=2))
+    few = pixels[:8]
     for image, varied in zip(
-        pixels, augment(pixels, "crop-flip", seed=1, step=2, crop=1 / 16), strict=True
+        few, augment(few, "crop-flip", seed=1, step=2, crop=1 / 16), strict=True
     ):
         candidates = [shifted(image, y, x) for y in (-1, 0, 1) for x in (-2, -1, 0, 1, 2)]
         assert any(torch.equal(varied, m) or torch.equal(varied, m.flip(-1)) for m in candidates)
