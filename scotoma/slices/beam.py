@@ -20,7 +20,7 @@ import polars as pl
 from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.files import redact
-from scotoma.slices.asking import DEFAULTS
+from scotoma.slices.asking import DEFAULTS, check_choices, check_numbers
 from scotoma.slices.coding import Coding
 from scotoma.slices.correction import Correction
 from scotoma.slices.cover import Key, Step, uncover
@@ -145,7 +145,14 @@ def search_shards(
         DataError: No file, a column that is not there, or an outcome that cannot be counted.
         MissingExtra: Beam is not installed.
     """
+    check_choices(protocol=protocol, direction=direction, correction=correction)
     kind, default = metric_named(metric), DEFAULTS[protocol]
+    alpha = default["alpha"] if alpha is None else alpha
+    least = default["min_size"] if min_size is None else min_size
+    bootstrap = default["bootstrap"] if bootstrap is None else bootstrap
+    check_numbers(
+        max_cross=max_cross, min_size=least, alpha=alpha, bootstrap=bootstrap, level=level
+    )
     if kind.kind in ("mean", "auc"):
         raise DataError(
             f"shards are searched by metrics that count, got {metric!r}: use find_slices, or a "
@@ -155,26 +162,26 @@ def search_shards(
         "apache_beam.options.pipeline_options", "beam", "searching in shards"
     ).PipelineOptions(list(options))
     pattern, out = (x if "://" in x else str(Path(x).absolute()) for x in (pattern, out))
-    made, rows = _codings(pattern, features, runner, max_categories, bins)
+    others = [identifier, *outcome, *baseline, *([] if label is None else [label])]
+    made, rows = _codings(pattern, features, others, runner, max_categories, bins)
     usable = tuple(one for one in made if len(one.predicates) > 1)
     encoded = Encoded(
         np.broadcast_to(np.uint8(0), (len(usable), rows)), tuple(one.predicates for one in usable)
     )
     rate = kind.kind == "rate" or (metric == "precision" and not baseline)
     exact = protocol == "sound" and rate and len(outcome) == 1 and len(baseline) <= 1
-    draws = 0 if exact else (bootstrap or default["bootstrap"])
+    draws = 0 if exact else bootstrap
     question = Question(
         usable, identifier, tuple(outcome), tuple(baseline), label, metric, paired, max_cross,
         draws, seed,
     )  # fmt: skip
-    alpha = default["alpha"] if alpha is None else alpha
     correction = default["correction"] if correction is None else correction
     test = SumsTest(
         draws=draws,
         baseline=bool(baseline),
         members=min(len(outcome), len(baseline) or len(outcome)),
         direction=direction or kind.worse,
-        least=default["min_size"] if min_size is None else min_size,
+        least=least,
         fewest=FEWEST * len(outcome) if draws and protocol == "sound" else 0.0,
         keep=alpha,
     )
@@ -306,7 +313,12 @@ def _slice(
 
 
 def _codings(
-    pattern: str, features: Sequence[str], runner: Any, max_categories: int, bins: int
+    pattern: str,
+    features: Sequence[str],
+    others: Sequence[str],
+    runner: Any,
+    max_categories: int,
+    bins: int,
 ) -> tuple[list[Coding], int]:
     """The predicates of every feature, each column read by itself, and the number of rows."""
     systems = _file_systems()
@@ -315,19 +327,22 @@ def _codings(
     paths = [file.path for file in systems.match([pattern])[0].metadata_list]
     if not paths:
         raise DataError(f"pattern must name Parquet files, got none at {redact(pattern)}")
+    for path in paths:
+        with systems.open(path) as opened:
+            held = set(parquet.ParquetFile(opened).schema_arrow.names)
+        if missing := [name for name in (*features, *others) if name not in held]:
+            raise DataError(
+                f"every file must hold the column {missing[0]!r}, got {redact(path)} without: "
+                "leave the file out, or name another column"
+            )
     rows = 0
 
     def column(name: str) -> pl.Series:
         parts: list[pl.Series] = []
         for path in paths:
             with systems.open(path) as opened:
-                file = parquet.ParquetFile(opened)
-                if name not in file.schema_arrow.names:
-                    raise DataError(
-                        f"every file must hold the column {name!r}, got {redact(path)} without: "
-                        "leave the file or the feature out"
-                    )
-                parts.append(cast(pl.Series, pl.from_arrow(file.read([name])[name])))
+                read = parquet.ParquetFile(opened).read([name])[name]
+                parts.append(cast(pl.Series, pl.from_arrow(read)))
         nonlocal rows
         rows = sum(map(len, parts))
         return pl.concat(parts).alias(name)

@@ -199,6 +199,8 @@ def test_sums_do_not_depend_on_how_the_table_is_cut_or_ordered(cuts, seed):
         ({"metric": "auc"}, "shards are searched by metrics that count, got 'auc'"),
         ({"pattern": "nothing-*.parquet"}, "pattern must name Parquet files, got none at"),
         ({"features": ["job", "town"]}, "every file must hold the column 'town'"),
+        ({"baseline": ["dense_9"]}, "every file must hold the column 'dense_9'"),
+        ({"max_cross": 5}, "max_cross must be between 1 and 4, got 5"),
     ],
 )
 def test_what_cannot_be_searched_is_refused_in_a_sentence(shards, tmp_path, options, sentence):
