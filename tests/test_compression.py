@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from scotoma.config import parse_config
-from scotoma.datasets import Examples
+from scotoma.datasets import Examples, decode_images
 from scotoma.errors import DataError
 from scotoma.predictions import PredictionFile
 from scotoma.runs import Run, file_digest, read_json, write_json
@@ -146,6 +146,13 @@ def test_calibration_images_are_a_seeded_choice_of_the_training_rows(run: Run) -
     assert "calibrate" not in held
 
 
+def test_published_calibration_takes_the_first_training_rows_as_they_stand(run: Run) -> None:
+    rows = Examples.read(run.examples).split("train")
+    found = compression._calibration(run, 20, protocol="published")
+    assert (found == decode_images(rows)[:20]).all()
+    assert not (found == compression._calibration(run, 20)).all()
+
+
 def test_rows_set_aside_for_calibration_are_used_instead(run: Run, tmp_path: Path) -> None:
     import polars as pl
 
@@ -161,6 +168,7 @@ def test_rows_set_aside_for_calibration_are_used_instead(run: Run, tmp_path: Pat
         other.examples
     )
     assert len(compression._calibration(other, 20)) == 3
+    assert len(compression._calibration(other, 20, protocol="published")) == 20
 
 
 def test_a_member_whose_scores_are_no_numbers_is_named(run: Run, tmp_path: Path) -> None:

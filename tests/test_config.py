@@ -456,6 +456,7 @@ variants:
   - {int8: [static], calibrator: entropy}
   - {int8: [static], calibrator: percentile, percentile: 99.9, images: 500}
   - {int8: [static, dynamic], reduce_range: true, calibrator: minmax}
+  - {int8: [static], protocol: published}
   - float16: true
   - int4: true
   - {int4: true, block: 128}
@@ -464,11 +465,11 @@ variants:
     )
     assert [variant.name for variant in config.resolved_variants] == [
         "dense", "int8-dynamic", "int8-static", "int8-static-entropy",
-        "int8-static-percentile-99.9-500images", "int8-static-7bit", "int8-dynamic-7bit", "float16",
-        "int4", "int4-block128",
+        "int8-static-percentile-99.9-500images", "int8-static-7bit", "int8-dynamic-7bit",
+        "int8-static-published", "float16", "int4", "int4-block128",
     ]  # fmt: skip
     assert {variant.bits for variant in config.resolved_variants} == {4, 8, 16, 32}
-    assert [v.paired for v in config.resolved_variants] == [False] + 9 * [True]
+    assert [v.paired for v in config.resolved_variants] == [False] + 10 * [True]
 
 
 @pytest.mark.parametrize(

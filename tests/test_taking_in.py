@@ -104,6 +104,8 @@ def test_models_made_elsewhere_are_audited(run: Run, home: Path) -> None:
     audit = json.loads(run.path("audit.json").read_text())
     paired = {variant["name"]: variant["paired"] for variant in audit["variants"]}
     assert paired == {"dense": False, "int8": True, "distilled": False}
+    made_of = {variant["name"]: variant["derived_from"] for variant in audit["variants"]}
+    assert made_of == {"dense": None, "int8": "dense", "distilled": None}
     assert set(audit["accuracy"]) == {"dense", "int8", "distilled"}
     assert audit["accuracy"]["dense"]["top1"]["n"] == 80
     measured = read_json(run.path("measurements.json"))

@@ -66,6 +66,11 @@ class Int8(Frozen):
     reduce_range: bool = Field(
         False, description="Weights of 7 bits, for processors whose 8-bit products overflow."
     )
+    protocol: Literal["sound", "published"] = Field(
+        "sound",
+        description="static: images from a seeded shuffle, or, as published, the first training "
+        "images as they stand, often of one class.",
+    )
 
 
 class Float16(Frozen):
@@ -149,6 +154,7 @@ class Variant(Frozen):
     percentile: float = 99.99  # share of the values that a range holds, %
     images: int = 100  # that choose the ranges of int8-static
     reduce_range: bool = False  # weights of 7 bits
+    protocol: Literal["sound", "published"] = "sound"  # of choosing calibration images
     block: int = 32  # weights that share a scale, of int4
 
     @property
@@ -247,6 +253,9 @@ def _int8(entry: Int8, mode: Literal["dynamic", "static"]) -> Variant:
         marks.append(f"{entry.images}images")
     if entry.reduce_range:
         marks.append("7bit")
+    protocol = entry.protocol if static else "sound"
+    if protocol == "published":
+        marks.append(protocol)
     return Variant(
         name="-".join(["int8", mode, *marks]),
         kind="int8",
@@ -257,6 +266,7 @@ def _int8(entry: Int8, mode: Literal["dynamic", "static"]) -> Variant:
         percentile=entry.percentile,
         images=entry.images,
         reduce_range=entry.reduce_range,
+        protocol=protocol,
     )
 
 

@@ -76,16 +76,18 @@ class _Work:
     folding: Folding
     plans: dict[str, StaticPlan | None]  # by the name of the variant, of int8-static ones
     network: Network
-    pixels: NDArray[np.uint8]  # of images for calibration, and for the checks
+    pixels: dict[str, NDArray[np.uint8]]  # for calibration, by protocol; the sound ones for checks
 
     @classmethod
     def prepare(cls, run: Run, variants: list[Variant]) -> _Work:
         torch.set_num_threads(1)  # a second OpenMP thread stalls the first when its core is busy
         classes = len(Examples.read(run.examples, images=False).classes)
-        pixels = _calibration(run, max(CHECKED, *(variant.images for variant in variants)))
+        protocols: set[str] = {"sound", *(variant.protocol for variant in variants)}
+        count = max(CHECKED, *(variant.images for variant in variants))
+        pixels = {name: _calibration(run, count, protocol=name) for name in sorted(protocols)}
         network = Network(run.config.source.model, classes)
         model = build_model(network.model, classes, 0)
-        export = export_graph(fold(model), torch.from_numpy(OURS(pixels[:2])))
+        export = export_graph(fold(model), torch.from_numpy(OURS(pixels["sound"][:2])))
         plans = {
             variant.name: plan_static(export.graph, reduce_range=variant.reduce_range)
             for variant in variants
@@ -110,7 +112,7 @@ class _Work:
         path = self.run.member(base, index)
         model = build_model(self.network.model, self.network.classes, 0).eval()
         model.load_state_dict(load_file(path))
-        shown = OURS(self.pixels[:CHECKED])
+        shown = OURS(self.pixels["sound"][:CHECKED])
         with torch.inference_mode():
             expected = model(torch.from_numpy(shown)).numpy()
         if not np.isfinite(expected).all():
@@ -139,12 +141,12 @@ class _Work:
         path = self.run.member(variant.name, index)
         base = self.run.member(variant.derived_from, index)
         static = variant.mode == "static"
-        calibration = OURS(self.pixels[: variant.images])
+        calibration = OURS(self.pixels[variant.protocol][: variant.images])
         with written(path) as temporary:
             compress(member, temporary, variant, calibration, self.plans.get(variant.name))
             if attempt:  # what the first member does to ONNX Runtime, all of its variant do
                 named = f"{variant.name}/{path.name}"
-                attempt(temporary, self.network, self.pixels[:TRIED], called=named)
+                attempt(temporary, self.network, self.pixels["sound"][:TRIED], called=named)
             left = untouched_layers(member, temporary, variant) if attempt else None
         record: dict[str, Any] = {
             "file": path.name,
@@ -183,15 +185,21 @@ def _origin(variant: Variant, made_of: str) -> dict[str, Any]:
     }
 
 
-def _calibration(run: Run, count: int) -> NDArray[np.uint8]:
-    """The first of the seeded shuffle of the rows to calibrate on, or of the training rows."""
+def _calibration(run: Run, count: int, *, protocol: str = "sound") -> NDArray[np.uint8]:
+    """Images that ranges are chosen by, shape (at most `count`, 3, H, W).
+
+    `sound`: the first of the seeded shuffle of the rows to calibrate on, or of the training rows.
+    `published`: the first training rows as they stand.
+    """
     examples = Examples.read(run.examples)
-    rows = examples.split("calibrate")
-    if not rows.ids:
-        rows = examples.split("train")
-    seed = run.config.population.seed
-    order = np.random.Generator(np.random.Philox(key=[seed, CALIBRATION_STREAM]))
-    chosen = order.permutation(len(rows.ids))[:count]
+    rows = examples.split("train")
+    chosen = np.arange(min(count, len(rows.ids)))
+    if protocol == "sound":
+        apart = examples.split("calibrate")
+        rows = apart if apart.ids else rows
+        seed = run.config.population.seed
+        order = np.random.Generator(np.random.Philox(key=[seed, CALIBRATION_STREAM]))
+        chosen = order.permutation(len(rows.ids))[:count]
     return decode_images(replace(rows, table=rows.table[chosen]))
 
 

@@ -89,6 +89,7 @@ def assemble(run: Run, examples: Examples) -> dict[str, Any]:
                 "mode": variant.mode,
                 "bits": variant.bits,
                 "paired": variant.paired,
+                "derived_from": variant.derived_from or None,
                 "members": config.population.models,
             }
             for variant in variants
