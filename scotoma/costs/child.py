@@ -126,15 +126,17 @@ def time_limit(seconds: float) -> Iterator[None]:
 def steps(config: Config, request: dict[str, Any], end: float) -> None:
     """Training steps, of few images first; of as many as the recipe says if there is time."""
     from scotoma.training.engine import Member, train_members
+    from scotoma.training.placement import training_device
     from scotoma.training.task import Task
-    from scotoma.training.trial import CHUNK_MEMBERS, choose_backend
+    from scotoma.training.trial import choose_backend, members_together
 
     source: Any = config.source
     recipe, classes = source.recipe, request["classes"]
     images = np.random.default_rng(0).integers(0, 256, (ROWS, 3, *request["shape"]), np.uint8)
     labels = np.arange(ROWS) % classes
-    backend = choose_backend(config, images, labels)
-    members = min(CHUNK_MEMBERS, config.population.models) if backend == "stacked" else 1
+    device = training_device()
+    backend = choose_backend(config, images, labels, device)
+    members = min(members_together(backend, device), config.population.models)
     tell({"together": members})
     meter = _Meter(members, request["batch"], end, 0.5 * request["seconds"])
     with contextlib.suppress(_TimeIsUp):
@@ -146,6 +148,7 @@ def steps(config: Config, request: dict[str, Any], end: float) -> None:
             task=Task(classes, sampler=meter),
             recipe=recipe.model_copy(update={"steps": 10 * ENOUGH}),
             backend=backend,
+            device=device,
         )
 
 

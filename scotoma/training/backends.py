@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 import torch
 
+from scotoma.training.placement import PROCESSOR
 from scotoma.training.stacked import Tensors, stacked_forward
 from scotoma.training.task import Objective
 
@@ -34,6 +35,7 @@ def gradients(
     backend: Backend,
     *,
     precision: torch.dtype = torch.float32,
+    device: torch.device = PROCESSOR,
 ) -> Gradients:
     """The gradient step of a population.
 
@@ -43,6 +45,7 @@ def gradients(
         backend: `stacked` makes one network of all members and wins for tiny ones of plain
             layers; `loop` takes the members in turn, images channels last, and serves any network.
         precision: Of the products; bfloat16 is autocast's, and weights stay as they are.
+        device: Where the members are.
 
     Returns:
         A function without side effects.
@@ -55,7 +58,7 @@ def gradients(
         if forward is None:
             raise ValueError("a network with other layers than plain ones cannot be stacked")
         return _together(forward, torch.vmap(objective))
-    return _in_turn(template, objective, precision)
+    return _in_turn(template, objective, precision, device.type)
 
 
 def _together(
@@ -75,14 +78,16 @@ def _together(
     return step
 
 
-def _in_turn(template: torch.nn.Module, objective: Objective, precision: torch.dtype) -> Gradients:
+def _in_turn(
+    template: torch.nn.Module, objective: Objective, precision: torch.dtype, device: str
+) -> Gradients:
     def one(
         state: Tensors, buffers: Tensors, batch: Batch
     ) -> tuple[Tensors, torch.Tensor, Tensors]:
         leaves = {name: value.detach().requires_grad_() for name, value in state.items()}
         updated = {name: value.clone() for name, value in buffers.items()}
         pixels = batch.images.contiguous(memory_format=torch.channels_last)
-        with torch.autocast("cpu", torch.bfloat16, enabled=precision == torch.bfloat16):
+        with torch.autocast(device, torch.bfloat16, enabled=precision == torch.bfloat16):
             outputs = torch.func.functional_call(template, (leaves, updated), (pixels,))
         value = objective(outputs.to(pixels.dtype), batch.labels, batch.attributes)
         slopes = torch.autograd.grad(value, list(leaves.values()))

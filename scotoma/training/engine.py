@@ -18,6 +18,7 @@ from scotoma.training.averaging import averaged, fresh_average, update_average
 from scotoma.training.backends import Backend, Batch, Tensors, gradients
 from scotoma.training.models import build_model, prepare
 from scotoma.training.optimising import fresh_memory, update_weights
+from scotoma.training.placement import PROCESSOR, Rows, batches_from
 from scotoma.training.pruning import Pruning, cubic_sparsity, prunable, update_masks
 from scotoma.training.schedules import learning_rate
 from scotoma.training.state import TrainingState
@@ -69,9 +70,10 @@ def normalise(pixels: torch.Tensor) -> torch.Tensor:
     return pixels.float() / 127.5 - 1.0
 
 
-def products_precision(recipe: Recipe) -> torch.dtype:
+def products_precision(recipe: Recipe, device: torch.device = PROCESSOR) -> torch.dtype:
     """What convolutions and products are computed in: bfloat16 where it is asked for or pays."""
-    pays = recipe.precision == "auto" and has_fast_bfloat16()
+    fast = torch.cuda.is_bf16_supported() if device.type == "cuda" else has_fast_bfloat16()
+    pays = recipe.precision == "auto" and fast
     return torch.bfloat16 if pays or recipe.precision == "bfloat16" else torch.float32
 
 
@@ -97,6 +99,7 @@ class Training:
         backend: Backend = "stacked",
         attributes: NDArray[np.int64] | None = None,
         pruning: Pruning = SHADOW,
+        device: torch.device = PROCESSOR,
     ) -> None:
         """Look at the data; nothing is trained yet.
 
@@ -110,6 +113,7 @@ class Training:
             backend: How the members' gradients are had.
             attributes: Codes, shape (N, A), for objectives that look at them.
             pruning: How the members that are pruned are.
+            device: Where they are trained; images that fit are sent there once.
         """
         self.members, self.task, self.pruning = members, task, pruning
         self.recipe = recipe = recipe.resolved(len(labels))
@@ -117,12 +121,15 @@ class Training:
         template = build_model(model, task.outputs, 0)
         self._decayed = prunable(template)
         self._masked = prunable(template, pruning.exempt)
-        precision = products_precision(recipe)
-        self._gradients = gradients(template, task.objective, backend, precision=precision)
-        self._images, self._labels = images, torch.from_numpy(labels)
+        self._device = device
+        self._gradients = gradients(
+            template.to(device), task.objective, backend,
+            precision=products_precision(recipe, device), device=device,
+        )  # fmt: skip
+        self._images, self._labels = images, torch.from_numpy(labels).to(device)
         if attributes is None:
             attributes = np.empty((len(labels), 0), np.int64)
-        self._attributes = torch.from_numpy(attributes)
+        self._attributes = torch.from_numpy(attributes).to(device)
 
     def start(self) -> TrainingState:
         """Freshly initialised members."""
@@ -171,7 +178,7 @@ class Training:
                 f"a state of {state.members} after step {state.step}"
             )
         tenths = [round(part * steps / 10) for part in range(11)]
-        reported, state = state.step, state.copy()
+        reported, state = state.step, state.copy(self._device)
         parameters, buffers = state.parameters, state.buffers
         masks = {name: state.masks[name] for name in self._masked}  # a trunk exempts no layer
         losses, running = state.losses, state.running
@@ -203,6 +210,7 @@ class Training:
 
     def finish(self, state: TrainingState) -> list[TrainedMember]:
         """What a state has made of the members, in their order; masked weights are exactly 0."""
+        state = state.copy(PROCESSOR)
         final = averaged(state.memory, {**state.parameters, **state.buffers})
         kept = {**final, **{n: final[n].masked_fill(~mask, 0) for n, mask in state.masks.items()}}
         curves = state.losses.tolist()
@@ -245,10 +253,11 @@ class Training:
             for member in self.members
         )
         with looking_ahead(self._images, upcoming) as images:
+            pixels_of = batches_from(images, self._device)
             for step in range(start, until):
-                yield step, self._batch(step, images)
+                yield step, self._batch(step, pixels_of)
 
-    def _batch(self, step: int, images: Images) -> Batch:
+    def _batch(self, step: int, pixels_of: Rows) -> Batch:
         """What every member sees at a step."""
         recipe, examples = self.recipe, len(self._labels)
         epoch = step // (examples // min(recipe.batch_size, examples))
@@ -256,9 +265,9 @@ class Training:
         for member in self.members:
             own = self.task.sampler(member.seed, step, recipe.batch_size, examples)
             key = {"seed": member.seed, "step": step, "epoch": epoch}
-            shown.append(augment(torch.from_numpy(images[own]), recipe, rows=own, **key))
+            shown.append(augment(pixels_of(own), recipe, rows=own, **key))
             drawn.append(own)
-        rows = torch.from_numpy(np.stack(drawn))
+        rows = torch.from_numpy(np.stack(drawn)).to(self._device)
         return Batch(normalise(torch.stack(shown)), self._labels[rows], self._attributes[rows])
 
 
@@ -273,6 +282,7 @@ def train_members(
     backend: Backend = "stacked",
     attributes: NDArray[np.int64] | None = None,
     pruning: Pruning = SHADOW,
+    device: torch.device = PROCESSOR,
     start: TrainingState | None = None,
     progress: Callable[[int], None] = lambda steps: None,
 ) -> list[TrainedMember]:
@@ -288,6 +298,7 @@ def train_members(
         backend: How the members' gradients are had.
         attributes: Codes, shape (N, A), for objectives that look at them.
         pruning: How the members that are pruned are.
+        device: Where they are trained.
         start: Where the members stand already; None for freshly initialised ones.
         progress: Called with the number of member-steps just done.
 
@@ -296,7 +307,7 @@ def train_members(
     """
     training = Training(
         members, images, labels, model=model, task=task, recipe=recipe, backend=backend,
-        attributes=attributes, pruning=pruning,
+        attributes=attributes, pruning=pruning, device=device,
     )  # fmt: skip
     return training.finish(training.advance(start or training.start(), progress=progress))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import as_completed
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from scotoma import progress
 from scotoma.config import Config
 from scotoma.datasets import Examples, Images, StoredImages, store_images
+from scotoma.errors import ConfigError
 from scotoma.machine import cores, hardware, versions
 from scotoma.own_code import is_code, module_digest
 from scotoma.runs import Run, code_digest, file_digest, read_json, write_json, written
@@ -46,34 +48,37 @@ def train_populations(run: Run, variants: list[str], members: range) -> list[Pat
         with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
             from scotoma.training.models import build_model
             from scotoma.training.own import try_outputs
-            from scotoma.training.trial import CHUNK_MEMBERS, choose_backend
+            from scotoma.training.placement import training_device
+            from scotoma.training.trial import choose_backend, members_together
 
             stored = store_images(run.examples, "train", Path(folder))
             images = stored.open()
             if is_code(name := run.config.source.model):
                 classes = len(examples.classes)
                 try_outputs(build_model(name, classes, 0), name, classes, images.shape[2:])
-            backend = choose_backend(run.config, images, examples.labels)
-            size = CHUNK_MEMBERS if backend == "stacked" else 1
+            device = training_device()
+            backend = choose_backend(run.config, images, examples.labels, device)
+            size = members_together(backend, device)
             chunks = [
                 (variant, list(members)[at : at + size])
                 for variant in variants
                 for at in range(0, len(members), size)
             ]
             chunks = [chunk for chunk in chunks if due & {(chunk[0], k) for k in chunk[1]}]
-            _train(run, chunks, (stored, examples.labels, len(examples.classes), backend))
+            data = (stored, examples.labels, len(examples.classes), backend)
+            _train(run, chunks, data, 1 if device.type == "cuda" else cores())
     return [run.member(variant, index) for variant, index in wanted]
 
 
-def _train(run: Run, chunks: list[tuple[str, list[int]]], data: Data) -> None:
-    """Train every chunk, in as many worker processes as there are cores."""
+def _train(run: Run, chunks: list[tuple[str, list[int]]], data: Data, workers: int) -> None:
+    """Train every chunk, in so many worker processes."""
     variants = list(dict.fromkeys(variant for variant, _ in chunks))
     task = f"train {variants[0] if len(variants) == 1 else f'{len(variants)} pruned variants'}"
     recipe = run.config.source.recipe.resolved(len(data[1]))
     shared = recipe.mask_updates[0] if run.config.variant(variants[0]).forked else 0
     progress.start(task, sum(len(own) for _, own in chunks) * (recipe.total_steps - shared))
     data_digest = file_digest(run.examples)
-    with worker_pool(min(len(chunks), cores()), _start_worker, run, data) as pool:
+    with worker_pool(min(len(chunks), workers), _start_worker, run, data) as pool:
         futures = [pool.submit(_train_chunk, *chunk, data_digest, task) for chunk in chunks]
         for future in as_completed(futures):
             future.result()
@@ -121,10 +126,34 @@ def _start_worker(run: Run, data: Data) -> None:
 
 
 def _train_chunk(variant: str, indices: list[int], data_digest: str, task: str) -> None:
-    """Train one chunk in a worker and write its members."""
+    """Train one chunk in a worker, half of it at a time if the GPU has no memory for the whole."""
+    import torch
+
+    try:
+        _train_together(variant, indices, data_digest, task)
+    except torch.OutOfMemoryError as error:
+        if len(indices) == 1:
+            raise ConfigError(
+                f"member {indices[0]} of {variant} does not fit the GPU's memory with "
+                f"recipe.batch_size {_shared[0].config.source.recipe.batch_size}; lower it"
+            ) from error
+        torch.cuda.empty_cache()
+        half = len(indices) // 2
+        print(
+            f"{len(indices)} members of {variant} together exceed the GPU's memory; "
+            f"going on with {half}",
+            file=sys.stderr,
+        )
+        for part in (indices[:half], indices[half:]):
+            _train_chunk(variant, part, data_digest, task)
+
+
+def _train_together(variant: str, indices: list[int], data_digest: str, task: str) -> None:
+    """Train some members as one and write them."""
     from safetensors.torch import save_file
 
     from scotoma.training.engine import Member, Training, products_precision
+    from scotoma.training.placement import device_name, training_device
     from scotoma.training.pruning import Pruning
     from scotoma.training.sparse import sparse_bytes
     from scotoma.training.task import classification
@@ -144,6 +173,7 @@ def _train_chunk(variant: str, indices: list[int], data_digest: str, task: str) 
         pruning=Pruning.of(way),
         recipe=recipe,
         backend=backend,
+        device=(device := training_device()),
     )
     trained, trunks = _trained(run, training, data_digest, lambda n: progress.advance(task, n))
     for result, trunk in zip(trained, trunks, strict=True):
@@ -160,8 +190,8 @@ def _train_chunk(variant: str, indices: list[int], data_digest: str, task: str) 
                 "steps": recipe.total_steps,
                 "backend": backend,
                 "trained_with": indices,
-                "products": str(products_precision(recipe)).removeprefix("torch."),
-                "hardware": hardware(),
+                "products": str(products_precision(recipe, device)).removeprefix("torch."),
+                "hardware": hardware() | {"device": device_name(device)},
                 "loss": list(result.loss),
                 **({"trunk_sha256": trunk} if trunk else {}),
                 "sha256": file_digest(path),

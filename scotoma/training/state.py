@@ -100,9 +100,17 @@ class TrainingState:
             }
         )
 
-    def copy(self) -> TrainingState:
-        """The same values in memory of their own, in the order that products want."""
-        return self.of({name: _channels_last(value) for name, value in self.tensors().items()})
+    def copy(self, device: torch.device | None = None) -> TrainingState:
+        """The same values in memory of their own, in the order that products want.
+
+        Args:
+            device: Where to; None for where they are.
+
+        Returns:
+            A state that shares no tensor with this one.
+        """
+        table = self.tensors()
+        return self.of({n: _channels_last(v).to(device or v.device) for n, v in table.items()})
 
 
 def _channels_last(value: torch.Tensor) -> torch.Tensor:

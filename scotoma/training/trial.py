@@ -13,10 +13,11 @@ from scotoma.datasets import Images
 from scotoma.training.backends import Backend
 from scotoma.training.engine import Member, train_members
 from scotoma.training.models import build_model
+from scotoma.training.placement import MEMBERS_IN_FLIGHT, PROCESSOR
 from scotoma.training.stacked import stacked_forward
 from scotoma.training.task import Task
 
-__all__ = ["CHUNK_MEMBERS", "choose_backend"]
+__all__ = ["CHUNK_MEMBERS", "choose_backend", "members_together"]
 
 # Members of one stacked state. A constant, not a function of the cores: the sums inside a fused
 # step may depend on who is stacked with whom, and the same config must give the same bytes.
@@ -26,13 +27,27 @@ CHUNK_MEMBERS = 5
 LONGEST_STACKED_STEP_S = 0.03
 
 
-def choose_backend(config: Config, images: Images, labels: NDArray[np.int64]) -> Backend:
+def members_together(backend: Backend, device: torch.device) -> int:
+    """Members of one chunk.
+
+    >>> members_together("stacked", PROCESSOR), members_together("loop", PROCESSOR)
+    (5, 1)
+    """
+    if device.type == "cuda":
+        return MEMBERS_IN_FLIGHT
+    return CHUNK_MEMBERS if backend == "stacked" else 1
+
+
+def choose_backend(
+    config: Config, images: Images, labels: NDArray[np.int64], device: torch.device = PROCESSOR
+) -> Backend:
     """The faster backend for a network.
 
     Args:
         config: Its model and recipe are tried; with `deterministic` they alone decide.
         images: uint8, shape (N, 3, H, W).
         labels: Class ids, shape (N,).
+        device: Where members will be trained.
 
     Returns:
         `stacked` or `loop`.
@@ -57,6 +72,7 @@ def choose_backend(config: Config, images: Images, labels: NDArray[np.int64]) ->
                 task=Task(int(labels.max()) + 1),
                 recipe=source.recipe.model_copy(update={"steps": steps}),
                 backend=backend,
+                device=device,
             )
             return time.perf_counter() - began
 

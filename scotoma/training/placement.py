@@ -1,0 +1,70 @@
+"""Where members are trained, and where their images lie meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from scotoma.datasets import Images
+
+__all__ = [
+    "MEMBERS_IN_FLIGHT",
+    "PROCESSOR",
+    "Rows",
+    "batches_from",
+    "device_name",
+    "training_device",
+]
+
+PROCESSOR = torch.device("cpu")
+
+# On a GPU, where a member alone leaves most of it idle; halved wherever memory runs out.
+MEMBERS_IN_FLIGHT = 8
+# Of the memory that is free on the device: what images may take. The rest is for training.
+IMAGES_SHARE = 0.4
+
+# Numbers of rows to their pixels, uint8, shape (B, 3, H, W), on the device.
+Rows = Callable[[NDArray[np.int64]], torch.Tensor]
+
+
+def training_device() -> torch.device:
+    """The GPU that torch sees first, else the processor."""
+    return torch.device("cuda", 0) if torch.cuda.is_available() else PROCESSOR
+
+
+def device_name(device: torch.device) -> str:
+    """What a member's record calls it.
+
+    >>> device_name(PROCESSOR)
+    'cpu'
+    """
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def batches_from(images: Images, device: torch.device, *, room: float | None = None) -> Rows:
+    """How pixels of a batch come to a device.
+
+    Args:
+        images: An array, or images that are decoded as they are asked for.
+        device: Where they are wanted.
+        room: Bytes that they may take there for good; None for two fifths of what is free on a
+            GPU, and for nothing on the processor, where they lie already.
+
+    Returns:
+        Of images that fit, a lookup on the device, to which they are sent once; of others, a
+        lookup here whose result is sent.
+
+    >>> images = np.arange(12, dtype=np.uint8).reshape(4, 3, 1, 1)
+    >>> batches_from(images, torch.device("cpu"))(np.array([3, 0]))[:, 0, 0, 0].tolist()
+    [9, 0]
+    """
+    if room is None:
+        free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
+        room = IMAGES_SHARE * free
+    if isinstance(images, np.ndarray) and images.nbytes <= room:
+        resident = torch.from_numpy(images).to(device)
+        return lambda rows: resident[torch.from_numpy(rows).to(device)]
+    return lambda rows: torch.from_numpy(images[rows]).to(device, non_blocking=True)
