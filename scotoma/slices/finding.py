@@ -171,7 +171,7 @@ def find_slices(
     findings, hits = search(own, evidence, plan, halves)
     told(1, 1 + permutations)
     null = _null(own, evidence, plan, halves, permutations, seed, told)
-    view = View(encoded, prepared, evidence, names, level)
+    view = View(encoded, prepared, evidence, names, level, codes)
     settings = {
         "mode": mode, "metric": metric, "direction": direction, "reference": reference,
         "paired": paired, "protocol": protocol, "max_cross": max_cross, "min_size": min_size,

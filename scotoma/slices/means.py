@@ -90,7 +90,10 @@ class Means:
         return Judged(size, cell, effect, p)
 
     def effect(self, inside: Flags, level: float) -> Estimate:
-        """Mean inside minus outside, or minus the baseline's inside, with the t interval."""
+        """Mean inside minus outside, or minus the baseline's inside, with the t interval.
+
+        Its n counts examples, or sources where rows share them.
+        """
         n, members = int(inside.sum()), min(own.shape[1] for own in self._populations)
         if n < 2 or (self.reference == "rest" and self.rows - n < 2):
             return undefined("undefined (fewer than two examples)", n=n, members=members)
@@ -99,7 +102,8 @@ class Means:
         over = self._over_sources(keys, 2, one, sums, size)
         effect, variance, df = (float(part[0]) for part in self._crossed(sums, size, over))
         parts = Variance(variance, math.nan, math.nan, math.nan, df)
-        return of_variance(effect, parts, n=n, members=members, level=level)
+        units = n if self.clusters is None else np.unique(self.clusters[inside]).size
+        return of_variance(effect, parts, n=units, members=members, level=level)
 
     def take(self, rows: Rows) -> Means:
         """The same evidence on some of the rows."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from scotoma.slices.clusters import Codes
 from scotoma.slices.cover import Key, rows_of
-from scotoma.slices.evidence import Evidence, Flags, Rows
+from scotoma.slices.evidence import Evidence, Flags, Floats, Rows
 from scotoma.slices.judging import linear, ratio_of
 from scotoma.slices.outcomes import Outcome
 from scotoma.slices.predicates import Encoded
@@ -16,7 +18,9 @@ from scotoma.slices.ranks import Ranks
 from scotoma.uncertainty import (
     Estimate,
     RateEvidence,
+    Variance,
     Words,
+    cluster_sums,
     crossed_variance,
     of_variance,
     single_mean,
@@ -36,6 +40,7 @@ class View:
         evidence: Its test, on the same.
         ids: Ids of all examples.
         level: Coverage of the intervals.
+        clusters: Code of the source of each example that counts; None: every one is its own.
     """
 
     encoded: Encoded
@@ -43,6 +48,7 @@ class View:
     evidence: Evidence
     ids: npt.NDArray[np.generic]
     level: float
+    clusters: Codes | None = None
 
     def mask(self, key: Key) -> Flags:
         """Which of all examples lie in a slice."""
@@ -83,18 +89,30 @@ class View:
             evidence = self.evidence if rows is None else self.evidence.take(rows)
             if isinstance(evidence, Ranks):  # AUC has no other test
                 return evidence.inside(chosen, level)
-        part = self.outcome.take(chosen if rows is None else rows[chosen])
-        n, members = len(part.model.above), part.model.members
+        taken = chosen if rows is None else rows[chosen]
+        part = self.outcome.take(taken)
+        sources = None if self.clusters is None else self.clusters[taken]
+        above, members = part.model.above, part.model.members
+        sizes = cluster_sums(np.ones(len(above)), sources)
+        n = sizes.size
         if kind == "ratio":
             value = ratio_of(part.model)
             if np.isnan(value):
                 return undefined("undefined (nothing to divide by)", n=n, members=members)
-            variance = crossed_variance(linear(part.model))
+            variance = _over_units(linear(part.model), sources)
             return of_variance(value, variance, n=n, members=members, level=level)
         if kind == "rate":
-            at_risk = np.ones(n, np.int64)
             words = Words("event", NOTHING[self.outcome.metric.risk], "the slice")
-            return RateEvidence.of_clusters(part.model.above, at_risk).estimate(
-                (), words, level=level
-            )
-        return single_mean(part.model.above, level=level)
+            counted = RateEvidence.of_clusters(cluster_sums(above, sources), sizes)
+            return counted.estimate((), words, level=level)
+        if sources is None:
+            return single_mean(above, level=level)
+        value = float(above.mean()) if above.size else math.nan
+        variance = _over_units(above - value, sources)
+        return of_variance(value, variance, n=n, members=members, level=level)
+
+
+def _over_units(parts: Floats, sources: Codes | None) -> Variance:
+    """Variance of the mean of what each row adds, rows of one source being one unit."""
+    sums = cluster_sums(parts, sources)
+    return crossed_variance(sums * (len(sums) / max(len(parts), 1)))

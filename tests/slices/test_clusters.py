@@ -13,7 +13,7 @@ from scotoma.slices import find_slices
 from scotoma.slices.clusters import shuffle, signs
 from scotoma.slices.means import Means
 from scotoma.slices.modes import split
-from scotoma.uncertainty import ratio_influence
+from scotoma.uncertainty import RateEvidence, Words, crossed_variance, ratio_influence
 from scotoma.uncertainty.clusters import cluster_sums
 
 
@@ -136,6 +136,30 @@ def test_every_test_takes_sources(metric):
                          permutations=5, bootstrap=50)  # fmt: skip
     assert report.slices[0].text == "job = a and shift = n"
     assert report.null.any <= 2
+
+
+def test_rates_of_slices_are_those_of_sources():
+    _, compressed, clusters, inside = world(5)
+    report = find_slices({"a": inside}, compressed, clusters=clusters, mode="batch", alpha=0.999,
+                         direction="both", permutations=0)  # fmt: skip
+    one = next(one for one in report.slices if one.text == "a = true")
+    sums = cluster_sums(compressed[inside], clusters[inside])
+    sizes = cluster_sums(np.ones(inside.sum()), clusters[inside])
+    words = Words("event", "examples", "the slice")
+    expected = RateEvidence.of_clusters(sums, sizes).estimate((), words)
+    assert one.inside == expected
+    assert one.inside.n == one.effect.n == np.unique(clusters[inside]).size < one.size
+
+
+def test_means_of_slices_have_the_variance_over_sources():
+    _, compressed, clusters, inside = world(6)
+    report = find_slices({"a": inside}, compressed, clusters=clusters, metric="mean", mode="batch",
+                         alpha=0.999, direction="both", permutations=0)  # fmt: skip
+    one = next(one for one in report.slices if one.text == "a = true")
+    rows = cluster_sums(np.ones(inside.sum()), clusters[inside])
+    influence = ratio_influence(cluster_sums(compressed[inside], clusters[inside]), rows)
+    assert one.inside.se == pytest.approx(crossed_variance(influence).total ** 0.5)
+    assert one.inside.value == pytest.approx(compressed[inside].mean())
 
 
 def test_sources_must_be_given_for_every_row():
