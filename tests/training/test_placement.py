@@ -55,7 +55,7 @@ def test_members_that_do_not_fit_together_are_halved_until_they_do(
 
 @pytest.mark.parametrize("trained", [0], indirect=True)
 def test_a_member_that_does_not_fit_alone_is_one_sentence(trained: list[list[int]]) -> None:
-    with pytest.raises(ConfigError, match=r"member 0 of dense .* batch_size 16; lower it"):
+    with pytest.raises(ConfigError, match=r"member 0 of dense .*batch_size 16; lower it"):
         population._train_chunk("dense", [0, 1], "digest", "train dense")
     assert trained == []
 
