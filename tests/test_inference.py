@@ -7,6 +7,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from scotoma.inference import (
     costs,
     images_at_once,
     predict_members,
+    providers,
     runtime_parity,
 )
 from scotoma.inference.costs import sizes
@@ -259,6 +261,12 @@ def test_runtimes_that_differ_by_no_label_have_an_upper_bound() -> None:
     (found,) = Parity(("a", "b"), labels, np.zeros(2)).by_group(np.ones((1, 300), bool), ["all"])
     assert (found.share, found.low) == (0, 0)
     assert found.high == pytest.approx(1 - 0.025 ** (1 / 300))  # Clopper and Pearson at 0 of n
+
+
+def test_providers_are_wanted_in_the_order_of_their_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = ["CPUExecutionProvider", "AzureExecutionProvider", "CUDAExecutionProvider"]
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: there)
+    assert providers() == ["CUDAExecutionProvider", "CPUExecutionProvider"]
 
 
 def test_a_provider_that_is_not_there_is_named(
