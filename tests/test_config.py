@@ -85,8 +85,8 @@ FAULTS = {
     "an unknown key below": (
         "  models: 4",
         "  model: 4",
-        "audit.yaml:17 population.model is not a key here; known are models, seed, identical, forked; "
-        "did you mean 'models'?",
+        "audit.yaml:17 population.model is not a key here; known are models, seed, identical, "
+        "forked; did you mean 'models'?",
     ),
     "an unknown key two below": (
         "steps: 40",

@@ -25,6 +25,7 @@ CHECKED = 100  # images on which each graph is compared with torch
 WORTH_S = 8.0  # of work, from which workers share it
 DECODE_S, DECODE_BYTE_S = 60e-6, 8e-9  # an image, and a byte of its pixels
 DIVERGENCE_S, BIAS_S = 0.05, 0.004  # a variant; a group, metric and variant
+SLICES_S = 6e-4  # a variant and test example, with the searches of shuffled outcomes
 SCORE_S = 2e-7  # a prediction compared, in divergence and bias together
 LATENCY = (1, 64)  # images at once, of whose latency each variant's first member is measured
 ROW_BYTES = 1800  # of a group, metric and variant in a section of audit.json
@@ -114,7 +115,7 @@ def audit_steps(config: Config, size: Size, images: ImageFacts, trial: Trial) ->
         trial: What one step, one prediction and one member cost.
 
     Returns:
-        Eleven steps, those without work at the cost of a process.
+        Twelve steps, those without work at the cost of a process.
     """
     bill = _Bill(config, size, images, trial)
     variants = config.resolved_variants
@@ -165,6 +166,13 @@ def audit_steps(config: Config, size: Size, images: ImageFacts, trial: Trial) ->
             bill.thumb(0.2 + BIAS_S * metrics + SCORE_S * cells),
             section,
             measuring,
+        ),
+        StepCost(
+            "slices",
+            "search for slices nobody named",
+            bill.thumb(0.2 + bill.decoding(size.test) + SLICES_S * compared * size.test),
+            section,
+            held,
         ),
         StepCost("verdict", "write audit.json, judge it", bill.thumb(1.0), 2 * section, held),
         StepCost("report", "write the page", bill.thumb(1.0), section, held),
