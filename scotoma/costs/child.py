@@ -136,7 +136,8 @@ def steps(config: Config, request: dict[str, Any], end: float) -> None:
     labels = np.arange(ROWS) % classes
     device = training_device()
     backend = choose_backend(config, images, labels, device)
-    members = min(members_together(backend, device), config.population.models)
+    models = config.population.models
+    members = min(members_together(backend, device, models), models)
     tell({"together": members})
     meter = _Meter(members, request["batch"], end, 0.5 * request["seconds"])
     with contextlib.suppress(_TimeIsUp):

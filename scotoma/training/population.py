@@ -58,7 +58,7 @@ def train_populations(run: Run, variants: list[str], members: range) -> list[Pat
                 try_outputs(build_model(name, classes, 0), name, classes, images.shape[2:])
             device = training_device()
             backend = choose_backend(run.config, images, examples.labels, device)
-            size = members_together(backend, device)
+            size = members_together(backend, device, run.config.population.models)
             chunks = [
                 (variant, list(members)[at : at + size])
                 for variant in variants

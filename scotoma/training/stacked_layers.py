@@ -159,10 +159,14 @@ class _NormRelu(torch.autograd.Function):
         ctx: Any, made: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         active, mean, inverse = (torch.empty_like(like) for like in (made, weight, weight))
-        for k in range(len(made)):  # torch normalises one network in two walks through memory
+        # Torch normalises one network in two walks through memory.
+        for one, its_weight, its_bias, out, its_mean, its_inverse in zip(
+            _pixels(made), weight.unbind(), bias.unbind(), _pixels(active), mean.unbind(),
+            inverse.unbind(), strict=True,
+        ):  # fmt: skip
             torch.ops.aten.native_batch_norm.out(
-                _pixels(made[k]), weight[k], bias[k], None, None, True, 0.0, eps,
-                out=_pixels(active[k]), save_mean=mean[k], save_invstd=inverse[k],
+                one, its_weight, its_bias, None, None, True, 0.0, eps,
+                out=out, save_mean=its_mean, save_invstd=its_inverse,
             )  # fmt: skip
         active.relu_()
         ctx.eps = eps
@@ -179,15 +183,17 @@ class _NormRelu(torch.autograd.Function):
         made, active, weight, mean, inverse = ctx.saved_tensors
         through = torch.ops.aten.threshold_backward(slope.contiguous(), active, 0)
         of_made, of_weight, of_bias = (torch.empty_like(like) for like in (made, weight, weight))
-        for k in range(len(made)):
+        for one, out, its_weight, its_mean, its_inverse, *found in zip(
+            _pixels(made), _pixels(through), weight.unbind(), mean.unbind(), inverse.unbind(),
+            _pixels(of_made), of_weight.unbind(), of_bias.unbind(), strict=True,
+        ):  # fmt: skip
             torch.ops.aten.native_batch_norm_backward.out(
-                _pixels(through[k]), _pixels(made[k]), weight[k], None, None, mean[k], inverse[k],
-                True, ctx.eps, [True, True, True],
-                out0=_pixels(of_made[k]), out1=of_weight[k], out2=of_bias[k],
+                out, one, its_weight, None, None, its_mean, its_inverse, True, ctx.eps,
+                [True, True, True], out0=found[0], out1=found[1], out2=found[2],
             )  # fmt: skip
         return of_made, of_weight, of_bias, None
 
 
-def _pixels(rows: torch.Tensor) -> torch.Tensor:
-    """(M, C) as M images of one pixel."""
-    return rows.view(*rows.shape, 1, 1)
+def _pixels(stacked: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """(K, M, C) as M images of one pixel for each of K members."""
+    return stacked.view(*stacked.shape, 1, 1).unbind()

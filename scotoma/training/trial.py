@@ -19,23 +19,31 @@ from scotoma.training.task import Task
 
 __all__ = ["CHUNK_MEMBERS", "choose_backend", "members_together"]
 
-# Members of one stacked state. A constant, not a function of the cores: the sums inside a fused
-# step may depend on who is stacked with whom, and the same config must give the same bytes.
-CHUNK_MEMBERS = 5
+# Members of one stacked state. Not a function of the cores: the sums inside a fused step may depend
+# on who is stacked with whom, and the same config must give the same bytes. More are faster, and
+# fewer deal ten members evenly to two or five workers.
+CHUNK_MEMBERS, LARGE_CHUNK_MEMBERS = 5, 15
 
 # Stacking saves the overhead of small operations; a step that takes longer is all arithmetic.
 LONGEST_STACKED_STEP_S = 0.03
 
 
-def members_together(backend: Backend, device: torch.device) -> int:
+def members_together(backend: Backend, device: torch.device, members: int) -> int:
     """Members of one chunk.
 
-    >>> members_together("stacked", PROCESSOR), members_together("loop", PROCESSOR)
-    (5, 1)
+    Args:
+        backend: How their gradients are had.
+        device: Where they are trained.
+        members: Of a whole population.
+
+    >>> [members_together("stacked", PROCESSOR, models) for models in (10, 30, 210)]
+    [5, 5, 15]
     """
     if device.type == "cuda":
         return MEMBERS_IN_FLIGHT
-    return CHUNK_MEMBERS if backend == "stacked" else 1
+    if backend == "loop":
+        return 1
+    return CHUNK_MEMBERS if members < 4 * LARGE_CHUNK_MEMBERS else LARGE_CHUNK_MEMBERS
 
 
 def choose_backend(
