@@ -265,6 +265,9 @@ def slices(
     identifier: Annotated[
         str | None, typer.Option("--id", help="Column of example ids; JSON lists those in slices.")
     ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="Column that rows of one source share.")
+    ] = None,
     metric: Annotated[
         str,
         typer.Option(
@@ -307,8 +310,8 @@ def slices(
 
     question = SlicesQuestion(
         outcome=outcome, baseline=baseline or (), paired=paired, label=label, positive=positive,
-        features=feature or (), identifier=identifier, metric=metric, mode=mode,
-        direction=direction, reference=reference, max_cross=max_cross, min_size=min_size,
+        features=feature or (), identifier=identifier, cluster=cluster, metric=metric,
+        mode=mode, direction=direction, reference=reference, max_cross=max_cross, min_size=min_size,
         alpha=alpha, correction=correction, protocol=protocol, permutations=permutations,
         limit=limit, seed=seed,
     )  # fmt: skip

@@ -115,6 +115,7 @@ def measure_slices(
             protocol=asked.protocol,
             permutations=asked.permutations,
             ids=sliced.ids,
+            clusters=sliced.clusters,
             limit=asked.limit,
             progress=told,
             seed=asked.seed,

@@ -64,6 +64,7 @@ class SlicesQuestion:
     positive: str | None = None
     features: Sequence[str] = ()
     identifier: str | None = None
+    cluster: str | None = None
     metric: str = "error"
     mode: str | None = None
     direction: str | None = None
@@ -88,6 +89,7 @@ class Sliced:
         baseline: Shape (N, K'); None without one.
         labels: Shape (N,); None without any.
         ids: Integers or text, shape (N,); None without any.
+        clusters: Which rows share a source, as text, shape (N,); None without any.
         notes: What a reader should know about how the table was read.
     """
 
@@ -96,6 +98,7 @@ class Sliced:
     baseline: Values | None
     labels: Values | None
     ids: Values | None
+    clusters: Values | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -131,7 +134,8 @@ def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
             f"{len(after)}: leave models without a partner out"
         )
     key = None if question.identifier is None else column(table, question.identifier, "--id")
-    features, notes = _features(table, question.features, [*after, *before], [label, key])
+    cluster = None if question.cluster is None else column(table, question.cluster, "--cluster")
+    features, notes = _features(table, question.features, [*after, *before], [label, key, cluster])
     labels, outcome = _outcomes(table, [*after, *before], label, metric, question.positive)
     return Sliced(
         features=features,
@@ -139,6 +143,7 @@ def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
         baseline=outcome[:, len(after) :] if before else None,
         labels=labels,
         ids=None if key is None else _ids(table, key),
+        clusters=None if cluster is None else texts(table, cluster).astype(str),
         notes=notes,
     )
 
