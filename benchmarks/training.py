@@ -49,12 +49,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--members", type=int, default=40, help="tiny convnets; ResNets: a tenth")
     parser.add_argument("--steps", type=int, default=600, help="of a tiny convnet; ResNets: half")
+    parser.add_argument("--only", choices=["CPU-1", "CPU-2"])
     parser.add_argument("--busy", action="store_true", help="also with one core busy")
     asked = parser.parse_args()
     for name, text, members, steps in (
         ("CPU-1", DIGITS, asked.members, asked.steps),
         ("CPU-2", IMAGES, max(2, asked.members // 10), asked.steps // 2),
     ):
+        if asked.only not in (None, name):
+            continue
         with tempfile.TemporaryDirectory() as folder:
             run = Run.create(
                 Path(folder) / "run", parse_config(text.format(steps=steps, members=members), name)

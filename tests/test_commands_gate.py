@@ -50,7 +50,7 @@ def content(relative: float, *, n: int = 6000) -> dict[str, Any]:
         "level": 0.95,
         "examples": {"test": n, "units": n, "positive": "1", "notes": []},
         "groups": [{"key": "old", "name": "old", "n": n}],
-        "variants": [{"name": name, "members": 10} for name in names],
+        "variants": [{"name": name, "kind": "int8", "members": 10} for name in names],
         "accuracy": {name: {"top1": top1} for name in names},
         "divergence": {"prune-0.9": {"cie": cie}},
         "classes": {"prune-0.9": []},

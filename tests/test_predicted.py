@@ -109,7 +109,7 @@ def test_one_model_a_side_is_judged_over_examples_alone(pair: Run) -> None:
     assert audit["scope"] == "shipped"
     assert audit["variants"][1] | {"name": "", "bits": 0} == {
         "name": "", "kind": "predictions", "sparsity": 0.0, "mode": "", "bits": 0, "paired": False,
-        "members": 1,
+        "derived_from": None, "members": 1,
     }  # fmt: skip
     cie = audit["divergence"]["int8"]["cie"]
     assert cie["excess"]["value"] is None

@@ -19,7 +19,7 @@ from scotoma.tracking import log_audit
 
 ROOT = Path(__file__).resolve().parents[2]
 VARIANTS = ["dense", "prune-0.5", "int8-static"]  # as the page lists them, the last logged first
-SECTIONS = ["1_quality", "2_cie", "3_worst", "amp_error", "gap_points"]
+SECTIONS = ["0_gate", "1_quality", "2_cie", "3_worst", "5_slices", "amp_error", "gap_points"]
 PICTURE = os.environ.get("SCOTOMA_PICTURE")  # file for the picture of docs/tracking.md
 PATIENCE = 30_000  # ms
 

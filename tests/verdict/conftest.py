@@ -62,7 +62,10 @@ def audit_of(
         "level": 0.95,
         "examples": {"test": 100, "units": 100, "positive": None, "notes": []},
         "groups": [{"key": group, "name": group, "n": 10} for group in groups],
-        "variants": [{"name": name, "members": members} for name in names],
+        "variants": [
+            {"name": name, "kind": name.partition("-")[0], "sparsity": 0.9, "members": members}
+            for name in names
+        ],
         "accuracy": {name: {"top1": TOP1} for name in names},
         "divergence": {
             name: {"cie": {"cie": cie, "n": 100, "excess": NOTHING, "floor_at_k": NOTHING}}

@@ -49,7 +49,8 @@ def mixed(whole_audit: Any) -> dict[str, Any]:
     ):
         for part in ("subgroups", "divergence", "classes", "accuracy"):
             failing[part][name] = other[part][name]
-        failing["variants"].append({"name": name, "members": 10})
+        kind = name.partition("-")[0]
+        failing["variants"].append({"name": name, "kind": kind, "sparsity": 0.5, "members": 10})
     return failing
 
 
