@@ -161,26 +161,40 @@ def bias(run: Run) -> list[Path]:
     section = run.section("bias")
     with run.step("bias", [section], inputs_of(run)) as due:
         if due:
+            from scotoma.stages.outcomes import Outcomes, questions
+
             examples = Examples.read(run.examples, images=False).split("test")
             progress.start("measure groups", len(run.config.resolved_variants) - 1)
             found: dict[str, Any] = {"classes": {}, "subgroups": {}, "gaps": {}}
+            positive = run.config.label.positive
+            positive_id = None if positive is None else examples.classes.index(str(positive))
+            outcomes, before = Outcomes(examples, positive_id, run.config.population.seed), None
+            found["clarify"] = {
+                "questions": questions(),
+                "data": outcomes.data(),
+                "variants": {},
+            }
             for comparison in comparisons(run, examples):
                 name = comparison.variant.name
-                for part, rows in _bias(comparison, examples, run.config.label.positive).items():
+                for part, rows in _bias(comparison, examples, positive_id).items():
                     found[part][name] = rows
+                before = before or outcomes.measured(comparison.dense)
+                found["clarify"]["variants"][name] = outcomes.models(
+                    before, comparison.dense, comparison.compressed,
+                    paired=comparison.variant.paired,
+                )  # fmt: skip
                 progress.advance("measure groups")
             write_json(section, jsonable(found))
     return [section]
 
 
 def _bias(
-    comparison: Comparison, examples: Examples, positive: str | int | None
+    comparison: Comparison, examples: Examples, positive: int | None
 ) -> dict[str, list[dict[str, Any]]]:
     from scotoma.bias.subgroup import amplification, gap
     from scotoma.impact import class_impact
 
     classes, clusters, groups = examples.classes, examples.clusters, examples.partition()
-    positive_id = None if positive is None else classes.index(str(positive))
     labels, dense, compressed = examples.labels, comparison.dense, comparison.compressed
     paired = comparison.variant.paired
     changes = amplification(
@@ -189,7 +203,7 @@ def _bias(
         compressed,
         groups.masks,
         groups.keys,
-        positive=positive_id,
+        positive=positive,
         n_classes=len(classes),
         clusters=clusters,
         paired=paired,

@@ -102,6 +102,7 @@ def assemble(run: Run, examples: Examples) -> dict[str, Any]:
         "classes": bias["classes"],
         "subgroups": bias["subgroups"],
         "gaps": _adjusted(bias["gaps"]),
+        "clarify": bias["clarify"],
         "slices": read_json(run.section("slices")),
         "one_model": one_model(run, test),
         "gallery": _gallery(run, test),

@@ -30,6 +30,20 @@ def audit(rng, n: int, members: int = 1, *, run_effect: float = 0.0) -> dict[str
     return {"d": d, "y": y, "p": p, "strata": strata, "features": features}
 
 
+@pytest.mark.parametrize("members", [1, 8, 33])
+def test_counting_examples_that_agree_gives_what_examples_one_by_one_give(members):
+    one = audit(np.random.default_rng(7), 600, members)
+    dense = one.pop("p")
+    compressed = dense & (np.random.default_rng(8).random(dense.shape) < 0.9)
+    alone = np.arange(600)  # rows with a source each are not put together
+    slow = changes(**one, dense=dense, compressed=compressed, clusters=alone)
+    fast = changes(**one, dense=dense, compressed=compressed)
+    for name, found in fast.items():
+        for part in ("value", "low", "high", "n", "events", "df"):
+            expected = pytest.approx(getattr(slow[name], part), nan_ok=True)
+            assert getattr(found, part) == expected, (name, part)
+
+
 # --- influences -----------------------------------------------------------------------------------
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -220,12 +220,33 @@ def merged(*cases: Case) -> list[Case]:
 
     Returns:
         As many cases of the same, shorter, rows, without features and labels; the cases themselves
-        where rows share sources, or where there are too many members for it to be worth while.
+        where rows share sources.
 
     >>> case = read_case(d=[True, False, True], p=[True, False, True])
     >>> merged(case)[0].times.tolist(), merged(case)[0].d.tolist()
     ([1.0, 2.0], [False, True])
     """
+    first = cases[0]
+    if first.clusters is not None:
+        return list(cases)
+    rows, times = _representatives(cases)
+    return [
+        replace(
+            case,
+            d=case.d[rows],
+            y=None if case.y is None else case.y[rows],
+            p=None if case.p is None else case.p[rows],
+            strata=None if case.strata is None else case.strata[rows],
+            features=None,
+            labels=None,
+            times=times.astype(np.float64),
+        )
+        for case in cases
+    ]
+
+
+def _representatives(cases: Sequence[Case]) -> tuple[Ids, Ids]:
+    """One row of each kind that occurs, and how many there are of it."""
     first = cases[0]
     zeros = np.zeros(first.d.shape, np.int64)
     y = zeros if first.y is None else first.y
@@ -233,34 +254,20 @@ def merged(*cases: Case) -> list[Case]:
     said = [case.p for case in cases if case.p is not None]
     p = np.concatenate([np.empty((zeros.size, 0), bool), *said], axis=1)
     bits = p.shape[1]
-    if first.clusters is not None or bits + 2 + int(strata.max(initial=0)).bit_length() > 62:
-        return list(cases)
-    key = ((strata * 2 + first.d) * 2 + y << bits) + p @ (1 << np.arange(bits, dtype=np.int64))
+    key = (strata * 2 + first.d) * 2 + y
+    if bits + 2 + int(strata.max(initial=0)).bit_length() > 62:  # more than one integer holds
+        parts = np.concatenate([key[:, None].view(np.uint8), np.packbits(p, axis=1)], axis=1)
+        wide = np.ascontiguousarray(parts).view(f"V{parts.shape[1]}").ravel()
+        _, rows, times = np.unique(wide, return_index=True, return_counts=True)
+        return rows, times
+    key = (key << bits) + p @ (1 << np.arange(bits, dtype=np.int64))
     if int(key.max(initial=0)) < 4 * key.size:
         counts = np.bincount(key)
-        rows = np.flatnonzero(counts)
-        times = counts[rows]
-    else:
-        rows, times = np.unique(key, return_counts=True)
-    of_p = (rows[:, None] >> np.arange(bits)) & 1 > 0
-    rows = rows >> bits
-    shorter, start = [], 0
-    for case in cases:
-        stop = start + (0 if case.p is None else case.p.shape[1])
-        shorter.append(
-            replace(
-                case,
-                d=(rows >> 1) & 1 > 0,
-                y=None if case.y is None else rows & 1 > 0,
-                p=None if case.p is None else of_p[:, start:stop],
-                strata=None if case.strata is None else rows >> 2,
-                features=None,
-                labels=None,
-                times=times.astype(np.float64),
-            )
-        )
-        start = stop
-    return shorter
+        place = np.zeros(counts.size, np.intp)
+        place[key] = np.arange(key.size)
+        return place[counts > 0], counts[counts > 0]
+    _, rows, times = np.unique(key, return_index=True, return_counts=True)
+    return rows, times
 
 
 def missing(name: str, case: Case) -> str:

@@ -1,0 +1,208 @@
+"""Who gets the favourable outcome: Clarify's 21 metrics, dense beside compressed, by question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotoma.bias.clarify import METRICS, all_metrics, changes
+from scotoma.bias.clarify.guide import GUIDE
+from scotoma.datasets import Examples
+from scotoma.uncertainty import Estimate
+
+__all__ = ["Facet", "Outcomes", "facets_of", "questions"]
+
+DATA = tuple(name for name, metric in METRICS.items() if metric.stage == "pre-training")
+MODELS = tuple(name for name in METRICS if name not in DATA)
+WORDS = ("name", "title", "question", "formula", "neutral", "sign", "stage")
+
+
+@dataclass(frozen=True, eq=False)
+class Facet:
+    """Who is set against whom.
+
+    Attributes:
+        attribute: The attribute.
+        disadvantaged: Key of the group that is facet d.
+        advantaged: Key of facet a; `the rest` where the attribute has more than two values.
+        d: Members of facet d, shape (N,).
+        strata: The values of all other attributes together, shape (N,); None without any.
+    """
+
+    attribute: str
+    disadvantaged: str
+    advantaged: str
+    d: NDArray[np.bool_]
+    strata: NDArray[np.intp] | None
+
+
+def facets_of(examples: Examples) -> list[Facet]:
+    """The facets of every attribute: of two values the rarer is d, of more each one in turn.
+
+    Args:
+        examples: The test examples.
+
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"label": ["x"] * 3, "sex": ["m", "m", "f"]})
+    >>> [(f.disadvantaged, f.advantaged) for f in facets_of(Examples(table, ("x",), ("sex",), ()))]
+    [('sex.f', 'sex.m')]
+    """
+    groups, found = examples.partition(), []
+    for attribute in examples.attributes:
+        own = [
+            (key, mask)
+            for key, of, mask in zip(groups.keys, groups.attributes, groups.masks, strict=True)
+            if of == (attribute,)
+        ]
+        strata = _strata(examples, attribute)
+        if len(own) == 2:
+            (rare, d), (common, _) = sorted(own, key=lambda group: int(group[1].sum()))
+            found.append(Facet(attribute, rare, common, d, strata))
+        elif len(own) > 2:
+            found += [Facet(attribute, key, "the rest", d, strata) for key, d in own]
+    return found
+
+
+def _strata(examples: Examples, attribute: str) -> NDArray[np.intp] | None:
+    others = [name for name in examples.attributes if name != attribute]
+    if not others:
+        return None
+    codes = [examples.table[name].rank("dense").to_numpy() for name in others]
+    return np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].ravel()
+
+
+def questions() -> list[dict[str, Any]]:
+    """The guide: a worry, the metric to start with and why, and its metrics in words.
+
+    >>> [question["start"] for question in questions()][:3]
+    ['CI', 'DPL', 'DPPL']
+    """
+    return [
+        {
+            "key": concern.key,
+            "question": concern.question,
+            "start": concern.start,
+            "why": concern.why,
+            "metrics": [
+                {word: getattr(METRICS[name], word) for word in WORDS}
+                for name in (concern.start, *concern.also)
+            ],
+        }
+        for concern in GUIDE
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """The 21 metrics of one audit.
+
+    Attributes:
+        examples: The test examples.
+        positive: Id of the favourable class; None where the configuration names none.
+        seed: Of the bootstrap behind the upper bounds of distances.
+    """
+
+    examples: Examples
+    positive: int | None
+    seed: int
+
+    def data(self) -> list[dict[str, Any]]:
+        """The metrics of the labels, which no compression changes: a row a facet and metric."""
+        return [
+            self._row(facet, name, value=one)
+            for facet in self._facets
+            for name, one in self._metrics(facet, None, DATA).items()
+        ]
+
+    def measured(self, predicted: NDArray[np.unsignedinteger]) -> list[dict[str, Estimate]]:
+        """The metrics of predictions by name, one table a facet.
+
+        Args:
+            predicted: Class ids of a population, shape (N, K).
+        """
+        return [self._metrics(facet, self._hits(predicted), MODELS) for facet in self._facets]
+
+    def models(
+        self,
+        before: list[dict[str, Estimate]],
+        dense: NDArray[np.unsignedinteger],
+        compressed: NDArray[np.unsignedinteger],
+        *,
+        paired: bool,
+    ) -> list[dict[str, Any]]:
+        """A row a facet and metric of predictions: dense, compressed and the change.
+
+        Args:
+            before: `measured` of the dense population.
+            dense: Class ids of the dense members, shape (N, K).
+            compressed: Class ids of the compressed members, shape (N, K').
+            paired: Member m of it derives from dense member m.
+        """
+        after = self.measured(compressed)
+        moved = after  # without an outcome, three times the same reason
+        if self.positive is not None:
+            moved = [
+                changes(
+                    d=facet.d, dense=dense == self.positive, compressed=compressed == self.positive,
+                    y=self._y, strata=facet.strata, clusters=self._clusters, paired=paired,
+                )
+                for facet in self._facets
+            ]  # fmt: skip
+        return [
+            self._row(facet, name, dense=was[name], compressed=now[name], change=change[name])
+            for facet, was, now, change in zip(self._facets, before, after, moved, strict=True)
+            for name in MODELS
+        ]
+
+    @cached_property
+    def _facets(self) -> list[Facet]:
+        return facets_of(self.examples)
+
+    @cached_property
+    def _labels(self) -> NDArray[np.int64]:
+        return self.examples.labels
+
+    @cached_property
+    def _clusters(self) -> NDArray[np.int64] | None:
+        return self.examples.clusters
+
+    @property
+    def _y(self) -> NDArray[np.bool_] | None:
+        return self._hits(self._labels)
+
+    def _hits(self, ids: NDArray[Any]) -> NDArray[np.bool_] | None:
+        return None if self.positive is None else ids == self.positive
+
+    def _metrics(
+        self, facet: Facet, hits: NDArray[np.bool_] | None, names: tuple[str, ...]
+    ) -> dict[str, Estimate]:
+        return all_metrics(
+            d=facet.d, y=self._y, p=hits, strata=facet.strata, labels=self._labels,
+            clusters=self._clusters, seed=self.seed, only=names,
+        )  # fmt: skip
+
+    def _row(self, facet: Facet, name: str, **numbers: Estimate) -> dict[str, Any]:
+        lacking = self._lacking(facet, name)
+        return {
+            "attribute": facet.attribute,
+            "disadvantaged": facet.disadvantaged,
+            "advantaged": facet.advantaged,
+            "metric": name,
+        } | {
+            part: replace(one, reason=f"not computed (needs {lacking})") if lacking else one
+            for part, one in numbers.items()
+        }
+
+    def _lacking(self, facet: Facet, name: str) -> str:
+        """What the audit would need for a metric, in the words of its configuration."""
+        absent = {"features": "numbers about every example, see scotoma bias --feature"}
+        if self.positive is None:
+            absent |= dict.fromkeys(("y", "p"), "label.positive")
+        if facet.strata is None:
+            absent["strata"] = "a second attribute"
+        needs = [absent[need] for need in METRICS[name].needs if need in absent]
+        return " and ".join(dict.fromkeys(needs))

@@ -1,0 +1,113 @@
+"""Clarify's 21 metrics in an audit: every question answered, or the reason why it is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from scotoma.bias.clarify import METRICS
+from scotoma.datasets import Examples
+from scotoma.stages.outcomes import Outcomes, facets_of, questions
+
+N, MEMBERS = 400, 4
+CLASSES = ("no", "yes")
+
+
+def table(**attributes: Any) -> Examples:
+    rng = np.random.default_rng(3)
+    labels = [CLASSES[int(one)] for one in rng.random(N) < 0.4]
+    return Examples(pl.DataFrame({"label": labels, **attributes}), CLASSES, tuple(attributes), ())
+
+
+@pytest.fixture(scope="module")
+def examples() -> Examples:
+    rng = np.random.default_rng(4)
+    return table(
+        sex=np.where(rng.random(N) < 0.3, "male", "female"),
+        age=rng.choice(["child", "adult", "old"], N),
+    )
+
+
+@pytest.fixture(scope="module")
+def populations(examples: Examples) -> tuple[Any, Any]:
+    """Compression loses positives of men alone."""
+    rng = np.random.default_rng(5)
+    dense = examples.labels[:, None] ^ (rng.random((N, MEMBERS)) < 0.1)
+    men = (examples.table["sex"] == "male").to_numpy()[:, None]
+    return dense, dense & ~(men & (rng.random((N, MEMBERS)) < 0.5))
+
+
+def rows_of(examples: Examples, populations: tuple[Any, Any], positive: int | None = 1) -> Any:
+    outcomes = Outcomes(examples, positive, seed=0)
+    dense, compressed = populations
+    rows = outcomes.models(outcomes.measured(dense), dense, compressed, paired=True)
+    return {(row["disadvantaged"], row["metric"]): row for row in rows}
+
+
+def test_the_questions_hold_every_metric_once() -> None:
+    names = [metric["name"] for question in questions() for metric in question["metrics"]]
+    assert sorted(names) == sorted(METRICS)
+    assert all(q["start"] == q["metrics"][0]["name"] and q["why"] for q in questions())
+
+
+def test_every_metric_of_every_facet_has_a_number_with_an_interval_or_a_reason(
+    examples: Examples, populations: tuple[Any, Any]
+) -> None:
+    data, rows = Outcomes(examples, 1, seed=0).data(), rows_of(examples, populations)
+    facets = ["sex.male", "age.adult", "age.child", "age.old"]
+    found = [(row["disadvantaged"], row["metric"]) for row in data] + list(rows)
+    assert sorted(found) == sorted((facet, name) for facet in facets for name in METRICS)
+    numbers = [row["value"] for row in data]
+    numbers += [row[part] for row in rows.values() for part in ("dense", "compressed", "change")]
+    for one in numbers:
+        assert one.reason or one.low <= one.value <= one.high
+        assert one.n > 0
+
+
+def test_positives_by_group_and_their_change_are_those_that_polars_counts(
+    examples: Examples, populations: tuple[Any, Any]
+) -> None:
+    row = rows_of(examples, populations)["sex.male", "DPPL"]
+    shares = []
+    for hits in populations:
+        rates = examples.table.with_columns(hit=hits.mean(axis=1)).group_by("sex").agg(
+            pl.col("hit").mean()
+        )  # fmt: skip
+        by = dict(rates.iter_rows())
+        shares.append(by["female"] - by["male"])
+    assert row["advantaged"] == "sex.female"
+    assert row["dense"].value == pytest.approx(shares[0])
+    assert row["compressed"].value == pytest.approx(shares[1])
+    assert row["change"].value == pytest.approx(shares[1] - shares[0])
+    assert row["change"].low > 0  # compression takes outcomes from men
+
+
+def test_strata_are_the_values_of_all_other_attributes(examples: Examples) -> None:
+    (sex, *_) = facets_of(examples)
+    assert sex.strata is not None
+    age = examples.table["age"].to_numpy()
+    assert len(np.unique(sex.strata)) == 3
+    assert all(len(set(age[sex.strata == stratum])) == 1 for stratum in range(3))
+
+
+def test_what_lacks_is_named_in_the_words_of_the_configuration(
+    populations: tuple[Any, Any],
+) -> None:
+    alone = table(sex=np.where(np.arange(N) % 3, "f", "m"))
+    rows = rows_of(alone, populations)
+    assert rows["sex.m", "CDDPL"]["change"].reason == "not computed (needs a second attribute)"
+    assert "numbers about every example" in rows["sex.m", "FT"]["dense"].reason
+    assert not rows["sex.m", "AD"]["change"].reason
+    many = rows_of(alone, populations, positive=None)
+    assert many["sex.m", "AD"]["change"].reason == "not computed (needs label.positive)"
+    data = {row["metric"]: row["value"] for row in Outcomes(alone, None, seed=0).data()}
+    assert data["DPL"].reason == "not computed (needs label.positive)"
+    assert data["TVD"].value >= 0
+    assert not data["TVD"].reason
+
+
+def test_an_attribute_of_one_value_has_no_facets() -> None:
+    assert facets_of(table(sex=["m"] * N)) == []
