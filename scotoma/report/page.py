@@ -1,9 +1,10 @@
-"""One page that holds a whole audit: no network, no script, the same bytes every time."""
+"""One page that holds a whole audit: no network, the same bytes every time."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from scotoma.report import marks, numbers
+from scotoma.report.figures import figures
+from scotoma.report.figures.drawing import drawn
 from scotoma.report.views import context
 
 __all__ = ["render"]
 
 FOLDER = Path(__file__).parent
+STYLES = ("page.css", "figures.css")
+SCRIPTS = ("vendor/vega.js", "figures.js")
 FILTERS = (
     "class_change",
     "count",
@@ -30,27 +35,66 @@ FILTERS = (
 
 
 def render(
-    audit: dict[str, Any], images: dict[str, bytes], gate: dict[str, Any] | None = None
+    audit: dict[str, Any],
+    images: dict[str, bytes],
+    gate: dict[str, Any] | None = None,
+    measurements: Mapping[str, Any] | None = None,
 ) -> str:
     """The report of an audit as one HTML file.
 
     Names of classes, groups, examples and of the project are shown as text, whatever they hold.
-    The page's own policy allows its one style sheet, by its hash, and images inside the page.
+    The page's own policy allows its style sheets and scripts, each by its hash, and images inside
+    the page; nothing in it evaluates text as code.
 
     Args:
         audit: The content of audit.json.
         images: Encoded PNG, JPEG, GIF or WebP images by example id, for the gallery; an example
             without an image is shown without.
         gate: The verdict on it, as gate.json has it, with sentences as `said`; None shows none.
+        measurements: Sizes and latencies, as measurements.json has them; None shows none.
 
     Returns:
         The page; equal inputs give equal text, whatever the order of their keys.
     """
-    style = (FOLDER / "page.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
+    shown = context(audit, images)
+    plots = figures(shown["audit"], gate, measurements)
+    styles, scripts = (
+        [(FOLDER / name).read_text(encoding="utf-8") for name in names]
+        for names in (STYLES, SCRIPTS)
+    )
     page = _environment().get_template("page.html")
-    shown = context(audit, images) | {"gate": gate}
-    return page.render(shown, style=Markup(style), style_sha256=digest)
+    return page.render(
+        shown,
+        gate=gate,
+        measurements=measurements,
+        figures={slug: drawn(plot) for slug, plot in plots.items()},
+        policy=Markup(content_policy(styles, scripts)),
+        styles=list(map(Markup, styles)),
+        scripts=list(map(Markup, scripts)),
+    )
+
+
+def content_policy(styles: Iterable[str], scripts: Iterable[str]) -> str:
+    """What the page may do: nothing but its own styles and scripts, and images inside it.
+
+    >>> content_policy(["p{}"], [])[:64]
+    "default-src 'none'; img-src data:; style-src 'sha256-gG2yISYereR"
+    """
+    return "; ".join(
+        [
+            "default-src 'none'",
+            "img-src data:",
+            " ".join(["style-src", *map(_source, styles)]),
+            " ".join(["script-src", *map(_source, scripts)]),
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
+
+
+def _source(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
 
 def _environment() -> Environment:

@@ -1,0 +1,27 @@
+"""The figures of the page: what each draws, and the same as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from scotoma.report.figures.figure import Figure, Table
+
+__all__ = ["Figure", "Table", "figures"]
+
+Record = Mapping[str, Any]
+
+
+def figures(audit: Record, gate: Record | None, measurements: Record | None) -> dict[str, Figure]:
+    """Every figure that there is something to draw for.
+
+    Args:
+        audit: The content of audit.json, groups called by their names.
+        gate: The verdict, as gate.json has it; None where nobody judged.
+        measurements: Sizes and latencies, as measurements.json has them; None draws none.
+
+    Returns:
+        Figures by slug: topline, gate, amplification, forest, taxicab, over_index, classes,
+        slices, variance, frontier. One that has nothing to show is left out.
+    """
+    return {}

@@ -1,0 +1,49 @@
+"""What a figure is: a drawing, the sentence that says what it shows, and the same as a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Figure", "Table"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The numbers of a figure as text.
+
+    Attributes:
+        caption: What the table holds.
+        columns: Heads of the columns.
+        rows: Cells as they are shown, one for each column.
+        labels: How many columns from the left name the row; the others hold numbers.
+    """
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    labels: int = 1
+
+    def __post_init__(self) -> None:
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise ValueError(f"table {self.caption!r}: a row needs {len(self.columns)} cells")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One plot of the page.
+
+    Attributes:
+        slug: Its place on the page and in links: `figure-<slug>`.
+        title: What it is about, a few words.
+        summary: What a reader who cannot see it should know, one or two sentences.
+        spec: A Vega-Lite specification. Its fields are called c0, c1, ..., for names from the
+            data are values in it and never fields, which have a syntax of their own.
+        table: The numbers that it draws.
+    """
+
+    slug: str
+    title: str
+    summary: str
+    spec: dict[str, Any]
+    table: Table
