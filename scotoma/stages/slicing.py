@@ -76,12 +76,16 @@ def features_of(examples: Examples, looks: pl.DataFrame | None) -> pl.DataFrame:
     >>> table = pl.DataFrame({"example_id": ["a", "b"], "label": ["x", "y"], "sex": ["m", "f"]})
     >>> features_of(Examples(table, ("x", "y"), ("sex",), ()), None).columns
     ['sex', 'class']
+    >>> features_of(Examples(table, ("x", "y"), (), ()), None).shape
+    (2, 1)
     """
-    features = examples.table.select(examples.attributes)
     own = examples.table.select(pl.col("label").alias("class"))
     if looks is not None:
         varied = [name for name in STATISTICS if looks[name].n_unique() > 1]
         own = own.hstack(looks.select(varied))
+    if not examples.attributes:  # no columns would be no rows
+        return own
+    features = examples.table.select(examples.attributes)
     return features.hstack(own.select(pl.exclude(features.columns)))
 
 
