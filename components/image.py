@@ -1,4 +1,4 @@
-"""Which container image the components run in on a cluster."""
+"""Which container images the components run in on a cluster."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import os
 
 from scotoma._version import __version__
 
-__all__ = ["IMAGE"]
+__all__ = ["CORE_IMAGE", "IMAGE"]
 
+# With everything: what trains, quantizes, predicts or logs.
 IMAGE = os.environ.get("SCOTOMA_IMAGE", f"scotoma:{__version__}")
+# Without torch, ONNX and MLflow: what measures.
+CORE_IMAGE = os.environ.get("SCOTOMA_CORE_IMAGE", f"scotoma-core:{__version__}")

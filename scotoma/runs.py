@@ -30,6 +30,7 @@ __all__ = [
     "portable",
     "read_json",
     "redact",
+    "shareable",
     "write_json",
     "written",
 ]
@@ -56,6 +57,14 @@ def code_digest(part: str = "") -> str:
     for path in sorted(path for path in root.rglob("*") if path.suffix in kinds):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
+
+
+def shareable(config: Config) -> str:
+    """A configuration as YAML, with every default filled in and no credentials."""
+    values = config.model_dump(mode="json", exclude_none=True)
+    if config.tracking.uri:
+        values["tracking"]["uri"] = redact(config.tracking.uri)
+    return yaml.safe_dump(values, sort_keys=False)
 
 
 def portable(text: str) -> str:
@@ -200,11 +209,8 @@ class Run:
 
     def write_config(self) -> None:
         """Write the configuration with every default filled in and no credentials."""
-        values = self.config.model_dump(mode="json", exclude_none=True)
-        if self.config.tracking.uri:
-            values["tracking"]["uri"] = redact(self.config.tracking.uri)
         with written(self.path("config.yaml")) as temporary:
-            temporary.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+            temporary.write_text(shareable(self.config), encoding="utf-8")
 
     def path(self, *parts: str) -> Path:
         """A path inside the folder."""

@@ -68,7 +68,10 @@ def changed(old: str, new: str, text: str = CONFIG) -> str:
 
 # --- every fault, one sentence with its line ------------------------------------------------------
 
-KEYS = "version, project, source, label, groups, cluster, baseline, variants, population, tracking"
+KEYS = (
+    "version, project, source, label, groups, cluster, baseline, variants, population, tracking, "
+    "kubeflow"
+)
 RECIPE = ", ".join(Recipe.model_fields)
 FAULTS = {
     "an unknown key": (

@@ -6,14 +6,14 @@ from scotoma.components.image import IMAGE
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
 def log_tracking(
     run_uri: str,
-    report: dsl.Input[dsl.Artifact],
+    ended: dsl.PipelineTaskFinalStatus,
     tracked: dsl.Output[dsl.Artifact],
 ) -> None:
-    """Log the audit to MLflow: one run a variant, one a member.
+    """Log the audit to MLflow, one run a variant and one a member; of one that failed, why.
 
     Args:
         run_uri: Folder of the run, or its `s3://BUCKET/PREFIX`.
-        report: Where the report is.
+        ended: How the steps before this one ended.
 
     Returns:
         tracked: Where the links to the runs are.
@@ -24,5 +24,5 @@ def log_tracking(
         "log",
         run_uri,
         tracked.path,
-        after=[report.path],
+        ended=ended.state,
     )

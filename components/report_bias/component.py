@@ -1,9 +1,9 @@
 from kfp import dsl
 
-from scotoma.components.image import IMAGE
+from scotoma.components.image import CORE_IMAGE
 
 
-@dsl.component(base_image=IMAGE, install_kfp_package=False)
+@dsl.component(base_image=CORE_IMAGE, install_kfp_package=False)
 def report_bias(
     run_uri: str,
     predictions: dsl.Input[dsl.Dataset],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scotoma.config.kubeflow import Kubeflow
 from scotoma.config.model import (
     CelebaSource,
     Cifar10Source,
@@ -24,6 +25,7 @@ __all__ = [
     "Config",
     "DigitsSource",
     "FolderSource",
+    "Kubeflow",
     "OnnxSource",
     "ParquetSource",
     "PredictionsSource",

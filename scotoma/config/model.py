@@ -15,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 
+from scotoma.config.kubeflow import Kubeflow
 from scotoma.config.recipe import Recipe
 from scotoma.config.sources import (
     CelebaSource,
@@ -54,6 +55,7 @@ __all__ = [
     "Groups",
     "Int4",
     "Int8",
+    "Kubeflow",
     "Label",
     "Onnx",
     "OnnxSource",
@@ -189,6 +191,7 @@ class Config(Frozen):
     variants: list[VariantEntry] = Field(default_factory=list, validate_default=True)
     population: Population = Population()
     tracking: Tracking = Tracking()
+    kubeflow: Kubeflow | None = None
     keep_scores: bool = Field(
         False, description="Keep the softmax probability of every predicted class, in float16."
     )
@@ -270,11 +273,12 @@ class Config(Frozen):
         return next(variant for variant in self.resolved_variants if variant.name == name)
 
     def digest(self) -> str:
-        """SHA-256 of what decides the results: not where runs are tracked, nor where data lie."""
+        """SHA-256 of what decides the results: not where data lie, nor what runs or tracks them."""
         deciding = self.model_dump(
             mode="json",
             exclude={
                 "tracking": True,
+                "kubeflow": True,
                 "source": {"images", "attributes", "data", "models", "files", "examples"},
             },
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from scotoma.config.kubeflow import Gpu, Images, Kubeflow, Limits, Place, Toleration, Volume
 from scotoma.config.model import (
     CelebaSource,
     Cifar10Source,
@@ -166,6 +167,9 @@ def _sentence(path: str, location: Location, fault: dict[str, Any]) -> str:
             "positive",
         ):
             return f"{path} should be text or a whole number, got {shown}"
+        case "string_pattern_mismatch" if location[0] == "kubeflow":
+            rule = _KUBERNETES.get(str(location[-1]), "a name as Kubernetes allows it")
+            return f"{path} must be {rule}, got {shown}"
         case "string_pattern_mismatch":
             return (
                 f"{path} must begin with a letter or digit and hold only letters, digits, spaces, "
@@ -185,6 +189,16 @@ def _sentence(path: str, location: Location, fault: dict[str, Any]) -> str:
         case _:
             return sentence(path, fault)
 
+
+_KUBERNETES = {
+    "memory": "a size such as 16Gi",
+    "scratch": "a size such as 16Gi",
+    "cpu": "cores, such as 4 or 500m",
+    "type": "a resource such as nvidia.com/gpu",
+    "mount": "an absolute path",
+    "full": "the name of an image",
+    "core": "the name of an image",
+}
 
 _SECTIONS: dict[str, tuple[type[BaseModel], ...]] = {
     "": (Config,),
@@ -206,6 +220,14 @@ _SECTIONS: dict[str, tuple[type[BaseModel], ...]] = {
     "variants": (Prune, Int8, Float16, Int4, Onnx, Predicted),
     "population": (Population,),
     "tracking": (Tracking,),
+    "kubeflow": (Kubeflow,),
+    "images": (Images,),
+    "training": (Place,),
+    "others": (Place,),
+    "gpu": (Gpu,),
+    "tolerations": (Toleration,),
+    "volume": (Volume,),
+    "limits": (Limits,),
 }
 
 

@@ -6,11 +6,14 @@ stage; here is only what lies between them and the run's folder.
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import importlib
 from pathlib import Path
 
+from scotoma import storage
 from scotoma.errors import DataError, ScotomaError
-from scotoma.mirror import local_folder
+from scotoma.mirror import Mirror, local_folder
 from scotoma.runs import Run, read_json, write_json
 from scotoma.stages.shards import Shard
 
@@ -33,8 +36,18 @@ STAGES = {
 }
 
 
+FAILED = "scotoma.stages.failed"  # whose `log` is called where the steps before it failed
+
+
 def execute(
-    step: str, run_uri: str, pointer: str, *, after: list[str] | None = None, shard: str = ""
+    step: str,
+    run_uri: str,
+    pointer: str,
+    *,
+    after: list[str] | None = None,
+    shard: str = "",
+    begin: tuple[str, str] = ("", ""),
+    ended: str = "SUCCEEDED",
 ) -> None:
     """Run one step of the pipeline.
 
@@ -44,24 +57,51 @@ def execute(
         pointer: Where to write which files the step left, with their checksums.
         after: Pointers of the steps before it, whose files must be there and whole.
         shard: Which members, for the steps that are fanned out.
+        begin: Configuration and gate file (YAML) to begin the run with; empty where it has them.
+        ended: How the steps before it ended, for the one that comes last in any case.
 
     Raises:
         ScotomaError: Whatever the step refuses; its sentence is also left in `error.json`.
     """
     try:
-        run = Run.open(run_uri)
+        run = _begun(run_uri, *begin) if begin[0] else Run.open(run_uri)
         for path in after or []:
             _check(run, read_json(Path(path)))
-        function = getattr(importlib.import_module(STAGES[step]), step)
+        module = STAGES[step] if ended == "SUCCEEDED" else FAILED
+        function = getattr(importlib.import_module(module), step)
         outputs: list[Path] = function(run, Shard.parse(shard)) if shard else function(run)
     except ScotomaError as error:
-        record = local_folder(run_uri) / "error.json"
-        if record.parent.is_dir():
-            write_json(record, {"message": str(error), "exit_code": error.exit_code})
+        with contextlib.suppress(ScotomaError, OSError):  # what was refused first is what to say
+            _leave(error, run_uri)
         raise
+    if step == "log" and run.uri and ended == "SUCCEEDED":  # what an earlier try left
+        storage.remove(storage.join(run.uri, "error.json"))
     digests = run.mirror.digests(outputs)
     files = {path.relative_to(run.root).as_posix(): found for path, found in digests.items()}
     write_json(Path(pointer), {"run_uri": run_uri, "files": files})
+
+
+def _begun(run_uri: str, config: str, rules: str) -> Run:
+    """The run, with what it is to audit and what it is judged by, from today on."""
+    from scotoma.config import parse_config
+    from scotoma.config.gate import parse_rules
+    from scotoma.stages.judging import Judging
+
+    run = Run.create(run_uri, parse_config(config, "the pipeline's configuration"))
+    chosen = parse_rules(rules, "the pipeline's gate file") if rules else None
+    Judging(chosen, datetime.date.today()).leave(run)
+    return run
+
+
+def _leave(error: ScotomaError, run_uri: str) -> None:
+    """Write down what was refused where the run is, for the command that waits for it."""
+    remote = storage.is_remote(run_uri)
+    mirror = Mirror(local_folder(run_uri), run_uri if remote else "")
+    record = mirror.root / "error.json"
+    if mirror.root.is_dir():
+        write_json(record, {"message": str(error), "exit_code": error.exit_code})
+        if remote and storage.exists(storage.join(run_uri, "config.yaml")):
+            mirror.publish([record])
 
 
 def _check(run: Run, pointer: dict[str, dict[str, str]]) -> None:

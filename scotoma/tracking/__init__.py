@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from scotoma.tracking.failed import log_failure
 from scotoma.tracking.records import metric_names
 from scotoma.tracking.store import Tracked, log_audit, tracking_uri
 
-__all__ = ["Tracked", "log_audit", "metric_names", "tracking_uri"]
+__all__ = ["Tracked", "log_audit", "log_failure", "metric_names", "tracking_uri"]

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import logging
-import os
-import re
 import shlex
-import sqlite3
 import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from scotoma.errors import ConfigError, ScotomaError
+from scotoma.errors import ScotomaError
 from scotoma.extras import needs
 from scotoma.runs import Run, portable, read_json, redact
+from scotoma.tracking.connection import experiment_id, fault, prepare_store, quiet
 from scotoma.tracking.records import Record, member_records, variant_records
 
 __all__ = ["Tracked", "log_audit", "tracking_uri"]
@@ -27,19 +22,6 @@ __all__ = ["Tracked", "log_audit", "tracking_uri"]
 ARTIFACTS = (
     "report.html", "audit.json", "config.yaml", "gate.json", "junit.xml", "summary.md"
 )  # fmt: skip
-
-# Forced: no call home, nothing on the terminal.
-SILENCE = {
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-}
-# Unless set: MLflow's own are 7 retries of 120 s, minutes of silence before a dead server.
-PATIENCE = {
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
-    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
-}
 
 
 @dataclass(frozen=True)
@@ -123,16 +105,16 @@ def log_audit(
     runs: dict[str, str] = {}
     link, logged, reason = "", 0, ""
     try:
-        with _quiet():
+        with quiet():
             mlflow = needs("mlflow", "tracking", "tracking")
-            _prepare_store(uri)
+            prepare_store(uri)
             client = mlflow.MlflowClient(tracking_uri=uri)
-            writer = _Writer(mlflow, client, uri, audit)
-            home = writer.experiment(experiment)
+            writer = _Writer(mlflow, client, audit)
+            home = experiment_id(mlflow, client, uri, experiment)
             for record, run_id in writer.log(home, variants, attached):
                 runs[record.name] = run_id
                 logged += 1
-            for _ in writer.log(writer.experiment(models), members):
+            for _ in writer.log(experiment_id(mlflow, client, uri, models), members):
                 logged += 1
             link = _link(uri, home, variants[0].tags["scotoma.result"])
     except ScotomaError as error:
@@ -140,7 +122,7 @@ def log_audit(
     except Exception as error:
         total = len(variants) + len(members)
         reason = (
-            f"{_failure(error, uri)}; {logged} of {total} runs were logged, the audit itself is "
+            f"{fault(error, uri)}; {logged} of {total} runs were logged, the audit itself is "
             "complete: repeat the command to log it"
         )
     return Tracked(experiment, models, runs, link, reason)
@@ -149,27 +131,8 @@ def log_audit(
 class _Writer:
     """Records into MLflow with as few requests as it takes."""
 
-    def __init__(self, mlflow: Any, client: Any, uri: str, audit: Mapping[str, Any]) -> None:
-        self.entities, self.client, self.uri, self.audit = mlflow.entities, client, uri, audit
-        self.exception = mlflow.exceptions.MlflowException
-
-    def experiment(self, name: str) -> str:
-        """The id of an experiment, made where there is none."""
-        found = self.client.get_experiment_by_name(name)
-        if found is None:
-            database = _database(self.uri)
-            location = database and (database.parent / "mlartifacts" / name).as_uri()
-            try:
-                return str(self.client.create_experiment(name, artifact_location=location))
-            except self.exception as error:
-                if error.error_code != "RESOURCE_ALREADY_EXISTS":
-                    raise
-                found = self.client.get_experiment_by_name(name)
-        if found.lifecycle_stage != "active":
-            raise ConfigError(
-                f"MLflow experiment {name} was deleted; restore it, or change `project`"
-            )
-        return str(found.experiment_id)
+    def __init__(self, mlflow: Any, client: Any, audit: Mapping[str, Any]) -> None:
+        self.entities, self.client, self.audit = mlflow.entities, client, audit
 
     def log(
         self, experiment_id: str, records: Sequence[Record], attached: Sequence[Path] = ()
@@ -233,48 +196,6 @@ class _Writer:
         ]
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep MLflow from the terminal, from its makers, and from waiting long."""
-    wanted = {**{k: v for k, v in PATIENCE.items() if k not in os.environ}, **SILENCE}
-    before = {name: os.environ.get(name) for name in wanted}
-    disabled = logging.root.manager.disable
-    os.environ.update(wanted)
-    # By level and for all: alembic's migrations configure their loggers anew. What goes wrong
-    # arrives as an exception.
-    logging.disable(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(disabled)
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-def _database(uri: str) -> Path | None:
-    return Path(uri.removeprefix("sqlite:///")).absolute() if uri.startswith("sqlite:///") else None
-
-
-def _prepare_store(uri: str) -> None:
-    """Switch a sqlite file to a write-ahead log: 25 to 42 ms a run."""
-    if (database := _database(uri)) is None:
-        return
-    if bad := set("?%") & set(uri):
-        raise ConfigError(
-            f"tracking URI {uri} has {' and '.join(sorted(bad))} in the path, which a database URI "
-            "cannot; choose another --out, or set tracking.uri"
-        )
-    database.parent.mkdir(parents=True, exist_ok=True)
-    # Only speed is lost where the file is busy or its file system has no shared memory.
-    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(database)) as file:
-        file.execute("PRAGMA journal_mode=WAL")
-
-
 def _link(uri: str, experiment_id: str, result: str) -> str:
     """The comparison of this audit's variants, as an address or as the command that serves it."""
     if not uri.startswith(("http://", "https://")):
@@ -294,21 +215,3 @@ def _link(uri: str, experiment_id: str, result: str) -> str:
     }
     path = f"#/experiments/{experiment_id}/runs?{urlencode(query, quote_via=quote)}"
     return f"{base.geturl().rstrip('/')}/{path}"
-
-
-def _failure(error: BaseException, uri: str) -> str:
-    """What went wrong, in words that hold no credentials."""
-    chain = [error]
-    while (below := chain[-1].__cause__ or chain[-1].__context__) and below not in chain:
-        chain.append(below)
-    where = _without_secrets(uri)
-    if any(type(e).__name__ in ("ConnectionError", "ConnectTimeout", "ReadTimeout") for e in chain):
-        words = next((e.strerror for e in chain if isinstance(e, OSError) and e.strerror), "")
-        return f"tracking server {where} does not answer ({words or type(chain[-1]).__name__})"
-    words = _without_secrets(" ".join(str(error).replace(uri, where).split()))
-    return f"MLflow at {where} failed ({type(error).__name__}: {words[:300].rstrip('.')})"
-
-
-def _without_secrets(text: str) -> str:
-    # Up to the last @: a password with a slash in it is one that a URI parser does not find.
-    return re.sub(r"://\S*@", "://***@", redact(text))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from scotoma import components
+from scotoma.pipelines.placing import CORE
 from scotoma.stages import STAGES
 
 FOLDERS = sorted(path.parent for path in Path(components.__file__).parent.glob("*/component.py"))
@@ -51,10 +52,9 @@ def test_a_component_is_called_as_its_folder(folder: Path) -> None:
 def test_a_component_imports_nothing_but_kfp_before_it_runs(folder: Path) -> None:
     module, function = function_of(folder)
     imports = [ast.unparse(node) for node in module.body if node is not function]
-    assert imports == [
-        "from kfp import dsl",
-        "from scotoma.components.image import IMAGE",
-    ]
+    image = "CORE_IMAGE" if folder.name.replace("_", "-") in CORE else "IMAGE"
+    assert imports == ["from kfp import dsl", f"from scotoma.components.image import {image}"]
+    assert f"base_image={image}," in ast.unparse(function)
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

@@ -1,0 +1,127 @@
+"""Where a cluster runs the pipeline, and with what: nothing here decides a result."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from scotoma.config.variants import Frozen
+
+__all__ = ["Gpu", "Images", "Kubeflow", "Limits", "Place", "Toleration", "Volume"]
+
+# As Kubernetes writes them; those are refused by its API server, long after the submission.
+Quantity = Annotated[str, Field(pattern=r"^[1-9]\d*(\.\d+)?(Ki|Mi|Gi|Ti|K|M|G|T)$")]
+Cores = Annotated[str, Field(pattern=r"^([1-9]\d*m?|0?\.\d+|[1-9]\d*\.\d+)$")]
+Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=253)]
+LabelKey = Annotated[str, Field(pattern=r"^([a-z0-9.-]+/)?[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?$")]
+LabelValue = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([\w.-]*[A-Za-z0-9])?)?$", max_length=63)]
+Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Image = Annotated[str, Field(pattern=r"^[\w][\w.:/@+-]*$")]
+
+
+class Images(Frozen):
+    """The images of the steps; without them SCOTOMA_IMAGE and SCOTOMA_CORE_IMAGE name them."""
+
+    full: Image | None = Field(None, description="Of the steps that need torch or MLflow.")
+    core: Image | None = Field(None, description="Of the steps that measure.")
+    pull_secrets: list[Name] = Field(default_factory=list)
+
+
+class Gpu(Frozen):
+    """Accelerators of one task."""
+
+    type: Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[a-z0-9.-]+$")] = Field(
+        "nvidia.com/gpu", description="Resource of Kubernetes; a model of GPU is a node's label."
+    )
+    count: int = Field(1, ge=1, le=16)
+
+
+class Toleration(Frozen):
+    """A taint of nodes that does not keep the steps away."""
+
+    key: LabelKey | None = None
+    operator: Literal["Equal", "Exists"] = "Equal"
+    value: LabelValue | None = None
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+
+    @model_validator(mode="after")
+    def _exists_has_no_value(self) -> Toleration:
+        if self.operator == "Exists" and self.value is not None:
+            raise ValueError(
+                f"a toleration with operator Exists has no value, got {self.value!r}; leave it out"
+            )
+        if self.operator == "Equal" and self.key is None:
+            raise ValueError("a toleration without key needs operator Exists; name the key")
+        return self
+
+
+class Place(Frozen):
+    """Nodes that may run a step, and what it takes of them."""
+
+    gpu: Gpu | None = None
+    cpu: Cores | None = Field(None, description="Request and limit, such as 4 or 500m.")
+    memory: Quantity | None = Field(None, description="Request and limit, such as 16Gi.")
+    node_selector: dict[LabelKey, LabelValue] = Field(default_factory=dict)
+    tolerations: list[Toleration] = Field(default_factory=list)
+
+
+class Volume(Frozen):
+    """A volume claim that is there already and that every step mounts."""
+
+    claim: Name
+    mount: Annotated[str, Field(pattern=r"^/[\w./-]*\w$")] = "/audits"
+
+
+class Limits(Frozen):
+    """When a step is tried again, and when it is given up."""
+
+    retries: int = Field(3, ge=0, le=10, description="Of a task, with growing pauses.")
+    pause_s: int = Field(30, ge=1, le=3600, description="Before the first one; then twice that.")
+    task_hours: float = Field(24, gt=0, le=1000)
+    run_hours: float = Field(168, gt=0, le=10000)
+    keep_days: float = Field(7, gt=0, le=365, description="Of the finished workflow's pods.")
+
+
+class Kubeflow(Frozen):
+    """A cluster with Kubeflow Pipelines."""
+
+    endpoint: str | None = Field(None, description="Its address; else KF_PIPELINES_ENDPOINT.")
+    namespace: Name | None = None
+    experiment: str | None = Field(None, min_length=1, max_length=100, description="Of KFP.")
+    service_account: Name | None = Field(None, description="That the steps run as.")
+    images: Images = Images()
+    shards: int = Field(4, ge=1, le=64, description="Tasks that share the members.")
+    parallelism: int | None = Field(None, ge=1, description="Shards at a time; empty: all.")
+    training: Place = Field(Place(), description="For train, prune and predict.")
+    others: Place = Field(Place(), description="For all other steps.")
+    volume: Volume | None = Field(None, description="Needed where runs are not in s3://.")
+    scratch: Quantity = Field("20Gi", description="Of each task, for copies and decoded images.")
+    environment: dict[Variable, str] = Field(
+        default_factory=dict, description="Of every step; no secrets, for they are shown."
+    )
+    secrets: dict[Name, list[Variable]] = Field(
+        default_factory=dict, description="Secret of Kubernetes: its keys that become variables."
+    )
+    limits: Limits = Limits()
+
+    @model_validator(mode="after")
+    def _secrets_are_not_written_down(self) -> Kubeflow:
+        for name in self.environment:
+            if any(word in name.upper() for word in ("SECRET", "PASSWORD", "TOKEN", "CREDENTIAL")):
+                raise ValueError(
+                    f"kubeflow.environment names {name}, which everyone could read in the "
+                    "pipeline; put it into a secret of Kubernetes and name that in kubeflow.secrets"
+                )
+        for name, value in self.environment.items():
+            if "://" in value and "@" in value:
+                raise ValueError(
+                    f"kubeflow.environment.{name} has credentials in its address, which everyone "
+                    "could read in the pipeline; name a secret of Kubernetes in kubeflow.secrets"
+                )
+        if self.endpoint is not None and "@" in self.endpoint:
+            raise ValueError(
+                "kubeflow.endpoint has credentials in its address; leave them out and set "
+                "SCOTOMA_KFP_TOKEN"
+            )
+        return self

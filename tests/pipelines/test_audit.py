@@ -1,0 +1,318 @@
+"""The audit's own pipeline: its rules, its shards, its images, the compiled whole."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scotoma import components
+from scotoma.components.image import CORE_IMAGE, IMAGE
+from scotoma.config import default_config, parse_config
+from scotoma.errors import ConfigError
+from scotoma.pipelines import build_pipeline, compile_pipeline
+from scotoma.pipelines.placing import CORE
+from scotoma.stages.shards import Shard
+from tests.pipelines.ir import IR, RULES, compiled, documents, loop, task_of, tasks
+
+GOLDEN = Path(__file__).parent / "golden"
+CLUSTER = """\
+version: 1
+project: golden
+source: {kind: digits-s, recipe: {steps: 60}}
+label: {column: digit}
+variants: [dense, {prune: [0.5]}, {int8: [static]}]
+population: {models: 5}
+kubeflow:
+  images: {full: registry/scotoma:1, core: registry/scotoma-core:1, pull_secrets: [registry]}
+  service_account: runner
+  shards: 3
+  parallelism: 2
+  training:
+    gpu: {type: nvidia.com/gpu, count: 2}
+    cpu: "4"
+    memory: 16Gi
+    node_selector: {nvidia.com/gpu.product: NVIDIA-L4}
+    tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  others: {memory: 8Gi, node_selector: {pool: cheap}}
+  volume: {claim: audits, mount: /audits}
+  environment: {AWS_ENDPOINT_URL: "http://minio:9000"}
+  secrets: {storage: [AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY]}
+  limits: {retries: 2, pause_s: 20, task_hours: 6, run_hours: 48, keep_days: 2}
+"""
+
+
+@cache
+def _audit(shard_count: int) -> IR:
+    return compiled(build_pipeline(default_config(), shard_count=shard_count))
+
+
+def audit(shard_count: int = 3) -> IR:
+    return copy.deepcopy(_audit(shard_count))
+
+
+@cache
+def _cluster(text: str) -> list[IR]:
+    config = parse_config(text, "cluster.yaml")
+    return documents(build_pipeline(config, kubeflow=config.kubeflow))
+
+
+def cluster(text: str = CLUSTER) -> tuple[IR, dict[str, IR]]:
+    """The compiled pipeline of a cluster, and what Kubernetes is to do for each executor."""
+    ir, platform = copy.deepcopy(_cluster(text))
+    executors: dict[str, IR] = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+    return ir, executors
+
+
+def steps(ir: IR) -> dict[str, IR]:
+    """Name of every step to its task, whatever it stands in."""
+    found = {where.rpartition("/")[2]: task for where, _, task in tasks(ir)}
+    return {name: task for name, task in found.items() if f"exec-{name}" in executors(ir)}
+
+
+def executors(ir: IR) -> dict[str, IR]:
+    found: dict[str, IR] = ir["deploymentSpec"]["executors"]
+    return found
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize(
+    "made", [lambda: audit(1), audit, lambda: cluster()[0]], ids=["one", "three", "cluster"]
+)
+def test_the_pipeline_keeps_every_rule(
+    made: Callable[[], IR], rule: Callable[[IR], list[str]]
+) -> None:
+    assert rule(made()) == []
+
+
+@pytest.mark.parametrize("shard_count", [1, 3, 10, 40])
+def test_shards_take_every_member_once(shard_count: int) -> None:
+    items = json.loads(loop(audit(shard_count))[0]["parameterIterator"]["items"]["raw"])
+    members = [member for item in items for member in Shard.parse(item).members]
+    assert members == list(range(default_config().population.models))
+    assert len(items) == min(shard_count, len(members))
+
+
+def test_number_of_shards_changes_nothing_but_the_items() -> None:
+    one, three = audit(1), audit(3)
+    loop(one)[0]["parameterIterator"]["items"]["raw"] = ""
+    loop(three)[0]["parameterIterator"]["items"]["raw"] = ""
+    assert one == three
+
+
+def test_the_pipeline_asks_for_the_folder_of_the_run_alone() -> None:
+    wanted = {"parameters": {"run_uri": {"parameterType": "STRING"}}}
+    assert audit()["root"]["inputDefinitions"] == wanted
+    assert cluster()[0]["root"]["inputDefinitions"] == wanted
+
+
+def test_every_component_is_a_step_of_the_pipeline() -> None:
+    assert sorted(name.replace("-", "_") for name in steps(audit())) == components.__all__
+
+
+def test_compiling_twice_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("a.yaml", "b.yaml"):
+        compile_pipeline(default_config(), tmp_path / name)
+    assert (tmp_path / "a.yaml").read_bytes() == (tmp_path / "b.yaml").read_bytes()
+    assert yaml.safe_load((tmp_path / "a.yaml").read_text()) == audit(1)
+
+
+def test_no_task_is_cached_by_kubeflow() -> None:
+    """KFP's key sees neither the library's code nor the run's folder; steps skip by themselves."""
+    for ir in (audit(), cluster()[0]):
+        cached = [task.get("cachingOptions", {}).get("enableCache") for task in steps(ir).values()]
+        assert len(cached) == len(components.__all__)
+        assert not any(cached)
+
+
+def test_steps_that_measure_have_the_small_image() -> None:
+    found = {name: spec["container"]["image"] for name, spec in executors(audit()).items()}
+    wanted = {f"exec-{name}": CORE_IMAGE if name in CORE else IMAGE for name in steps(audit())}
+    assert found == wanted
+    assert CORE_IMAGE != IMAGE
+
+
+def test_what_ended_is_logged_in_any_case() -> None:
+    task = task_of(audit(), "log-tracking")
+    assert task["triggerPolicy"] == {"strategy": "ALL_UPSTREAM_TASKS_COMPLETED"}
+    assert task["inputs"]["parameters"]["ended"] == {
+        "taskFinalStatus": {"producerTask": "exit-handler-1"}
+    }
+
+
+# --- on a cluster ---------------------------------------------------------------------------------
+
+
+def without_settings(ir: IR) -> IR:
+    """A pipeline without what only its place decides."""
+    ir = copy.deepcopy(ir)
+    for spec in executors(ir).values():
+        for key in ("image", "env", "resources"):
+            spec["container"].pop(key, None)
+    for _, _, task in tasks(ir):
+        task.pop("retryPolicy", None)
+        task.pop("iteratorPolicy", None)
+        for name in ("config", "rules"):
+            task.get("inputs", {}).get("parameters", {}).pop(name, None)
+    return ir
+
+
+def test_the_dag_is_the_same_on_this_machine_and_on_a_cluster() -> None:
+    config = parse_config(CLUSTER, "cluster.yaml")
+    here = compiled(build_pipeline(config, shard_count=3))
+    there = cluster()[0]
+    assert here != there
+    assert without_settings(here) == without_settings(there)
+
+
+def test_only_training_and_prediction_take_a_gpu() -> None:
+    ir, platform = cluster()
+    training = {"train-dense", "prune-magnitude", "predict-batch"}
+    for name in steps(ir):
+        resources = executors(ir)[f"exec-{name}"]["container"]["resources"]
+        settings = platform[f"exec-{name}"]
+        if name in training:
+            assert resources["accelerator"]["resourceType"] == "nvidia.com/gpu"
+            assert resources["accelerator"]["resourceCount"] == "2"
+            assert resources["resourceMemoryLimit"] == "16Gi"
+            assert settings["nodeSelector"]["labels"] == {"nvidia.com/gpu.product": "NVIDIA-L4"}
+            assert [one["key"] for one in settings["tolerations"]] == ["nvidia.com/gpu"]
+        else:
+            assert "accelerator" not in resources
+            assert resources["resourceMemoryLimit"] == "8Gi"
+            assert settings["nodeSelector"]["labels"] == {"pool": "cheap"}
+            assert "tolerations" not in settings
+
+
+def test_every_step_has_its_retries_its_limit_and_a_place_to_write() -> None:
+    ir, platform = cluster()
+    for name, task in steps(ir).items():
+        assert task["retryPolicy"] == {
+            "maxRetryCount": 2,
+            "backoffDuration": "20s",
+            "backoffFactor": 2.0,
+            "backoffMaxDuration": "600s",
+        }
+        settings = platform[f"exec-{name}"]
+        assert settings["activeDeadlineSeconds"] == str(6 * 3600)
+        assert settings["emptyDirMounts"][0]["mountPath"] == "/scratch"
+        assert settings["pvcMount"][0]["mountPath"] == "/audits"
+        assert settings["imagePullSecret"][0]["secretName"] == "registry"
+        env = {
+            one["name"]: one["value"] for one in executors(ir)[f"exec-{name}"]["container"]["env"]
+        }
+        assert env == {
+            "TMPDIR": "/scratch",
+            "SCOTOMA_CACHE": "/scratch/scotoma",
+            "AWS_ENDPOINT_URL": "http://minio:9000",
+        }
+        variables = {one["envVar"] for one in settings["secretAsEnv"][0]["keyToEnv"]}
+        assert variables == {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
+
+
+def test_the_whole_run_has_its_limits() -> None:
+    _, platform = copy.deepcopy(_cluster(CLUSTER))
+    found = json.dumps(platform["platforms"]["kubernetes"]["pipelineConfig"])
+    assert str(48 * 3600) in found
+    assert str(2 * 86400) in found
+
+
+def test_shards_wait_for_each_other_where_they_are_limited() -> None:
+    task, _ = loop(cluster()[0])
+    assert task["iteratorPolicy"] == {"parallelismLimit": 2}
+    assert len(json.loads(task["parameterIterator"]["items"]["raw"])) == 3
+
+
+def test_the_first_step_begins_the_run_with_the_configuration() -> None:
+    given = steps(cluster()[0])["prepare-data"]["inputs"]["parameters"]["config"]
+    text = given["runtimeValue"]["constant"]
+    assert parse_config(text, "pipeline") == parse_config(CLUSTER, "cluster.yaml")
+    assert "config" not in steps(audit())["prepare-data"]["inputs"]["parameters"]
+
+
+# --- as it was ------------------------------------------------------------------------------------
+
+
+def shown(found: list[IR]) -> str:
+    """A compiled pipeline without what KFP's and our own releases change in it."""
+    for document in found:
+        document.pop("sdkVersion", None)
+        for spec in document.get("deploymentSpec", {}).get("executors", {}).values():
+            del spec["container"]["args"], spec["container"]["command"]
+            image = spec["container"]["image"]
+            spec["container"]["image"] = re.sub(r"(scotoma(-core)?):[^1].*", r"\1:VERSION", image)
+    return yaml.safe_dump_all(found, sort_keys=True)
+
+
+@pytest.mark.parametrize("name", ["laptop", "cluster"])
+def test_the_compiled_pipeline_is_the_one_on_file(name: str) -> None:
+    """After a wanted change: SCOTOMA_GOLDEN=1 pytest tests/pipelines writes them anew."""
+    config = parse_config(CLUSTER, "cluster.yaml")
+    kubeflow: Any = config.kubeflow if name == "cluster" else None
+    text = shown(documents(build_pipeline(config, kubeflow=kubeflow)))
+    path = GOLDEN / f"{name}.yaml"
+    if os.environ.get("SCOTOMA_GOLDEN"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("digits-s, recipe: {steps: 60}", "cifar10, data: /home/me/cifar"),
+         "source.data is on this machine (/home/me/cifar), which the steps on a cluster cannot"),
+        (("source: {kind: digits-s, recipe: {steps: 60}}",
+          "source: {kind: cifar10, data: /audits/cifar, model: 'nets:make'}"),
+         "source.model 'nets:make' is code of your own, which the images do not hold"),
+        (("population:", "tracking: {uri: 'http://u:s3cret@mlflow:5000'}\npopulation:"),
+         "tracking.uri http://***@mlflow:5000 holds credentials"),
+    ],
+)  # fmt: skip
+def test_what_a_cluster_cannot_have_is_refused_when_the_pipeline_is_built(
+    change: tuple[str, str], sentence: str
+) -> None:
+    config = parse_config(CLUSTER.replace(*change), "cluster.yaml")
+    with pytest.raises(ConfigError, match=re.escape(sentence)) as caught:
+        build_pipeline(config, kubeflow=config.kubeflow)
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (('cpu: "4"', "cpu: four"), "kubeflow.training.cpu must be cores, such as 4 or 500m"),
+        (("memory: 16Gi", "memory: 16 GB"), "kubeflow.training.memory must be a size such as 16Gi"),
+        (("operator: Exists", "operator: Exists, value: 'true'"), "with operator Exists has no"),
+        (('AWS_ENDPOINT_URL: "http://minio:9000"', "MY_TOKEN: abc"), "names MY_TOKEN, which every"),
+        (("http://minio:9000", "http://u:p@minio:9000"), "AWS_ENDPOINT_URL has credentials in its"),
+        (("shards: 3", "shards: 0"), "kubeflow.shards must be at least 1"),
+        (("claim: audits", "claim: My_Audits"), "kubeflow.volume.claim must be a name as Kub"),
+        (("retries: 2", "retrys: 2"), "did you mean 'retries'?"),
+    ],
+)
+def test_what_kubernetes_would_refuse_is_refused_with_its_line(
+    change: tuple[str, str], sentence: str
+) -> None:
+    text = CLUSTER.replace(*change)
+    assert text != CLUSTER
+    with pytest.raises(ConfigError, match=re.escape(sentence)) as caught:
+        parse_config(text, "cluster.yaml")
+    assert re.match(r"cluster\.yaml:\d+ ", str(caught.value))
+
+
+def test_where_it_runs_does_not_change_what_is_audited() -> None:
+    alone = CLUSTER.partition("kubeflow:")[0]
+    here, there = (parse_config(text, "x").digest() for text in (alone, CLUSTER))
+    assert here == there
