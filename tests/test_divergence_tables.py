@@ -8,7 +8,15 @@ from itertools import product
 import numpy as np
 import pytest
 
-from scotoma.divergence import flip_ledger, flip_rate, over_index, rank_subset, score, top1_table
+from scotoma.divergence import (
+    by_distance,
+    flip_ledger,
+    flip_rate,
+    over_index,
+    rank_subset,
+    score,
+    top1_table,
+)
 from scotoma.divergence.units import weighted_rate
 from scotoma.errors import DataError
 
@@ -194,3 +202,20 @@ def test_top1_table_of_other_rows_is_refused():
         top1_table(ten, [[0]], [[0]], [0])
     with pytest.raises(DataError, match=r"labels must give one class id a row, got shape \(9,\)"):
         top1_table(ten, np.zeros((10, 4), int), np.zeros((10, 4), int), np.zeros(9, int))
+
+
+def test_counts_by_distance_give_every_threshold_that_a_loop_over_examples_gives():
+    rng = np.random.default_rng(1)
+    labels, old = rng.integers(3, size=90), rng.random(90) < 0.4
+    dense, compressed = rng.integers(3, size=(90, 5)), rng.integers(3, size=(90, 4))
+    scores = score(dense, compressed, 3)
+    found = by_distance(scores, dense, compressed, labels, {"old": old})
+    assert len(found.distance) > 4
+    for i, threshold in enumerate(found.distance):
+        above = [x for x in range(90) if scores.taxicab[x] >= threshold]
+        assert found.examples[i:].sum() == len(above)
+        assert found.dense_right[i:].sum() == sum((dense[x] == labels[x]).sum() for x in above)
+        assert found.compressed_right[i:].sum() == sum(
+            (compressed[x] == labels[x]).sum() for x in above
+        )
+        assert found.groups[0].examples[i:].sum() == sum(old[x] for x in above)

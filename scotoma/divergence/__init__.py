@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scotoma.divergence.distances import ByDistance, GroupByDistance, by_distance
 from scotoma.divergence.floor import Excess, excess, half_size
 from scotoma.divergence.ledger import LedgerRow, flip_ledger
 from scotoma.divergence.ranking import Threshold, percentile_weights, rank_subset, threshold
@@ -17,12 +18,15 @@ from scotoma.hashing import hash_ids
 
 __all__ = [
     "AccuracyRow",
+    "ByDistance",
     "CieCount",
     "Excess",
+    "GroupByDistance",
     "LedgerRow",
     "OverIndex",
     "Scores",
     "Threshold",
+    "by_distance",
     "excess",
     "flip_ledger",
     "flip_rate",

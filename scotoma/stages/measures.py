@@ -96,6 +96,7 @@ def _divergence(
     comparison: Comparison, examples: Examples, seed: int
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     from scotoma.divergence import (
+        by_distance,
         excess,
         flip_ledger,
         flip_rate,
@@ -123,11 +124,11 @@ def _divergence(
             "compressed_votes": scores.compressed_votes,
         }
     )
-    distances, counts = np.unique(scores.taxicab, return_counts=True)
+    named_groups = dict(zip(groups.keys[1:], groups.masks[1:], strict=True))
     summary = {
         "cie": excess(dense, compressed, len(classes), paired=paired, clusters=clusters, seed=seed),
         "flips": flip_rate(dense, compressed, clusters) if paired else None,
-        "taxicab": {"distance": distances, "examples": counts, "n": scores.n},
+        "taxicab": by_distance(scores, dense, compressed, examples.labels, named_groups),
         "thresholds": [threshold(scores, percentile) for percentile in PERCENTILES],
         "top1": top1_table(
             scores,
@@ -138,10 +139,7 @@ def _divergence(
             clusters=clusters,
         ),
         "over_index": over_index(
-            scores.cie,
-            dict(zip(groups.keys[1:], groups.masks[1:], strict=True)),
-            members=dense.shape[1],
-            clusters=clusters,
+            scores.cie, named_groups, members=dense.shape[1], clusters=clusters
         ),
         "ledger": flip_ledger(
             dense,
