@@ -1,38 +1,44 @@
 // Puts the live drawing in the place of the still one, which stays where that fails.
 "use strict";
 (() => {
-  const WIDEST = 760; // pixels; a line longer than that is no easier to read
+  const NARROWEST = 280; // pixels; a narrower place scrolls
+  const NARROW = 520; // below it a drawing leaves its words to the table
+  const WIDEST = 832;
 
   async function draw(plot) {
     const spec = JSON.parse(plot.querySelector("script").textContent);
+    const panel = spec.usermeta?.panel;
+    if (panel) {
+      spec.signals = [...(spec.signals ?? []), { name: "columns", value: 1 }];
+      spec.layout.columns = { signal: "columns" };
+    }
     const still = plot.querySelector(".still");
-    const live = document.createElement("div");
-    live.className = "live";
-    live.hidden = true;
+    const live = Object.assign(document.createElement("div"), { className: "live", hidden: true });
+    const [controls, drawing] = [document.createElement("div"), document.createElement("div")];
+    live.append(controls, drawing);
     plot.append(live);
     const view = new vega.View(vega.parse(spec, null, { ast: true }), {
-      container: live,
+      container: drawing,
+      bind: controls,
       expr: vega.expressionInterpreter,
       renderer: "svg",
       hover: true,
     });
-    view.addResizeListener(() => name(live, plot));
-    await fit(view, plot);
+    await fit(view, plot, panel);
     name(live, plot);
     live.hidden = false;
     still.remove();
     plot.dataset.live = "";
     settle(plot);
-    new ResizeObserver(() => fit(view, plot).then(() => settle(plot))).observe(plot);
+    new ResizeObserver(() => fit(view, plot, panel).then(() => settle(plot))).observe(plot);
   }
 
-  // Drawings whose specification knows a signal `room` lay themselves out in it.
-  async function fit(view, plot) {
-    const room = Math.max(260, Math.min(WIDEST, plot.clientWidth));
-    if ("room" in view.getState({ signals: (signal) => signal === "room" }).signals) {
-      view.signal("room", room);
-    }
-    await view.runAsync();
+  // One drawing takes the width of its place; of several, as many stand in a row as it holds.
+  async function fit(view, plot, panel) {
+    const room = Math.max(NARROWEST, Math.min(WIDEST, plot.clientWidth));
+    if (panel) view.signal("columns", Math.max(1, Math.floor(room / panel)));
+    else view.width(room).signal("narrow", room < NARROW);
+    await view.resize().runAsync();
   }
 
   function name(live, plot) {

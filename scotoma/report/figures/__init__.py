@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from scotoma.report.figures.figure import Figure, Table
+from scotoma.report.figures.gate import gate_bars
+from scotoma.report.figures.groups import amplification, forest
+from scotoma.report.figures.topline import topline
 
 __all__ = ["Figure", "Table", "figures"]
 
@@ -24,4 +27,5 @@ def figures(audit: Record, gate: Record | None, measurements: Record | None) -> 
         Figures by slug: topline, gate, amplification, forest, taxicab, over_index, classes,
         slices, variance, frontier. One that has nothing to show is left out.
     """
-    return {}
+    found = (topline(audit), gate_bars(gate), amplification(audit), forest(audit, gate))
+    return {figure.slug: figure for figure in found if figure is not None}

@@ -14,7 +14,6 @@ from scotoma.report.figures.figure import Figure, Table
 __all__ = ["Drawn", "drawn"]
 
 VEGA_LITE = "6.4"
-# Vega's own labels for readers: the caption says more, and the table says all.
 SPOKEN = re.compile(r' (?:role|aria-[a-z]+|pointer-events|class)="[^"]*"')
 EMPTY = re.compile(r'<path(?: d="(?:M0,0h0v0h0Z)?"| display="none")+/>')
 
@@ -50,7 +49,7 @@ def drawn(figure: Figure) -> Drawn:
     """
     import vl_convert
 
-    vega: dict[str, Any] = vl_convert.vegalite_to_vega(figure.spec, vl_version=VEGA_LITE)
+    vega = _mute(vl_convert.vegalite_to_vega(figure.spec, vl_version=VEGA_LITE))
     svg = _lean(vl_convert.vega_to_svg(vega), f"figure-{figure.slug}-says")
     return Drawn(
         figure.slug, figure.title, figure.summary, figure.table, Markup(svg), in_script(vega)
@@ -67,6 +66,12 @@ def in_script(value: Any) -> Markup:
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
+
+
+def _mute(vega: dict[str, Any]) -> dict[str, Any]:
+    """Without labels for readers on every mark: the caption says more, and the table says all."""
+    muted = [_mute(mark) | {"aria": False} for mark in vega.get("marks", ())]
+    return vega | {"marks": muted} if muted else vega
 
 
 def _lean(svg: str, says: str) -> str:

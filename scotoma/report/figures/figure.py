@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Figure", "Table"]
+from scotoma.report.numbers import Shown
+
+__all__ = ["Figure", "Table", "said"]
 
 
 @dataclass(frozen=True)
@@ -47,3 +49,18 @@ class Figure:
     summary: str
     spec: dict[str, Any]
     table: Table
+
+
+def said(shown: Shown) -> str:
+    """A number with its interval in one cell, or the reason why there is none.
+
+    >>> said(Shown("+4.1%", "+2.0", "+6.3", "", ("few events",)))
+    '+4.1% [+2.0, +6.3] (few events)'
+    >>> said(Shown("", "", "", "no negatives", ()))
+    'no negatives'
+    """
+    if not shown.value:
+        return shown.reason
+    interval = f" [{shown.low}, {shown.high}]" if shown.low else ""
+    asides = [text for text in (shown.reason, *shown.notes) if text]
+    return f"{shown.value}{interval}" + (f" ({'; '.join(asides)})" if asides else "")

@@ -1,0 +1,149 @@
+"""The gate's tests: each interval beside its limit, on one scale for all rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from scotoma.report import numbers
+from scotoma.report.figures.figure import Figure, Table, said
+from scotoma.report.figures.grammar import (
+    INK,
+    arrows,
+    category,
+    clipped,
+    cross,
+    data,
+    fields,
+    picker,
+    points_by_verdict,
+    single,
+    upright,
+    whisker,
+    words,
+)
+
+__all__ = ["gate_bars"]
+
+MOST = 16  # tests drawn of a variant, those nearest to failing
+DOMAIN = (-2.0, 6.0)  # of the axis, in limits; what lies beyond ends in an arrow
+ORDER = ("FAIL", "UNSURE", "PASS")
+
+
+def gate_bars(gate: Mapping[str, Any] | None) -> Figure | None:
+    """What decides each test of a variant: the interval, in units of its limit."""
+    if gate is None or not any(variant["tests"] for variant in gate["variants"]):
+        return None
+    kept = {v["name"]: _nearest(v["tests"]) for v in gate["variants"] if v["tests"]}
+    worst = min(gate["variants"], key=lambda v: ORDER.index(v["verdict"]))["name"]
+    rows = [_drawn(name, test) for name, tests in kept.items() for test in tests]
+    return Figure(
+        slug="gate",
+        title="Every test beside its limit",
+        summary=_summary(gate),
+        spec=_spec(rows, list(kept), worst if worst in kept else next(iter(kept))),
+        table=Table(
+            f"Tests nearest to failing, at most {MOST} a variant; gate.json holds all",
+            ("Variant", "Test", "Gate", "Change and the interval that decides", "Limit", "n"),
+            tuple(_row(name, test) for name, tests in kept.items() for test in tests),
+            labels=3,
+        ),
+    )
+
+
+def _nearest(tests: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def height(test: Mapping[str, Any]) -> float:
+        decided = test["decided_by"]
+        if decided is None or not decided["bound"] or decided["interval"]["high"] is None:
+            return float("-inf")
+        return float(decided["interval"]["high"]) / decided["bound"]
+
+    return sorted(tests, key=lambda t: (ORDER.index(t["verdict"]), -height(t)))[:MOST]
+
+
+def _summary(gate: Mapping[str, Any]) -> str:
+    tests = [test for variant in gate["variants"] for test in variant["tests"]]
+    many = {verdict: sum(t["verdict"] == verdict for t in tests) for verdict in ORDER}
+    return (
+        f"Of {numbers.count(len(tests))} tests {many['FAIL']} fail (triangles), {many['UNSURE']} "
+        f"are unsure (diamonds), {many['PASS']} pass (circles). Crosses: too few events to test."
+    )
+
+
+def _drawn(name: str, test: Mapping[str, Any]) -> tuple[Any, ...]:
+    decided = test["decided_by"]
+    bound = decided["bound"] if decided else None
+    if not bound or decided["interval"]["value"] is None:
+        missing = clipped({"value": None}, DOMAIN)
+        return (
+            name,
+            test["where"],
+            test["verdict"],
+            *missing,
+            test["verdict"],
+            "too few events to test",
+        )
+    label = f"{test['verdict']} {_change(decided).value}"
+    held = clipped(decided["interval"], DOMAIN, 1 / bound)
+    return (name, test["where"], test["verdict"], *held, label)
+
+
+def _change(decided: Mapping[str, Any]) -> numbers.Shown:
+    """The deciding interval with its unit.
+
+    >>> _change({"limit": "absolute", "interval": {
+    ...     "value": 0.02, "low": None, "high": None, "reason": "", "note": ""}}).value
+    '+2.00 points'
+    """
+    if decided["limit"] == "relative":
+        return numbers.percent(decided["interval"])
+    shown = numbers.points(decided["interval"])
+    return replace(shown, value=shown.value and f"{shown.value} points")
+
+
+def _limit(test: Mapping[str, Any]) -> str:
+    limits = test["limits"]
+    parts = []
+    if limits["relative"] is not None:
+        parts.append(f"+{100 * limits['relative']:g}%")
+    if limits["absolute"] is not None:
+        parts.append(f"+{100 * limits['absolute']:g} points")
+    return " and ".join(parts)
+
+
+def _row(name: str, test: Mapping[str, Any]) -> tuple[str, ...]:
+    decided = test["decided_by"]
+    if decided is None:
+        return (name, test["where"], test["verdict"], test["reason"], _limit(test), "")
+    interval = decided["interval"]
+    return (
+        name,
+        test["where"],
+        test["verdict"],
+        f"{said(_change(decided))} at {100 * interval['level']:.4g}%",
+        _limit(test),
+        "" if interval["n"] is None else numbers.count(interval["n"]),
+    )
+
+
+def _spec(rows: list[tuple[Any, ...]], names: list[str], chosen: str) -> dict[str, Any]:
+    variant, where, verdict, value, low, high, goes_left, goes_right, label = fields(9)
+    title = "change, in limits (1, dashed)"
+    right = {"value": "width"}
+    return single(
+        params=[picker(names, chosen)],
+        data=data(rows),
+        transform=[{"filter": f"datum.{variant} === variant"}],
+        height={"step": 22},
+        encoding={"y": category(where, axis={"labelLimit": 190})},
+        layer=[
+            words(label, right, dx=8),  # first, for the order of the rows is that of this layer
+            upright(0.0),
+            upright(1.0, color=INK, strokeDash=[5, 3]),
+            whisker(low, high, title, scale={"domain": DOMAIN, "nice": False}),
+            *arrows(low, high, goes_left, goes_right),
+            points_by_verdict(verdict, value),
+            cross(value, 1.0),
+        ],
+    )

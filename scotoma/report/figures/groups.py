@@ -1,0 +1,314 @@
+"""Which groups pay: their rates against the level of compression, and by how much each changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from scotoma.report import numbers
+from scotoma.report.figures.figure import Figure, Table, said
+from scotoma.report.figures.grammar import (
+    CONFIG,
+    FAMILY,
+    GROUND,
+    INK,
+    MISSING,
+    QUIET,
+    SPACE,
+    arrows,
+    category,
+    clipped,
+    cross,
+    data,
+    ends,
+    fields,
+    numeric,
+    picker,
+    point,
+    single,
+    upright,
+    whisker,
+    words,
+)
+
+__all__ = ["amplification", "forest"]
+
+METRICS = {"error": "error", "fpr": "false positive rate", "fnr": "false negative rate"}
+SHAPES = {"error": "circle", "fpr": "square", "fnr": "triangle-up"}
+MOST_PANELS = 12  # groups drawn against compression, those whose change lies highest
+MOST_ROWS = 40  # groups in the forest
+PANEL = 252  # pixels
+
+Row = Mapping[str, Any]
+
+
+def amplification(audit: Mapping[str, Any]) -> Figure | None:
+    """Rates of each group for every variant: one panel a group, one line a metric."""
+    rows = _changes(audit)
+    if not rows:
+        return None
+    names = [variant["name"] for variant in audit["variants"]]
+    groups = _most_changed(audit, rows, MOST_PANELS)
+    kept = [row | {"variant": name} for name, found in rows.items() for row in found]
+    kept = [row for row in kept if row["group"] in groups]
+    dense = {(r["group"], r["metric"]): r["dense"] for r in kept}
+    cells = [(group, names[0], metric, found) for (group, metric), found in dense.items()]
+    cells += [(row["group"], row["variant"], row["metric"], row["compressed"]) for row in kept]
+    cells.sort(key=lambda c: (groups.index(c[0]), list(METRICS).index(c[2]), names.index(c[1])))
+    return Figure(
+        slug="amplification",
+        title="Each group’s rates as compression grows",
+        summary=_amplified(audit, rows, len(groups)),
+        spec=_panels(cells, groups, names, audit),
+        table=Table(
+            "Rates of each group, with 95% intervals",
+            ("Group", "Rate", "Variant", "Mean over members", "n"),
+            tuple(
+                (group, METRICS[metric], name, said(numbers.rate(found)), _n(found))
+                for group, name, metric, found in cells
+            ),
+            labels=3,
+        ),
+    )
+
+
+def forest(audit: Mapping[str, Any], gate: Mapping[str, Any] | None) -> Figure | None:
+    """The relative change of every group's rates under one variant, which the reader picks."""
+    rows = _changes(audit)
+    if not rows:
+        return None
+    groups = _most_changed(audit, rows, MOST_ROWS)
+    kept = {name: [row for row in found if row["group"] in groups] for name, found in rows.items()}
+    domain = _domain([row["relative"] for found in kept.values() for row in found])
+    drawn = [
+        (
+            name,
+            row["group"],
+            METRICS[row["metric"]],
+            *clipped(row["relative"], domain),
+            numbers.percent(row["relative"]).value or MISSING,
+            _beyond(row["relative"]),
+        )
+        for name, found in kept.items()
+        for row in sorted(found, key=lambda r: groups.index(r["group"]))
+    ]
+    chosen = max(kept, key=lambda name: max(map(_height, kept[name])))
+    return Figure(
+        slug="forest",
+        title="Change of each group under one variant",
+        summary=_worst(kept),
+        spec=_forest(drawn, list(kept), chosen, domain, _limit(gate)),
+        table=Table(
+            "Change from dense to compressed, with 95% intervals",
+            ("Variant", "Group", "Rate", "Relative change", "Change, points", "n"),
+            tuple(
+                (
+                    name,
+                    row["group"],
+                    METRICS[row["metric"]],
+                    said(numbers.percent(row["relative"])),
+                    said(numbers.points(row["absolute"])),
+                    _n(row["relative"]),
+                )
+                for name, found in kept.items()
+                for row in found
+            ),
+            labels=3,
+        ),
+    )
+
+
+def _changes(audit: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Rows of rates over all classes, or of the positive one, by variant."""
+    found = {
+        name: [row for row in rows if row["class"] is None]
+        for name, rows in audit["subgroups"].items()
+    }
+    order = [v["name"] for v in audit["variants"] if found.get(v["name"])]
+    return {name: found[name] for name in order}
+
+
+def _n(estimate: Row) -> str:
+    return "" if estimate["n"] is None else numbers.count(estimate["n"])
+
+
+def _height(row: Row) -> float:
+    """How high the interval of a change lies; what has none lies lowest."""
+    low = row["relative"]["low"]
+    return float("-inf") if low is None else float(low)
+
+
+def _most_changed(audit: Mapping[str, Any], rows: Mapping[str, list[Row]], most: int) -> list[str]:
+    """Everyone first, then the groups, in the audit's order, whose change lies highest."""
+    names = [group["name"] for group in audit["groups"]]
+    highest = dict.fromkeys(names, float("-inf"))
+    for row in (row for found in rows.values() for row in found):
+        highest[row["group"]] = max(highest[row["group"]], _height(row))
+    kept = {names[0], *sorted(names[1:], key=lambda name: -highest[name])[: most - 1]}
+    return [name for name in names if name in kept]
+
+
+def _left_out(audit: Mapping[str, Any], drawn: int) -> str:
+    rest = len(audit["groups"]) - drawn
+    return f" {rest} groups that change less are in audit.json only." if rest > 0 else ""
+
+
+def _amplified(audit: Mapping[str, Any], rows: Mapping[str, list[Row]], drawn: int) -> str:
+    name, row = max(
+        ((name, row) for name, found in rows.items() for row in found), key=lambda p: _height(p[1])
+    )
+    if row["relative"]["value"] is None:
+        return "No relative change can be estimated." + _left_out(audit, drawn)
+    before, after = numbers.rate(row["dense"]), numbers.rate(row["compressed"])
+    return (
+        f"The change whose interval lies highest: {METRICS[row['metric']]} of {row['group']} under "
+        f"{name}, from {before.value} [{before.low}, {before.high}] to {after.value} "
+        f"[{after.low}, {after.high}].{_left_out(audit, drawn)}"
+    )
+
+
+def _worst(rows: Mapping[str, list[Row]]) -> str:
+    name, row = max(
+        ((name, row) for name, found in rows.items() for row in found), key=lambda p: _height(p[1])
+    )
+    shown = said(numbers.percent(row["relative"]))
+    return (
+        f"Filled: the 95% interval leaves out 0. Open: it holds 0. Cross: {MISSING}. "
+        f"The highest: {METRICS[row['metric']]} of {row['group']} under {name}, {shown}."
+    )
+
+
+def _panels(
+    cells: list[tuple[str, str, str, Row]],
+    groups: list[str],
+    names: list[str],
+    audit: Mapping[str, Any],
+) -> dict[str, Any]:
+    group, variant, metric, value, low, high, pruned = fields(7)
+    level = {v["name"]: v["kind"] in ("dense", "prune") for v in audit["variants"]}
+    size = {g["name"]: g["n"] for g in audit["groups"]}
+    title = {name: f"{name} · n {numbers.count(size[name])}" for name in groups}
+    rows = [
+        (title[g], name, METRICS[m], *ends(found, 100.0), level[name])
+        for g, name, m, found in cells
+    ]
+    metrics = [METRICS[m] for m in METRICS if any(cell[2] == m for cell in cells)]
+    scale = {"domain": metrics, "range": FAMILY[: len(metrics)]}
+    legend = None if len(metrics) == 1 else {}
+    colour = category(metric, scale=scale, legend=legend)
+    x = category(variant, scale={"domain": names}, axis={"labelAngle": -45, "labelLimit": 80})
+    shapes = [SHAPES[m] for m in METRICS if METRICS[m] in metrics]
+    return {
+        "background": None,
+        "padding": 4,
+        "config": CONFIG,
+        "usermeta": {"panel": PANEL + SPACE},
+        "data": data(rows),
+        "facet": category(group) | {"sort": list(title.values())},
+        "columns": 3,
+        "spacing": SPACE,
+        # A shared axis would stay where the still drawing's rows end.
+        "resolve": {"axis": {"x": "independent", "y": "independent"}},
+        "spec": {
+            "width": PANEL - 42,
+            "height": 120,
+            "encoding": {"x": x, "color": colour},
+            "layer": [
+                {
+                    "transform": [{"filter": f"datum.{pruned}"}],
+                    "mark": {"type": "line", "strokeWidth": 1.5},
+                    "encoding": {"y": {"field": value, "type": "quantitative"}},
+                },
+                {
+                    "mark": {"type": "rule", "strokeWidth": 1.5},
+                    "encoding": {"y": numeric(low, "per cent"), "y2": {"field": high}},
+                },
+                {
+                    "mark": {"type": "point", "filled": True, "opacity": 1, "size": 45},
+                    "encoding": {
+                        "y": {"field": value, "type": "quantitative"},
+                        "shape": category(
+                            metric, scale={"domain": metrics, "range": shapes}, legend=legend
+                        ),
+                    },
+                },
+            ],
+        },
+    }
+
+
+def _domain(changes: list[Row]) -> tuple[float, float]:
+    """An axis that holds all values; a wide interval goes beyond it, or it would flatten all."""
+    values = [ends(change)[0] for change in changes]
+    known = [value for value in values if value is not None] or [0.0]
+    lows = [low for low in (ends(change)[1] for change in changes) if low is not None] or [0.0]
+    highest = max(20.0, 1.6 * max(known))
+    lowest = max(min(-10.0, *lows), -100.0, -highest)
+    return float(round(lowest)), float(round(highest))
+
+
+def _beyond(change: Row) -> bool:
+    low, high = change["low"], change["high"]
+    return low is not None and high is not None and (float(low) > 0 or float(high) < 0)
+
+
+def _limit(gate: Mapping[str, Any] | None) -> float | None:
+    """The gate's limit on a relative change of groups, per cent."""
+    rules = [] if gate is None else gate["rules"]["rules"]
+    limits = [r["max_increase"].get("relative") for r in rules if r.get("max_increase")]
+    return next((100.0 * limit for limit in limits if limit is not None), None)
+
+
+def _forest(
+    rows: list[tuple[Any, ...]],
+    names: list[str],
+    chosen: str,
+    domain: tuple[float, float],
+    limit: float | None,
+) -> dict[str, Any]:
+    variant, group, metric, value, low, high, goes_left, goes_right, change, beyond = fields(10)
+    metrics = list(dict.fromkeys(row[2] for row in rows))
+    title = "relative change, per cent, 95% interval" + (
+        "" if limit is None else f"; dashed: the gate’s +{limit:g}%"
+    )
+    within = {"test": f"!datum.{beyond}", "value": GROUND}
+    hollow = {"type": "point", "opacity": 1, "size": 60, "strokeWidth": 2, "stroke": INK}
+    layers = [
+        words(change, {"value": "width"}, dx=8),
+        upright(0.0),
+        *([] if limit is None else [upright(limit, strokeDash=[5, 3])]),
+        whisker(low, high, title, scale={"domain": domain, "nice": False}, axis={"tickCount": 6}),
+        *arrows(low, high, goes_left, goes_right),
+        point(value)
+        | {
+            "mark": hollow,
+            "encoding": {
+                "x": {"field": value, "type": "quantitative"},
+                "fill": {"condition": within, "value": INK},
+                "shape": category(
+                    beyond,
+                    scale={"domain": [True, False], "range": ["diamond", "circle"]},
+                    legend=None,
+                ),
+            },
+        },
+        cross(value, 0.0),
+    ]
+    many = len(metrics) > 1
+    y = category(group, axis={"labelLimit": 160})
+    shared = {"params": [picker(names, chosen)], "data": data(rows)}
+    chosen_only = {"filter": f"datum.{variant} === variant"}
+    if not many:
+        return single(
+            **shared, transform=[chosen_only], height={"step": 22}, encoding={"y": y}, layer=layers
+        )
+    offset = {"yOffset": category(metric, scale={"domain": metrics})}
+    colour = {"color": {"value": QUIET}}
+    named = words(metric, {"value": 0}, align="left", dx=4, fontSize=10)
+    return single(
+        **shared,
+        transform=[chosen_only],
+        height={"step": 16, "for": "offset"},
+        encoding={"y": y, **offset},
+        layer=[*layers, named | {"encoding": named["encoding"] | colour}],
+    )

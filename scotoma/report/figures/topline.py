@@ -1,0 +1,155 @@
+"""The top line beside what it hides: accuracy, the count of CIEs with its floor, the excess."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from scotoma.report import numbers
+from scotoma.report.figures.figure import Figure, Table, said
+from scotoma.report.figures.grammar import (
+    FAMILY,
+    MISSING,
+    category,
+    cross,
+    data,
+    ends,
+    fields,
+    numeric,
+    panels,
+    point,
+    upright,
+    whisker,
+    words,
+)
+
+__all__ = ["topline"]
+
+PANEL = 252  # width of one drawing with its labels, pixels
+SIZE = {"width": 150, "height": {"step": 22}}
+BLUE, ORANGE = FAMILY[:2]
+
+
+def topline(audit: Mapping[str, Any]) -> Figure | None:
+    """Top-1 accuracy of each variant, its CIEs beside the floor, and their excess over it."""
+    names = [variant["name"] for variant in audit["variants"]]
+    if not audit["divergence"]:
+        return None
+    found = {name: audit["divergence"][name]["cie"] for name in names[1:]}
+    n = audit["examples"]["test"]
+    return Figure(
+        slug="topline",
+        title="The top line hides it",
+        summary=_summary(audit, found),
+        spec=panels(
+            [_top1(audit, names), _counts(names, found, n), _excess(names, found)],
+            PANEL,
+            columns=3,
+        ),
+        table=Table(
+            f"Top-1 accuracy and CIEs among {numbers.count(n)} test examples",
+            ("Variant", "Top-1", "CIEs", "Range over ties", "Floor of the count", "Excess, points"),
+            tuple(_row(audit, name, found.get(name)) for name in names),
+        ),
+    )
+
+
+def _summary(audit: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    most = max(found, key=lambda name: found[name]["cie"]["count"])
+    floor = found[most]["floor_at_k"]["value"]
+    beside = (
+        "the floor cannot be told from so few members"
+        if floor is None
+        else f"two dense populations would disagree on about {floor * found[most]['n']:.0f}"
+    )
+    values = [audit["accuracy"][v["name"]]["top1"]["value"] for v in audit["variants"]]
+    known = [100 * value for value in values if value is not None]
+    spread = (
+        f"Top-1 accuracy lies between {min(known):.1f}% and {max(known):.1f}%. " if known else ""
+    )
+    return (
+        f"{spread}Most examples change under {most}: {numbers.count(found[most]['cie']['count'])} "
+        f"of {numbers.count(found[most]['n'])}; {beside}."
+    )
+
+
+def _row(audit: Mapping[str, Any], name: str, cie: Mapping[str, Any] | None) -> tuple[str, ...]:
+    top1 = said(numbers.rate(audit["accuracy"][name]["top1"]))
+    if cie is None:
+        return (name, top1, "baseline", "", "", "")
+    count, floor = cie["cie"], cie["floor_at_k"]
+    return (
+        name,
+        top1,
+        numbers.count(count["count"]),
+        f"{numbers.count(count['low'])} to {numbers.count(count['high'])}",
+        floor["reason"] if floor["value"] is None else f"{floor['value'] * cie['n']:.0f}",
+        said(numbers.points(cie["excess"])),
+    )
+
+
+def _top1(audit: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+    variant, value, low, high = fields(4)
+    return {
+        "title": "Top-1 accuracy",
+        "data": data((name, *ends(audit["accuracy"][name]["top1"], 100.0)) for name in names),
+        **SIZE,
+        "encoding": {"y": category(variant, scale={"domain": names})},
+        "layer": [
+            whisker(low, high, "per cent, 95% interval", scale={"zero": False}),
+            point(value),
+        ],
+    }
+
+
+def _counts(names: list[str], found: Mapping[str, Any], n: int) -> dict[str, Any]:
+    variant, count, low, high, floor = fields(5)
+    rows: list[tuple[Any, ...]] = [(names[0], None, None, None, None)]
+    for name, cie in found.items():
+        share, ties = cie["floor_at_k"]["value"], cie["cie"]
+        at = None if share is None else round(share * n, 2)
+        rows.append((name, ties["count"], ties["low"], ties["high"], at))
+    return {
+        "title": "CIEs (bars), floor (ticks)",
+        "data": data(rows),
+        **SIZE,
+        "encoding": {"y": category(variant, scale={"domain": names})},
+        "layer": [
+            {
+                "mark": {"type": "bar", "height": 11, "color": BLUE},
+                "encoding": {"x": numeric(count, "examples; lines: range over ties")},
+            },
+            {
+                "mark": {"type": "rule", "strokeWidth": 1.5},
+                "encoding": {"x": {"field": low, "type": "quantitative"}, "x2": {"field": high}},
+            },
+            {
+                "transform": [{"filter": f"isValid(datum.{floor})"}],
+                "mark": {
+                    "type": "tick", "color": ORANGE, "opacity": 1, "thickness": 3, "size": 18
+                },
+                "encoding": {"x": {"field": floor, "type": "quantitative"}},
+            },
+        ],
+    }  # fmt: skip
+
+
+def _excess(names: list[str], found: Mapping[str, Any]) -> dict[str, Any]:
+    variant, value, low, high, missing = fields(5)
+    rows = [
+        (name, *ends(cie["excess"], 100.0), MISSING if cie["excess"]["value"] is None else "")
+        for name, cie in found.items()
+    ]
+    return {
+        "title": "Excess over the floor",
+        "data": data([(names[0], None, None, None, ""), *rows]),
+        **SIZE,
+        "encoding": {"y": category(variant, scale={"domain": names})},
+        "layer": [
+            upright(0.0),
+            whisker(low, high, "points, 95% interval"),
+            point(value),
+            cross(value, 0.0) | {"transform": [{"filter": f"datum.{missing} !== ''"}]},
+            words(missing, {"datum": 0.0, "type": "quantitative"}, dx=10),
+        ],
+    }
