@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 from scipy.special import gammaincinv, ndtr, stdtrit
 
 from scotoma.errors import DataError
@@ -202,6 +201,8 @@ def smallest_amplification(
     while low < highest:
         high = min(low + step, highest)
         if missing(high) >= 0:
+            from scipy.optimize import brentq  # costly to import, and only needed here
+
             relative = math.expm1(brentq(missing, low, high, xtol=1e-9))
             return Detectable(design, power, relative, relative * rate, carriers)
         low, step = high, 1.5 * step

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
-from scipy.optimize import brentq
 from scipy.special import stdtrit
 
 from scotoma.errors import DataError
@@ -250,6 +249,8 @@ class _Question:
 
         def missing(log_members: float) -> float:
             return self.half(math.exp(log_members), level) - 1
+
+        from scipy.optimize import brentq  # costly to import, and only needed here
 
         return math.exp(brentq(missing, math.log(self.k), math.log(ENDLESS)))
 

@@ -12,19 +12,17 @@ from typing import Any
 
 from scotoma import progress, storage
 from scotoma.config.gate import GateRules, default_rules
-from scotoma.datasets import Examples
 from scotoma.errors import DataError
 from scotoma.files import file_digest, written
 from scotoma.mirror import Mirror
 from scotoma.printable import printable
 from scotoma.runs import Run, read_json, write_json
-from scotoma.stages.results import assemble
 from scotoma.summary import summary
 from scotoma.verdict import Gate, judge
 from scotoma.verdict.documents import junit, markdown
 from scotoma.verdict.words import said
 
-__all__ = ["Given", "Judging", "forget", "give_verdict", "verdict"]
+__all__ = ["Given", "Judging", "for_readers", "forget", "give_verdict", "verdict"]
 
 OUTCOMES = ("gate.json", "junit.xml", "summary.md")
 
@@ -80,16 +78,19 @@ def verdict(run: Run) -> list[Path]:
     inputs = [run.examples, *sections, *predictions]
     with run.step("verdict", [audit, section], inputs, made_with=judging.digest) as due:
         if due:
+            from scotoma.datasets import Examples
+            from scotoma.stages.results import assemble
+
             progress.start("judge", 1)
             write_json(audit, assemble(run, Examples.read(run.examples, images=False)))
             run.publish(audit)
             given = give_verdict(run.mirror, judging.rules, judging.today)
-            write_json(section, _shown(given.gate))
+            write_json(section, for_readers(given.gate))
             progress.advance("judge")
     return [audit, section]
 
 
-def _shown(gate: Gate) -> dict[str, Any]:
+def for_readers(gate: Gate) -> dict[str, Any]:
     """The verdict for readers: sentences beside the tests, and no day, which changes nothing."""
     found = gate.as_dict()
     del found["today"]

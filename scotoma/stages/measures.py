@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -20,9 +22,19 @@ from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
 from scotoma.runs import Run, write_json, written
 
-__all__ = ["Comparison", "accuracy", "bias", "comparisons", "divergence", "inputs_of"]
+__all__ = [
+    "Comparison",
+    "accuracy",
+    "bias",
+    "comparisons",
+    "divergence",
+    "inputs_of",
+    "of_each_variant",
+]
 
 PERCENTILES = (90.0, 95.0, 99.0)
+AT_ONCE = 2  # variants that are measured side by side; each more holds as much memory again
+Measured = TypeVar("Measured")
 
 
 @dataclass(frozen=True)
@@ -67,6 +79,45 @@ def comparisons(run: Run, examples: Examples) -> Iterator[Comparison]:
         yield Comparison(variant, dense.predicted, compressed.predicted)
 
 
+def of_each_variant(
+    run: Run, examples: Examples, task: str, measure: Callable[[Comparison], Measured]
+) -> dict[str, Measured]:
+    """What a measure says of every compressed variant, some variants side by side.
+
+    Threads do, since numpy and polars let each other run; each variant has its own random numbers,
+    so that nothing depends on which is done first.
+
+    Args:
+        run: Whose predictions are read.
+        examples: Its test examples.
+        task: What progress is called.
+        measure: Is called once a variant.
+
+    Returns:
+        Name of the variant to what was measured, in the order of the configuration.
+
+    Raises:
+        DataError: As `comparisons`; whatever `measure` raises.
+    """
+    progress.start(task, len(run.config.resolved_variants) - 1)
+    begun: deque[tuple[str, Future[Measured]]] = deque()
+    found: dict[str, Measured] = {}
+
+    def end_one() -> None:
+        name, measured = begun.popleft()
+        found[name] = measured.result()
+        progress.advance(task)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for comparison in comparisons(run, examples):
+            begun.append((comparison.variant.name, pool.submit(measure, comparison)))
+            if len(begun) == AT_ONCE:
+                end_one()
+        while begun:
+            end_one()
+    return found
+
+
 def inputs_of(run: Run) -> list[Path]:
     """The files that every measure of the audit reads."""
     variants = run.config.resolved_variants
@@ -79,16 +130,15 @@ def divergence(run: Run) -> list[Path]:
     with run.step("divergence", [table, section], inputs_of(run)) as due:
         if due:
             examples = Examples.read(run.examples, images=False).split("test")
-            progress.start("score divergence", len(run.config.resolved_variants) - 1)
-            rows, found = [], {}
-            for comparison in comparisons(run, examples):
-                frame, summary = _divergence(comparison, examples, run.config.population.seed)
-                rows.append(frame)
-                found[comparison.variant.name] = summary
-                progress.advance("score divergence")
+            found = of_each_variant(
+                run,
+                examples,
+                "score divergence",
+                lambda comparison: _divergence(comparison, examples, run.config.population.seed),
+            )
             with written(table) as temporary:
-                pl.concat(rows).write_parquet(temporary)
-            write_json(section, jsonable(found))
+                pl.concat([frame for frame, _ in found.values()]).write_parquet(temporary)
+            write_json(section, jsonable({name: summary for name, (_, summary) in found.items()}))
     return [table, section]
 
 
@@ -162,26 +212,29 @@ def bias(run: Run) -> list[Path]:
             from scotoma.stages.outcomes import Outcomes, questions
 
             examples = Examples.read(run.examples, images=False).split("test")
-            progress.start("measure groups", len(run.config.resolved_variants) - 1)
-            found: dict[str, Any] = {"classes": {}, "subgroups": {}, "gaps": {}}
             positive = run.config.label.positive
             positive_id = None if positive is None else examples.classes.index(str(positive))
-            outcomes, before = Outcomes(examples, positive_id, run.config.population.seed), None
+            outcomes = Outcomes(examples, positive_id, run.config.population.seed)
+            before = outcomes.measured(Predictions.read(run.predictions("dense")).predicted)
+
+            def measure(comparison: Comparison) -> dict[str, Any]:
+                return _bias(comparison, examples, positive_id) | {
+                    "clarify": outcomes.models(
+                        before, comparison.dense, comparison.compressed,
+                        paired=comparison.variant.paired,
+                    )
+                }  # fmt: skip
+
+            variants = of_each_variant(run, examples, "measure groups", measure)
+            found = {
+                part: {name: rows[part] for name, rows in variants.items()}
+                for part in ("classes", "subgroups", "gaps")
+            }
             found["clarify"] = {
                 "questions": questions(),
                 "data": outcomes.data(),
-                "variants": {},
+                "variants": {name: rows["clarify"] for name, rows in variants.items()},
             }
-            for comparison in comparisons(run, examples):
-                name = comparison.variant.name
-                for part, rows in _bias(comparison, examples, positive_id).items():
-                    found[part][name] = rows
-                before = before or outcomes.measured(comparison.dense)
-                found["clarify"]["variants"][name] = outcomes.models(
-                    before, comparison.dense, comparison.compressed,
-                    paired=comparison.variant.paired,
-                )  # fmt: skip
-                progress.advance("measure groups")
             write_json(section, jsonable(found))
     return [section]
 

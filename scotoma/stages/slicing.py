@@ -14,7 +14,7 @@ from scotoma.datasets import Examples
 from scotoma.datasets.image_statistics import STATISTICS, image_statistics
 from scotoma.jsonable import jsonable
 from scotoma.runs import Run, write_json, written
-from scotoma.stages.measures import Comparison, comparisons, inputs_of
+from scotoma.stages.measures import Comparison, inputs_of, of_each_variant
 
 if TYPE_CHECKING:
     from scotoma.slices import Slice, SliceReport
@@ -35,12 +35,14 @@ def slices(run: Run) -> list[Path]:
         if due:
             examples = Examples.read(run.examples, images=False).split("test")
             features = features_of(examples, pl.read_parquet(looks[0]) if looks else None)
-            progress.start("find slices", len(run.config.resolved_variants) - 1)
-            found = {}
-            for comparison in comparisons(run, examples):
-                name = comparison.variant.name
-                found[name] = _search(comparison, examples, features, run.config.population.seed)
-                progress.advance("find slices")
+            found = of_each_variant(
+                run,
+                examples,
+                "find slices",
+                lambda comparison: _search(
+                    comparison, examples, features, run.config.population.seed
+                ),
+            )
             write_json(section, jsonable(found))
     return [section, *looks]
 

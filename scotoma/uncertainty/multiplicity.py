@@ -52,19 +52,22 @@ def benjamini_hochberg(p: npt.ArrayLike, *, dependence: bool = False) -> npt.NDA
         DataError: A p-value lies outside [0, 1].
 
     References:
-        Benjamini and Hochberg (1995), JRSS B 57:289-300.
+        Benjamini and Hochberg (1995), JRSS B 57:289-300; Benjamini and Yekutieli (2001), Annals of
+        Statistics 29:1165-1188.
 
     >>> benjamini_hochberg([0.01, 0.04, 0.03, float("nan")])
     array([0.03, 0.04, 0.04,  nan])
     """
-    from scipy.stats import false_discovery_control  # costly to import, seldom needed
-
     values, tested = _tested(p)
     asked = values[tested]
-    if asked.size == 0:
-        return values.copy()
-    adjusted = false_discovery_control(asked, method="by" if dependence else "bh")
-    return _spread(np.asarray(adjusted, np.float64), tested)
+    order = np.argsort(asked)
+    rank = np.arange(1, asked.size + 1)
+    steps = asked[order] * (asked.size / rank)
+    if dependence:
+        steps *= (1 / rank).sum()
+    adjusted = np.empty_like(asked)
+    adjusted[order] = np.minimum(np.minimum.accumulate(steps[::-1])[::-1], 1.0)
+    return _spread(adjusted, tested)
 
 
 def _tested(p: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
