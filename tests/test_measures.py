@@ -43,5 +43,5 @@ def test_what_a_measure_refuses_is_raised_as_it_is(run: Any) -> None:
         if comparison.variant.name == "int8-static":
             raise DataError("int8-static must be whole")
 
-    with pytest.raises(DataError, match="^int8-static must be whole$"):
+    with pytest.raises(DataError, match=r"^int8-static must be whole$"):
         measures.of_each_variant(run, None, "measure", measure)
