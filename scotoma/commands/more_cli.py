@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["diff", "examples", "init", "selftest"]
+__all__ = ["diff", "examples", "init", "report", "selftest"]
 
 Run = Annotated[str, typer.Argument(help="Folder of a finished audit, or s3://BUCKET/PREFIX.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, unrounded.")]
@@ -63,6 +63,21 @@ def diff(
     from scotoma.commands.diff import run_diff
 
     run_diff(first, second, as_json=as_json, quiet=quiet)
+
+
+def report(
+    run: Run,
+    no_images: Annotated[bool, typer.Option("--no-images", help="Show no image.")] = False,
+    blur: Annotated[
+        bool, typer.Option("--blur", help="Show images as a few squares, beyond recognition.")
+    ] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draw report.html again, from the folder of the run alone."""
+    from scotoma.commands.report import run_report
+
+    run_report(run, no_images=no_images, blur=blur, as_json=as_json, quiet=quiet)
 
 
 def selftest(

@@ -20,9 +20,12 @@ __all__ = [
     "mirrored",
     "p_value",
     "percent",
+    "plain",
+    "plain_change",
     "points",
     "rate",
     "share",
+    "size",
 ]
 
 Estimate = Mapping[str, Any]  # as `Estimate.as_dict` leaves it in audit.json
@@ -75,6 +78,36 @@ def percent(estimate: Estimate) -> Shown:
     '+∞'
     """
     return _shown(estimate, factor=1.0, sign="+", unit="%", least=1)
+
+
+def plain(estimate: Estimate) -> Shown:
+    """A number without a unit.
+
+    >>> plain({"value": 0.8124, "low": None, "high": 0.9, "reason": "", "note": ""}).value
+    '0.812'
+    """
+    return _shown(estimate, factor=1.0, sign="", unit="", least=3)
+
+
+def plain_change(estimate: Estimate) -> Shown:
+    """A difference of numbers without a unit, with its sign.
+
+    >>> plain_change({"value": 0.1, "low": 0.0, "high": 0.2, "reason": "", "note": ""}).value
+    '+0.100'
+    """
+    return _shown(estimate, factor=1.0, sign="+", unit="", least=3)
+
+
+def size(count_of_bytes: float) -> str:
+    """A size of a file.
+
+    >>> size(812), size(48_300), size(2_400_000)
+    ('812 B', '48.3 kB', '2.4 MB')
+    """
+    for unit, scale in (("MB", 1e6), ("kB", 1e3)):
+        if count_of_bytes >= scale:
+            return f"{count_of_bytes / scale:,.1f} {unit}"
+    return f"{count_of_bytes:,.0f} B"
 
 
 def magnitude(estimate: Estimate) -> str:

@@ -20,7 +20,7 @@ __all__ = ["render"]
 
 FOLDER = Path(__file__).parent
 STYLES = ("page.css", "figures.css")
-SCRIPTS = ("vendor/vega.js", "figures.js")
+SCRIPTS = ("vendor/vega.js", "figures.js", "gallery.js")
 FILTERS = (
     "class_change",
     "count",
@@ -28,9 +28,12 @@ FILTERS = (
     "magnitude",
     "p_value",
     "percent",
+    "plain",
+    "plain_change",
     "points",
     "rate",
     "share",
+    "size",
 )
 
 
@@ -39,6 +42,7 @@ def render(
     images: dict[str, bytes],
     gate: dict[str, Any] | None = None,
     measurements: Mapping[str, Any] | None = None,
+    remark: str = "",
 ) -> str:
     """The report of an audit as one HTML file.
 
@@ -52,11 +56,12 @@ def render(
             without an image is shown without.
         gate: The verdict on it, as gate.json has it, with sentences as `said`; None shows none.
         measurements: Sizes and latencies, as measurements.json has them; None shows none.
+        remark: What to say of the images above the gallery.
 
     Returns:
         The page; equal inputs give equal text, whatever the order of their keys.
     """
-    shown = context(audit, images)
+    shown = context(audit, images, gate, measurements)
     plots = figures(shown["audit"], gate, measurements)
     styles, scripts = (
         [(FOLDER / name).read_text(encoding="utf-8") for name in names]
@@ -67,6 +72,7 @@ def render(
         shown,
         gate=gate,
         measurements=measurements,
+        remark=remark,
         figures={slug: drawn(plot) for slug, plot in plots.items()},
         policy=Markup(content_policy(styles, scripts)),
         styles=list(map(Markup, styles)),

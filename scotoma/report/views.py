@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Mapping
 from typing import Any
 
+from scotoma.report import answers, gallery
+from scotoma.report.concerns import SAID, concerns
+from scotoma.report.downloads import downloads
 from scotoma.report.images import Album
+from scotoma.report.judged import level_words, opened, rule_words
 from scotoma.report.marks import Scale, scale_of
+from scotoma.report.model_card import model_card
 from scotoma.report.numbers import from_class, mirrored
+from scotoma.report.readable import readable
 from scotoma.uncertainty import ONE_RUN
 
 __all__ = ["context"]
@@ -21,27 +27,55 @@ MOST_RATES = 120  # rows of a table of classes by groups
 MOST_CLASS_NAMES = 20  # class names listed at the top
 FEW_MEMBERS = 5  # below it CIE counts are unstable
 
+CONTENTS = {
+    "verdict": "Verdict",
+    "questions": "Five questions",
+    "reading": "How to read",
+    "gate": "Gate",
+    "topline": "Top line",
+    "groups": "Groups",
+    "cies": "Examples",
+    "gallery": "Gallery",
+    "classes": "Classes",
+    "slices": "Slices",
+    "clarify": "Clarify metrics",
+    "variance": "Run to run",
+    "frontier": "Frontier",
+    "methods": "Methods and limits",
+}
 
-def context(audit: Mapping[str, Any], images: Mapping[str, bytes]) -> dict[str, Any]:
+
+def context(
+    audit: Mapping[str, Any],
+    images: Mapping[str, bytes],
+    gate: Mapping[str, Any] | None = None,
+    measurements: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """All that the templates read.
 
     Args:
         audit: The content of audit.json.
         images: Encoded images by example id.
+        gate: The verdict; None where there is none.
+        measurements: The content of measurements.json; None leaves its sections out.
 
     Returns:
         Names and values; nothing depends on the order of keys in `audit`.
     """
-    audit = _readable(audit)
+    audit = readable(audit)
     dense = next(variant for variant in audit["variants"] if variant["kind"] == "dense")
     compressed = [v for v in audit["variants"] if v["kind"] != "dense"]
-    subgroups = {v["name"]: _rates(audit, v["name"]) for v in compressed}
-    classes = {v["name"]: _classes(audit, v["name"]) for v in compressed}
-    return {
+    names = [variant["name"] for variant in compressed]
+    focus = answers.in_focus(audit, gate)
+    subgroups = {name: _rates(audit, name) for name in names}
+    classes = {name: _classes(audit, name) for name in names}
+    measured = measurements or {}
+    shown = {
         "audit": audit,
         "dense": dense,
         "compressed": [{**v, "slug": f"v{i}"} for i, v in enumerate(compressed, 1)],
-        "opened": min(compressed, key=lambda v: v["bits"] * (1 - v["sparsity"]))["name"],
+        "focus": focus,
+        "opened": focus["name"],
         "clustered": audit["examples"]["units"] != audit["examples"]["test"],
         "unstable": min(v["members"] for v in audit["variants"]) < FEW_MEMBERS,
         "few_members": FEW_MEMBERS,
@@ -50,49 +84,69 @@ def context(audit: Mapping[str, Any], images: Mapping[str, bytes]) -> dict[str, 
         "class_names": audit["examples"]["classes"][:MOST_CLASS_NAMES],
         "half_sizes": sorted({d["cie"]["half_size"] for d in audit["divergence"].values()}),
         "subgroups": subgroups,
-        "rates_by_class": {
-            v["name"]: _rates_by_class(audit, v["name"], classes[v["name"]]) for v in compressed
-        },
+        "rates_by_class": {name: _rates_by_class(audit, name, classes[name]) for name in names},
         "classes": {name: _cut(rows) for name, rows in classes.items()},
-        "gallery": _gallery(audit, [v["name"] for v in compressed], Album(images)),
+        "gallery": gallery.pairs(audit["gallery"], names, Album(images)),
+        "pictured": bool(images),
+        "filters": gallery.filters(audit["gallery"]),
+        "FLIPS": gallery.FLIPS,
         "slices": audit.get("slices", {}),
+        "clarify": {"questions": found, "said": SAID} if (found := concerns(audit)) else None,
+        "spread": [_spread(audit, variant["name"]) for variant in audit["variants"]],
+        "trap": _trap(audit, names),
+        "frontier": measured.get("frontier"),
+        "versions": sorted(measured.get("versions", {}).items()),
+        "facts": answers.facts(audit, focus["name"]),
+        "answers": answers.answers(audit, gate, focus["name"]),
+        "verdict_sentence": answers.sentence(gate) if gate else "",
+        "next_steps": answers.next_steps(gate) if gate else [],
+        "open_tests": {v["name"]: opened(v) for v in gate["variants"]} if gate else {},
+        "rule_words": rule_words,
+        "level_words": level_words,
+        "downloads": downloads(audit, gate),
+        "model_card": model_card(audit, gate),
         "subset_name": _subset_name,
         "largest_beyond_zero": _largest_beyond_zero,
         "scales": _scales(audit, subgroups, classes),
     }
+    there = {
+        "gate": gate,
+        "slices": any(shown["slices"].values()),
+        "clarify": shown["clarify"],
+        "frontier": shown["frontier"],
+    }
+    shown["contents"] = [(key, name) for key, name in CONTENTS.items() if there.get(key, True)]
+    return shown
 
 
-def _readable(audit: Mapping[str, Any]) -> dict[str, Any]:
-    """The audit with groups called by their names instead of their keys, in sentences too.
+def _spread(audit: Mapping[str, Any], variant: str) -> Row:
+    """Top-1 from member to member; one member has no spread."""
+    found = [float(one) for one in audit["accuracy"][variant]["members"]]
+    mean = sum(found) / len(found)
+    squares = sum((one - mean) ** 2 for one in found)
+    return {
+        "variant": variant,
+        "members": len(found),
+        "mean": mean,
+        "deviation": math.sqrt(squares / (len(found) - 1)) if len(found) > 1 else None,
+        "lowest": min(found),
+        "highest": max(found),
+    }
 
-    That there was one training run is said above every table, so not again beside every number.
 
-    >>> row = {"group": "sex.male", "reason": "no negatives in group 'sex.male'"}
-    >>> audit = {"groups": [{"key": "sex.male", "name": "male"}], "scope": "population",
-    ...          "accuracy": {}, "divergence": {}, "gaps": {}, "subgroups": {"prune-0.9": [row]}}
-    >>> _readable(audit)["subgroups"]["prune-0.9"][0]
-    {'group': 'male', 'reason': "no negatives in group 'male'"}
-    """
-    names = {group["key"]: group["name"] for group in audit["groups"]}
-    by_quoted = {repr(key): repr(name) for key, name in names.items()}
-    said = {ONE_RUN} if audit["scope"] == "shipped" else set()
-    quoted = re.compile("|".join(map(re.escape, by_quoted)))
-
-    def named(value: Any, key: str = "") -> Any:
-        if isinstance(value, dict):
-            return {k: named(v, k) for k, v in value.items()}
-        if isinstance(value, list):
-            return [named(item) for item in value]
-        if key in ("group", "group_a", "group_b", "attribute"):
-            return names.get(value, value)
-        if key == "note":
-            return "; ".join(part for part in value.split("; ") if part not in said)
-        if key == "reason":
-            return quoted.sub(lambda found: by_quoted[found[0]], value)
-        return value
-
-    sections = ("accuracy", "divergence", "gaps", "subgroups")
-    return {**audit, **{section: named(audit[section]) for section in sections}}
+def _trap(audit: Mapping[str, Any], variants: list[str]) -> Row:
+    """The one-model trap as a table: variants by numbers of runs; None where none were drawn."""
+    found = audit.get("one_model") or {"relative": 0.0, "absolute": 0.0, "variants": {}}
+    drawn = {
+        name: {row["runs"]: row for row in found["variants"].get(name, [])} for name in variants
+    }
+    sizes = sorted({runs for rows in drawn.values() for runs in rows})
+    return {
+        "relative": found["relative"],
+        "absolute": found["absolute"],
+        "sizes": sizes,
+        "rows": [(name, [drawn[name].get(runs) for runs in sizes]) for name in variants if sizes],
+    }
 
 
 def _rates(audit: Mapping[str, Any], variant: str) -> dict[str, list[Row]]:
@@ -210,30 +264,3 @@ def _largest_beyond_zero(taxicab: Mapping[str, list[float]]) -> float:
     """
     counts = zip(taxicab["distance"], taxicab["examples"], strict=True)
     return max((examples for distance, examples in counts if distance), default=1)
-
-
-def _gallery(
-    audit: Mapping[str, Any], variants: list[str], album: Album
-) -> dict[str, list[tuple[Row, Row | None]]]:
-    """Pairs of cards by variant; images go out rank by rank, so that every variant gets some."""
-    pairs: dict[str, list[tuple[Row, Row | None]]] = {variant: [] for variant in variants}
-    for rank, variant in _ranks(audit["gallery"], variants):
-        pair = audit["gallery"][variant][rank]
-        other = pair["non_cie"]
-        pairs[variant].append(
-            (_card(pair["cie"], album), None if other is None else _card(other, album))
-        )
-    return pairs
-
-
-def _ranks(gallery: Mapping[str, list[Any]], variants: list[str]) -> Iterator[tuple[int, str]]:
-    for rank in range(max(len(gallery[variant]) for variant in variants)):
-        yield from ((rank, variant) for variant in variants if rank < len(gallery[variant]))
-
-
-def _card(card: Row, album: Album) -> Row:
-    return {
-        **card,
-        "picture": album.take(card["example_id"]),
-        "attributes": sorted(card["attributes"].items()),
-    }

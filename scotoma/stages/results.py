@@ -11,15 +11,15 @@ import polars as pl
 
 from scotoma import progress
 from scotoma._version import __version__
-from scotoma.config import PredictionsSource
 from scotoma.datasets import Examples
 from scotoma.divergence import hash_ids
 from scotoma.jsonable import jsonable
 from scotoma.machine import hardware, versions
 from scotoma.predictions import Predictions
-from scotoma.runs import Run, file_digest, read_json, write_json, written
+from scotoma.runs import Run, file_digest, read_json, write_json
 from scotoma.stages.few_runs import frontier, one_model
 from scotoma.stages.measures import accuracy
+from scotoma.stages.reporting import report
 from scotoma.uncertainty import holm
 
 __all__ = ["log", "report"]
@@ -28,23 +28,7 @@ NOWHERE = (
     "a run in object storage has no mlflow.db beside it; set tracking.uri or MLFLOW_TRACKING_URI "
     "and repeat the command, or set tracking.uri to off"
 )
-GALLERY_PAIRS = 8  # CIEs shown a variant, each beside a non-CIE of its class
-
-
-def report(run: Run) -> list[Path]:
-    """Put every number and the verdict onto one page."""
-    audit, gate, page = run.path("audit.json"), run.section("verdict"), run.path("report.html")
-    with run.step("report", [page], [run.examples, audit, gate]) as due:
-        if due:
-            from scotoma.report import render
-
-            progress.start("write report", 1)
-            found = read_json(audit)
-            images = _images(run, Examples.read(run.examples), found)
-            with written(page) as temporary:
-                temporary.write_text(render(found, images, read_json(gate)), encoding="utf-8")
-            progress.advance("write report")
-    return [page]
+GALLERY_PAIRS = 15  # CIEs shown a variant, each beside a non-CIE of its class
 
 
 def assemble(run: Run, examples: Examples) -> dict[str, Any]:
@@ -191,33 +175,6 @@ def _card(row: dict[str, Any], attributes: tuple[str, ...]) -> dict[str, Any]:
     return {key: row[key] for key in shown} | {
         "attributes": {attribute: row[attribute] for attribute in attributes}
     }
-
-
-def _images(run: Run, examples: Examples, audit: dict[str, Any]) -> dict[str, bytes]:
-    """Encoded images of the gallery by example id; an example without one is left out."""
-    shown = examples.table.filter(pl.col("example_id").is_in(_shown(audit)))
-    if "image" in shown.columns:
-        rows = shown.select("example_id", "image").iter_rows()
-        return {example_id: image["bytes"] for example_id, image in rows}
-    if "image_name" in shown.columns and isinstance(run.config.source, PredictionsSource):
-        from scotoma.stages.predicted import named_images
-
-        names = dict(shown.select("example_id", "image_name").iter_rows())
-        return named_images(run.config.source, names)
-    return {}
-
-
-def _shown(audit: dict[str, Any]) -> list[str]:
-    """Ids of the examples whose images the page shows."""
-    return sorted(
-        {
-            card["example_id"]
-            for pairs in audit["gallery"].values()
-            for pair in pairs
-            for card in pair.values()
-            if card is not None
-        }
-    )
 
 
 def log(run: Run) -> list[Path]:

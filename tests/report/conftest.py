@@ -16,9 +16,11 @@ import pytest
 
 from scotoma.config import Config
 from scotoma.datasets import Examples
+from scotoma.machine import versions
 from scotoma.predictions import Predictions
 from scotoma.runs import Run
-from scotoma.stages import judging, measures, results, slicing
+from scotoma.stages import judging, measures, reporting, slicing
+from scotoma.stages.few_runs import frontier
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class Audit:
     images: dict[str, bytes]
     page: str
     gate: dict[str, Any]
+    measurements: dict[str, Any]
+    run: Run
 
 
 def png(shade: int, side: int = 4) -> bytes:
@@ -109,12 +113,14 @@ def make_audit(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]
         measures.bias(run)
         slicing.slices(run)
         content, gate = judging.verdict(run)
-        (page,) = results.report(run)
+        page, _ = reporting.report(run)
         images = dict(
             zip(table["example_id"], (row["bytes"] for row in table["image"]), strict=True)
         )
         judged = json.loads(gate.read_text())
-        return Audit(json.loads(content.read_text()), images, page.read_text(), judged)
+        found = json.loads(content.read_text())
+        measured = {"frontier": frontier(found, judged, {}), "versions": versions()}
+        return Audit(found, images, page.read_text(), judged, measured, run)
 
     return made
 

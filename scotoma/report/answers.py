@@ -1,0 +1,316 @@
+"""The top of the page: the verdict in a sentence, four numbers, what to do, five answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scotoma.report import numbers
+from scotoma.report.numbers import Shown
+from scotoma.summary import worst_change
+from scotoma.verdict.questions import LABELS
+
+__all__ = ["Answer", "Fact", "answers", "facts", "in_focus", "next_steps", "sentence"]
+
+NAMED = 4  # variants listed by name in a sentence
+SHOWN = 4  # steps of one kind that are advised
+
+Audit = Mapping[str, Any]
+Gate = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One of the four numbers.
+
+    Attributes:
+        what: What is counted or compared.
+        shown: The number with its interval, or the reason why there is none.
+        n: What it rests on.
+        beside: What it has to be read with.
+    """
+
+    what: str
+    shown: Shown
+    n: int
+    beside: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A question that a reviewer asks, answered in a line.
+
+    Attributes:
+        question: The question.
+        text: Its answer.
+        section: Id of the section that holds the evidence.
+        link: What stands there.
+    """
+
+    question: str
+    text: str
+    section: str
+    link: str
+
+
+def in_focus(audit: Audit, gate: Gate | None) -> dict[str, Any]:
+    """The variant that the top of the page speaks of: of the worst verdict, the most compressed.
+
+    >>> audit = {"variants": [{"name": "dense", "kind": "dense", "bits": 32, "sparsity": 0.0},
+    ...                       {"name": "p5", "kind": "prune", "bits": 32, "sparsity": 0.5},
+    ...                       {"name": "p9", "kind": "prune", "bits": 32, "sparsity": 0.9}]}
+    >>> in_focus(audit, None)["name"]
+    'p9'
+    >>> gate = {"variants": [{"name": "p5", "verdict": "FAIL"}, {"name": "p9", "verdict": "PASS"}]}
+    >>> in_focus(audit, gate)["name"]
+    'p5'
+    """
+    verdicts = {} if gate is None else {v["name"]: v["verdict"] for v in gate["variants"]}
+    grave = ("PASS", "UNSURE", "FAIL")
+
+    def weight(variant: dict[str, Any]) -> tuple[int, float]:
+        verdict = verdicts.get(variant["name"], "PASS")
+        return grave.index(verdict), -variant["bits"] * (1 - variant["sparsity"])
+
+    compressed: list[dict[str, Any]] = [v for v in audit["variants"] if v["kind"] != "dense"]
+    return max(compressed, key=weight)
+
+
+def sentence(gate: Gate) -> str:
+    """The verdict on all variants.
+
+    >>> sentence({"variants": [{"name": "p9", "verdict": "FAIL", "tests": [
+    ...     {"verdict": "FAIL", "waived": None, "where": "error male", "harm_p_adjusted": 0.01}]}]})
+    'The one variant must not ship by these rules: p9 fails on error male.'
+    >>> sentence({"variants": [{"name": "p5", "verdict": "PASS", "tests": []},
+    ...                        {"name": "int8", "verdict": "UNSURE", "tests": []}]})
+    'p5 may ship by these rules; of int8 this audit is too small to say.'
+    """
+    by = {verdict: _of(gate, verdict) for verdict in ("PASS", "FAIL", "UNSURE")}
+    parts = [f"{_names(by['PASS'])} may ship by these rules"] if by["PASS"] else []
+    parts += [_failing(by["FAIL"])] if by["FAIL"] else []
+    if by["UNSURE"]:
+        parts.append(f"of {_names(by['UNSURE'])} this audit is too small to say")
+    said = "; ".join(parts) + "."
+    if by["PASS"]:
+        return said
+    if len(gate["variants"]) > 1:
+        return f"No variant is shown to be safe to ship: {said}"
+    return f"The one variant must not ship by these rules: {said}" if by["FAIL"] else f"O{said[1:]}"
+
+
+def _failing(variants: Sequence[Mapping[str, Any]]) -> str:
+    if len(variants) > 1:
+        return f"{_names(variants)} fail"
+    worst = _failed(variants[0])
+    return f"{_names(variants)} fails" + (f" on {worst[0]['where']}" if worst else "")
+
+
+def facts(audit: Audit, variant: str) -> tuple[Fact, ...]:
+    """Top line, examples, groups and classes of one variant: four numbers, each with its interval.
+
+    Args:
+        audit: The content of audit.json, groups called by their names.
+        variant: A compressed variant.
+
+    Returns:
+        Four, in this order.
+    """
+    cie = audit["divergence"][variant]["cie"]
+    tops = [audit["accuracy"][name]["top1"] for name in ("dense", variant)]
+    before, after = (numbers.rate(top).value for top in tops)
+    return (
+        Fact(
+            "Top-1 accuracy, points",
+            _accuracy(audit, variant),
+            tops[1]["n"],
+            f"{before} to {after}",
+        ),
+        Fact(
+            "Examples changed beyond seed noise, points",
+            numbers.points(cie["excess"]),
+            cie["excess"]["n"],
+            f"{numbers.count(cie['cie']['count'])} CIEs, {_floor(cie)}",
+        ),
+        _worst_group(audit, variant),
+        _worst_class(audit, variant),
+    )
+
+
+def _accuracy(audit: Audit, variant: str) -> Shown:
+    everyone = audit["groups"][0]["name"]
+    for row in audit["subgroups"][variant]:
+        if (row["group"], row["metric"], row["class"]) == (everyone, "error", None):
+            return numbers.points(numbers.mirrored(row["absolute"]))
+    return Shown("", "", "", "the error of all examples was not measured", ())
+
+
+def _floor(cie: Mapping[str, Any]) -> str:
+    """The floor of a count, as a count; where there is none, that."""
+    floor = cie["floor_at_k"]
+    if floor["value"] is None:
+        return str(floor["reason"])
+    return f"seeds alone: about {numbers.count(round(floor['value'] * cie['n']))}"
+
+
+def _worst_group(audit: Audit, variant: str) -> Fact:
+    row = worst_change(audit, variant)
+    if row is None:
+        nothing = Shown("", "", "", "no change of a group can be estimated", ())
+        return Fact("Group that pays most", nothing, 0, "")
+    before, after = (numbers.rate(row[key]).value for key in ("dense", "compressed"))
+    what = f"{_upper(LABELS[row['metric']])} of the group that pays most: {row['group']}"
+    return Fact(
+        what, numbers.percent(row["relative"]), row["relative"]["n"], f"{before} to {after}"
+    )
+
+
+def _worst_class(audit: Audit, variant: str) -> Fact:
+    rows = [row for row in audit["classes"][variant] if row["low"] is not None]
+    if not rows:
+        nothing = Shown("", "", "", "no class has an interval", ())
+        return Fact("Class that pays most", nothing, 0, "")
+    row = min(rows, key=lambda row: (float(row["high"]), row["class"]))
+    before, after = (100.0 * row[key] for key in ("dense_recall", "compressed_recall"))
+    return Fact(
+        f"Recall of the class that pays most, points beyond top-1: {row['class']}",
+        numbers.class_change(numbers.from_class(row, "normalised")),
+        row["n"],
+        f"recall {before:.2f}% to {after:.2f}%",
+    )
+
+
+def next_steps(gate: Gate) -> list[str]:
+    """What to do, most pressing first.
+
+    >>> next_steps({"variants": [{"name": "p9", "verdict": "UNSURE", "tests": [],
+    ...                           "said": ["about 13 to 36 members would decide this, 10 now"]}]})
+    ['p9: about 13 to 36 members would decide this, 10 now.']
+    """
+    failed, unsure, passed = (_of(gate, verdict) for verdict in ("FAIL", "UNSURE", "PASS"))
+    steps = []
+    if failed:
+        steps.append(
+            f"Do not ship {_names(failed)}. Compress less, or train on more of whom it fails; the "
+            "gallery shows which images to look at."
+        )
+    steps += [f"{v['name']}: {v['said'][0]}." for v in unsure[:SHOWN] if v["said"]]
+    if len(unsure) > SHOWN:
+        steps.append(f"{len(unsure) - SHOWN} more are UNSURE: see the gate's table.")
+    if passed:
+        steps.append(
+            f"Before {_names(passed)} {'ships' if len(passed) == 1 else 'ship'}: read which limits "
+            "were kept. The rules ask about nothing else."
+        )
+    return steps
+
+
+def answers(audit: Audit, gate: Gate | None, variant: str) -> tuple[Answer, ...]:
+    """The five questions of a reviewer.
+
+    Args:
+        audit: The content of audit.json, groups called by their names.
+        gate: The verdict; None where there is none.
+        variant: The variant in focus.
+
+    Returns:
+        Five answers; each names the section where its evidence stands.
+    """
+    found = audit["divergence"][variant]["cie"]
+    shown = len(audit["gallery"][variant])
+    count = found["cie"]["count"]
+    several = "example changes its" if count == 1 else "examples change their"
+    return (
+        Answer(
+            "Which variant may ship?",
+            "No gate was asked." if gate is None else sentence(gate),
+            "gate" if gate else "topline",
+            "rules, limits and intervals" if gate else "every variant beside dense",
+        ),
+        Answer(
+            f"Whom does {variant} fail, and how sure are we?",
+            _whom(audit, gate, variant),
+            "groups",
+            "every group, with intervals",
+        ),
+        Answer(
+            "Which images?",
+            f"{numbers.count(count)} {several} most frequent label; {shown} of them are shown.",
+            "gallery",
+            "the gallery",
+        ),
+        Answer(
+            "Is it more than seed noise?",
+            _beyond_noise(found),
+            "topline",
+            "counts beside their floors",
+        ),
+        Answer("What would settle it?", _settles(gate), "gate", "what decided each verdict")
+        if gate
+        else Answer(
+            "What would settle it?",
+            "A gate: scotoma gate RUN says how many members or examples are missing.",
+            "methods",
+            "methods and limits",
+        ),
+    )
+
+
+def _whom(audit: Audit, gate: Gate | None, variant: str) -> str:
+    judged = _of(gate, "FAIL") if gate else []
+    failed = [v for v in judged if v["name"] == variant]
+    if failed and failed[0]["said"]:
+        return _upper("; ".join(failed[0]["said"])) + "."
+    row = worst_change(audit, variant)
+    if row is None:
+        return "No change of a group can be estimated: see the reasons."
+    change = numbers.percent(row["relative"])
+    where = (
+        f"{LABELS[row['metric']]} of {row['group']}: {change.value} [{change.low}, {change.high}]"
+    )
+    beyond = float(row["relative"]["low"]) > 0
+    return f"{'Most harm' if beyond else 'No harm is shown. Nearest to it'}: {where}."
+
+
+def _beyond_noise(cie: Mapping[str, Any]) -> str:
+    excess = cie["excess"]
+    shown = numbers.points(excess)
+    if not shown.low:
+        return f"Cannot be said: {shown.reason}."
+    interval = f"{shown.value} [{shown.low}, {shown.high}] points of CIEs over the floor of seeds"
+    if float(excess["low"]) > 0:
+        return f"Yes: {interval}."
+    if float(excess["high"]) < 0:
+        return f"No: {interval}."
+    return f"Not shown: {interval}; the interval holds 0."
+
+
+def _settles(gate: Gate) -> str:
+    unsure = _of(gate, "UNSURE")
+    if not unsure:
+        return "Nothing is open: every variant is decided."
+    said = [f"{v['name']}: {v['said'][0]}" for v in unsure if v["said"]]
+    rest = len(said) - 2
+    return "; ".join(said[:2]) + (f"; and {rest} more below." if rest > 0 else ".")
+
+
+def _of(gate: Gate, verdict: str) -> list[Mapping[str, Any]]:
+    return [variant for variant in gate["variants"] if variant["verdict"] == verdict]
+
+
+def _failed(variant: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The tests that a variant fails, the surest first."""
+    found = [t for t in variant["tests"] if t["verdict"] == "FAIL" and t["waived"] is None]
+    return sorted(found, key=lambda test: test["harm_p_adjusted"])
+
+
+def _names(variants: Sequence[Mapping[str, Any]]) -> str:
+    names = [variant["name"] for variant in variants]
+    if len(names) > NAMED:
+        return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,143 @@
+"""The gallery: which cards stand beside each other, and by what they can be sifted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scotoma.report.images import Album
+
+__all__ = ["FLIPS", "Filter", "Pair", "filters", "kind_of_flip", "pairs"]
+
+Row = dict[str, Any]
+
+FLIPS = {
+    "broken": "right to wrong",
+    "mended": "wrong to right",
+    "moved": "wrong to another wrong",
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A CIE beside an example of its class that is none.
+
+    Attributes:
+        cie: Card of the CIE.
+        other: Card of the other; None where every example of the class is a CIE.
+        flip: Key of `FLIPS`.
+        of_class: Number of its class among those that can be chosen.
+        values: Numbers of its values among those that can be chosen.
+    """
+
+    cie: Row
+    other: Row | None
+    flip: str
+    of_class: int
+    values: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Filter:
+    """One choice above the gallery.
+
+    Attributes:
+        key: `class`, `group` or `flip`.
+        label: What is chosen.
+        options: Value in the page and text of each.
+    """
+
+    key: str
+    label: str
+    options: tuple[tuple[str, str], ...]
+
+
+def kind_of_flip(label: str, dense: str, compressed: str) -> str:
+    """What the change of the modal label did.
+
+    >>> kind_of_flip("cat", "cat", "dog"), kind_of_flip("cat", "dog", "owl")
+    ('broken', 'moved')
+    """
+    if dense == label:
+        return "broken"
+    return "mended" if compressed == label else "moved"
+
+
+def filters(gallery: Mapping[str, Sequence[Row]]) -> tuple[Filter, ...]:
+    """Choices that the cards of a gallery leave, those with one option left out.
+
+    In the page an option is a number: names are others' words.
+    """
+    flips = [key for key in FLIPS if key in {_flip(pair) for pair in _all(gallery)}]
+    found = (
+        Filter("class", "True class", _numbered(_classes(gallery))),
+        Filter("group", "Group", _numbered(f"{a}: {v}" for a, v in _values(gallery))),
+        Filter("flip", "Kind of flip", tuple((key, FLIPS[key]) for key in flips)),
+    )
+    return tuple(choice for choice in found if len(choice.options) > 1)
+
+
+def pairs(
+    gallery: Mapping[str, Sequence[Row]], variants: Sequence[str], album: Album
+) -> dict[str, list[Pair]]:
+    """Pairs by variant; images go out rank by rank, so that every variant gets some.
+
+    Args:
+        gallery: As audit.json has it.
+        variants: Names, in the order of the audit.
+        album: The images.
+    """
+    classes = {name: number for number, name in enumerate(_classes(gallery))}
+    values = {value: number for number, value in enumerate(_values(gallery))}
+    found: dict[str, list[Pair]] = {variant: [] for variant in variants}
+    for rank, variant in _ranks(gallery, variants):
+        pair = gallery[variant][rank]
+        cie, other = pair["cie"], pair["non_cie"]
+        found[variant].append(
+            Pair(
+                _card(cie, album),
+                None if other is None else _card(other, album),
+                _flip(pair),
+                classes[cie["label"]],
+                tuple(values[value] for value in sorted(cie["attributes"].items())),
+            )
+        )
+    return found
+
+
+def _all(gallery: Mapping[str, Sequence[Row]]) -> Iterator[Row]:
+    for rows in gallery.values():
+        yield from rows
+
+
+def _flip(pair: Row) -> str:
+    cie = pair["cie"]
+    return kind_of_flip(cie["label"], cie["dense_modal"], cie["compressed_modal"])
+
+
+def _classes(gallery: Mapping[str, Sequence[Row]]) -> list[str]:
+    return sorted({pair["cie"]["label"] for pair in _all(gallery)})
+
+
+def _values(gallery: Mapping[str, Sequence[Row]]) -> list[tuple[str, str]]:
+    return sorted({value for pair in _all(gallery) for value in pair["cie"]["attributes"].items()})
+
+
+def _numbered(texts: Any) -> tuple[tuple[str, str], ...]:
+    return tuple((str(number), text) for number, text in enumerate(texts))
+
+
+def _ranks(
+    gallery: Mapping[str, Sequence[Row]], variants: Sequence[str]
+) -> Iterator[tuple[int, str]]:
+    for rank in range(max(len(gallery[variant]) for variant in variants)):
+        yield from ((rank, variant) for variant in variants if rank < len(gallery[variant]))
+
+
+def _card(card: Row, album: Album) -> Row:
+    return {
+        **card,
+        "picture": album.take(card["example_id"]),
+        "attributes": sorted(card["attributes"].items()),
+    }

@@ -1,0 +1,148 @@
+"""The gate as readers see it: its rules in words, and the tests that did not pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from scotoma.report import numbers
+from scotoma.report.numbers import Shown
+from scotoma.uncertainty import ONE_RUN
+from scotoma.verdict.questions import LABELS
+
+__all__ = ["Opened", "Test", "level_words", "opened", "rule_words"]
+
+MOST = 20  # tests of a variant in its table
+OVER = {"groups": "any group", "classes": "any class", "all": "all examples together"}
+CORRECTED = {
+    "holm": "adjusted by Holm",
+    "bh": "adjusted by Benjamini-Hochberg",
+    "none": "unadjusted",
+}
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test of the gate.
+
+    Attributes:
+        where: What is tested.
+        rule: Name of its rule.
+        verdict: The answer.
+        change: The change with the interval that decides; None where nothing was tested.
+        limit: Its limit.
+        n: What it rests on.
+        reason: Why it was not tested; empty otherwise.
+        needed: What would decide it; empty where it is decided or cannot be said.
+        waived: Why it does not count; None where it does.
+        waived_until: The last day of that.
+    """
+
+    where: str
+    rule: str
+    verdict: str
+    change: Shown | None
+    limit: str
+    n: str
+    reason: str
+    needed: str
+    waived: str | None
+    waived_until: str | None
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What did not pass.
+
+    Attributes:
+        rows: The first tests, FAIL before UNSURE, the surest first.
+        left_out: How many more there are.
+    """
+
+    rows: tuple[Test, ...]
+    left_out: int
+
+
+def rule_words(rule: Mapping[str, Any]) -> str:
+    """A rule as a sentence.
+
+    >>> rule_words({"metric": "fpr", "over": "groups",
+    ...             "max_increase": {"relative": 0.2, "absolute": 0.005}})
+    'the FPR of any group rises by more than 20.0% of what it was and by more than 0.50 points'
+    >>> rule_words({"metric": "cie_share_excess", "max": 0.01})
+    'CIEs beyond seed noise are more than 1.00% of the examples'
+    """
+    if rule["metric"] in LABELS:
+        limits = rule["max_increase"]
+        parts = []
+        if limits.get("relative") is not None:
+            parts.append(f"by more than {100 * limits['relative']:.1f}% of what it was")
+        if limits.get("absolute") is not None:
+            parts.append(f"by more than {100 * limits['absolute']:.2f} points")
+        return f"the {LABELS[rule['metric']]} of {OVER[rule['over']]} rises {' and '.join(parts)}"
+    if rule["metric"] == "cie_share_excess":
+        return f"CIEs beyond seed noise are more than {100 * rule['max']:.2f}% of the examples"
+    points = f"{100 * rule['margin']:.2f} points"
+    if rule["metric"] == "classes_hurt":
+        return f"a class loses more recall than the model loses accuracy, by more than {points}"
+    return f"the error rises by more than {points} on a slice that nobody named"
+
+
+def level_words(rules: Mapping[str, Any]) -> str:
+    """How certain the gate has to be.
+
+    >>> level_words({"alpha": 0.05, "correct": "holm", "min": {"events": 10.0, "models": 5}})
+    'FAIL needs 97.5% certainty, adjusted by Holm over the tests of a variant; a test needs 10 \
+examples that carry it and 5 members a variant, else it is UNSURE'
+    """
+    least = rules["min"]
+    return (
+        f"FAIL needs {100 * (1 - rules['alpha'] / 2):g}% certainty, {CORRECTED[rules['correct']]} "
+        f"over the tests of a variant; a test needs {least['events']:g} examples that carry it and "
+        f"{least['models']} members a variant, else it is UNSURE"
+    )
+
+
+def opened(variant: Mapping[str, Any]) -> Opened:
+    """The tests of a variant that did not pass.
+
+    Args:
+        variant: One of gate.json's.
+    """
+    found = [test for test in variant["tests"] if test["verdict"] != "PASS"]
+    found.sort(key=lambda test: (test["verdict"], _adjusted(test)))
+    return Opened(tuple(map(_test, found[:MOST])), max(0, len(found) - MOST))
+
+
+def _adjusted(test: Mapping[str, Any]) -> float:
+    return 1.0 if test["harm_p_adjusted"] is None else float(test["harm_p_adjusted"])
+
+
+def _test(test: Mapping[str, Any]) -> Test:
+    decided, limits = test["decided_by"], test["limits"]
+    both = []
+    if limits["relative"] is not None:
+        both.append(f"+{100 * limits['relative']:g}%")
+    if limits["absolute"] is not None:
+        both.append(f"+{100 * limits['absolute']:.2f} points")
+    change, limit = None, " and ".join(both)
+    if decided is not None:
+        relative = decided["limit"] == "relative"
+        change = (numbers.percent if relative else numbers.points)(decided["interval"])
+        # That there was one training run is said above the table.
+        change = replace(change, notes=tuple(note for note in change.notes if note != ONE_RUN))
+        limit = f"+{decided['bound']:g}%" if relative else f"+{100 * decided['bound']:.2f} points"
+    carried = test["absolute"]
+    return Test(
+        test["where"],
+        test["rule"],
+        test["verdict"],
+        change,
+        limit,
+        "none" if carried is None else numbers.count(carried["n"]),
+        test["reason"] or "not tested",
+        test["needed_words"] or "",
+        test["waived"],
+        test["waived_until"],
+    )

@@ -1,0 +1,77 @@
+"""Images as small as a page needs them, and blurred beyond recognition where that is asked."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+from typing import Any
+
+from scotoma.extras import needs
+
+__all__ = ["BLURRED", "blurred", "shrunk"]
+
+SIDE = 128  # pixels of the longer side, at most
+SQUARES = 8  # along the longer side of a blurred image
+BLURRED = f"Each image is reduced to {SQUARES} squares along its longer side."
+QUALITY = 80  # of JPEG
+
+
+def shrunk(data: bytes) -> bytes:
+    """An encoded image, no longer than 128 pixels a side.
+
+    One that is small already stays as it is; so do all where Pillow is not installed.
+
+    Args:
+        data: PNG, JPEG, GIF or WebP.
+
+    >>> shrunk(b"no image")
+    b'no image'
+    """
+    if importlib.util.find_spec("PIL") is None:
+        return data
+    image = _opened(data)
+    if image is None or max(image.size) <= SIDE:
+        return data
+    image.thumbnail((SIDE, SIDE))
+    return _encoded(image.convert("RGB"), "JPEG", quality=QUALITY)
+
+
+def blurred(data: bytes) -> bytes:
+    """An encoded image as few large squares, each the mean of what it covers.
+
+    What is left out is not in the page, so that nothing there can bring it back.
+
+    Returns:
+        A PNG; nothing where the image cannot be read.
+
+    Raises:
+        MissingExtra: Pillow is not installed.
+
+    >>> blurred(b"no image")
+    b''
+    """
+    needs("PIL.Image", "train", "blurring images")
+    image = _opened(data)
+    if image is None:
+        return b""
+    scale = SQUARES / max(image.size)
+    size = tuple(max(1, round(side * scale)) for side in image.size)
+    box = needs("PIL.Image", "train", "blurring images").Resampling.BOX
+    return _encoded(image.convert("RGB").resize(size, box), "PNG")
+
+
+def _opened(data: bytes) -> Any:
+    """The image, read whole; None where Pillow cannot."""
+    pillow = needs("PIL.Image", "train", "reading images")
+    try:
+        image = pillow.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "WEBP"))
+        image.load()
+    except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError):
+        return None
+    return image
+
+
+def _encoded(image: Any, kind: str, **options: int) -> bytes:
+    content = io.BytesIO()
+    image.save(content, kind, **options)
+    return content.getvalue()

@@ -1,0 +1,153 @@
+"""The page of an audit: drawn when the audit ends, and drawn again from its folder alone."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from scotoma import progress
+from scotoma.config import PredictionsSource
+from scotoma.config.gate import GateRules
+from scotoma.datasets import Examples
+from scotoma.errors import DataError
+from scotoma.machine import versions
+from scotoma.report import thumbnails
+from scotoma.runs import Run, read_json, written
+from scotoma.stages.few_runs import frontier
+
+__all__ = ["draw", "report"]
+
+
+def report(run: Run) -> list[Path]:
+    """Put every number and the verdict onto one page, and leave the images that it shows."""
+    audit, gate, page = run.path("audit.json"), run.section("verdict"), run.path("report.html")
+    kept = _kept(run)
+    with run.step("report", [page, kept], [run.examples, audit, gate]) as due:
+        if due:
+            progress.start("write report", 1)
+            found = read_json(audit)
+            _keep(kept, _images(run, Examples.read(run.examples), found))
+            _write(run, page, found, read_json(gate), versions(), blur=False, images=True)
+            progress.advance("write report")
+    return [page, kept]
+
+
+def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
+    """Draw the page of a finished audit again, with the newest verdict.
+
+    Args:
+        run: Its folder; nothing outside it is read.
+        images: Show images.
+        blur: Show them as a few large squares each, from which nobody is recognised.
+
+    Returns:
+        Where the page is: without options the same bytes as the audit wrote, as long as neither
+        this package nor the verdict changed.
+
+    Raises:
+        DataError: The audit has not ended.
+        MissingExtra: Pillow is not installed, and images are to be blurred.
+    """
+    page, audit = run.path("report.html"), run.path("audit.json")
+    measured, gate = run.path("measurements.json"), run.path("gate.json")
+    run.fetch(audit, measured, gate, run.section("verdict"), _kept(run))
+    if not audit.exists() or not run.section("verdict").exists():
+        raise DataError(f"{run.mirror.place(audit)} is not there; let scotoma audit end first")
+    found = read_json(audit)
+    judged = _judged(found, read_json(gate)) if gate.exists() else read_json(run.section("verdict"))
+    with_versions = read_json(measured).get("versions", {}) if measured.exists() else {}
+    _write(run, page, found, judged, with_versions, blur=blur, images=images)
+    run.publish(page)
+    return page
+
+
+def _write(
+    run: Run,
+    page: Path,
+    audit: Mapping[str, Any],
+    gate: Mapping[str, Any],
+    made_with: Mapping[str, str],
+    *,
+    blur: bool,
+    images: bool,
+) -> None:
+    from scotoma.report import render
+
+    run.fetch(run.costs)
+    costs = read_json(run.costs) if run.costs.exists() else {}
+    measured: dict[str, Any] = {"frontier": frontier(audit, gate, costs), "versions": made_with}
+    if run.config.deterministic:  # what differs from run to run and from day to day stays outside
+        measured = {"frontier": frontier(audit, gate, _sizes(costs))}
+    shown, remark = _shown(_kept(run), blur=blur) if images else ({}, "Images are left out.")
+    if blur and images:
+        remark = thumbnails.BLURRED
+    with written(page) as temporary:
+        temporary.write_text(
+            render(dict(audit), shown, dict(gate), measured, remark), encoding="utf-8"
+        )
+
+
+def _sizes(costs: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: {**found, "latency": None} for name, found in costs.items()}
+
+
+def _judged(audit: Mapping[str, Any], gate: Mapping[str, Any]) -> dict[str, Any]:
+    """The verdict that `scotoma gate` gave last, with the sentences that gate.json lacks."""
+    from scotoma.stages.judging import for_readers
+    from scotoma.verdict import judge
+
+    rules = GateRules.model_validate_json(json.dumps(gate["rules"]))
+    return for_readers(judge(audit, rules, datetime.date.fromisoformat(gate["today"])))
+
+
+def _kept(run: Run) -> Path:
+    return run.path("thumbnails.parquet")
+
+
+def _keep(path: Path, images: Mapping[str, bytes]) -> None:
+    found = {name: thumbnails.shrunk(data) for name, data in sorted(images.items()) if data}
+    table = pl.DataFrame(
+        {"example_id": list(found), "image": list(found.values())},
+        schema={"example_id": pl.String, "image": pl.Binary},
+    )
+    with written(path) as temporary:
+        table.write_parquet(temporary)
+
+
+def _shown(path: Path, *, blur: bool) -> tuple[dict[str, bytes], str]:
+    if not path.exists():
+        return {}, "The run's folder holds no images."
+    rows = dict(pl.read_parquet(path, glob=False).iter_rows())
+    return ({name: thumbnails.blurred(data) for name, data in rows.items()} if blur else rows), ""
+
+
+def _images(run: Run, examples: Examples, audit: Mapping[str, Any]) -> dict[str, bytes]:
+    """Encoded images of the gallery by example id; an example without one is left out."""
+    shown = examples.table.filter(pl.col("example_id").is_in(_in_gallery(audit)))
+    if "image" in shown.columns:
+        rows = shown.select("example_id", "image").iter_rows()
+        return {example_id: image["bytes"] for example_id, image in rows if image is not None}
+    if "image_name" in shown.columns and isinstance(run.config.source, PredictionsSource):
+        from scotoma.stages.predicted import named_images
+
+        names = dict(shown.select("example_id", "image_name").iter_rows())
+        return named_images(run.config.source, names)
+    return {}
+
+
+def _in_gallery(audit: Mapping[str, Any]) -> list[str]:
+    """Ids of the examples whose images the page shows."""
+    return sorted(
+        {
+            card["example_id"]
+            for pairs in audit["gallery"].values()
+            for pair in pairs
+            for card in pair.values()
+            if card is not None
+        }
+    )
