@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from scotoma.report.figures.classes import classes
 from scotoma.report.figures.figure import Figure, Table
+from scotoma.report.figures.frontier import frontier
 from scotoma.report.figures.gate import gate_bars
 from scotoma.report.figures.groups import amplification, forest
+from scotoma.report.figures.over_index import over_index
+from scotoma.report.figures.slices import slices
+from scotoma.report.figures.taxicab import taxicab
 from scotoma.report.figures.topline import topline
+from scotoma.report.figures.variance import variance
 
 __all__ = ["Figure", "Table", "figures"]
 
@@ -27,5 +33,16 @@ def figures(audit: Record, gate: Record | None, measurements: Record | None) -> 
         Figures by slug: topline, gate, amplification, forest, taxicab, over_index, classes,
         slices, variance, frontier. One that has nothing to show is left out.
     """
-    found = (topline(audit), gate_bars(gate), amplification(audit), forest(audit, gate))
+    found = (
+        topline(audit),
+        gate_bars(gate),
+        amplification(audit),
+        forest(audit, gate),
+        taxicab(audit),
+        over_index(audit),
+        classes(audit),
+        slices(audit),
+        variance(audit),
+        frontier(measurements),
+    )
     return {figure.slug: figure for figure in found if figure is not None}

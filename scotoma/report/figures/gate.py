@@ -57,7 +57,7 @@ def _nearest(tests: list[dict[str, Any]]) -> list[dict[str, Any]]:
         decided = test["decided_by"]
         if decided is None or not decided["bound"] or decided["interval"]["high"] is None:
             return float("-inf")
-        return float(decided["interval"]["high"]) / decided["bound"]
+        return float(decided["interval"]["high"]) / float(decided["bound"])
 
     return sorted(tests, key=lambda t: (ORDER.index(t["verdict"]), -height(t)))[:MOST]
 

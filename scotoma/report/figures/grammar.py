@@ -10,10 +10,12 @@ __all__ = [
     "CONFIG",
     "FAMILY",
     "GROUND",
+    "HALO",
     "INK",
     "MISSING",
     "QUIET",
     "SOFT",
+    "SOLID",
     "arrows",
     "category",
     "clipped",
@@ -46,6 +48,7 @@ VERDICTS = {
     "not judged": ("square", "var(--figure-quiet)"),
 }
 SPACE = 24  # pixels between panels
+HALO: Spec = {"stroke": GROUND, "strokeWidth": 5}  # below a name, which stays legible over marks
 SOLID: Spec = {"filled": True, "opacity": 1, "size": 60, "color": INK}
 NARROW = "narrow"  # a signal that the page's script sets
 STILL_WIDTH = 640  # pixels, of a drawing that nothing fits to its room

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scotoma.report import numbers
@@ -13,7 +13,6 @@ from scotoma.report.figures.grammar import (
     GROUND,
     INK,
     MISSING,
-    QUIET,
     SPACE,
     arrows,
     category,
@@ -34,12 +33,14 @@ from scotoma.report.figures.grammar import (
 __all__ = ["amplification", "forest"]
 
 METRICS = {"error": "error", "fpr": "false positive rate", "fnr": "false negative rate"}
+SHORT = {"error": "error", "fpr": "FPR", "fnr": "FNR"}
 SHAPES = {"error": "circle", "fpr": "square", "fnr": "triangle-up"}
 MOST_PANELS = 12  # groups drawn against compression, those whose change lies highest
 MOST_ROWS = 40  # groups in the forest
 PANEL = 252  # pixels
 
 Row = Mapping[str, Any]
+Changes = Mapping[str, Sequence[Row]]
 
 
 def amplification(audit: Mapping[str, Any]) -> Figure | None:
@@ -83,8 +84,7 @@ def forest(audit: Mapping[str, Any], gate: Mapping[str, Any] | None) -> Figure |
     drawn = [
         (
             name,
-            row["group"],
-            METRICS[row["metric"]],
+            f"{row['group']} · {SHORT[row['metric']]}",
             *clipped(row["relative"], domain),
             numbers.percent(row["relative"]).value or MISSING,
             _beyond(row["relative"]),
@@ -93,11 +93,12 @@ def forest(audit: Mapping[str, Any], gate: Mapping[str, Any] | None) -> Figure |
         for row in sorted(found, key=lambda r: groups.index(r["group"]))
     ]
     chosen = max(kept, key=lambda name: max(map(_height, kept[name])))
+    limit = _limit(gate)
     return Figure(
         slug="forest",
         title="Change of each group under one variant",
-        summary=_worst(kept),
-        spec=_forest(drawn, list(kept), chosen, domain, _limit(gate)),
+        summary=_worst(kept, limit),
+        spec=_forest(drawn, list(kept), chosen, domain, limit),
         table=Table(
             "Change from dense to compressed, with 95% intervals",
             ("Variant", "Group", "Rate", "Relative change", "Change, points", "n"),
@@ -138,7 +139,7 @@ def _height(row: Row) -> float:
     return float("-inf") if low is None else float(low)
 
 
-def _most_changed(audit: Mapping[str, Any], rows: Mapping[str, list[Row]], most: int) -> list[str]:
+def _most_changed(audit: Mapping[str, Any], rows: Changes, most: int) -> list[str]:
     """Everyone first, then the groups, in the audit's order, whose change lies highest."""
     names = [group["name"] for group in audit["groups"]]
     highest = dict.fromkeys(names, float("-inf"))
@@ -153,7 +154,7 @@ def _left_out(audit: Mapping[str, Any], drawn: int) -> str:
     return f" {rest} groups that change less are in audit.json only." if rest > 0 else ""
 
 
-def _amplified(audit: Mapping[str, Any], rows: Mapping[str, list[Row]], drawn: int) -> str:
+def _amplified(audit: Mapping[str, Any], rows: Changes, drawn: int) -> str:
     name, row = max(
         ((name, row) for name, found in rows.items() for row in found), key=lambda p: _height(p[1])
     )
@@ -167,13 +168,14 @@ def _amplified(audit: Mapping[str, Any], rows: Mapping[str, list[Row]], drawn: i
     )
 
 
-def _worst(rows: Mapping[str, list[Row]]) -> str:
+def _worst(rows: Changes, limit: float | None) -> str:
     name, row = max(
         ((name, row) for name, found in rows.items() for row in found), key=lambda p: _height(p[1])
     )
     shown = said(numbers.percent(row["relative"]))
     return (
-        f"Filled: the 95% interval leaves out 0. Open: it holds 0. Cross: {MISSING}. "
+        f"Filled: the 95% interval leaves out 0. Open: it holds 0. Cross: {MISSING}."
+        f"{'' if limit is None else f' Dashed: the gate’s limit, +{limit:g}%.'} "
         f"The highest: {METRICS[row['metric']]} of {row['group']} under {name}, {shown}."
     )
 
@@ -194,9 +196,10 @@ def _panels(
     ]
     metrics = [METRICS[m] for m in METRICS if any(cell[2] == m for cell in cells)]
     scale = {"domain": metrics, "range": FAMILY[: len(metrics)]}
-    legend = None if len(metrics) == 1 else {}
+    legend: dict[str, Any] | None = None if len(metrics) == 1 else {}
     colour = category(metric, scale=scale, legend=legend)
     x = category(variant, scale={"domain": names}, axis={"labelAngle": -45, "labelLimit": 80})
+    beside = {"domain": metrics}  # intervals of one group stand side by side
     shapes = [SHAPES[m] for m in METRICS if METRICS[m] in metrics]
     return {
         "background": None,
@@ -212,7 +215,7 @@ def _panels(
         "spec": {
             "width": PANEL - 42,
             "height": 120,
-            "encoding": {"x": x, "color": colour},
+            "encoding": {"x": x, "color": colour, "xOffset": category(metric, scale=beside)},
             "layer": [
                 {
                     "transform": [{"filter": f"datum.{pruned}"}],
@@ -237,7 +240,7 @@ def _panels(
     }
 
 
-def _domain(changes: list[Row]) -> tuple[float, float]:
+def _domain(changes: Sequence[Row]) -> tuple[float, float]:
     """An axis that holds all values; a wide interval goes beyond it, or it would flatten all."""
     values = [ends(change)[0] for change in changes]
     known = [value for value in values if value is not None] or [0.0]
@@ -266,18 +269,20 @@ def _forest(
     domain: tuple[float, float],
     limit: float | None,
 ) -> dict[str, Any]:
-    variant, group, metric, value, low, high, goes_left, goes_right, change, beyond = fields(10)
-    metrics = list(dict.fromkeys(row[2] for row in rows))
-    title = "relative change, per cent, 95% interval" + (
-        "" if limit is None else f"; dashed: the gate’s +{limit:g}%"
-    )
+    variant, label, value, low, high, goes_left, goes_right, change, beyond = fields(9)
     within = {"test": f"!datum.{beyond}", "value": GROUND}
     hollow = {"type": "point", "opacity": 1, "size": 60, "strokeWidth": 2, "stroke": INK}
     layers = [
         words(change, {"value": "width"}, dx=8),
         upright(0.0),
         *([] if limit is None else [upright(limit, strokeDash=[5, 3])]),
-        whisker(low, high, title, scale={"domain": domain, "nice": False}, axis={"tickCount": 6}),
+        whisker(
+            low,
+            high,
+            "relative change, per cent",
+            scale={"domain": domain, "nice": False},
+            axis={"tickCount": 6},
+        ),
         *arrows(low, high, goes_left, goes_right),
         point(value)
         | {
@@ -294,21 +299,11 @@ def _forest(
         },
         cross(value, 0.0),
     ]
-    many = len(metrics) > 1
-    y = category(group, axis={"labelLimit": 160})
-    shared = {"params": [picker(names, chosen)], "data": data(rows)}
-    chosen_only = {"filter": f"datum.{variant} === variant"}
-    if not many:
-        return single(
-            **shared, transform=[chosen_only], height={"step": 22}, encoding={"y": y}, layer=layers
-        )
-    offset = {"yOffset": category(metric, scale={"domain": metrics})}
-    colour = {"color": {"value": QUIET}}
-    named = words(metric, {"value": 0}, align="left", dx=4, fontSize=10)
     return single(
-        **shared,
-        transform=[chosen_only],
-        height={"step": 16, "for": "offset"},
-        encoding={"y": y, **offset},
-        layer=[*layers, named | {"encoding": named["encoding"] | colour}],
+        params=[picker(names, chosen)],
+        data=data(rows),
+        transform=[{"filter": f"datum.{variant} === variant"}],
+        height={"step": 20},
+        encoding={"y": category(label, axis={"labelLimit": 180})},
+        layer=layers,
     )

@@ -1,0 +1,149 @@
+"""Which classes pay: recall against the model's accuracy, and recall itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from scotoma.report import numbers
+from scotoma.report.figures.figure import Figure, Table, said
+from scotoma.report.figures.grammar import (
+    FAMILY,
+    GROUND,
+    INK,
+    SOFT,
+    category,
+    cross,
+    data,
+    ends,
+    fields,
+    numeric,
+    picker,
+    single,
+    upright,
+    words,
+)
+from scotoma.report.numbers import from_class
+
+__all__ = ["classes"]
+
+MOST = 30  # classes drawn of a variant: half of those that lose most, half that gain most
+BLUE, ORANGE = FAMILY[:2]
+
+Row = Mapping[str, Any]
+
+
+def classes(audit: Mapping[str, Any]) -> Figure | None:
+    """Normalised bars and absolute dots by class, as in the PIE paper's Figure 4."""
+    found = {v["name"]: _ends(audit["classes"].get(v["name"], [])) for v in audit["variants"][1:]}
+    found = {name: rows for name, rows in found.items() if rows}
+    if not found:
+        return None
+    significant = {
+        name: sum(bool(row["significant"]) for row in audit["classes"][name]) for name in found
+    }
+    chosen = max(found, key=lambda name: (significant[name], _largest(found[name])))
+    of = len(audit["examples"]["classes"])
+    rows = [_drawn(name, row) for name, shown in found.items() for row in shown]
+    left_out = f" Drawn: the {MOST} that change most, of {of}." if of > MOST else ""
+    return Figure(
+        slug="classes",
+        title="Which classes pay more than their share",
+        summary=(
+            "Bars: change of a class’s recall beyond the change of accuracy, dark with a star "
+            "where significant (Benjamini-Hochberg over classes). Rings: change of recall itself. "
+            f"Significant under {chosen}: {significant[chosen]} of {of}.{left_out}"
+        ),
+        spec=_spec(rows, list(found), chosen),
+        table=Table(
+            "Change of recall, points",
+            ("Variant", "Class", "n", "Normalised, 95% interval", "Absolute", "Adjusted p",
+             "Significant"),
+            tuple(_row(name, row) for name, shown in found.items() for row in shown),
+            labels=2,
+        ),
+    )  # fmt: skip
+
+
+def _ends(rows: list[Row]) -> list[Row]:
+    """Classes sorted from the largest loss; of very many the first and the last."""
+    known = [row for row in rows if row["normalised"] is not None]
+    unknown = [row for row in rows if row["normalised"] is None]
+    ranked = sorted(known, key=lambda row: row["normalised"]) + unknown
+    half = MOST // 2
+    return ranked if len(ranked) <= MOST else [*ranked[:half], *ranked[-half:]]
+
+
+def _largest(rows: list[Row]) -> float:
+    return max((abs(row["normalised"]) for row in rows if row["normalised"] is not None), default=0)
+
+
+def _drawn(name: str, row: Row) -> tuple[Any, ...]:
+    significant = bool(row["significant"])
+    star = "★" if significant else ""
+    normalised = ends(from_class(row, "normalised"))
+    return (
+        name,
+        row["class"],
+        *normalised,
+        ends(from_class(row, "absolute"))[0],
+        significant,
+        star,
+    )
+
+
+def _row(name: str, row: Row) -> tuple[str, ...]:
+    missing = row["reason"] or "undefined"
+    return (
+        name,
+        row["class"],
+        numbers.count(row["n"]),
+        said(numbers.class_change(from_class(row, "normalised"))),
+        numbers.class_change(from_class(row, "absolute")).value or missing,
+        missing if row["p_adjusted"] is None else numbers.p_value(row["p_adjusted"]),
+        "yes" if row["significant"] else "no",
+    )
+
+
+def _spec(rows: list[tuple[Any, ...]], names: list[str], chosen: str) -> dict[str, Any]:
+    variant, label, normalised, low, high, absolute, significant, star = fields(8)
+    known = {"filter": f"isValid(datum.{normalised})"}
+    return single(
+        params=[picker(names, chosen)],
+        data=data(rows),
+        transform=[{"filter": f"datum.{variant} === variant"}],
+        height={"step": 18},
+        encoding={"y": category(label)},
+        layer=[
+            words(star, {"value": "width"}, dx=6, color=INK),
+            {
+                "transform": [known],
+                "mark": {"type": "bar", "height": 11, "strokeWidth": 1.5, "stroke": BLUE},
+                "encoding": {
+                    "x": numeric(
+                        normalised, "points of recall, 95% interval",
+                        axis={"tickCount": 6}, scale={"padding": 8},
+                    ),
+                    "color": {
+                        "condition": {"test": f"datum.{significant}", "value": BLUE},
+                        "value": SOFT,
+                    },
+                },
+            },
+            {
+                "transform": [{"filter": f"isValid(datum.{low})"}],
+                "mark": {"type": "rule", "strokeWidth": 1},
+                "encoding": {"x": {"field": low, "type": "quantitative"}, "x2": {"field": high}},
+            },
+            {
+                "transform": [{"filter": f"isValid(datum.{absolute})"}],
+                "mark": {
+                    "type": "point", "size": 45, "opacity": 1, "strokeWidth": 2,
+                    "stroke": ORANGE, "fill": GROUND,
+                },
+                "encoding": {"x": {"field": absolute, "type": "quantitative"}},
+            },
+            upright(0.0),
+            cross(normalised, 0.0),
+        ],
+    )  # fmt: skip

@@ -1,0 +1,156 @@
+"""How far one can compress: what each variant gives up beside what it saves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scotoma.report import numbers
+from scotoma.report.figures.figure import Figure, Table, said
+from scotoma.report.figures.grammar import (
+    category,
+    clipped,
+    cross,
+    data,
+    ends,
+    fields,
+    panels,
+    points_by_verdict,
+    upright,
+    whisker,
+)
+
+__all__ = ["frontier"]
+
+PANEL = 312  # width of one drawing with its labels, pixels
+BASELINE = "not judged"
+
+Row = Mapping[str, Any]
+Mark = tuple[float | None, ...]  # value, low end, high end
+
+
+def frontier(measurements: Mapping[str, Any] | None) -> Figure | None:
+    """Accuracy, worst group, size and latency of each variant, its verdict as the shape."""
+    rows = (measurements or {}).get("frontier") or []
+    if not rows:
+        return None
+    names = [row["variant"] for row in rows]
+    verdicts = [row["verdict"] or BASELINE for row in rows]
+    worst = _worst(rows)
+    drawings = [
+        _panel("Top-1 accuracy", "per cent, 95% interval", names, verdicts,
+               [ends(row["top1"], 100.0) for row in rows]),
+        _panel("Worst change of a group", "per cent, 95% interval", names, verdicts, worst,
+               zero=True),
+    ]  # fmt: skip
+    costs = [row["costs"] for row in rows]
+    if any(costs):
+        sizes = [(c["compressed_bytes"] / 1e6, None, None) if c else (None,) * 3 for c in costs]
+        unit, factor = ("MB", 1.0) if max(s[0] or 0 for s in sizes) >= 1 else ("kB", 1e3)
+        scaled = [(None if s[0] is None else round(s[0] * factor, 4), None, None) for s in sizes]
+        drawings.append(
+            _panel("Size of one member, packed", f"{unit}, no interval: one file", names, verdicts,
+                   scaled, from_zero=True)
+        )  # fmt: skip
+    if any(c and c.get("latency") for c in costs):
+        times = [_latency(c) for c in costs]
+        drawings.append(
+            _panel("Latency of one image", "ms, median and quartiles", names, verdicts, times,
+                   from_zero=True)
+        )  # fmt: skip
+    return Figure(
+        slug="frontier",
+        title="What each variant gives up and saves",
+        summary=_summary(rows),
+        spec=panels(drawings, PANEL, columns=2),
+        table=_table(rows),
+    )
+
+
+def _worst(rows: Sequence[Row]) -> list[Mark]:
+    known = [row["worst"]["relative"] for row in rows if row["worst"]]
+    values = [value for value in (ends(change)[0] for change in known) if value is not None]
+    domain = (-100.0, max(20.0, 2.0 * max(values, default=0.0)))
+    return [
+        clipped(row["worst"]["relative"], domain)[:3] if row["worst"] else (None, None, None)
+        for row in rows
+    ]
+
+
+def _latency(costs: Row | None) -> Mark:
+    one = ((costs or {}).get("latency") or {}).get("1")
+    return (one["median_ms"], one["low_ms"], one["high_ms"]) if one else (None, None, None)
+
+
+def _summary(rows: Sequence[Row]) -> str:
+    judged = {
+        verdict: [row["variant"] for row in rows if row["verdict"] == verdict]
+        for verdict in ("PASS", "UNSURE", "FAIL")
+    }
+    said_of = "; ".join(
+        f"{verdict}: {', '.join(names)}" for verdict, names in judged.items() if names
+    )
+    return (
+        f"{said_of or 'Nobody judged'}. Circles pass, diamonds are unsure, triangles fail, squares "
+        "are not judged; crosses: not estimable or not measured."
+    )
+
+
+def _panel(
+    title: str,
+    unit: str,
+    names: Sequence[str],
+    verdicts: Sequence[str],
+    marks: Sequence[Mark],
+    *,
+    zero: bool = False,
+    from_zero: bool = False,
+) -> dict[str, Any]:
+    variant, verdict, value, low, high = fields(5)
+    rows = [
+        (name, said_of, *mark) for name, said_of, mark in zip(names, verdicts, marks, strict=True)
+    ]
+    known = [m[0] for m in marks if m[0] is not None]
+    crosses = {
+        "transform": [{"filter": f"!isValid(datum.{value}) && datum.{verdict} !== '{BASELINE}'"}]
+    }
+    scale = {"zero": from_zero or zero}
+    return {
+        "title": title,
+        "data": data(rows),
+        "width": 210,
+        "height": {"step": 22},
+        "encoding": {"y": category(variant, scale={"domain": list(names)})},
+        "layer": [
+            *([upright(0.0)] if zero else []),
+            whisker(low, high, unit, scale=scale),
+            points_by_verdict(verdict, value),
+            cross(value, 0.0 if zero or from_zero or not known else min(known)) | crosses,
+        ],
+    }
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    return Table(
+        "Size and latency are of one member on one machine",
+        ("Variant", "Gate", "Top-1", "Worst change of a group", "Of", "Packed, bytes",
+         "Latency of one image, ms"),
+        tuple(
+            (
+                row["variant"],
+                row["verdict"] or BASELINE,
+                said(numbers.rate(row["top1"])),
+                said(numbers.percent(row["worst"]["relative"])) if row["worst"] else "none",
+                f"{row['worst']['metric']} of {row['worst']['group']}" if row["worst"] else "",
+                numbers.count(row["costs"]["compressed_bytes"]) if row["costs"] else "not measured",
+                _time(row["costs"]),
+            )
+            for row in rows
+        ),
+        labels=2,
+    )  # fmt: skip
+
+
+def _time(costs: Row | None) -> str:
+    median, low, high = _latency(costs)
+    return "not measured" if median is None else f"{median:.3f} [{low:.3f}, {high:.3f}]"

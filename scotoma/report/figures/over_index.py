@@ -1,0 +1,192 @@
+"""Groups among the CIEs against their share of the training set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from scotoma.report import numbers
+from scotoma.report.figures.figure import Figure, Table, said
+from scotoma.report.figures.grammar import (
+    GROUND,
+    HALO,
+    INK,
+    MISSING,
+    QUIET,
+    SOLID,
+    category,
+    data,
+    fields,
+    numeric,
+    picker,
+    single,
+)
+
+__all__ = ["over_index"]
+
+LEAST, MOST = 0.125, 8.0  # of the axis: an eighth of the share in the data, eight times it
+
+Row = Mapping[str, Any]
+
+
+def over_index(audit: Mapping[str, Any]) -> Figure | None:
+    """Relative representation of each group among the CIEs, as in the CIE paper's Figure 2."""
+    found = {v["name"]: audit["divergence"][v["name"]]["over_index"] for v in audit["variants"][1:]}
+    found = {name: rows for name, rows in found.items() if rows}
+    train = audit["examples"]["train"]
+    if not found or not train:
+        return None
+    shares = {group["name"]: group["train"] / train for group in audit["groups"]}
+    chosen = max(found, key=lambda name: audit["divergence"][name]["cie"]["cie"]["count"])
+    rows = [
+        (name, _label(row), round(100 * shares[row["attribute"]], 4), *_ratio(row["change"]))
+        for name, entries in found.items()
+        for row in entries
+    ]
+    return Figure(
+        slug="over_index",
+        title="Who is over-represented among the CIEs",
+        summary=(
+            "1: as frequent among the CIEs as in the test data; 2: twice as frequent. Beside each "
+            "name its CIEs. Filled: the 95% interval leaves out 1. Cross: "
+            f"{MISSING}. {_most(found)}"
+        ),
+        spec=_spec(rows, list(found), chosen),
+        table=Table(
+            "Share among the CIEs against share in the data; 95% intervals are for these "
+            "populations on another test set",
+            ("Variant", "Group", "Share in training", "Share in the data", "CIEs",
+             "Share among the CIEs", "Change, relative"),
+            tuple(
+                (
+                    name,
+                    row["attribute"],
+                    numbers.share(shares[row["attribute"]]),
+                    numbers.share(row["share_in_data"], "no examples"),
+                    numbers.count(row["n_flagged"]),
+                    numbers.share(row["share_in_flagged"], "no CIE"),
+                    said(numbers.percent(row["change"])),
+                )
+                for name, entries in found.items()
+                for row in entries
+            ),
+            labels=2,
+        ),
+    )  # fmt: skip
+
+
+def _label(row: Row) -> str:
+    return f"{row['attribute']} · {numbers.count(row['n_flagged'])}"
+
+
+def _most(found: Mapping[str, list[Row]]) -> str:
+    known = [
+        (float(row["change"]["low"]), name, row)
+        for name, rows in found.items()
+        for row in rows
+        if row["change"]["low"] is not None
+    ]
+    if not known:
+        return "No change can be estimated."
+    _, name, row = max(known, key=lambda found: found[0])
+    return f"The highest: {row['attribute']} under {name}, {said(numbers.percent(row['change']))}."
+
+
+def _ratio(change: Row) -> tuple[float | None, float | None, float | None, bool]:
+    """Relative representation with its interval, held inside the axis, and whether 1 is out.
+
+    >>> _ratio({"value": 100.0, "low": 50.0, "high": "inf"})
+    (2.0, 1.5, 8.0, True)
+    """
+    if change["value"] is None:
+        return None, None, None, False
+
+    def held(per_cent: float | str | None) -> float | None:
+        if per_cent is None:
+            return None
+        return round(min(max(1 + float(per_cent) / 100, LEAST), MOST), 4)
+
+    value, low, high = (held(change[key]) for key in ("value", "low", "high"))
+    beyond = low is not None and high is not None and (low > 1 or high < 1)
+    return value, low, high, beyond
+
+
+def _spec(rows: list[tuple[Any, ...]], names: list[str], chosen: str) -> dict[str, Any]:
+    variant, group, share, ratio, low, high, beyond = fields(7)
+    ratios = [end for row in rows for end in row[3:6] if end is not None] or [1.0]
+    domain = [min(0.5, *ratios), max(2.0, *ratios)]
+    scale = {"type": "log", "base": 2, "domain": domain, "nice": True}
+    within = {"test": f"!datum.{beyond}", "value": GROUND}
+    y = {"field": ratio, "type": "quantitative"}
+    known = {"filter": f"isValid(datum.{ratio})"}
+    left_of = f"datum.{share} > 70"  # per cent: there a name has no room to the right
+    at = f"isValid(datum.{ratio}) ? datum.{ratio} : {domain[0]}"
+    named: dict[str, Any] = {
+        "transform": [{"calculate": at, "as": "at"}],
+        "mark": {
+            "type": "text",
+            "align": {"expr": f"{left_of} ? 'right' : 'left'"},
+            "dx": {"expr": f"{left_of} ? -9 : 9"},
+            "limit": 160,
+        },
+        "encoding": {"y": {"field": "at", "type": "quantitative"}, "text": {"field": group}},
+    }
+    return single(
+        params=[picker(names, chosen)],
+        data=data(rows),
+        transform=[{"filter": f"datum.{variant} === variant"}],
+        height=260,
+        encoding={
+            "x": numeric(
+                share,
+                "share of the training set, per cent",
+                scale={"domain": [0, 100]},
+                axis={"tickCount": 5},
+            )
+        },
+        layer=[
+            {
+                "data": {"values": [{}]},
+                "mark": {"type": "rule", "strokeDash": [5, 3], "color": QUIET},
+                "encoding": {"y": {"datum": 1}, "x": None},
+            },
+            {
+                "transform": [{"filter": f"isValid(datum.{low})"}],
+                "mark": {"type": "rule", "strokeWidth": 1.5, "color": QUIET},
+                "encoding": {
+                    "y": numeric(
+                        low,
+                        "relative representation",
+                        scale=scale,
+                        axis={"tickCount": 5, "format": "~g"},
+                    ),
+                    "y2": {"field": high},
+                },
+            },
+            {
+                "transform": [known],
+                "mark": {
+                    "type": "point",
+                    "opacity": 1,
+                    "size": 70,
+                    "strokeWidth": 2,
+                    "stroke": INK,
+                },
+                "encoding": {
+                    "y": y,
+                    "fill": {"condition": within, "value": INK},
+                    "shape": category(
+                        beyond,
+                        scale={"domain": [True, False], "range": ["diamond", "circle"]},
+                        legend=None,
+                    ),
+                },
+            },
+            {
+                "transform": [{"filter": f"!isValid(datum.{ratio})"}],
+                "mark": {"type": "point", "shape": "cross", "angle": 45, **SOLID, "color": QUIET},
+                "encoding": {"y": {"datum": domain[0]}},
+            },
+            *(named | {"mark": named["mark"] | halo} for halo in (HALO, {})),
+        ],
+    )

@@ -1,0 +1,161 @@
+"""Slices nobody named: how many examples each holds, how much its error rises, and the null."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from scotoma.report import numbers
+from scotoma.report.figures.figure import Figure, Table, said
+from scotoma.report.figures.grammar import (
+    FAMILY,
+    GROUND,
+    HALO,
+    QUIET,
+    data,
+    fields,
+    numeric,
+    picker,
+    single,
+)
+
+__all__ = ["slices"]
+
+MOST = 150  # candidates drawn of a variant, those with the smallest p; found ones always
+TABLE_ROWS = 20  # of a variant
+TICKS = [0.1, 0.3, 1, 3, 10, 30, 100]  # per cent
+NAMED = 4  # found slices whose names stand in the drawing
+
+Row = Mapping[str, Any]
+
+
+def slices(audit: Mapping[str, Any]) -> Figure | None:
+    """Support against effect of the candidates, with what a search of shuffled outcomes finds."""
+    order = [v["name"] for v in audit["variants"] if (audit.get("slices") or {}).get(v["name"])]
+    searched = {name: audit["slices"][name] for name in order}
+    drawn = {name: _candidates(found["lattice"]) for name, found in searched.items()}
+    drawn = {name: rows for name, rows in drawn.items() if rows}
+    if not drawn:
+        return None
+    chosen = max(drawn, key=lambda name: searched[name]["found"])
+    everyone = {
+        name: numbers.points(searched[name]["change"]).value or "not estimable" for name in drawn
+    }
+    rows = [
+        (name, 100 * row["support"], 100 * row["effect"], row["found"], row["text"])
+        for name, found in drawn.items()
+        for row in found
+    ]
+    overall = [(name, _percent(searched[name]["change"]["value"])) for name in drawn]
+    return Figure(
+        slug="slices",
+        title="Support against effect of the slices tested",
+        summary=(
+            f"Under {chosen} the search {searched[chosen]['summary']}. Diamonds: found and "
+            "confirmed on the other half. Rings: tested and not found. Dashed: all examples, "
+            f"{everyone[chosen]} points."
+        ),
+        spec=_spec(rows, overall, list(drawn), chosen),
+        table=Table(
+            f"Slices with the smallest p, at most {TABLE_ROWS} a variant; the effect of one "
+            "not found has no interval: it is what the search looked at",
+            ("Variant", "Slice", "Found", "Examples", "Rise of the error, points", "p"),
+            tuple(
+                _row(name, row, searched[name])
+                for name, found in drawn.items()
+                for row in found[:TABLE_ROWS]
+            ),
+            labels=3,
+        ),
+    )
+
+
+def _candidates(lattice: Row) -> list[dict[str, Any]]:
+    """Candidates as rows, found ones first, then by p."""
+    keys = ("text", "size", "support", "effect", "p", "found")
+    rows = [
+        dict(zip(keys, values, strict=True))
+        for values in zip(*(lattice[key] for key in keys), strict=True)
+    ]
+    known = [row for row in rows if row["effect"] is not None]
+    return sorted(known, key=lambda row: (not row["found"], row["p"], row["text"]))[:MOST]
+
+
+def _percent(value: float | None) -> float | None:
+    return None if value is None else 100 * value
+
+
+def _row(name: str, row: Row, searched: Row) -> tuple[str, ...]:
+    confirmed = {one["text"]: one["effect"] for one in searched["slices"]}
+    found = confirmed.get(row["text"])
+    effect = f"{100 * row['effect']:+.2f}".replace("-", "−")
+    return (
+        name,
+        row["text"],
+        "yes" if row["found"] else "no",
+        numbers.count(row["size"]),
+        effect if found is None else said(numbers.points(found)),
+        numbers.p_value(row["p"]),
+    )
+
+
+def _spec(
+    rows: list[tuple[Any, ...]], overall: list[tuple[Any, ...]], names: list[str], chosen: str
+) -> dict[str, Any]:
+    variant, support, effect, found, text = fields(5)
+    mine = {"filter": f"datum.{variant} === variant"}
+    x = numeric(
+        support,
+        "share of the examples, per cent",
+        scale={"type": "log"},
+        axis={"format": "~g", "values": TICKS},
+    )
+    y = numeric(effect, "rise of the error, points")
+    left_of = f"datum.{support} > 20"  # per cent: there a name has no room to the right
+    named: dict[str, Any] = {
+        "transform": [
+            mine,
+            {"filter": f"datum.{found}"},
+            {"window": [{"op": "row_number", "as": "rank"}]},
+            {"filter": f"datum.rank <= {NAMED}"},
+        ],
+        "mark": {
+            "type": "text",
+            "align": {"expr": f"{left_of} ? 'right' : 'left'"},
+            "dx": {"expr": f"{left_of} ? -9 : 9"},
+            "limit": 260,
+        },
+        "encoding": {"x": x, "y": y, "text": {"field": text}},
+    }
+    return single(
+        params=[picker(names, chosen)],
+        data=data(rows),
+        height=280,
+        layer=[
+            {
+                "transform": [mine, {"filter": f"!datum.{found}"}],
+                "mark": {"type": "point", "size": 35, "opacity": 0.8, "stroke": QUIET,
+                         "tooltip": {"expr": f"datum.{text}"}},
+                "encoding": {"x": x, "y": y},
+            },
+            {
+                "data": {"values": [{}]},
+                "mark": {"type": "rule", "color": QUIET},
+                "encoding": {"y": {"datum": 0}},
+            },
+            {
+                "data": data(overall),
+                "transform": [mine],
+                "mark": {"type": "rule", "strokeDash": [5, 3]},
+                "encoding": {"y": {"field": support, "type": "quantitative"}},
+            },
+            {
+                "transform": [mine, {"filter": f"datum.{found}"}],
+                "mark": {"type": "point", "shape": "diamond", "size": 130, "opacity": 1,
+                         "filled": True, "color": FAMILY[1], "stroke": GROUND, "strokeWidth": 1,
+                         "tooltip": {"expr": f"datum.{text}"}},
+                "encoding": {"x": x, "y": y},
+            },
+            *(named | {"mark": named["mark"] | halo} for halo in (HALO, {})),
+        ],
+    )  # fmt: skip

@@ -1,0 +1,299 @@
+"""How far apart the votes lie, and who is left beyond a threshold that the reader moves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from scotoma.report import numbers
+from scotoma.report.figures.figure import Figure, Table
+from scotoma.report.figures.grammar import (
+    FAMILY,
+    SOFT,
+    category,
+    data,
+    fields,
+    numeric,
+    panels,
+    picker,
+    point,
+    upright,
+)
+
+__all__ = ["taxicab"]
+
+MOST_BARS = 60  # distances of a variant; more are put into this many bins
+MOST_GROUPS = 10
+PANEL, WIDTH, HEIGHT = 312, 240, 190  # pixels
+
+Row = Mapping[str, Any]
+
+
+def taxicab(audit: Mapping[str, Any]) -> Figure | None:
+    """The histogram of taxicab distances, and the groups beyond a threshold."""
+    found = {
+        name: _binned(rows["taxicab"])
+        for name, rows in audit["divergence"].items()
+        if max(rows["taxicab"]["distance"], default=0.0) > 0
+    }
+    order = [v["name"] for v in audit["variants"] if v["name"] in found]
+    if not order:
+        return None
+    chosen = max(order, key=lambda name: _beyond(found[name]))
+    largest = max(max(found[name]["distance"]) for name in order)
+    step = _step([d for name in order for d in found[name]["distance"]], largest)
+    start = _start(audit["divergence"][chosen]["thresholds"], found[chosen]["distance"])
+    slider = {
+        "name": "threshold",
+        "value": start,
+        "bind": {
+            "input": "range",
+            "min": 0,
+            "max": largest,
+            "step": step,
+            "name": "Distance at least",
+        },
+    }
+    members = {v["name"]: v["members"] for v in audit["variants"]}
+    dense = audit["variants"][0]["members"]
+    at_zero = sum(found[chosen]["examples"]) - _beyond(found[chosen])
+    drawings = [_histogram(found, order, members, dense, step)]
+    if any(found[name]["groups"] for name in order):
+        drawings.append(_groups(found, order, audit))
+    return Figure(
+        slug="taxicab",
+        title="How far apart the votes lie",
+        summary=(
+            f"Under {chosen} {numbers.count(at_zero)} of {numbers.count(found[chosen]['n'])} "
+            "examples lie at distance 0, where both populations vote alike, and have no bar. What "
+            "is said beyond the threshold describes these examples and has no interval."
+        ),
+        spec=panels(drawings, PANEL, columns=2, params=[picker(order, chosen), slider]),
+        table=Table(
+            "Examples at or beyond each distance; no intervals: they describe these examples",
+            ("Variant", "Distance", "Examples there", "There or beyond", "Dense right",
+             "Compressed right"),
+            tuple(
+                row for name in order for row in _rows(name, found[name], dense, members[name])
+            ),
+        ),
+    )  # fmt: skip
+
+
+def _beyond(rows: Row) -> int:
+    """Examples at a distance above 0.
+
+    >>> _beyond({"distance": [0.0, 2.0], "examples": [7, 3]})
+    3
+    """
+    pairs = zip(rows["distance"], rows["examples"], strict=True)
+    return sum(examples for distance, examples in pairs if distance > 0)
+
+
+def _binned(rows: Row) -> dict[str, Any]:
+    """The same counts at fewer distances where there are very many, each bin at its low end."""
+    distance = rows["distance"]
+    if len(distance) <= MOST_BARS:
+        return dict(rows)
+    width = max(distance) / (MOST_BARS - 1)
+    # Distance 0 keeps a bin of its own.
+    bins = [0 if d == 0 else 1 + int(d / width) for d in distance]
+    used = sorted(set(bins))
+
+    def added(counts: Sequence[int]) -> list[int]:
+        return [sum(c for c, b in zip(counts, bins, strict=True) if b == one) for one in used]
+
+    return {
+        **rows,
+        "distance": [0.0 if one == 0 else round((one - 1) * width, 3) for one in used],
+        **{key: added(rows[key]) for key in ("examples", "dense_right", "compressed_right")},
+        "groups": [g | {"examples": added(g["examples"])} for g in rows["groups"]],
+    }
+
+
+def _step(distances: Sequence[float], largest: float) -> float:
+    """How far one key press moves the threshold.
+
+    >>> _step([0.0, 2.0, 4.0], 4.0), round(_step([0.0, 0.01, 4.0], 4.0), 3)
+    (2.0, 0.068)
+    """
+    known = sorted(set(distances))
+    least = min((b - a for a, b in pairwise(known)), default=largest)
+    return least if largest / least <= MOST_BARS else largest / (MOST_BARS - 1)
+
+
+def _start(thresholds: Sequence[Row], distances: Sequence[float]) -> float:
+    """The distance that reaches the 90th percentile; without one the smallest above 0."""
+    known = [row["value"] for row in thresholds if row["value"] is not None]
+    return float(known[0] if known else min(d for d in distances if d > 0))
+
+
+def _rows(name: str, rows: Row, dense: int, members: int) -> Iterator[tuple[str, ...]]:
+    for i, distance in enumerate(rows["distance"]):
+        beyond = sum(rows["examples"][i:])
+        yield (
+            name,
+            numbers.count(distance),
+            numbers.count(rows["examples"][i]),
+            numbers.count(beyond),
+            numbers.share(sum(rows["dense_right"][i:]) / (beyond * dense)),
+            numbers.share(sum(rows["compressed_right"][i:]) / (beyond * members)),
+        )
+
+
+def _histogram(
+    found: Mapping[str, Row],
+    order: Sequence[str],
+    members: Mapping[str, int],
+    dense: int,
+    step: float,
+) -> dict[str, Any]:
+    variant, distance, examples, dense_right, compressed_right, of_dense, of_compressed = fields(7)
+    rows = [
+        (name, at, n, before, after, n * dense, n * members[name])
+        for name in order
+        for at, n, before, after in zip(
+            found[name]["distance"],
+            found[name]["examples"],
+            found[name]["dense_right"],
+            found[name]["compressed_right"],
+            strict=True,
+        )
+    ]
+    largest = max(row[1] for row in rows)
+    inside = f"datum.{distance} >= threshold - 1e-9"
+    summed = ("examples", "before", "after", "of_before", "of_after")
+    columns = (examples, dense_right, compressed_right, of_dense, of_compressed)
+    percent = "format({} / {}, '.1%')".format
+    said = (
+        "datum.examples == 0 ? ['no example lies so far out'] : "
+        "[format(datum.examples, ',') + ' of ' + format(datum.everyone, ',') + ' examples, ' + "
+        f"{percent('datum.examples', 'datum.everyone')}, "
+        f"'right: dense ' + {percent('datum.before', 'datum.of_before')} + "
+        f"', compressed ' + {percent('datum.after', 'datum.of_after')}]"
+    )
+    domain = [0, largest + step / 2]
+    return {
+        "title": "Examples at each distance",
+        "data": data(rows),
+        "transform": [{"filter": f"datum.{variant} === variant"}],
+        "width": WIDTH,
+        "height": HEIGHT,
+        "layer": [
+            {
+                "transform": [{"filter": f"datum.{distance} > 0"}],
+                "mark": {"type": "bar", "width": max(1.0, 0.75 * WIDTH * step / domain[1])},
+                "encoding": {
+                    "x": numeric(
+                        distance, "taxicab distance, votes", scale={"domain": domain, "nice": False}
+                    ),
+                    "y": numeric(examples, "examples"),
+                    "color": {"condition": {"test": inside, "value": FAMILY[0]}, "value": SOFT},
+                },
+            },
+            {
+                "data": {"values": [{}]},
+                "transform": [{"calculate": f"max(0, threshold - {step / 2:g})", "as": "at"}],
+                "mark": {"type": "rule", "strokeDash": [5, 3]},
+                "encoding": {"x": {"field": "at", "type": "quantitative"}},
+            },
+            {
+                "transform": [
+                    {
+                        "calculate": f"{inside} ? datum.{column} : 0",
+                        "as": name,
+                    }
+                    for name, column in zip(summed, columns, strict=True)
+                ]
+                + [
+                    {
+                        "aggregate": [
+                            {"op": "sum", "field": examples, "as": "everyone"},
+                            *({"op": "sum", "field": name, "as": name} for name in summed),
+                        ]
+                    },
+                    {"calculate": said, "as": "said"},
+                ],
+                "mark": {"type": "text", "align": "left", "baseline": "top", "lineHeight": 16},
+                "encoding": {
+                    "x": {"value": 0},
+                    "y": {"value": -40},
+                    "text": {"field": "said"},
+                },
+            },
+        ],
+    }
+
+
+def _groups(
+    found: Mapping[str, Row], order: Sequence[str], audit: Mapping[str, Any]
+) -> dict[str, Any]:
+    variant, group, distance, here, everyone, share = fields(6)
+    kept = _most_uneven(found, order)
+    total = audit["examples"]["test"]
+    rows = [
+        (name, one["group"], at, inside, n, sum(one["examples"]) / total)
+        for name in order
+        for one in found[name]["groups"]
+        if one["group"] in kept
+        for at, inside, n in zip(
+            found[name]["distance"], one["examples"], found[name]["examples"], strict=True
+        )
+    ]
+    inside = f"datum.{distance} >= threshold - 1e-9"
+    return {
+        "title": "Over-index of groups there",
+        "data": data(rows),
+        "transform": [
+            {"filter": f"datum.{variant} === variant"},
+            {"calculate": f"{inside} ? datum.{here} : 0", "as": "here"},
+            {"calculate": f"{inside} ? datum.{everyone} : 0", "as": "everyone"},
+            {
+                "aggregate": [
+                    {"op": "sum", "field": "here", "as": "here"},
+                    {"op": "sum", "field": "everyone", "as": "everyone"},
+                ],
+                "groupby": [group, share],
+            },
+            {
+                "calculate": f"datum.everyone ? datum.here / datum.everyone / datum.{share} : null",
+                "as": "ratio",
+            },
+            {"calculate": "datum.here + ' of ' + datum.everyone", "as": "said"},
+        ],
+        "width": WIDTH - 70,
+        "height": {"step": 22},
+        "encoding": {"y": category(group, scale={"domain": kept})},
+        "layer": [
+            upright(1.0, strokeDash=[5, 3]),
+            {
+                "transform": [{"filter": "isValid(datum.ratio)"}],
+                "mark": {"type": "rule", "strokeWidth": 1.5},
+                "encoding": {
+                    "x": numeric("ratio", "share there / share in the data", scale={"zero": True}),
+                    "x2": {"datum": 1},
+                },
+            },
+            point("ratio"),
+        ],
+    }
+
+
+def _most_uneven(found: Mapping[str, Row], order: Sequence[str]) -> list[str]:
+    """Groups, in the audit's order, that are most over- or underrepresented away from 0."""
+    far: dict[str, float] = {}
+    for name in order:
+        rows = found[name]
+        beyond = _beyond(rows)
+        for one in rows["groups"]:
+            size = sum(one["examples"])
+            if not size:
+                continue
+            there = _beyond({"distance": rows["distance"], "examples": one["examples"]})
+            ratio = there / beyond / (size / rows["n"])
+            uneven = abs(math.log(ratio)) if ratio else 1.0
+            far[one["group"]] = max(far.get(one["group"], 0.0), uneven)
+    kept = set(sorted(far, key=lambda group: -far[group])[:MOST_GROUPS])
+    return [group for group in far if group in kept]

@@ -1,0 +1,158 @@
+"""From run to run: how members scatter, and how often few runs would say the opposite of all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from scotoma.report import numbers
+from scotoma.report.figures.figure import Figure, Table
+from scotoma.report.figures.grammar import (
+    FAMILY,
+    INK,
+    category,
+    data,
+    fields,
+    numeric,
+    panels,
+)
+
+__all__ = ["variance"]
+
+PANEL, WIDTH = 312, 200  # pixels
+OWN_LEGEND = {"scale": {"color": "independent", "shape": "independent"}}
+SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+MOST_LINES = len(SHAPES)  # variants drawn in the right panel, those most often wrong
+
+Row = Mapping[str, Any]
+
+
+def variance(audit: Mapping[str, Any]) -> Figure | None:
+    """Accuracy of every member, and the one-model trap by number of runs."""
+    members = {v["name"]: audit["accuracy"][v["name"]]["members"] for v in audit["variants"]}
+    trap = {
+        v["name"]: audit["one_model"]["variants"].get(v["name"], []) for v in audit["variants"][1:]
+    } if audit.get("one_model") else {}  # fmt: skip
+    trap = {name: rows for name, rows in trap.items() if rows}
+    if max(map(len, members.values())) < 2:
+        return None
+    drawings = [_members(members)]
+    if trap:
+        drawings.append(_trap(_most_often(trap)))
+    return Figure(
+        slug="variance",
+        title="One run is not the next",
+        summary=_summary(members, trap),
+        spec=panels(drawings, PANEL, columns=2, resolve=OWN_LEGEND),
+        table=Table(
+            "Chance that few runs a side contradict all of them; no interval: the same runs stand "
+            "in many draws",
+            ("Variant", "Runs a side", "Comparisons drawn", "Wrong about any group",
+             "Wrong about the group hurt most"),
+            tuple(
+                (
+                    name,
+                    numbers.count(row["runs"]),
+                    numbers.count(row["draws"]),
+                    numbers.share(row["wrong"], "no draw"),
+                    numbers.share(row["wrong_worst"], "no draw"),
+                )
+                for name, rows in trap.items()
+                for row in rows
+            ),
+        )
+        if trap
+        else Table(
+            "Top-1 accuracy of the members, lowest and highest",
+            ("Variant", "Members", "Lowest", "Highest"),
+            tuple(
+                (name, str(len(tops)), numbers.share(min(tops)), numbers.share(max(tops)))
+                for name, tops in members.items()
+            ),
+        ),
+    )  # fmt: skip
+
+
+def _summary(members: Mapping[str, list[float]], trap: Mapping[str, list[Row]]) -> str:
+    spread = {name: 100 * (max(tops) - min(tops)) for name, tops in members.items()}
+    widest = max(spread, key=lambda name: spread[name])
+    scatter = (
+        f"Members of {widest} differ by up to {spread[widest]:.2f} points of accuracy "
+        f"(n {len(members[widest])} members)."
+    )
+    if not trap:
+        return f"{scatter} From so few members the one-model trap cannot be drawn."
+    worst = max(trap, key=lambda name: trap[name][0]["wrong"] or 0.0)
+    first = trap[worst][0]
+    return (
+        f"{scatter} One dense and one compressed model would say of {worst} the opposite of all "
+        f"runs in {numbers.share(first['wrong'], 'no draw')} of "
+        f"{numbers.count(first['draws'])} comparisons."
+    )
+
+
+def _most_often(trap: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
+    """The variants of which few runs are most often wrong, in their order."""
+    ranked = sorted(trap, key=lambda name: -max(row["wrong"] or 0.0 for row in trap[name]))
+    kept = set(ranked[:MOST_LINES])
+    return {name: rows for name, rows in trap.items() if name in kept}
+
+
+def _members(members: Mapping[str, list[float]]) -> dict[str, Any]:
+    variant, top1 = fields(2)
+    rows = [(name, round(100 * top, 4)) for name, tops in members.items() for top in tops]
+    return {
+        "title": "Top-1 of every member, and the mean",
+        "data": data(rows),
+        "width": WIDTH - 10,
+        "height": {"step": 22},
+        "encoding": {"y": category(variant, scale={"domain": list(members)})},
+        "layer": [
+            {
+                "mark": {"type": "tick", "opacity": 0.75, "thickness": 1.5, "size": 13,
+                         "color": FAMILY[0]},
+                "encoding": {"x": numeric(top1, "per cent", scale={"zero": False})},
+            },
+            {
+                "mark": {"type": "point", "shape": "diamond", "filled": True, "opacity": 1,
+                         "size": 60, "color": INK},
+                "encoding": {"x": {"aggregate": "mean", "field": top1, "type": "quantitative"}},
+            },
+        ],
+    }  # fmt: skip
+
+
+def _trap(trap: Mapping[str, list[Row]]) -> dict[str, Any]:
+    variant, runs, wrong = fields(3)
+    rows = [
+        (name, row["runs"], round(100 * row["wrong"], 3))
+        for name, found in trap.items()
+        for row in found
+        if row["wrong"] is not None
+    ]
+    names = list(trap)
+    colours = {"domain": names, "range": FAMILY[: len(names)]}
+    shapes = {"domain": names, "range": SHAPES[: len(names)]}
+    below = {"orient": "bottom", "columns": 2, "labelLimit": 110}
+    return {
+        "title": "Chance of a wrong verdict",
+        "data": data(rows),
+        "width": WIDTH + 40,
+        "height": 130,
+        "encoding": {
+            "x": numeric(
+                runs, "runs a side", axis={"values": sorted({row[1] for row in rows}),
+                                           "format": "d"},
+                scale={"zero": True},
+            ),
+            "y": numeric(wrong, "per cent of comparisons"),
+            "color": category(variant, scale=colours, legend=below),
+        },
+        "layer": [
+            {"mark": {"type": "line", "strokeWidth": 1.5}},
+            {
+                "mark": {"type": "point", "filled": True, "opacity": 1, "size": 55},
+                "encoding": {"shape": category(variant, scale=shapes, legend=below)},
+            },
+        ],
+    }  # fmt: skip
