@@ -62,7 +62,7 @@ def render(
         The page; equal inputs give equal text, whatever the order of their keys.
     """
     shown = context(audit, images, gate, measurements)
-    plots = figures(shown["audit"], gate, measurements)
+    plots = figures(shown["audit"], gate, shown["measurements"])
     styles, scripts = (
         [(FOLDER / name).read_text(encoding="utf-8") for name in names]
         for names in (STYLES, SCRIPTS)
@@ -71,7 +71,6 @@ def render(
     return page.render(
         shown,
         gate=gate,
-        measurements=measurements,
         remark=remark,
         figures={slug: drawn(plot) for slug, plot in plots.items()},
         policy=Markup(content_policy(styles, scripts)),

@@ -8,7 +8,7 @@ from typing import Any
 
 from scotoma.uncertainty import ONE_RUN
 
-__all__ = ["readable"]
+__all__ = ["in_names", "readable"]
 
 SECTIONS = ("accuracy", "clarify", "divergence", "gaps", "slices", "subgroups")
 
@@ -23,6 +23,16 @@ def readable(audit: Mapping[str, Any]) -> dict[str, Any]:
     ...          "accuracy": {}, "divergence": {}, "gaps": {}, "subgroups": {"prune-0.9": [row]}}
     >>> readable(audit)["subgroups"]["prune-0.9"][0]
     {'group': 'male', 'reason': "no negatives in group 'male'"}
+    """
+    return {**audit, **{part: in_names(audit, audit[part]) for part in SECTIONS if part in audit}}
+
+
+def in_names(audit: Mapping[str, Any], part: Any) -> Any:
+    """Any part of an audit, or what was made of it, in the same words.
+
+    Args:
+        audit: The content of audit.json, for the names of its groups.
+        part: What is to be shown.
     """
     names = {group["key"]: group["name"] for group in audit["groups"]}
     by_quoted = {repr(key): repr(name) for key, name in names.items()}
@@ -42,4 +52,4 @@ def readable(audit: Mapping[str, Any]) -> dict[str, Any]:
             return quoted.sub(lambda found: by_quoted[found[0]], value)
         return value
 
-    return {**audit, **{section: named(audit[section]) for section in SECTIONS if section in audit}}
+    return named(part)

@@ -14,7 +14,7 @@ from scotoma.report.judged import level_words, opened, rule_words
 from scotoma.report.marks import Scale, scale_of
 from scotoma.report.model_card import model_card
 from scotoma.report.numbers import from_class, mirrored
-from scotoma.report.readable import readable
+from scotoma.report.readable import in_names, readable
 from scotoma.uncertainty import ONE_RUN
 
 __all__ = ["context"]
@@ -69,7 +69,7 @@ def context(
     focus = answers.in_focus(audit, gate)
     subgroups = {name: _rates(audit, name) for name in names}
     classes = {name: _classes(audit, name) for name in names}
-    measured = measurements or {}
+    measured = in_names(audit, dict(measurements or {}))
     shown = {
         "audit": audit,
         "dense": dense,
@@ -94,6 +94,7 @@ def context(
         "clarify": {"questions": found, "said": SAID} if (found := concerns(audit)) else None,
         "spread": [_spread(audit, variant["name"]) for variant in audit["variants"]],
         "trap": _trap(audit, names),
+        "measurements": measured,
         "frontier": measured.get("frontier"),
         "versions": sorted(measured.get("versions", {}).items()),
         "facts": answers.facts(audit, focus["name"]),

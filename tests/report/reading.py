@@ -9,6 +9,8 @@ from html.parser import HTMLParser
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
 MEASURED = {"td", "th", "caption", "summary", "figcaption", "dl"}  # where numbers of an audit stand
+# The words of the key are an example; figures have tests of their own.
+MARKED = {("dl", "words"): "words", ("figure", "figure"): "plotted"}
 HOSTILE = (
     "</style></title><script>alert(1)</script><img src=x onerror=alert(1)>\"'&amp;\u202e{{7*7}}"
 )
@@ -33,9 +35,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
         if tag not in VOID:
-            # The words of the key are an example; the tables of figures have tests of their own.
-            marked = [name for name in ("words", "as-table") if ("class", name) in attrs]
-            self._open.append(marked[0] if marked else tag)
+            self._open.append(MARKED.get((tag, dict(attrs).get("class")), tag))
         if tag == "table":
             self._rows = [[]]
         elif tag == "tr":
@@ -50,11 +50,10 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag):
         last = self._open.pop()
-        same = {"words": "dl", "as-table": "details"}.get(last, last)
-        assert same == tag, f"<{last}> ended by </{tag}>"
+        assert last == tag or last in MARKED.values(), f"<{last}> ended by </{tag}>"
         if tag == "table":
             (caption,), *rows = self._rows
-            if "as-table" in self._open:
+            if "plotted" in self._open:
                 self.figures.append(" ".join(caption.split()))
                 return
             self.tables[" ".join(caption.split())] = [
@@ -115,7 +114,7 @@ def unknown_numbers(page: str, content: dict, *others: dict) -> list[str]:
     return [
         number
         for where, text in Page(page).texts
-        if MEASURED & set(where) and not {"words", "as-table", "code"} & set(where)
+        if MEASURED & set(where) and not {*MARKED.values(), "code"} & set(where)
         for number in re.findall(NUMBER, text.replace("SHA-256", ""))
         if number not in known
     ]
