@@ -7,11 +7,9 @@ from typing import Any
 
 from scotoma import progress
 from scotoma.config import OnnxSource, PredictionsSource, Variant
-from scotoma.datasets import checked_parts, open_examples
 from scotoma.extras import needs
 from scotoma.machine import versions
 from scotoma.own_code import is_code, module_digest
-from scotoma.predictions import PredictionFile, Predictions
 from scotoma.runs import Run, file_digest, read_json, write_json, written
 from scotoma.stages.shards import Shard, shards
 
@@ -26,6 +24,8 @@ def prepare(run: Run) -> list[Path]:
         return prepare_predicted(run)
     with run.step("prepare", [run.examples]) as due:
         if due:
+            from scotoma.datasets import checked_parts, open_examples
+
             examples, parts = open_examples(run.config)
             progress.start("decode images", 1)
             with written(run.examples) as temporary:
@@ -122,6 +122,8 @@ def gather(run: Run) -> list[Path]:
     inputs = [run.examples, *records, *(path for paths in parts.values() for path in paths)]
     with run.step("gather", outputs, inputs) as due:
         if due:
+            from scotoma.predictions import Predictions
+
             for name, manifest in zip(names, manifests, strict=True):
                 found = Predictions.gather([Predictions.read(path) for path in parts[name]])
                 with written(run.predictions(name)) as temporary:
@@ -132,16 +134,20 @@ def gather(run: Run) -> list[Path]:
 
 def _parts(run: Run, name: str) -> list[Path]:
     """The shards of one variant that hold its members; not those that an earlier cut left."""
+    from scotoma.predictions import PredictionFile
+
     paths, members = [], 0
     for shard in range(len(list(run.path("shards").iterdir()))):
         if members < run.config.population.models:
             paths.append(run.predictions(name, shard))
-            members += len(Predictions.read(paths[-1]).members)
+            members += len(PredictionFile.open(paths[-1]).members)
     return paths
 
 
 def _manifest(run: Run, name: str) -> dict[str, Any]:
     """What a population is and what it was made from."""
+    from scotoma.predictions import PredictionFile
+
     variant = run.config.variant(name)
     (every,) = shards(run.config.population.models, 1)
     facts: dict[str, Any] = {
