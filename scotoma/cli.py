@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from scotoma._version import __version__
-from scotoma.commands import more_cli
+from scotoma.commands import more_cli, pipeline_cli
 from scotoma.errors import ScotomaError
 from scotoma.printable import printable
 
@@ -348,6 +348,7 @@ def variance(
 
 for more in (more_cli.init, more_cli.examples, more_cli.diff, more_cli.selftest):
     app.command()(more)
+app.add_typer(pipeline_cli.app)
 
 
 def main() -> None:

@@ -1,0 +1,249 @@
+"""Kubeflow Pipelines as this machine asks it: submit, look, retry, read logs.
+
+Through the client that KFP's SDK is built on, without the SDK's own: that one prints, waits without
+an end and asks without time limits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from scotoma.config import Kubeflow
+from scotoma.errors import ConfigError, ScotomaError
+from scotoma.files import redact
+from scotoma.pipelines.faults import Conflict, patiently
+from scotoma.pipelines.login import client_of
+from scotoma.pipelines.progress import Progress, progress_of
+
+__all__ = ["Cluster"]
+
+TIMEOUTS_S = (10.0, 60.0)  # to connect, and between two pieces of an answer
+EQUALS = 1
+PIPELINE = "scotoma-audit"
+
+
+class Cluster:
+    """A client of Kubeflow Pipelines.
+
+    Attributes:
+        endpoint: Its address, without credentials.
+        namespace: Of a team; empty where there is one for all.
+    """
+
+    def __init__(self, settings: Kubeflow, endpoint: str | None, namespace: str | None) -> None:
+        address = endpoint or settings.endpoint or os.environ.get("KF_PIPELINES_ENDPOINT", "")
+        if urlsplit(address).scheme not in ("http", "https") or "@" in address:
+            raise ConfigError(
+                "the address of Kubeflow Pipelines must be http:// or https:// without "
+                f"credentials, got {redact(address) or 'none'!r}; give --endpoint, "
+                "kubeflow.endpoint or KF_PIPELINES_ENDPOINT"
+            )
+        self.endpoint = address.rstrip("/")
+        self.namespace = namespace or settings.namespace or ""
+        self.settings = settings
+        self._client = client_of(self.endpoint)
+
+    def submit(self, definition: Path, run_uri: str, name: str, experiment: str) -> Progress:
+        """Start a run of a compiled pipeline.
+
+        Args:
+            definition: The YAML; one that is there already is not uploaded again.
+            run_uri: Where the audit keeps its files, as the steps see it.
+            name: Of the run; made unique, so that a lost answer does not start two.
+            experiment: Of KFP; made if it is not there.
+
+        Returns:
+            The run.
+        """
+        import kfp_server_api as api
+
+        home = self._experiment(experiment)
+        pipeline, version = self._version(definition)
+        unique = f"{name} {uuid.uuid4().hex[:8]}"
+        body = api.V2beta1Run(
+            display_name=unique,
+            experiment_id=home,
+            pipeline_version_reference=api.V2beta1PipelineVersionReference(
+                pipeline_id=pipeline, pipeline_version_id=version
+            ),
+            runtime_config=api.V2beta1RuntimeConfig(parameters={"run_uri": run_uri}),
+            service_account=self.settings.service_account,
+        )
+        runs = api.RunServiceApi(self._client)
+
+        def found() -> Any:
+            listed = runs.run_service_list_runs(
+                experiment_id=home, filter=_named(unique), _request_timeout=TIMEOUTS_S
+            )
+            return _only(listed, "runs")
+
+        made = self._ask(
+            lambda: runs.run_service_create_run(run=body, _request_timeout=TIMEOUTS_S),
+            "start the run",
+            found,
+        )
+        return self.progress(made.run_id)
+
+    def progress(self, run_id: str) -> Progress:
+        """How far a run is."""
+        import kfp_server_api as api
+
+        runs = api.RunServiceApi(self._client)
+        found = self._ask(
+            lambda: runs.run_service_get_run(run_id=_id(run_id), _request_timeout=TIMEOUTS_S),
+            "show the run",
+        )
+        return progress_of(found)
+
+    def retry(self, run_id: str) -> None:
+        """Let the steps of an ended run that failed, and those after them, run again."""
+        import kfp_server_api as api
+
+        runs = api.RunServiceApi(self._client)
+
+        def found() -> Any:
+            run = runs.run_service_get_run(run_id=_id(run_id), _request_timeout=TIMEOUTS_S)
+            return None if progress_of(run).ended else run
+
+        self._ask(
+            lambda: runs.run_service_retry_run(run_id=_id(run_id), _request_timeout=TIMEOUTS_S),
+            "retry the run",
+            found,
+        )
+
+    def logs(self, run_id: str, pod: str) -> str:
+        """What a step has written, from its pod or from where Kubeflow archived it.
+
+        KFP's user interface serves it, under the address where it passes the API's calls on.
+        """
+        query = {"podname": pod, "runid": _id(run_id)}
+        if self.namespace:
+            query["podnamespace"] = self.namespace
+        headers = dict(self._client.default_headers)
+        if self._client.cookie:
+            headers["Cookie"] = self._client.cookie
+        self._client.update_params_for_auth(headers, [], ["Bearer"])
+        address = f"{self.endpoint}/k8s/pod/logs?{urlencode(query)}"
+        answer = patiently(
+            lambda: self._client.rest_client.GET(
+                address, headers=headers, _request_timeout=TIMEOUTS_S
+            ),
+            f"show the log of {pod}",
+            self.endpoint,
+        )
+        return str(answer.data.decode("utf-8", "replace"))
+
+    def _ask(
+        self, call: Callable[[], Any], what: str, found: Callable[[], Any] | None = None
+    ) -> Any:
+        """What KFP answers; the client makes an empty object of half an answer, or of a page."""
+
+        def read(ask: Callable[[], Any]) -> Callable[[], Any]:
+            def once() -> Any:
+                answer = ask()
+                json.loads(self._client.last_response.data)
+                return answer
+
+            return once
+
+        return patiently(read(call), what, self.endpoint, found=found and read(found))
+
+    def _experiment(self, name: str) -> str:
+        """The id of an experiment, made where there is none."""
+        import kfp_server_api as api
+
+        experiments = api.ExperimentServiceApi(self._client)
+        body = api.V2beta1Experiment(display_name=name, namespace=self.namespace or None)
+
+        def found() -> Any:
+            listed = experiments.experiment_service_list_experiments(
+                filter=_named(name), **self._where(), _request_timeout=TIMEOUTS_S
+            )
+            return _only(listed, "experiments")
+
+        def make() -> Any:
+            return experiments.experiment_service_create_experiment(
+                experiment=body, _request_timeout=TIMEOUTS_S
+            )
+
+        return str(self._made("use the experiment", found, make).experiment_id)
+
+    def _version(self, definition: Path) -> tuple[str, str]:
+        """Ids of the pipeline and of the version that is this definition, uploaded if need be."""
+        import kfp_server_api as api
+
+        pipelines = api.PipelineServiceApi(self._client)
+        uploads = api.PipelineUploadServiceApi(self._client)
+        version = f"{PIPELINE} {hashlib.sha256(definition.read_bytes()).hexdigest()[:16]}"
+
+        def pipeline() -> Any:
+            listed = pipelines.pipeline_service_list_pipelines(
+                filter=_named(PIPELINE), **self._where(), _request_timeout=TIMEOUTS_S
+            )
+            return _only(listed, "pipelines")
+
+        def upload() -> Any:
+            return uploads.upload_pipeline(
+                str(definition), name=PIPELINE, **self._where(), _request_timeout=TIMEOUTS_S
+            )
+
+        home = str(self._made("upload the pipeline", pipeline, upload).pipeline_id)
+
+        def there() -> Any:
+            listed = pipelines.pipeline_service_list_pipeline_versions(
+                pipeline_id=home, filter=_named(version), _request_timeout=TIMEOUTS_S
+            )
+            return _only(listed, "pipeline_versions")
+
+        def upload_version() -> Any:
+            return uploads.upload_pipeline_version(
+                str(definition), name=version, pipelineid=home, _request_timeout=TIMEOUTS_S
+            )
+
+        made = self._made("upload the pipeline", there, upload_version)
+        return home, str(made.pipeline_version_id)
+
+    def _made(self, what: str, found: Callable[[], Any], make: Callable[[], Any]) -> Any:
+        """What is there, or is made now, or was made by another meanwhile."""
+        there = self._ask(found, what)
+        if there is not None:
+            return there
+        try:
+            return self._ask(make, what, found)
+        except Conflict as error:
+            there = self._ask(found, what)
+            if there is None:
+                raise ScotomaError(str(error)) from error
+            return there
+
+    def _where(self) -> dict[str, str]:
+        return {"namespace": self.namespace} if self.namespace else {}
+
+
+def _named(name: str) -> str:
+    """KFP's filter for what has a name."""
+    predicate = {"operation": EQUALS, "key": "display_name", "stringValue": name}
+    return json.dumps({"predicates": [predicate]})
+
+
+def _only(listed: Any, kind: str) -> Any:
+    """The one thing that a list by name holds; None if it holds none."""
+    return next(iter(getattr(listed, kind) or ()), None)
+
+
+def _id(text: str) -> str:
+    """A run's id, which goes into a path."""
+    with contextlib.suppress(ValueError):
+        return str(uuid.UUID(text))
+    raise ConfigError(
+        f"the id of a run is letters and digits such as {uuid.UUID(int=0)}, got {text!r}; "
+        "`scotoma pipeline submit` prints it"
+    )

@@ -1,0 +1,49 @@
+"""Who asks Kubeflow, and by which way: token, cookie or service account; proxy, certificates."""
+
+from __future__ import annotations
+
+import os
+import urllib.request
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from scotoma.errors import ConfigError
+
+__all__ = ["client_of"]
+
+
+def client_of(endpoint: str) -> Any:
+    """A client of KFP's API with the credentials of the environment, or of the pod it runs in.
+
+    SCOTOMA_KFP_TOKEN, else a service account's token in the file that KF_PIPELINES_SA_TOKEN_PATH
+    names or where the kubelet puts it; SCOTOMA_KFP_COOKIE beside either.
+
+    Raises:
+        ConfigError: The file that is to hold the token is not there.
+    """
+    import kfp_server_api as api
+    from kfp.client import KF_PIPELINES_SA_TOKEN_ENV, KF_PIPELINES_SA_TOKEN_PATH
+    from kfp.client.set_volume_credentials import ServiceAccountTokenVolumeCredentials
+
+    settings = api.Configuration(host=endpoint)
+    settings.retries = False  # ours are bounded and jittered; a redirect is a page to log in
+    settings.ssl_ca_cert = os.environ.get("SSL_CERT_FILE") or os.environ.get("REQUESTS_CA_BUNDLE")
+    host, scheme = urlsplit(endpoint).netloc, urlsplit(endpoint).scheme
+    if not urllib.request.proxy_bypass(host):
+        settings.proxy = urllib.request.getproxies().get(scheme)
+    token_file = os.environ.get(KF_PIPELINES_SA_TOKEN_ENV) or KF_PIPELINES_SA_TOKEN_PATH
+    settings.api_key_prefix["authorization"] = "Bearer"
+    if token := os.environ.get("SCOTOMA_KFP_TOKEN"):
+        settings.api_key["authorization"] = token.strip()
+    elif Path(token_file).is_file():
+        # Read anew for each request: the kubelet exchanges it.
+        credentials = ServiceAccountTokenVolumeCredentials(token_file)
+        credentials.refresh_api_key_hook(settings)
+        settings.refresh_api_key_hook = credentials.refresh_api_key_hook
+    elif os.environ.get(KF_PIPELINES_SA_TOKEN_ENV):
+        raise ConfigError(
+            f"{KF_PIPELINES_SA_TOKEN_ENV} must name a file with a token, got {token_file}; correct "
+            "it, or set SCOTOMA_KFP_TOKEN"
+        )
+    return api.ApiClient(settings, cookie=os.environ.get("SCOTOMA_KFP_COOKIE"))

@@ -1,0 +1,39 @@
+"""A stand-in for Kubeflow, and an environment that leads nowhere else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scotoma.commands import pipeline_wait
+from scotoma.pipelines import faults
+from tests.conftest import SHARED
+from tests.kfp_server.contract import Contract
+from tests.kfp_server.server import KfpServer
+
+DESCRIPTION = SHARED / "spec" / "kfp_api_v2beta1.swagger.json"
+
+
+@pytest.fixture(scope="session")
+def contract() -> Contract:
+    """KFP's description of its API, where it stands beside the checkout; else none."""
+    return Contract(DESCRIPTION if DESCRIPTION.is_file() else None)
+
+
+@pytest.fixture
+def kfp(contract: Contract, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KfpServer]:
+    """A server; at the end, no request and no answer may have broken the description."""
+    for name in [name for name in os.environ if name.startswith(("KF_", "SCOTOMA_KFP"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))  # KFP's SDK keeps a context below it
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(faults, "PAUSE_S", 0.005)
+    monkeypatch.setattr(pipeline_wait, "POLL_S", 0.005)
+    server = KfpServer(contract)
+    monkeypatch.setenv("KF_PIPELINES_ENDPOINT", server.address)
+    yield server
+    server.close()
+    assert server.violations == []

@@ -1,0 +1,224 @@
+"""`scotoma pipeline`: compile, submit, status, logs, retry, against the stand-in for Kubeflow."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scotoma.config import parse_config
+from tests.commands import scotoma
+from tests.kfp_server.server import KfpServer
+
+CONFIG = """\
+version: 1
+project: sent
+source: {kind: digits-s, recipe: {steps: 20}}
+label: {column: digit}
+variants: [dense, {prune: [0.5]}]
+population: {models: 3}
+"""
+RULES = "version: 1\nrules:\n- {id: cie, metric: cie_share_excess, max: 0.05}\n"
+REFUSED = {"message": "source.data holds no train-*.parquet; correct it", "exit_code": 4}
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "audit.yaml"
+    path.write_text(CONFIG)
+    return path
+
+
+def leave_verdict(s3: Any, name: str, code: int) -> str:
+    """What the steps of a run that has ended leave in its place."""
+    s3.put(f"{name}/gate.json", json.dumps({"verdict": "x", "exit_code": code}).encode())
+    s3.put(f"{name}/summary.md", b"# The verdict\n")
+    return str(s3.uri(name))
+
+
+def submitted(config: Path, *arguments: str) -> str:
+    code, out, err = scotoma("pipeline", "submit", config, "--out", "s3://b-1/run", *arguments)
+    assert code == 0, err
+    return out.strip()
+
+
+# --- compile --------------------------------------------------------------------------------------
+
+
+def test_a_compiled_pipeline_holds_the_configuration_and_the_gate(
+    config: Path, tmp_path: Path
+) -> None:
+    rules, out = tmp_path / "gate.yaml", tmp_path / "made" / "pipeline.yaml"
+    rules.write_text(RULES)
+    code, said, err = scotoma(
+        "pipeline", "compile", config, "--out", out, "--rules", rules, "--seed", "7"
+    )
+    assert (code, said) == (0, "")
+    assert f"written {out}" in "".join(err.splitlines())
+    text = out.read_text()
+    ir, _ = yaml.safe_load_all(text)
+    step = ir["components"]["comp-exit-handler-1"]["dag"]["tasks"]["prepare-data"]
+    given = {
+        name: value["runtimeValue"]["constant"]
+        for name, value in step["inputs"]["parameters"].items()
+        if "runtimeValue" in value
+    }
+    assert given["rules"] == RULES
+    assert parse_config(given["config"], "x").population.seed == 7
+
+
+def test_a_gate_file_that_is_none_is_refused_here(config: Path, tmp_path: Path) -> None:
+    rules, out = tmp_path / "gate.yaml", tmp_path / "x.yaml"
+    rules.write_text("rules: 7\n")
+    code, _, err = scotoma("pipeline", "compile", config, "--out", out, "--rules", rules)
+    assert code == 2
+    assert "gate.yaml:1" in err
+    assert not out.exists()
+
+
+# --- submit ---------------------------------------------------------------------------------------
+
+
+def test_submit_prints_the_id_and_the_link(kfp: KfpServer, config: Path) -> None:
+    code, out, err = scotoma("pipeline", "submit", config, "--out", "s3://b-1/run")
+    (run_id,) = kfp.store.runs
+    assert (code, out) == (0, f"{run_id}\n")
+    assert err == f"sent    {kfp.address}/#/runs/details/{run_id}\n"
+    (experiment,) = kfp.store.experiments.values()
+    assert experiment["display_name"] == "sent"
+
+
+def test_json_has_all_that_is_known(kfp: KfpServer, config: Path) -> None:
+    found = json.loads(submitted(config, "--json", "--quiet", "--experiment", "mine"))
+    assert found["run_uri"] == "s3://b-1/run"
+    assert found["state"] == "PENDING"
+    assert found["link"].endswith(found["run_id"])
+    (experiment,) = kfp.store.experiments.values()
+    assert experiment["display_name"] == "mine"
+
+
+@pytest.mark.parametrize("verdict", [0, 1, 3])
+def test_wait_ends_with_the_code_of_the_verdict(
+    kfp: KfpServer, config: Path, s3: Any, verdict: int
+) -> None:
+    place = leave_verdict(s3, "run", verdict)
+    code, out, err = scotoma("pipeline", "submit", config, "--out", place, "--wait")
+    assert (code, out) == (verdict, "# The verdict\n")
+    assert "train-dense             RUNNING" in err
+    assert "train-dense             SUCCEEDED" in err
+
+
+def test_wait_survives_a_server_that_is_away_for_a_while(
+    kfp: KfpServer, config: Path, s3: Any
+) -> None:
+    place = leave_verdict(s3, "run", 0)
+    for kind in (500, "truncated", 503):
+        kfp.fail(kind, "GET .*runs/")
+    code, out, _ = scotoma(
+        "pipeline", "submit", config, "--out", place, "--wait", "--json", "--quiet"
+    )
+    assert (code, json.loads(out)["exit_code"]) == (0, 0)
+
+
+def test_waiting_that_ends_early_says_that_the_run_goes_on(kfp: KfpServer, config: Path) -> None:
+    run_id = submitted(config)
+    kfp.fail(500, "GET .*runs/", times=100)
+    code, out, err = scotoma("pipeline", "status", run_id, "--wait")
+    assert (code, out) == (5, "")
+    assert err.strip().endswith(f"the run itself goes on: scotoma pipeline status {run_id} --wait")
+    assert err.count("\n") == 1
+
+
+def test_a_step_that_refused_is_heard_with_its_own_sentence_and_code(
+    kfp: KfpServer, config: Path, s3: Any
+) -> None:
+    s3.put("run/error.json", json.dumps(REFUSED).encode())
+    kfp.store.outcome = "FAILED"
+    code, out, err = scotoma("pipeline", "submit", config, "--out", s3.uri("run"), "--wait")
+    assert (code, out) == (4, "")
+    assert err.splitlines()[-1] == f"scotoma: {REFUSED['message']}"
+
+
+def test_a_step_that_died_is_named_with_what_to_do(kfp: KfpServer, config: Path, s3: Any) -> None:
+    kfp.store.outcome, kfp.store.failing = "FAILED", "quantize-int8"
+    code, _, err = scotoma("pipeline", "submit", config, "--out", s3.uri("run"), "--wait")
+    (run_id,) = kfp.store.runs
+    assert code == 5
+    assert err.splitlines()[-1] == (
+        "scotoma: the run failed at quantize-int8 (exit status 1); see scotoma pipeline logs "
+        f"{run_id}, then scotoma pipeline retry {run_id}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--out", "runs/a"], "--out runs/a is no place that the steps on a cluster share; give"),
+        (["--out", "/audits/a", "--wait"], "--wait reads the verdict where the run is, and /audi"),
+        (["--out", "s3://b/a"], "must be s3://BUCKET/PREFIX with a bucket of letters"),
+        (["--out", "gs://b-1/a"], "has the scheme gs://, which cannot be read"),
+    ],
+)
+def test_a_place_that_cannot_be_shared_is_refused_before_anything_is_sent(
+    kfp: KfpServer, config: Path, arguments: list[str], sentence: str
+) -> None:
+    if "/audits/a" in arguments:
+        config.write_text(CONFIG + "kubeflow: {volume: {claim: audits}}\n")
+    code, out, err = scotoma("pipeline", "submit", config, *arguments)
+    assert code in (2, 4)
+    assert out == ""
+    assert sentence in err
+    assert kfp.requests == []
+
+
+# --- status, logs, retry --------------------------------------------------------------------------
+
+
+def test_status_has_a_line_a_step(kfp: KfpServer, config: Path) -> None:
+    run_id = submitted(config)
+    kfp.store.outcome = "FAILED"
+    for _ in range(3):
+        scotoma("pipeline", "status", run_id)
+    code, out, _ = scotoma("pipeline", "status", run_id)
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0].startswith("FAILED      sent ")
+    assert "FAILED      train-dense                 60 s  exit status 1" in lines
+    assert "SUCCEEDED   find-slices                 60 s" in lines
+    assert json.loads(scotoma("pipeline", "status", run_id, "--json")[1])["state"] == "FAILED"
+
+
+def test_logs_are_of_the_steps_that_failed_or_of_one_that_is_named(
+    kfp: KfpServer, config: Path
+) -> None:
+    run_id = submitted(config)
+    kfp.log = "loss 0.5\nKilled \x1b[31m\n"
+    code, _, err = scotoma("pipeline", "logs", run_id)
+    assert code == 2
+    assert "no step has failed, so name one with --step; there are decide-verdict" in err
+    code, out, _ = scotoma("pipeline", "logs", run_id, "--step", "predict-batch")
+    assert out == "predict-batch: loss 0.5\npredict-batch: Killed  [31m\n"
+    kfp.store.outcome = "FAILED"
+    scotoma("pipeline", "status", run_id)
+    code, out, _ = scotoma("pipeline", "logs", run_id, "--json")
+    assert [one["step"] for one in json.loads(out)] == ["train-dense"]
+    assert (
+        "no step with a log is called 'tra'"
+        in scotoma("pipeline", "logs", run_id, "--step", "tra")[2]
+    )
+
+
+def test_a_run_that_failed_is_retried_and_waited_for(kfp: KfpServer, config: Path, s3: Any) -> None:
+    place = leave_verdict(s3, "run", 1)
+    kfp.store.outcome = "FAILED"
+    scotoma("pipeline", "submit", config, "--out", place, "--wait")
+    (run_id,) = kfp.store.runs
+    kfp.fail("lost", ":retry")
+    code, out, _ = scotoma("pipeline", "retry", run_id, "--wait")
+    assert (code, out) == (1, "# The verdict\n")
+    code, _, err = scotoma("pipeline", "retry", run_id)
+    assert code == 2
+    assert "HTTP 400: the run is SUCCEEDED; only one that failed is retried" in err
