@@ -27,9 +27,9 @@ from scotoma.datasets import decode_images, load_examples
 from scotoma.training.engine import (
     Member,
     TrainedMember,
+    Training,
     normalise,
     products_precision,
-    train_members,
 )
 from scotoma.training.models import build_model
 from scotoma.training.placement import MEMBERS_IN_FLIGHT, device_name, training_device
@@ -140,10 +140,10 @@ def trained_members(
 ) -> list[TrainedMember]:
     """Members of the loop backend; the result is on the processor, so all work is done."""
     resolved = recipe.resolved(len(data.labels))
-    return train_members(
+    return Training(
         [Member("dense", k, k) for k in range(members)], data.images, data.labels, model=model,
         task=classification(10, resolved), recipe=resolved, backend="loop", device=device,
-    )  # fmt: skip
+    ).run()  # fmt: skip
 
 
 def rate(data: Data, model: str, recipe: Recipe, device: torch.device, members: int) -> float:

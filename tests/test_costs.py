@@ -28,7 +28,7 @@ from scotoma.costs.trial import Span, Trial, read_trial, try_network
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
 from scotoma.quantization import compress, export_graph, fold
-from scotoma.training.engine import Member, train_members
+from scotoma.training.engine import Member, Training
 from scotoma.training.models import build_model
 from scotoma.training.task import Task
 from tests.costs import IMAGES, SIZE, TRIAL
@@ -74,7 +74,7 @@ def foreign_model(path: Path) -> str:
 
 @pytest.mark.parametrize("model", ["tiny-convnet", "resnet8", "resnet18"])
 def test_the_size_of_a_trained_member_is_that_of_its_file(model: str, tmp_path: Path) -> None:
-    (trained,) = train_members(
+    (trained,) = Training(
         [Member("dense", 0, 0)],
         np.zeros((4, 3, 64, 64), np.uint8),
         np.arange(4),
@@ -82,7 +82,7 @@ def test_the_size_of_a_trained_member_is_that_of_its_file(model: str, tmp_path: 
         task=Task(7),
         recipe=default_config().source.recipe.model_copy(update={"steps": 1, "batch_size": 2}),
         backend="loop",
-    )
+    ).run()
     path = tmp_path / "member.safetensors"
     save_file({name: value.contiguous() for name, value in trained.state.items()}, path)
     assert sizes(build_model(model, 7, 0))["member_bytes"] == path.stat().st_size

@@ -125,7 +125,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 def steps(config: Config, request: dict[str, Any], end: float) -> None:
     """Training steps, of few images first; of as many as the recipe says if there is time."""
-    from scotoma.training.engine import Member, train_members
+    from scotoma.training.engine import Member, Training
     from scotoma.training.placement import training_device
     from scotoma.training.task import Task
     from scotoma.training.trial import choose_backend, members_together
@@ -141,7 +141,7 @@ def steps(config: Config, request: dict[str, Any], end: float) -> None:
     tell({"together": members})
     meter = _Meter(members, request["batch"], end, 0.5 * request["seconds"])
     with contextlib.suppress(_TimeIsUp):
-        train_members(
+        Training(
             [Member("trial", k, k) for k in range(members)],
             images,
             labels,
@@ -150,7 +150,7 @@ def steps(config: Config, request: dict[str, Any], end: float) -> None:
             recipe=recipe.model_copy(update={"steps": 10 * ENOUGH}),
             backend=backend,
             device=device,
-        )
+        ).run()
 
 
 class _Meter:

@@ -62,9 +62,9 @@ def augment(
         frame = pixels.new_full((batch, 3, height + 2 * down, width + 2 * right), GREY)
         frame[:, :, down : down + height, right : right + width] = pixels
         windows = frame.unfold(2, height, 1).unfold(3, width, 1)  # every shift, as a view
-        y = torch.from_numpy(draws.integers(0, 2 * down + 1, batch))
-        x = torch.from_numpy(draws.integers(0, 2 * right + 1, batch))
-        pixels = windows[torch.arange(batch), :, y, x]
+        shifts = [draws.integers(0, 2 * most + 1, batch) for most in (down, right)]
+        y, x = (torch.from_numpy(shift).to(pixels.device) for shift in shifts)
+        pixels = windows[torch.arange(batch, device=pixels.device), :, y, x]
     turned = torch.from_numpy(mirrored).to(pixels.device)
     return torch.where(turned[:, None, None, None], pixels.flip(-1), pixels)
 

@@ -30,7 +30,6 @@ __all__ = [
     "Training",
     "normalise",
     "products_precision",
-    "train_members",
 ]
 
 SHADOW = Pruning()
@@ -127,6 +126,7 @@ class Training:
             precision=products_precision(recipe, device), device=device,
         )  # fmt: skip
         self._images, self._labels = images, torch.from_numpy(labels).to(device)
+        self._at_hand = batches_from(images, device) if isinstance(images, np.ndarray) else None
         if attributes is None:
             attributes = np.empty((len(labels), 0), np.int64)
         self._attributes = torch.from_numpy(attributes).to(device)
@@ -224,6 +224,22 @@ class Training:
             for k, member in enumerate(self.members)
         ]
 
+    def run(
+        self,
+        start: TrainingState | None = None,
+        progress: Callable[[int], None] = lambda steps: None,
+    ) -> list[TrainedMember]:
+        """Train to the end.
+
+        Args:
+            start: Where the members stand already; None for freshly initialised ones.
+            progress: Called with the number of member-steps just done.
+
+        Returns:
+            The members, in their order.
+        """
+        return self.finish(self.advance(start or self.start(), progress=progress))
+
     def _first_look(self, seed: int) -> torch.Tensor:
         """Training images of one member's choice."""
         order = np.random.Generator(np.random.Philox(key=[seed, PREPARING]))
@@ -253,7 +269,7 @@ class Training:
             for member in self.members
         )
         with looking_ahead(self._images, upcoming) as images:
-            pixels_of = batches_from(images, self._device)
+            pixels_of = self._at_hand or batches_from(images, self._device)
             for step in range(start, until):
                 yield step, self._batch(step, pixels_of)
 
@@ -269,47 +285,6 @@ class Training:
             drawn.append(own)
         rows = torch.from_numpy(np.stack(drawn)).to(self._device)
         return Batch(normalise(torch.stack(shown)), self._labels[rows], self._attributes[rows])
-
-
-def train_members(
-    members: list[Member],
-    images: Images,
-    labels: NDArray[np.int64],
-    *,
-    model: str,
-    task: Task,
-    recipe: Recipe,
-    backend: Backend = "stacked",
-    attributes: NDArray[np.int64] | None = None,
-    pruning: Pruning = SHADOW,
-    device: torch.device = PROCESSOR,
-    start: TrainingState | None = None,
-    progress: Callable[[int], None] = lambda steps: None,
-) -> list[TrainedMember]:
-    """Train a chunk of members from beginning to end.
-
-    Args:
-        members: As the others, what `Training` takes.
-        images: uint8, shape (N, 3, H, W): an array, or what decodes rows as they are asked for.
-        labels: Class ids, shape (N,).
-        model: Name of the network.
-        task: Outputs, objective and sampler.
-        recipe: Steps, rates, augmentation and the pruning schedule.
-        backend: How the members' gradients are had.
-        attributes: Codes, shape (N, A), for objectives that look at them.
-        pruning: How the members that are pruned are.
-        device: Where they are trained.
-        start: Where the members stand already; None for freshly initialised ones.
-        progress: Called with the number of member-steps just done.
-
-    Returns:
-        The members, in the order given.
-    """
-    training = Training(
-        members, images, labels, model=model, task=task, recipe=recipe, backend=backend,
-        attributes=attributes, pruning=pruning, device=device,
-    )  # fmt: skip
-    return training.finish(training.advance(start or training.start(), progress=progress))
 
 
 def _stack(models: list[torch.nn.Module]) -> tuple[Tensors, Tensors]:

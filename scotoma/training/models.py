@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol, runtime_checkable
 
 import torch
-import torchvision
 from torch import nn
 
 from scotoma.errors import ConfigError
@@ -25,9 +25,6 @@ class Prepares(Protocol):
 
     def prepare(self, images: torch.Tensor) -> None:
         """Look at images as the network is fed, shape (N, 3, H, W)."""
-
-
-RANDOM = (nn.modules.dropout._DropoutNd, torchvision.ops.StochasticDepth)
 
 
 def tiny_convnet(classes: int, *, width: int = 48) -> torch.nn.Module:
@@ -89,7 +86,7 @@ def build_model(name: str, classes: int, seed: int) -> torch.nn.Module:
             return OURS[name](classes)
         model = own_network(name, classes) if is_code(name) else _of_torchvision(name, classes)
     for child in model.modules():
-        if isinstance(child, RANDOM) and child.p > 0:
+        if _draws_random_numbers(child):
             raise ConfigError(
                 f"source.model {name!r} draws random numbers in training "
                 f"({type(child).__name__}), which no seed of the audit decides; choose one "
@@ -110,8 +107,18 @@ def prepare(model: torch.nn.Module, images: Callable[[], torch.Tensor]) -> None:
             layer.prepare(images())
 
 
+def _draws_random_numbers(layer: nn.Module) -> bool:
+    if "torchvision" in sys.modules:  # else nothing is of its kinds, and its import takes seconds
+        from torchvision.ops import StochasticDepth
+
+        if isinstance(layer, StochasticDepth):
+            return bool(layer.p > 0)
+    return isinstance(layer, nn.modules.dropout._DropoutNd) and layer.p > 0
+
+
 def _of_torchvision(name: str, classes: int) -> nn.Module:
-    zoo = torchvision.models
+    from torchvision import models as zoo
+
     if name not in zoo.list_models(module=zoo):
         raise ConfigError(
             f"source.model {name!r} is neither one of {', '.join(OURS)} nor a classifier of "

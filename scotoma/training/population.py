@@ -46,42 +46,50 @@ def train_populations(run: Run, variants: list[str], members: range) -> list[Pat
     due = {member for member in wanted if not _finished(run, *member, data_digest)}
     if due:
         with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
-            from scotoma.training.models import build_model
-            from scotoma.training.own import try_outputs
-            from scotoma.training.placement import training_device
-            from scotoma.training.trial import choose_backend, members_together
-
             stored = store_images(run.examples, "train", Path(folder))
-            images = stored.open()
-            if is_code(name := run.config.source.model):
-                classes = len(examples.classes)
-                try_outputs(build_model(name, classes, 0), name, classes, images.shape[2:])
-            device = training_device()
-            backend = choose_backend(run.config, images, examples.labels, device)
-            size = members_together(backend, device, run.config.population.models)
-            chunks = [
-                (variant, list(members)[at : at + size])
-                for variant in variants
-                for at in range(0, len(members), size)
-            ]
-            chunks = [chunk for chunk in chunks if due & {(chunk[0], k) for k in chunk[1]}]
-            data = (stored, examples.labels, len(examples.classes), backend)
-            _train(run, chunks, data, 1 if device.type == "cuda" else cores())
+            data = (stored, examples.labels, len(examples.classes))
+            _train(run, wanted, due, data, data_digest)
     return [run.member(variant, index) for variant, index in wanted]
 
 
-def _train(run: Run, chunks: list[tuple[str, list[int]]], data: Data, workers: int) -> None:
-    """Train every chunk, in so many worker processes."""
-    variants = list(dict.fromkeys(variant for variant, _ in chunks))
+def _train(
+    run: Run,
+    wanted: list[tuple[str, int]],
+    due: set[tuple[str, int]],
+    data: Data,
+    data_digest: str,
+) -> None:
+    """Train every chunk that holds a member that is due, in worker processes.
+
+    This process imports no torch: that would take longer than training a small network.
+    """
+    variants = list(dict.fromkeys(variant for variant, _ in wanted))
     task = f"train {variants[0] if len(variants) == 1 else f'{len(variants)} pruned variants'}"
     recipe = run.config.source.recipe.resolved(len(data[1]))
     shared = recipe.mask_updates[0] if run.config.variant(variants[0]).forked else 0
+    with worker_pool(1, _start_worker, run, data) as pool:
+        backend, size, workers = pool.submit(_choose_way).result()
+    chunks = _chunks(wanted, due, size)
     progress.start(task, sum(len(own) for _, own in chunks) * (recipe.total_steps - shared))
-    data_digest = file_digest(run.examples)
     with worker_pool(min(len(chunks), workers), _start_worker, run, data) as pool:
-        futures = [pool.submit(_train_chunk, *chunk, data_digest, task) for chunk in chunks]
+        futures = [pool.submit(_train_chunk, *c, backend, data_digest, task) for c in chunks]
         for future in as_completed(futures):
             future.result()
+
+
+def _chunks(
+    wanted: list[tuple[str, int]], due: set[tuple[str, int]], size: int
+) -> list[tuple[str, list[int]]]:
+    """Members that are trained together, `size` of one variant; chunks in which none is due go.
+
+    >>> _chunks([("dense", 0), ("dense", 1), ("dense", 2)], {("dense", 0)}, 2)
+    [('dense', [0, 1])]
+    """
+    chunks = []
+    for variant in dict.fromkeys(variant for variant, _ in wanted):
+        indices = [index for name, index in wanted if name == variant]
+        chunks += [(variant, indices[at : at + size]) for at in range(0, len(indices), size)]
+    return [chunk for chunk in chunks if due & {(chunk[0], k) for k in chunk[1]}]
 
 
 def _finished(run: Run, variant: str, index: int, data_digest: str) -> bool:
@@ -110,8 +118,7 @@ def _origin(config: Config, data_digest: str) -> dict[str, Any]:
     }
 
 
-# Images, labels, number of classes, and how gradients are had.
-Data: TypeAlias = "tuple[StoredImages, NDArray[np.int64], int, Backend]"
+Data: TypeAlias = "tuple[StoredImages, NDArray[np.int64], int]"  # images, labels, classes
 _shared: tuple[Run, Images, Data]  # of a worker, sent to it once
 
 
@@ -125,12 +132,34 @@ def _start_worker(run: Run, data: Data) -> None:
         torch.use_deterministic_algorithms(True)
 
 
-def _train_chunk(variant: str, indices: list[int], data_digest: str, task: str) -> None:
+def _choose_way() -> tuple[Backend, int, int]:
+    """How gradients are had, how many members make a chunk, and how many workers train them."""
+    from scotoma.training.models import build_model
+    from scotoma.training.own import try_outputs
+    from scotoma.training.placement import training_device
+    from scotoma.training.pruning import prunable
+    from scotoma.training.trial import choose_backend, members_together
+
+    run, images, (_, labels, classes) = _shared
+    model = build_model(name := run.config.source.model, classes, 0)
+    if is_code(name):
+        try_outputs(model, name, classes, images.shape[2:])
+    for variant in run.config.resolved_variants:  # refused now, not after the dense ones
+        prunable(model, variant.exempt)
+    device = training_device()
+    backend = choose_backend(run.config, images, labels, device)
+    size = members_together(backend, device, run.config.population.models)
+    return backend, size, 1 if device.type == "cuda" else cores()
+
+
+def _train_chunk(
+    variant: str, indices: list[int], backend: Backend, data_digest: str, task: str
+) -> None:
     """Train one chunk in a worker, half of it at a time if the GPU has no memory for the whole."""
     import torch
 
     try:
-        _train_together(variant, indices, data_digest, task)
+        _train_together(variant, indices, backend, data_digest, task)
     except torch.OutOfMemoryError as error:
         if len(indices) == 1:
             raise ConfigError(
@@ -145,10 +174,12 @@ def _train_chunk(variant: str, indices: list[int], data_digest: str, task: str) 
             file=sys.stderr,
         )
         for part in (indices[:half], indices[half:]):
-            _train_chunk(variant, part, data_digest, task)
+            _train_chunk(variant, part, backend, data_digest, task)
 
 
-def _train_together(variant: str, indices: list[int], data_digest: str, task: str) -> None:
+def _train_together(
+    variant: str, indices: list[int], backend: Backend, data_digest: str, task: str
+) -> None:
     """Train some members as one and write them."""
     from safetensors.torch import save_file
 
@@ -158,7 +189,7 @@ def _train_together(variant: str, indices: list[int], data_digest: str, task: st
     from scotoma.training.sparse import sparse_bytes
     from scotoma.training.task import classification
 
-    run, images, (_, labels, classes, backend) = _shared
+    run, images, (_, labels, classes) = _shared
     config, recipe = run.config, run.config.source.recipe.resolved(len(labels))
     way = config.variant(variant)
     population = "dense" if way.forked else variant  # whose seeds the members have
@@ -218,8 +249,7 @@ def _trained(
             first_update, _, _ = training.recipe.mask_updates
             state = training.advance(training.start(), first_update, progress=report)
             trunks = [*write_trunks(run, indices, state)]
-    state = training.advance(state or training.start(), progress=report)
-    return training.finish(state), trunks
+    return training.run(state, report), trunks
 
 
 def _trunk(run: Run, index: int, data_digest: str) -> str | None:

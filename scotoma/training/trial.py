@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scotoma.config import Config
 from scotoma.datasets import Images
 from scotoma.training.backends import Backend
-from scotoma.training.engine import Member, train_members
+from scotoma.training.engine import Member, Training
 from scotoma.training.models import build_model
 from scotoma.training.placement import MEMBERS_IN_FLIGHT, PROCESSOR
 from scotoma.training.stacked import stacked_forward
@@ -72,7 +72,7 @@ def choose_backend(
 
         def trained(steps: int) -> float:
             began = time.perf_counter()
-            train_members(
+            Training(
                 [Member("trial", k, k) for k in range(members)],
                 images,
                 labels,
@@ -81,7 +81,7 @@ def choose_backend(
                 recipe=source.recipe.model_copy(update={"steps": steps}),
                 backend=backend,
                 device=device,
-            )
+            ).run()
             return time.perf_counter() - began
 
         return (trained(4) - trained(1)) / 3 / members

@@ -22,7 +22,6 @@ from scotoma.training.engine import (
     Training,
     normalise,
     products_precision,
-    train_members,
 )
 from scotoma.training.models import build_model
 from scotoma.training.pruning import Pruning, cubic_sparsity, prunable
@@ -47,10 +46,10 @@ def train(
 ) -> list[TrainedMember]:
     recipe = RECIPE.model_copy(update=change)
     images, labels = data
-    return train_members(
+    return Training(
         members, images, labels, model=model, task=Task(CLASSES), recipe=recipe, backend=backend,
         pruning=pruning,
-    )  # fmt: skip
+    ).run()  # fmt: skip
 
 
 def reference(
@@ -259,10 +258,10 @@ def test_a_second_head_and_another_sampler_are_pieces_of_the_task(data, backend:
 
     def trained(task: Task, steps: int) -> TrainedMember:
         recipe = RECIPE.model_copy(update={"steps": steps})
-        (found,) = train_members(
+        (found,) = Training(
             *([Member("a", 0, 5)], images, labels), model="tiny-convnet", task=task,
             recipe=recipe, backend=backend, attributes=attribute,
-        )  # fmt: skip
+        ).run()  # fmt: skip
         return found
 
     result = trained(Task(CLASSES + 2, two_heads, only_the_first), 60)
@@ -282,10 +281,10 @@ def test_a_second_head_and_another_sampler_are_pieces_of_the_task(data, backend:
 @pytest.mark.parametrize("backend", ["stacked", "loop"])
 def test_labels_are_smoothed_as_torch_smooths_them(data, backend: Backend) -> None:
     recipe = RECIPE.model_copy(update={"steps": 1, "label_smoothing": 0.2})
-    (found,) = train_members(
+    (found,) = Training(
         *([Member("a", 0, 5)], *data), model="tiny-convnet",
         task=classification(CLASSES, recipe), recipe=recipe, backend=backend,
-    )  # fmt: skip
+    ).run()  # fmt: skip
     rows = minibatch(5, 0, RECIPE.batch_size, len(data[1]))
     outputs = build_model("tiny-convnet", CLASSES, 5)(
         engine.normalise(torch.from_numpy(data[0][rows]))
@@ -312,15 +311,14 @@ def test_a_curve_holds_the_mean_loss_of_every_part_of_the_run(data) -> None:
     # 12 steps are cut at 1, 2, 4, 5, 6, 7, 8, 10, 11 and 12.
     done: list[int] = []
     images, labels = data
-    (result,) = train_members(
+    (result,) = Training(
         [Member("a", 0, 5)],
         images,
         labels,
         model="tiny-convnet",
         task=Task(CLASSES),
         recipe=RECIPE,
-        progress=done.append,
-    )
+    ).run(progress=done.append)
     assert len(result.loss) == 10
     assert done == [1, 1, 2, 1, 1, 1, 1, 2, 1, 1]
 

@@ -46,7 +46,7 @@ def trained(
 def test_members_that_do_not_fit_together_are_halved_until_they_do(
     trained: list[list[int]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    population._train_chunk("dense", list(range(8)), "digest", "train dense")
+    population._train_chunk("dense", list(range(8)), "stacked", "digest", "train dense")
     assert trained == [[0, 1], [2, 3], [4, 5], [6, 7]]
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "8 members of dense together exceed the GPU's memory; going on with 4"
@@ -56,7 +56,7 @@ def test_members_that_do_not_fit_together_are_halved_until_they_do(
 @pytest.mark.parametrize("trained", [0], indirect=True)
 def test_a_member_that_does_not_fit_alone_is_one_sentence(trained: list[list[int]]) -> None:
     with pytest.raises(ConfigError, match=r"member 0 of dense .*batch_size 16; lower it"):
-        population._train_chunk("dense", [0, 1], "digest", "train dense")
+        population._train_chunk("dense", [0, 1], "stacked", "digest", "train dense")
     assert trained == []
 
 

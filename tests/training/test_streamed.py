@@ -15,7 +15,7 @@ from PIL import Image
 from scotoma.config import Recipe
 from scotoma.datasets import Examples, decode_images, store_images
 from scotoma.training.backends import Backend
-from scotoma.training.engine import Member, train_members
+from scotoma.training.engine import Member, Training
 from scotoma.training.task import Task
 
 
@@ -52,7 +52,7 @@ def test_streamed_training_gives_the_same_bytes(
     monkeypatch.undo()
     assert stored.streamed
     trained = [
-        train_members(
+        Training(
             [Member("prune-0.5", k, 7 + k, 0.5) for k in range(2)],
             images,
             found.labels,
@@ -60,7 +60,7 @@ def test_streamed_training_gives_the_same_bytes(
             task=Task(4),
             recipe=Recipe(steps=20, batch_size=16, augmentation="crop-flip", prune_every=0.1),
             backend=backend,
-        )
+        ).run()
         for images in (decode_images(found), stored.open())
     ]
     for one, other in zip(*trained, strict=True):

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from scotoma.config import parse_config
 from scotoma.training import trial
+from scotoma.training.backends import Backend
+from scotoma.training.engine import Training
 from scotoma.training.trial import choose_backend
 
 CONFIG = """
@@ -22,7 +26,7 @@ def chosen(model: str, deterministic: str, size: int = 8) -> str:
 
 
 def test_deterministic_mode_times_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "train_members", None)
+    monkeypatch.setattr(trial, "Training", None)
     assert chosen("tiny-convnet", "true") == "stacked"
     assert chosen("resnet20", "true") == "loop"
 
@@ -32,17 +36,19 @@ def test_a_network_that_is_all_arithmetic_is_never_stacked(
 ) -> None:
     backends = []
 
-    def watched(*arguments: object, backend: str, **others: object) -> None:
-        backends.append(backend)
+    class Watched(Training):
+        def __init__(self, *arguments: Any, backend: Backend, **others: Any) -> None:
+            backends.append(backend)
+            super().__init__(*arguments, backend=backend, **others)
 
-    monkeypatch.setattr(trial, "train_members", watched)
+    monkeypatch.setattr(trial, "Training", Watched)
     monkeypatch.setattr(trial, "LONGEST_STACKED_STEP_S", -1.0)
     assert chosen("tiny-convnet", "false") == "loop"
     assert set(backends) == {"loop"}
 
 
 def test_a_network_that_does_not_stack_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "train_members", None)
+    monkeypatch.setattr(trial, "Training", None)
     assert chosen("resnet8", "false") == "loop"
 
 

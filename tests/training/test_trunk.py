@@ -34,14 +34,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     labels = Examples.read(run.examples, images=False).split("train").labels
     # As in a worker: the pool is what a test can do without.
     images = store_images(run.examples, "train", folder)
-    population._start_worker(run, (images, labels, 10, "stacked"))
+    population._start_worker(run, (images, labels, 10))
     for name in ("dense", "prune-0.5", "prune-0.9"):
         train(run, name)
     return run
 
 
 def train(run: Run, name: str) -> None:
-    population._train_chunk(name, [0, 1], file_digest(run.examples), "test")
+    population._train_chunk(name, [0, 1], "stacked", file_digest(run.examples), "test")
 
 
 def test_every_variant_is_paired_with_dense_or_says_so() -> None:
