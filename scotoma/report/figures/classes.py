@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scotoma.report import numbers
-from scotoma.report.figures.figure import Figure, Table, said
+from scotoma.report.figures.figure import Figure, Table, named, said
 from scotoma.report.figures.grammar import (
     FAMILY,
     GROUND,
@@ -52,7 +52,7 @@ def classes(audit: Mapping[str, Any]) -> Figure | None:
         summary=(
             "Bars: change of a class’s recall beyond the change of accuracy, dark with a star "
             "where significant (Benjamini-Hochberg over classes). Rings: change of recall itself. "
-            f"Significant under {chosen}: {significant[chosen]} of {of}.{left_out}"
+            f"Significant under {named(chosen)}: {significant[chosen]} of {of}.{left_out}"
         ),
         spec=_spec(rows, list(found), chosen),
         table=Table(

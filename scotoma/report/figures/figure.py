@@ -7,7 +7,7 @@ from typing import Any
 
 from scotoma.report.numbers import Shown
 
-__all__ = ["Figure", "Table", "said"]
+__all__ = ["Figure", "Table", "named", "said"]
 
 
 @dataclass(frozen=True)
@@ -64,3 +64,12 @@ def said(shown: Shown) -> str:
     interval = f" [{shown.low}, {shown.high}]" if shown.low else ""
     asides = [text for text in (shown.reason, *shown.notes) if text]
     return f"{shown.value}{interval}" + (f" ({'; '.join(asides)})" if asides else "")
+
+
+def named(name: str) -> str:
+    """A name from the data inside a sentence: no writing direction in it turns its neighbours.
+
+    >>> len(named("male")) - len("male")
+    2
+    """
+    return f"\N{FIRST STRONG ISOLATE}{name}\N{POP DIRECTIONAL ISOLATE}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scotoma.report import numbers
-from scotoma.report.figures.figure import Figure, Table, said
+from scotoma.report.figures.figure import Figure, Table, named, said
 from scotoma.report.figures.grammar import (
     category,
     clipped,
@@ -88,7 +88,7 @@ def _summary(rows: Sequence[Row]) -> str:
         for verdict in ("PASS", "UNSURE", "FAIL")
     }
     said_of = "; ".join(
-        f"{verdict}: {', '.join(names)}" for verdict, names in judged.items() if names
+        f"{verdict}: {', '.join(map(named, names))}" for verdict, names in judged.items() if names
     )
     return (
         f"{said_of or 'Nobody judged'}. Circles pass, diamonds are unsure, triangles fail, squares "

@@ -76,14 +76,7 @@ def _drawn(name: str, test: Mapping[str, Any]) -> tuple[Any, ...]:
     bound = decided["bound"] if decided else None
     if not bound or decided["interval"]["value"] is None:
         missing = clipped({"value": None}, DOMAIN)
-        return (
-            name,
-            test["where"],
-            test["verdict"],
-            *missing,
-            test["verdict"],
-            "too few events to test",
-        )
+        return (name, test["where"], test["verdict"], *missing, f"{test['verdict']} untested")
     label = f"{test['verdict']} {_change(decided).value}"
     held = clipped(decided["interval"], DOMAIN, 1 / bound)
     return (name, test["where"], test["verdict"], *held, label)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scotoma.report import numbers
-from scotoma.report.figures.figure import Figure, Table, said
+from scotoma.report.figures.figure import Figure, Table, named, said
 from scotoma.report.figures.grammar import (
     CONFIG,
     FAMILY,
@@ -84,7 +84,7 @@ def forest(audit: Mapping[str, Any], gate: Mapping[str, Any] | None) -> Figure |
     drawn = [
         (
             name,
-            f"{row['group']} · {SHORT[row['metric']]}",
+            f"{SHORT[row['metric']]} · {row['group']}",
             *clipped(row["relative"], domain),
             numbers.percent(row["relative"]).value or MISSING,
             _beyond(row["relative"]),
@@ -162,9 +162,9 @@ def _amplified(audit: Mapping[str, Any], rows: Changes, drawn: int) -> str:
         return "No relative change can be estimated." + _left_out(audit, drawn)
     before, after = numbers.rate(row["dense"]), numbers.rate(row["compressed"])
     return (
-        f"The change whose interval lies highest: {METRICS[row['metric']]} of {row['group']} under "
-        f"{name}, from {before.value} [{before.low}, {before.high}] to {after.value} "
-        f"[{after.low}, {after.high}].{_left_out(audit, drawn)}"
+        f"The change whose interval lies highest: {METRICS[row['metric']]} of "
+        f"{named(row['group'])} under {named(name)}, from {said(before)} to {said(after)}."
+        f"{_left_out(audit, drawn)}"
     )
 
 
@@ -176,7 +176,8 @@ def _worst(rows: Changes, limit: float | None) -> str:
     return (
         f"Filled: the 95% interval leaves out 0. Open: it holds 0. Cross: {MISSING}."
         f"{'' if limit is None else f' Dashed: the gate’s limit, +{limit:g}%.'} "
-        f"The highest: {METRICS[row['metric']]} of {row['group']} under {name}, {shown}."
+        f"The highest: {METRICS[row['metric']]} of {named(row['group'])} under {named(name)}, "
+        f"{shown}."
     )
 
 
@@ -189,7 +190,7 @@ def _panels(
     group, variant, metric, value, low, high, pruned = fields(7)
     level = {v["name"]: v["kind"] in ("dense", "prune") for v in audit["variants"]}
     size = {g["name"]: g["n"] for g in audit["groups"]}
-    title = {name: f"{name} · n {numbers.count(size[name])}" for name in groups}
+    title = {name: f"n {numbers.count(size[name])} · {name}" for name in groups}
     rows = [
         (title[g], name, METRICS[m], *ends(found, 100.0), level[name])
         for g, name, m, found in cells

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scotoma.report import numbers
-from scotoma.report.figures.figure import Figure, Table, said
+from scotoma.report.figures.figure import Figure, Table, named, said
 from scotoma.report.figures.grammar import (
     GROUND,
     HALO,
@@ -47,7 +47,7 @@ def over_index(audit: Mapping[str, Any]) -> Figure | None:
         slug="over_index",
         title="Who is over-represented among the CIEs",
         summary=(
-            "1: as frequent among the CIEs as in the test data; 2: twice as frequent. Beside each "
+            "1: as frequent among the CIEs as in the test data; 2: twice as frequent. Before each "
             "name its CIEs. Filled: the 95% interval leaves out 1. Cross: "
             f"{MISSING}. {_most(found)}"
         ),
@@ -76,7 +76,7 @@ def over_index(audit: Mapping[str, Any]) -> Figure | None:
 
 
 def _label(row: Row) -> str:
-    return f"{row['attribute']} · {numbers.count(row['n_flagged'])}"
+    return f"{numbers.count(row['n_flagged'])} · {row['attribute']}"
 
 
 def _most(found: Mapping[str, list[Row]]) -> str:
@@ -89,7 +89,8 @@ def _most(found: Mapping[str, list[Row]]) -> str:
     if not known:
         return "No change can be estimated."
     _, name, row = max(known, key=lambda found: found[0])
-    return f"The highest: {row['attribute']} under {name}, {said(numbers.percent(row['change']))}."
+    shown = said(numbers.percent(row["change"]))
+    return f"The highest: {named(row['attribute'])} under {named(name)}, {shown}."
 
 
 def _ratio(change: Row) -> tuple[float | None, float | None, float | None, bool]:

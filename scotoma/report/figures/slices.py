@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scotoma.report import numbers
-from scotoma.report.figures.figure import Figure, Table, said
+from scotoma.report.figures.figure import Figure, Table, named, said
 from scotoma.report.figures.grammar import (
     FAMILY,
     GROUND,
@@ -51,7 +51,7 @@ def slices(audit: Mapping[str, Any]) -> Figure | None:
         slug="slices",
         title="Support against effect of the slices tested",
         summary=(
-            f"Under {chosen} the search {searched[chosen]['summary']}. Diamonds: found and "
+            f"Under {named(chosen)} the search {searched[chosen]['summary']}. Diamonds: found and "
             "confirmed on the other half. Rings: tested and not found. Dashed: all examples, "
             f"{everyone[chosen]} points."
         ),

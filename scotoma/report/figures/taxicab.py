@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from scotoma.report import numbers
-from scotoma.report.figures.figure import Figure, Table
+from scotoma.report.figures.figure import Figure, Table, named
 from scotoma.report.figures.grammar import (
     FAMILY,
     SOFT,
@@ -66,7 +66,8 @@ def taxicab(audit: Mapping[str, Any]) -> Figure | None:
         slug="taxicab",
         title="How far apart the votes lie",
         summary=(
-            f"Under {chosen} {numbers.count(at_zero)} of {numbers.count(found[chosen]['n'])} "
+            f"Under {named(chosen)} {numbers.count(at_zero)} of "
+            f"{numbers.count(found[chosen]['n'])} "
             "examples lie at distance 0, where both populations vote alike, and have no bar. What "
             "is said beyond the threshold describes these examples and has no interval."
         ),
@@ -184,7 +185,10 @@ def _histogram(
         "layer": [
             {
                 "transform": [{"filter": f"datum.{distance} > 0"}],
-                "mark": {"type": "bar", "width": max(1.0, 0.75 * WIDTH * step / domain[1])},
+                "mark": {
+                    "type": "bar",
+                    "width": min(24.0, max(1.0, 0.75 * WIDTH * step / domain[1])),
+                },
                 "encoding": {
                     "x": numeric(
                         distance, "taxicab distance, votes", scale={"domain": domain, "nice": False}

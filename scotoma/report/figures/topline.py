@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scotoma.report import numbers
-from scotoma.report.figures.figure import Figure, Table, said
+from scotoma.report.figures.figure import Figure, Table, named, said
 from scotoma.report.figures.grammar import (
     FAMILY,
     MISSING,
@@ -67,10 +67,8 @@ def _summary(audit: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     spread = (
         f"Top-1 accuracy lies between {min(known):.1f}% and {max(known):.1f}%. " if known else ""
     )
-    return (
-        f"{spread}Most examples change under {most}: {numbers.count(found[most]['cie']['count'])} "
-        f"of {numbers.count(found[most]['n'])}; {beside}."
-    )
+    count, n = (numbers.count(x) for x in (found[most]["cie"]["count"], found[most]["n"]))
+    return f"{spread}Most examples change under {named(most)}: {count} of {n}; {beside}."
 
 
 def _row(audit: Mapping[str, Any], name: str, cie: Mapping[str, Any] | None) -> tuple[str, ...]:
@@ -147,7 +145,7 @@ def _excess(names: list[str], found: Mapping[str, Any]) -> dict[str, Any]:
         "encoding": {"y": category(variant, scale={"domain": names})},
         "layer": [
             upright(0.0),
-            whisker(low, high, "points, 95% interval"),
+            whisker(low, high, "points, 95% interval", axis={"format": "~g"}),
             point(value),
             cross(value, 0.0) | {"transform": [{"filter": f"datum.{missing} !== ''"}]},
             words(missing, {"datum": 0.0, "type": "quantitative"}, dx=10),

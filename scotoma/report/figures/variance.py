@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scotoma.report import numbers
-from scotoma.report.figures.figure import Figure, Table
+from scotoma.report.figures.figure import Figure, Table, named
 from scotoma.report.figures.grammar import (
     FAMILY,
     INK,
@@ -77,7 +77,7 @@ def _summary(members: Mapping[str, list[float]], trap: Mapping[str, list[Row]]) 
     spread = {name: 100 * (max(tops) - min(tops)) for name, tops in members.items()}
     widest = max(spread, key=lambda name: spread[name])
     scatter = (
-        f"Members of {widest} differ by up to {spread[widest]:.2f} points of accuracy "
+        f"Members of {named(widest)} differ by up to {spread[widest]:.2f} points of accuracy "
         f"(n {len(members[widest])} members)."
     )
     if not trap:
@@ -85,8 +85,8 @@ def _summary(members: Mapping[str, list[float]], trap: Mapping[str, list[Row]]) 
     worst = max(trap, key=lambda name: trap[name][0]["wrong"] or 0.0)
     first = trap[worst][0]
     return (
-        f"{scatter} One dense and one compressed model would say of {worst} the opposite of all "
-        f"runs in {numbers.share(first['wrong'], 'no draw')} of "
+        f"{scatter} One dense and one compressed model would say of {named(worst)} the "
+        f"opposite of all runs in {numbers.share(first['wrong'], 'no draw')} of "
         f"{numbers.count(first['draws'])} comparisons."
     )
 
