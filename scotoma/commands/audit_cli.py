@@ -1,0 +1,133 @@
+"""The commands that audit and judge, as the command line takes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["audit", "check", "gate", "schema"]
+
+
+def audit(
+    config: Annotated[
+        Path | None,
+        typer.Argument(help="YAML file; without one, the embedded digits are audited."),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(help="Folder of the run, or s3://BUCKET/PREFIX; default runs/PROJECT-DIGEST."),
+    ] = None,
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic", help="Same config, same machine: the same bytes.")
+    ] = False,
+    seed: Annotated[
+        int | None, typer.Option(help="Overrides population.seed.", min=0, max=2**32 - 1)
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Overrides source.data: a folder or s3:// prefix.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print audit.json instead of the summary.")
+    ] = False,
+    gate: Annotated[
+        bool, typer.Option("--gate", help="Exit as `scotoma gate` does: 1 if the gate fails.")
+    ] = False,
+    rules: Annotated[
+        Path | None, typer.Option(help="Gate file for the verdict; without one, default rules.")
+    ] = None,
+    today: Annotated[
+        str | None, typer.Option(help="Day that expires waivers, YYYY-MM-DD; default the date.")
+    ] = None,
+    allow_code: Annotated[
+        bool,
+        typer.Option("--allow-code", help="Run the code that source.model names, if it is code."),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the steps and their costs, do nothing.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no messages.")] = False,
+) -> None:
+    """Train, compress, predict, compare and report: the whole pipeline.
+
+    A run that was interrupted, or has ended, is taken up where it stands: repeat the command.
+    """
+    if dry_run:
+        from scotoma.commands.check import run_dry
+
+        run_dry(
+            config, deterministic=deterministic, seed=seed, data=data, as_json=as_json,
+            quiet=quiet, allow_code=allow_code,
+        )  # fmt: skip
+        return
+    from scotoma.commands.audit import run_audit
+
+    code = run_audit(
+        config, out, deterministic=deterministic, seed=seed, data=data, as_json=as_json,
+        quiet=quiet, rules=rules, today=today, allow_code=allow_code,
+    )  # fmt: skip
+    if gate:
+        raise typer.Exit(code)
+
+
+def check(
+    config: Annotated[
+        Path | None,
+        typer.Argument(help="YAML file; without one, the embedded digits are looked at."),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Overrides source.data: a folder or s3:// prefix.")
+    ] = None,
+    error: Annotated[
+        float, typer.Option(help="Share of examples on which dense members are taken to err.")
+    ] = 0.05,
+    trial: Annotated[
+        bool, typer.Option("--trial/--no-trial", help="Time a few real steps, for about 5 s.")
+    ] = True,
+    allow_code: Annotated[
+        bool,
+        typer.Option("--allow-code", help="Run the code that source.model names, if it is code."),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, unrounded.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Show what an audit will see, what it can find and what it will cost; nothing is trained."""
+    from scotoma.commands.check import run_check
+
+    run_check(
+        config, data=data, error=error, trial=trial, as_json=as_json, quiet=quiet,
+        allow_code=allow_code,
+    )  # fmt: skip
+
+
+def gate(
+    run: Annotated[str, typer.Argument(help="Folder of a finished audit, or s3://BUCKET/PREFIX.")],
+    rules: Annotated[
+        Path | None, typer.Option(help="Gate file (YAML); without one, default rules.")
+    ] = None,
+    today: Annotated[
+        str | None, typer.Option(help="Day that expires waivers, YYYY-MM-DD; default the date.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print gate.json instead of the summary.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No messages.")] = False,
+) -> None:
+    """Judge a finished audit: PASS, UNSURE or FAIL for every variant.
+
+    Exit codes: 0 pass, 1 the gate failed, 2 usage or rules, 3 unsure with on_unsure: fail, 4 data
+    that cannot be judged, 5 internal. Writes gate.json, junit.xml and summary.md into the run.
+    """
+    from scotoma.commands.gate import run_gate
+
+    raise typer.Exit(run_gate(run, rules, today, as_json=as_json, quiet=quiet))
+
+
+def schema(
+    kind: Annotated[str, typer.Argument(help="config or gate.")],
+) -> None:
+    """Print the JSON Schema of a configuration or a gate file, for editors to complete from."""
+    from scotoma.commands.schema import run_schema
+
+    run_schema(kind)
