@@ -195,9 +195,7 @@ def next_steps(gate: Gate) -> list[str]:
             f"Do not ship {_names(failed)}. Compress less, or train on more of whom it fails; the "
             "gallery shows which images to look at."
         )
-    steps += [f"{v['name']}: {v['said'][0]}." for v in unsure[:SHOWN] if v["said"]]
-    if len(unsure) > SHOWN:
-        steps.append(f"{len(unsure) - SHOWN} more are UNSURE: see the gate's table.")
+    steps += _open(unsure)
     if passed:
         steps.append(
             f"Before {_names(passed)} {'ships' if len(passed) == 1 else 'ship'}: read which limits "
@@ -290,9 +288,18 @@ def _settles(gate: Gate) -> str:
     unsure = _of(gate, "UNSURE")
     if not unsure:
         return "Nothing is open: every variant is decided."
-    said = [f"{v['name']}: {v['said'][0]}" for v in unsure if v["said"]]
-    rest = len(said) - 2
-    return "; ".join(said[:2]) + (f"; and {rest} more below." if rest > 0 else ".")
+    return " ".join(_open(unsure))
+
+
+def _open(unsure: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What would decide the variants that are UNSURE, those of one sentence together."""
+    by_text: dict[str, list[Mapping[str, Any]]] = {}
+    for variant in unsure:
+        if variant["said"]:
+            by_text.setdefault(variant["said"][0], []).append(variant)
+    lines = [f"{_names(variants)}: {text}." for text, variants in by_text.items()]
+    more = len(lines) - SHOWN
+    return [*lines[:SHOWN], f"{more} more are UNSURE: see the gate's table."][: SHOWN + (more > 0)]
 
 
 def _of(gate: Gate, verdict: str) -> list[Mapping[str, Any]]:

@@ -1,53 +1,164 @@
-"""The page in Chromium."""
+"""The page in Chromium: no fault, no request, keys alone, no scripts, a sandboxed frame."""
 
 from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scotoma.report import render
+from tests.report.reading import HOSTILE
+
+SETTLED = "document.readyState === 'complete'"
+
+
+@dataclass
+class Opened:
+    """A page that is open, what it complained of and what it asked for."""
+
+    page: Any
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def file(make_audit: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with long and hostile words, which must neither widen it nor run."""
+    audit = make_audit(
+        ("cat", 60 * "dog"), ("a", f"{HOSTILE} {60 * 'b'}"), examples=60, sparsities=(0.9,)
+    )
+    audit.content["project"] = 80 * "W"
+    file = tmp_path_factory.mktemp("page") / "report.html"
+    page = render(audit.content, audit.images, audit.gate, audit.measurements)
+    file.write_text(page, encoding="utf-8")
+    return file
+
+
+@contextmanager
+def opened(browser: Any, address: str, width: int = 1440, **options: Any) -> Iterator[Opened]:
+    context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options)
+    found = Opened(context.new_page())
+    found.page.on("console", lambda message: found.complaints.append(message.text))
+    found.page.on("pageerror", lambda error: found.complaints.append(str(error)))
+    found.page.on("request", lambda request: found.requests.append(request.url))
+    found.page.goto(address)
+    try:
+        yield found
+    finally:
+        context.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [400, 1400])
-def test_browser_finds_no_fault(make_audit, browser, axe, tmp_path, scheme, width):
+@pytest.mark.parametrize("width", [360, 1440])
+def test_browser_finds_no_fault(
+    browser: Any, axe: str, file: Path, scheme: str, width: int
+) -> None:
     """Console, policy, network, overflow and axe, everything unfolded."""
-    audit = make_audit(("cat", 60 * "dog"), ("a", 60 * "b"), examples=60, sparsities=(0.9,))
-    audit.content["project"] = 80 * "W"  # long words must not widen the page
-    file = tmp_path / "report.html"
-    file.write_text(render(audit.content, audit.images), encoding="utf-8")
-    context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True
-    )
-    page = context.new_page()
-    complaints, requests = [], []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda request: requests.append(request.url))
-    page.goto(file.as_uri())
-    page.evaluate("document.querySelectorAll('details').forEach(found => { found.open = true })")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.evaluate(axe)
-    faults = page.evaluate(
-        "axe.run(document).then(found => found.violations.map(f => [f.id, f.nodes[0].html]))"
-    )
-    shown = page.evaluate("[...document.images].filter(image => image.naturalWidth > 0).length")
-    context.close()
-    assert complaints == []
-    assert [url for url in requests if not url.startswith("data:")] == [file.as_uri()]
-    assert shown == audit.page.count("<img")
+    with opened(browser, file.as_uri(), width, color_scheme=scheme) as found:
+        page = found.page
+        page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.evaluate(axe)
+        faults = page.evaluate(
+            "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa']})"
+            ".then(found => found.violations.map(f => [f.id, f.nodes.length, f.nodes[0].html]))"
+        )
+        pictures = page.evaluate(
+            "[...document.images].filter(one => !one.naturalWidth).map(one => one.alt)"
+        )
     assert faults == []
+    assert pictures == []
+    assert found.complaints == []
+    assert [url for url in found.requests if not url.startswith("data:")] == [file.as_uri()]
 
 
-def test_policy_stops_what_does_not_belong_to_the_page(audit, browser, tmp_path):
+def test_without_scripts_every_section_and_drawing_can_be_read(browser: Any, file: Path) -> None:
+    with opened(browser, file.as_uri(), java_script_enabled=False) as found:
+        page = found.page
+        heads = page.locator("main > section > h2, main > section > div > h2")
+        assert heads.count() >= 13
+        assert page.locator("figure.figure .still svg").count() >= 5
+        assert page.locator("figure.figure .still svg").first.is_visible()
+        assert not page.locator("#filters").is_visible()  # it would do nothing
+        page.locator("#gallery ~ details").first.locator("summary").first.click()
+    assert found.complaints == []
+
+
+def test_keys_alone_reach_and_use_the_gallery(browser: Any, file: Path) -> None:
+    with opened(browser, file.as_uri()) as found:
+        page = found.page
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.className") == "skip"
+        page.locator("select[data-filter=flip]").focus()
+        assert page.evaluate("document.activeElement.dataset.filter") == "flip"
+        page.keyboard.press("ArrowDown")
+        count = page.evaluate("document.querySelectorAll('.pairs > li:not([hidden])').length")
+        whole = page.evaluate("document.querySelectorAll('.pairs > li').length")
+        assert page.locator("#filtered").text_content() == f"{count} of {whole} pairs"
+        assert 0 < count < whole
+        page.keyboard.press("ArrowUp")
+        pairs = "document.querySelector('details[open] .pairs')"
+        page.evaluate(f"{pairs}.querySelector('[tabindex=\"0\"]').focus()")
+        steps = (("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("Home", 0))
+        for key, at in steps:
+            page.keyboard.press(key)
+            assert page.evaluate(f"[...{pairs}.children].indexOf(document.activeElement)") == at
+        assert page.evaluate(f"{pairs}.querySelectorAll('[tabindex=\"0\"]').length") == 1
+    assert found.complaints == []
+
+
+def test_filters_leave_the_pairs_that_match_all_choices(browser: Any, file: Path) -> None:
+    with opened(browser, file.as_uri()) as found:
+        page = found.page
+        page.select_option("select[data-filter=class]", "0")
+        page.select_option("select[data-filter=group]", "1")
+        kept = page.evaluate(
+            "[...document.querySelectorAll('.pairs > li')].map(one =>"
+            " [one.hidden, one.dataset.class, one.dataset.group.split(' ')])"
+        )
+    assert any(not hidden for hidden, *_ in kept)
+    for hidden, of_class, groups in kept:
+        assert hidden != (of_class == "0" and "1" in groups)
+
+
+def test_in_a_sandboxed_frame_plots_live_and_downloads_show_as_text(
+    browser: Any, file: Path, tmp_path: Path
+) -> None:
+    """As MLflow's viewer shows it: no origin, no leave to save files."""
+    around = tmp_path / "around.html"
+    around.write_text(
+        f'<iframe sandbox="allow-scripts" src="{file.as_uri()}" width="1200" height="800"></iframe>'
+    )
+    with opened(browser, around.as_uri()) as found:
+        frame = found.page.frame_locator("iframe")
+        frame.locator("#filters").wait_for()
+        frame.locator(
+            "figure.figure .vega-embed, figure.figure .live, figure.figure svg"
+        ).first.wait_for()
+        link = frame.locator("a[download='groups.csv']")
+        link.click()
+        shown = frame.locator(".downloads textarea").input_value()
+        content = link.get_attribute("href").partition(",")[2]
+    assert shown == base64.b64decode(content).decode("utf-8-sig").replace("\r\n", "\n")
+    assert shown.startswith("variant,group,metric,class,dense_value")
+    assert found.complaints == []
+
+
+def test_policy_stops_what_does_not_belong_to_the_page(
+    browser: Any, file: Path, tmp_path: Path
+) -> None:
     """Guards the guard: a script or a foreign style in the same page is refused."""
-    file = tmp_path / "report.html"
-    foreign = "<script>document.title = 'run'</script><style>body { display: none }</style></body>"
-    file.write_text(audit.page.replace("</body>", foreign), encoding="utf-8")
-    page = browser.new_page()
-    complaints = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.goto(file.as_uri())
-    title, display = page.title(), page.evaluate("getComputedStyle(document.body).display")
-    page.close()
-    assert (title, display) == ("tiny: what compression changed", "block")
-    assert sum("Content Security Policy" in text for text in complaints) == 2
+    foreign = "<script>document.title = 'run'</script><style>main { display: none }</style></body>"
+    text = file.read_text(encoding="utf-8")
+    changed = tmp_path / "report.html"
+    changed.write_text(re.sub("</body>", foreign, text), encoding="utf-8")
+    with opened(browser, changed.as_uri()) as found:
+        assert found.page.title().startswith("WWW")
+        assert found.page.locator("main").is_visible()
+    assert sum("Content Security Policy" in text for text in found.complaints) == 2
