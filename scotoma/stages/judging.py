@@ -52,7 +52,7 @@ class Judging:
 
     def leave(self, run: Run) -> None:
         """Leave it in the run's folder, for the step that judges."""
-        rules = None if self.rules is None else self.rules.model_dump(mode="json")
+        rules = self.rules and self.rules.model_dump(mode="json", exclude_unset=True)
         write_json(run.path("judging.json"), {"rules": rules, "today": self.today.isoformat()})
         run.publish(run.path("judging.json"))
 
@@ -60,7 +60,7 @@ class Judging:
     def digest(self) -> str:
         """SHA-256 of what decides the verdict: the day counts where something expires by it."""
         waived = self.rules is not None and bool(self.rules.waivers)
-        rules = "" if self.rules is None else self.rules.model_dump_json()
+        rules = "" if self.rules is None else self.rules.model_dump_json(exclude_unset=True)
         return hashlib.sha256(f"{rules}/{self.today if waived else ''}".encode()).hexdigest()
 
 
@@ -134,7 +134,10 @@ def give_verdict(folder: Mirror, rules: GateRules | None, today: datetime.date) 
     path = folder.root / "audit.json"
     folder.fetch([path])
     audit = _audit(path, folder.place(path))
-    gate = judge(audit, rules or default_rules(positive=_has_positive(audit)), today)
+    asked = rules or default_rules(
+        positive=_has_positive(audit), shipped=audit.get("scope") == "shipped"
+    )
+    gate = judge(audit, asked, today)
     texts = {
         "summary.md": markdown(gate),
         "junit.xml": junit(gate),

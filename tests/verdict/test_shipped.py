@@ -1,0 +1,70 @@
+"""One dense and one compressed model: a verdict on these two, however few they are."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from scotoma.config.gate import GateRules, default_rules, parse_rules
+from scotoma.runs import Run
+from scotoma.stages.judging import Judging
+from scotoma.verdict import judge
+
+TODAY = datetime.date(2027, 3, 1)
+GROUPS = "rules: [{id: fpr, metric: fpr, over: groups, max_increase: {relative: 0.2}}]\n"
+Audits = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def harmed(whole_audit: Audits) -> dict[str, Any]:
+    """One model a side; compression triples the errors of women."""
+    return whole_audit({"men": 0.0, "women": 2.0}, members=1, n=4000)
+
+
+def verdict(audit: dict[str, Any], rules: GateRules) -> dict[str, str]:
+    (variant,) = judge(audit, rules, TODAY).variants
+    return {f.question.where: f.verdict for f in variant.findings}
+
+
+def test_these_two_models_are_judged_without_a_gate_file(harmed: dict[str, Any]) -> None:
+    found = verdict(harmed, default_rules(positive=True, shipped=True))
+    assert found["FPR women"] == "FAIL"
+    assert "CIE excess" not in found
+
+
+def test_a_harmless_copy_passes(whole_audit: Audits) -> None:
+    audit = whole_audit({"men": 0.0, "women": 0.0}, members=1, n=20_000, paired=True, rate=0.1)
+    rules = parse_rules(GROUPS, "gate.yaml")
+    assert set(verdict(audit, rules).values()) == {"PASS"}
+
+
+def test_a_file_that_asks_for_more_models_is_obeyed(harmed: dict[str, Any]) -> None:
+    asked = parse_rules(f"min: {{models: 5}}\n{GROUPS}", "gate.yaml")
+    (variant,) = judge(harmed, asked, TODAY).variants
+    assert {f.verdict for f in variant.findings} == {"UNSURE"}
+    assert "1 model a variant, min.models asks for 5" in variant.findings[0].reason
+    # A file that only names the events leaves the number of models open.
+    assert (
+        verdict(harmed, parse_rules(f"min: {{events: 10}}\n{GROUPS}", "g"))["FPR women"] == "FAIL"
+    )
+
+
+def test_populations_of_few_members_stay_unsure(whole_audit: Audits) -> None:
+    audit = whole_audit({"men": 0.0, "women": 2.0}, members=2, n=4000)
+    assert set(verdict(audit, parse_rules(GROUPS, "gate.yaml")).values()) == {"UNSURE"}
+
+
+@pytest.mark.parametrize("asked", ["", "min: {models: 5}\n"])
+def test_what_a_file_names_is_known_to_the_step_that_judges(asked: str, tmp_path: Any) -> None:
+    from scotoma.config import default_config
+
+    run = Run.create(tmp_path / "run", default_config())
+    left = Judging(parse_rules(asked + GROUPS, "gate.yaml"), TODAY)
+    left.leave(run)
+    found = Judging.of(run)
+    assert found == left
+    assert found.digest == left.digest
+    assert ("models" in found.rules.min.model_fields_set) == bool(asked)
