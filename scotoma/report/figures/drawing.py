@@ -10,6 +10,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from scotoma.report.figures.figure import Figure, Table
+from scotoma.report.figures.names import with_short_names
 
 __all__ = ["Drawn", "drawn"]
 
@@ -49,7 +50,8 @@ def drawn(figure: Figure) -> Drawn:
     """
     import vl_convert
 
-    vega = _mute(vl_convert.vegalite_to_vega(figure.spec, vl_version=VEGA_LITE))
+    spec = with_short_names(figure.spec)
+    vega = _mute(vl_convert.vegalite_to_vega(spec, vl_version=VEGA_LITE))
     svg = _lean(vl_convert.vega_to_svg(vega), f"figure-{figure.slug}-says")
     return Drawn(
         figure.slug, figure.title, figure.summary, figure.table, Markup(svg), in_script(vega)

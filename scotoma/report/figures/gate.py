@@ -129,7 +129,7 @@ def _spec(rows: list[tuple[Any, ...]], names: list[str], chosen: str) -> dict[st
         data=data(rows),
         transform=[{"filter": f"datum.{variant} === variant"}],
         height={"step": 22},
-        encoding={"y": category(where, axis={"labelLimit": 190})},
+        encoding={"y": category(where)},
         layer=[
             words(label, right, dx=8),  # first, for the order of the rows is that of this layer
             upright(0.0),

@@ -13,6 +13,7 @@ __all__ = [
     "HALO",
     "INK",
     "MISSING",
+    "PANEL_CUT",
     "QUIET",
     "SOFT",
     "SOLID",
@@ -47,6 +48,7 @@ VERDICTS = {
     "FAIL": ("triangle-up", "var(--figure-fail)"),
     "not judged": ("square", "var(--figure-quiet)"),
 }
+PANEL_CUT = 20  # columns of text at which a name is cut in one of several drawings
 SPACE = 24  # pixels between panels
 HALO: Spec = {"stroke": GROUND, "strokeWidth": 5}  # below a name, which stays legible over marks
 SOLID: Spec = {"filled": True, "opacity": 1, "size": 60, "color": INK}
@@ -62,7 +64,7 @@ CONFIG: Spec = {
         "titleFontWeight": "normal",
         "titleFontSize": 12,
         "labelFontSize": 12,
-        "labelLimit": 120,
+        "labelLimit": 0,
         "labelFlush": False,
         "gridColor": LINE,
         "domainColor": LINE,
@@ -75,7 +77,7 @@ CONFIG: Spec = {
         "labelFontSize": 13,
         "labelFontWeight": 600,
         "labelAnchor": "start",
-        "labelLimit": 220,
+        "labelLimit": 0,
         "title": None,
     },
     "legend": {
@@ -85,7 +87,7 @@ CONFIG: Spec = {
         "orient": "top",
         "symbolSize": 70,
         "symbolStrokeWidth": 2,
-        "labelLimit": 200,
+        "labelLimit": 0,
     },
     "text": {"color": INK, "fontSize": 12},
     "rule": {"color": INK},
@@ -264,7 +266,7 @@ def panels(each: Sequence[Spec], width: int, columns: int, **parts: Any) -> Spec
         "concat": list(each),
         "columns": columns,
         "spacing": SPACE,
-        "usermeta": {"panel": width + SPACE},
+        "usermeta": {"panel": width + SPACE, "cut": PANEL_CUT},
         **parts,
         "params": [{"name": NARROW, "value": False}, *parts.get("params", ())],
     }

@@ -13,6 +13,7 @@ from scotoma.report.figures.grammar import (
     GROUND,
     INK,
     MISSING,
+    PANEL_CUT,
     SPACE,
     arrows,
     category,
@@ -199,14 +200,14 @@ def _panels(
     scale = {"domain": metrics, "range": FAMILY[: len(metrics)]}
     legend: dict[str, Any] | None = None if len(metrics) == 1 else {}
     colour = category(metric, scale=scale, legend=legend)
-    x = category(variant, scale={"domain": names}, axis={"labelAngle": -45, "labelLimit": 80})
+    x = category(variant, scale={"domain": names}, axis={"labelAngle": -45})
     beside = {"domain": metrics}  # intervals of one group stand side by side
     shapes = [SHAPES[m] for m in METRICS if METRICS[m] in metrics]
     return {
         "background": None,
         "padding": 4,
         "config": CONFIG,
-        "usermeta": {"panel": PANEL + SPACE},
+        "usermeta": {"panel": PANEL + SPACE, "cut": PANEL_CUT},
         "data": data(rows),
         "facet": category(group) | {"sort": list(title.values())},
         "columns": 3,
@@ -305,6 +306,6 @@ def _forest(
         data=data(rows),
         transform=[{"filter": f"datum.{variant} === variant"}],
         height={"step": 20},
-        encoding={"y": category(label, axis={"labelLimit": 180})},
+        encoding={"y": category(label)},
         layer=layers,
     )

@@ -128,7 +128,6 @@ def _spec(rows: list[tuple[Any, ...]], names: list[str], chosen: str) -> dict[st
             "type": "text",
             "align": {"expr": f"{left_of} ? 'right' : 'left'"},
             "dx": {"expr": f"{left_of} ? -9 : 9"},
-            "limit": 160,
         },
         "encoding": {"y": {"field": "at", "type": "quantitative"}, "text": {"field": group}},
     }

@@ -123,7 +123,6 @@ def _spec(
             "type": "text",
             "align": {"expr": f"{left_of} ? 'right' : 'left'"},
             "dx": {"expr": f"{left_of} ? -9 : 9"},
-            "limit": 260,
         },
         "encoding": {"x": x, "y": y, "text": {"field": text}},
     }

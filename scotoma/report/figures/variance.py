@@ -133,7 +133,7 @@ def _trap(trap: Mapping[str, list[Row]]) -> dict[str, Any]:
     names = list(trap)
     colours = {"domain": names, "range": FAMILY[: len(names)]}
     shapes = {"domain": names, "range": SHAPES[: len(names)]}
-    below = {"orient": "bottom", "columns": 2, "labelLimit": 110}
+    below = {"orient": "bottom", "columns": 2}
     return {
         "title": "Chance of a wrong verdict",
         "data": data(rows),

@@ -1,0 +1,219 @@
+"""What the figures draw, against the audit; what they leave out; how they are compiled."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from typing import Any
+
+import pytest
+
+from scotoma.report.figures import Figure, figures
+from scotoma.report.figures.drawing import drawn
+from scotoma.report.readable import readable
+from scotoma.stages.few_runs import frontier
+from tests.report.reading import HOSTILE
+
+SLOTS = [
+    "topline", "gate", "amplification", "forest", "taxicab", "over_index", "classes", "slices",
+    "variance", "frontier",
+]  # fmt: skip
+COSTS = {
+    "compressed_bytes": 2_500_000,
+    "latency": {"1": {"median_ms": 1.5, "low_ms": 1.25, "high_ms": 2.0}},
+}
+
+
+def measured(audit) -> dict[str, Any]:
+    return {"frontier": frontier(audit.content, audit.gate, {"prune-0.9": COSTS})}
+
+
+@pytest.fixture(scope="module")
+def plots(audit) -> dict[str, Figure]:
+    return figures(readable(audit.content), audit.gate, measured(audit))
+
+
+def rows_of(spec: dict[str, Any]) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in spec["data"]["values"]]
+
+
+def test_every_slot_has_its_figure_in_order(plots):
+    assert list(plots) == SLOTS
+    for slug, plot in plots.items():
+        assert plot.slug == slug
+        assert plot.title
+        assert plot.summary.endswith((".", "measured."))
+        assert plot.table.rows
+
+
+def test_nothing_judged_and_nothing_measured_leave_their_slots_empty(audit):
+    found = figures(readable(audit.content), None, None)
+    assert list(found) == [slot for slot in SLOTS if slot not in ("gate", "frontier")]
+
+
+def test_top_line_sets_counts_floor_and_excess_beside_accuracy(audit, plots):
+    top1, counts, excess = (rows_of(panel) for panel in plots["topline"].spec["concat"])
+    for name, value, low, high in top1:
+        estimate = audit.content["accuracy"][name]["top1"]
+        assert [value, low, high] == pytest.approx(
+            [100 * estimate[key] for key in ("value", "low", "high")], rel=1e-5
+        )
+    assert counts[0] == ("dense", None, None, None, None)
+    for (name, count, low, high, floor), (_, value, *_) in zip(counts[1:], excess[1:], strict=True):
+        cie = audit.content["divergence"][name]["cie"]
+        assert [count, low, high] == [cie["cie"][key] for key in ("count", "low", "high")]
+        assert floor == pytest.approx(cie["floor_at_k"]["value"] * cie["n"], abs=0.01)
+        assert value == pytest.approx(100 * cie["excess"]["value"], rel=1e-5)
+
+
+def test_a_test_stands_at_its_interval_over_its_limit_and_an_untested_one_nowhere(audit, plots):
+    places = {(row[0], row[1]): row for row in rows_of(plots["gate"].spec)}
+    tests = {(v["name"], t["where"]): t for v in audit.gate["variants"] for t in v["tests"]}
+    assert places.keys() <= tests.keys()
+    tested = 0
+    for key, (_, _, verdict, value, low, high, _, _, said) in places.items():
+        test = tests[key]
+        assert verdict == test["verdict"]
+        assert said.startswith(verdict)
+        if test["decided_by"] is None:
+            assert (value, low, high) == (None, None, None)
+            continue
+        tested += 1
+        interval, bound = test["decided_by"]["interval"], test["decided_by"]["bound"]
+        expected = [min(max(interval[k] / bound, -2), 6) for k in ("value", "low", "high")]
+        assert [value, low, high] == pytest.approx(expected, rel=1e-5)
+    assert 0 < tested < len(places)
+
+
+def test_amplification_draws_each_rate_of_each_group_once(audit, plots):
+    found = rows_of(plots["amplification"].spec)
+    groups, variants = audit.content["groups"], audit.content["variants"]
+    metrics = {row["metric"] for row in audit.content["subgroups"]["prune-0.9"] if not row["class"]}
+    assert len(found) == len(groups) * len(variants) * len(metrics)
+    worst = next(
+        row
+        for row in audit.content["subgroups"]["prune-0.9"]
+        if (row["group"], row["metric"], row["class"]) == ("side.b", "error", None)
+    )
+    n = f"{groups[2]['n']:,}"
+    (shown,) = (row for row in found if row[:3] == (f"n {n} · b", "prune-0.9", "error"))
+    estimate = [100 * worst["compressed"][key] for key in ("value", "low", "high")]
+    assert shown[3:6] == pytest.approx(estimate, rel=1e-5)
+
+
+def test_what_cannot_be_estimated_has_no_place_and_its_reason_in_the_table(audit):
+    content = copy.deepcopy(audit.content)
+    row = next(r for r in content["subgroups"]["prune-0.9"] if r["group"] == "side.b")
+    row["relative"] |= {"value": None, "low": None, "high": None, "reason": "carried by 3 examples"}
+    forest = figures(readable(content), None, None)["forest"]
+    (shown,) = (r for r in rows_of(forest.spec) if r[:2] == ("prune-0.9", "error · b"))
+    assert shown[2:] == (None, None, None, False, False, "not estimable", False)
+    (told,) = (r for r in forest.table.rows if r[:2] == ("prune-0.9", "b"))
+    assert told[3] == "carried by 3 examples"
+
+
+def test_wide_intervals_end_in_an_arrow_at_the_edge_of_the_forest(audit):
+    content = copy.deepcopy(audit.content)
+    row = next(r for r in content["subgroups"]["prune-0.9"] if r["group"] == "side.b")
+    row["relative"] |= {"value": 50.0, "low": 10.0, "high": "inf"}
+    forest = figures(readable(content), None, None)["forest"]
+    (shown,) = (r for r in rows_of(forest.spec) if r[:2] == ("prune-0.9", "error · b"))
+    axes = [layer["encoding"]["x"].get("scale") for layer in forest.spec["layer"]]
+    (domain,) = (scale["domain"] for scale in axes if scale)
+    assert shown[4] == domain[1]
+    assert shown[5:7] == (False, True)
+
+
+def test_over_index_is_the_share_among_cies_over_the_share_in_the_data(audit, plots):
+    for name, _, share, ratio, *_ in rows_of(plots["over_index"].spec):
+        entry = next(
+            row
+            for row in audit.content["divergence"][name]["over_index"]
+            if _training_share(audit, row["attribute"]) == pytest.approx(share / 100, abs=1e-4)
+        )
+        if ratio is not None:
+            assert ratio == pytest.approx(
+                entry["share_in_flagged"] / entry["share_in_data"], abs=1e-3
+            )
+
+
+def _training_share(audit, key: str) -> float:
+    (group,) = (g for g in audit.content["groups"] if g["key"] == key)
+    return group["train"] / audit.content["examples"]["train"]
+
+
+def test_classes_are_sorted_and_the_significant_ones_have_a_star(audit, plots):
+    found = rows_of(plots["classes"].spec)
+    for name, rows in audit.content["classes"].items():
+        mine = [row for row in found if row[0] == name]
+        assert [row[2] for row in mine] == sorted(row[2] for row in mine)
+        starred = {row[1] for row in mine if row[-1] == "★"}
+        assert starred == {row["class"] for row in rows if row["significant"]}
+
+
+def test_of_a_thousand_classes_the_ends_are_drawn_and_the_caption_says_so(audit):
+    content = copy.deepcopy(audit.content)
+    (first, *_) = content["classes"]["prune-0.9"]
+    content["examples"]["classes"] = [str(i) for i in range(1000)]
+    content["classes"] = {
+        name: [first | {"class": str(i), "normalised": float(i)} for i in range(1000)]
+        for name in content["classes"]
+    }
+    plot = figures(readable(content), None, None)["classes"]
+    drawn_of = [row[1] for row in rows_of(plot.spec) if row[0] == "prune-0.9"]
+    assert drawn_of == [str(i) for i in (*range(15), *range(985, 1000))]
+    assert "Drawn: the 30 that change most, of 1000." in plot.summary
+
+
+def test_frontier_marks_what_was_not_measured_as_missing(plots):
+    *_, size, latency = (rows_of(panel) for panel in plots["frontier"].spec["concat"])
+    assert {row[0]: row[2] for row in size} == {
+        "dense": None, "prune-0.5": None, "prune-0.9": 2.5, "int8-dynamic": None
+    }  # fmt: skip
+    assert [row[2:] for row in latency if row[0] == "prune-0.9"] == [(1.5, 1.25, 2.0)]
+
+
+def test_one_model_a_side_has_no_spread_and_no_floor(make_audit):
+    audit = make_audit(members=1, sparsities=(0.9,))
+    found = figures(readable(audit.content), audit.gate, None)
+    assert "variance" not in found
+    _, counts, excess = (rows_of(panel) for panel in found["topline"].spec["concat"])
+    assert {row[4] for row in counts} == {None}
+    assert {row[1:] for row in excess[1:]} == {(None, None, None, "not estimable")}
+    for plot in found.values():
+        drawn(plot)
+
+
+def test_names_are_values_and_never_fields(make_audit):
+    audit = make_audit(classes=(HOSTILE, 'a.b[0]"\\', "owl"), values=(HOSTILE + "1", "x" * 300))
+    for plot in figures(readable(audit.content), audit.gate, measured(audit)).values():
+        compiled = drawn(plot).vega
+        assert "<" not in compiled
+        for path, text in leaves(json.loads(compiled)):
+            if path[-1] in ("field", "as", "groupby"):
+                assert re.fullmatch(r'[A-Za-z0-9_.]+|datum\["[a-z0-9_]+"\]', text), path
+
+
+def leaves(value, path=()):
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from leaves(item, (*path, key))
+    elif isinstance(value, list):
+        for item in value:
+            yield from leaves(item, path)
+    elif isinstance(value, str):
+        yield path, value
+
+
+def test_a_drawing_is_the_same_each_time_and_its_colours_are_the_pages(plots):
+    for plot in plots.values():
+        once = drawn(plot)
+        assert once == drawn(plot)
+        # An id would clash with the next drawing's, and the page's policy stops style attributes.
+        assert not re.search(r"\s(?:id|style|on\w+)=", once.svg)
+        colours = set(re.findall(r'(?:fill|stroke)="([^"]*)"', once.svg))
+        assert {colour for colour in colours if not colour.startswith("var(--figure-")} <= {
+            "none",
+            "transparent",
+        }, plot.slug
