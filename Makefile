@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: audit test lint
+.PHONY: audit test lint images
 
 audit: $(VENV)/installed
 	$(BIN)/scotoma audit
@@ -16,6 +16,11 @@ test: $(VENV)/installed-test
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+# All images, and an audit whose every step runs in them: gigabytes, so no part of the tests.
+images: $(VENV)/installed-test
+	docker/build
+	docker/try $(BIN)/python
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \

@@ -7,6 +7,7 @@ see FOLDER and nothing else, so that data named by CONFIG lie in it; the run goe
 
 from __future__ import annotations
 
+import datetime
 import os
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from kfp import components, local
 from scotoma.config import load_config
 from scotoma.pipelines import compile_pipeline
 from scotoma.runs import Run
+from scotoma.stages.judging import Judging
 from scotoma.stages.predicted import complete
 
 NOBODY = 65532  # the images' own user
@@ -34,6 +36,7 @@ def audit(config: Path, folder: Path) -> None:
             at once is gone before KFP asks how, which takes it for a success.
     """
     run = Run.create(folder / "run", complete(load_config(config)))
+    Judging(None, datetime.date.today()).leave(run)
     compile_pipeline(run.config, definition := run.path("pipeline.yaml"))
     user = os.getuid() or NOBODY
     for path in [folder, *folder.rglob("*")] if user == NOBODY else []:
