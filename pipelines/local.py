@@ -9,26 +9,25 @@ the parent is gone and the group ends.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import tempfile
-import threading
-import time
 from pathlib import Path
 
 from kfp import components, local
 
 from scotoma.pipelines.audit import compile_pipeline
 from scotoma.runs import Run, written
+from scotoma.tied import tie_to_parent
 
 __all__ = ["run_locally"]
 
 
-def run_locally(place: str) -> None:
+def run_locally(place: str, *, shard_count: int = 1) -> None:
     """Compile the pipeline into a run's folder and run it through kfp's subprocess runner.
 
     Args:
         place: Folder or `s3://BUCKET/PREFIX` that holds `config.yaml`.
+        shard_count: Tasks that share the members; on one machine the workers of one do.
 
     Raises:
         RuntimeError: A step failed; what it refused is in `error.json`.
@@ -37,7 +36,7 @@ def run_locally(place: str) -> None:
     definition = run.path("pipeline.yaml")
     with written(definition) as temporary:
         # The compiler goes by the suffix.
-        compile_pipeline(run.config, temporary.with_suffix(".yaml"))
+        compile_pipeline(run.config, temporary.with_suffix(".yaml"), shard_count=shard_count)
         temporary.with_suffix(".yaml").rename(temporary)
     run.publish(definition)
     # kfp pastes sys.executable into a shell line unquoted, and puts it for every `python3` in the
@@ -53,16 +52,7 @@ def run_locally(place: str) -> None:
     pipeline(run_uri=run.place)
 
 
-def _end_with_parent() -> None:
-    """Interrupt this process group when standard input ends; kill what has not ended in 5 s."""
-    while os.read(0, 1):  # unbuffered: a buffer's lock, held at exit, is a fatal error
-        pass
-    os.killpg(0, signal.SIGINT)
-    time.sleep(5)
-    os.killpg(0, signal.SIGKILL)
-
-
 if __name__ == "__main__":
     if sys.argv[2:] == ["--tied"]:
-        threading.Thread(target=_end_with_parent, daemon=True).start()
+        tie_to_parent()
     run_locally(sys.argv[1])

@@ -122,7 +122,7 @@ def test_a_fault_of_our_own_is_one_sentence_and_a_traceback_in_the_logs(
     def stumble(*_: object) -> None:
         raise ZeroDivisionError("s3cret")
 
-    monkeypatch.setattr(audit, "_run_pipeline", stumble)
+    monkeypatch.setattr(audit, "run_watched", stumble)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     options: dict[str, Any] = {"deterministic": False, "seed": None, "data": None, "as_json": False}
     with pytest.raises(ScotomaError) as caught:

@@ -1,45 +1,34 @@
-"""The audit command: the compiled pipeline in a child process, watched and summed up."""
+"""The audit command: the compiled pipeline, or one step of it, and the sum of what it found."""
 
 from __future__ import annotations
 
 import contextlib
-import os
+import json
+import re
 import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import time
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from scotoma import storage
 from scotoma.commands.gate import chosen_rules, day, print_out
+from scotoma.commands.watching import run_watched
 from scotoma.config import Config, default_config, load_config
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.locking import locked
 from scotoma.mirror import local_folder
 from scotoma.own_code import code_allowed
 from scotoma.printable import printable
-from scotoma.progress import PROGRESS_VARIABLE, read_events
 from scotoma.runs import Run, read_json
+from scotoma.stages.alone import check_step, refuse_too_early
 from scotoma.stages.judging import Given, Judging, give_verdict
 
 __all__ = ["configuration", "own_code", "run_audit"]
-
-TRACKING_VARIABLE = "SCOTOMA_TRACKING_URI"  # credentials travel here, never through a file
 
 
 def run_audit(
@@ -54,6 +43,8 @@ def run_audit(
     rules: Path | None = None,
     today: str | None = None,
     allow_code: bool = False,
+    resume: bool = False,
+    only: str | None = None,
 ) -> int:
     """Run the whole pipeline, judge what it found and print its summary.
 
@@ -69,6 +60,9 @@ def run_audit(
         rules: Gate file; None for the default rules.
         today: Day that decides which waivers have expired, YYYY-MM-DD; None for the date.
         allow_code: Whether code that the configuration names may run.
+        resume: Refuse to begin a run; one that is there is taken up, by its own configuration
+            where `path` is None and `out` says where it is.
+        only: The one step to run, from what those before it left; nothing is judged or summed up.
 
     Returns:
         What `scotoma gate` would end with: 0 pass, 1 failed, 3 unsure where that fails.
@@ -77,9 +71,26 @@ def run_audit(
         ScotomaError: The configuration or the data cannot be audited, nothing is left behind; or
             something went wrong inside, whose traceback is in the logs of the run.
     """
-    config = configuration(path, deterministic=deterministic, seed=seed, data=data)
+    if only is not None:
+        check_step(only)
+    written = path
+    if resume and path is None and out is not None:
+        _refuse_nothing(out)
+        written = Run.open(out).path("config.yaml")
+    config = configuration(written, deterministic=deterministic, seed=seed, data=data)
+    place = out or str(Path("runs", f"{config.project.replace(' ', '-')}-{config.digest()[:8]}"))
+    if resume:
+        _refuse_nothing(place)
     with own_code(config, path, allowed=allow_code):
-        return _audit(config, out, rules, today, as_json=as_json, quiet=quiet)
+        return _audit(config, place, rules, today, as_json=as_json, quiet=quiet, only=only)
+
+
+def _refuse_nothing(place: str) -> None:
+    if not storage.exists(storage.join(place, "config.yaml")):
+        raise ConfigError(
+            f"--resume takes up a run, and there is none at {place}; leave it out to begin one, or "
+            "correct --out"
+        )
 
 
 def own_code(
@@ -98,15 +109,15 @@ def own_code(
 
 def _audit(
     config: Config,
-    out: str | None,
+    place: str,
     rules: Path | None,
     today: str | None,
     *,
     as_json: bool,
     quiet: bool,
+    only: str | None,
 ) -> int:
     judging = Judging(chosen_rules(rules), day(today))  # refused before hours of training
-    place = out or str(Path("runs", f"{config.project.replace(' ', '-')}-{config.digest()[:8]}"))
     traces = Traces.before(place)
     run = Run.create(place, config)
     for name in (signal.SIGTERM, signal.SIGHUP):  # a closed terminal ends the children too
@@ -116,7 +127,12 @@ def _audit(
         try:
             began = time.perf_counter()
             judging.leave(run)
-            _run_pipeline(run, config, console, lock)
+            if only is not None:
+                refuse_too_early(run, only)
+                run_watched(run, ["scotoma.stages.alone", run.place, only], console, lock)
+                _say_step(run, only, as_json=as_json)
+                return 0
+            run_watched(run, ["scotoma.pipelines.local", run.place], console, lock)
             given = give_verdict(run.mirror, judging.rules, judging.today)
             _say(run, place, console, time.perf_counter() - began, given, as_json=as_json)
         except (ConfigError, DataError):
@@ -136,6 +152,18 @@ def _audit(
                 f"is in {log}"
             ) from error
     return given.gate.exit_code
+
+
+def _say_step(run: Run, step: str, *, as_json: bool) -> None:
+    """The files that a step has left, on stdout."""
+    left = sorted(
+        name
+        for record in run.path("steps").glob("*.json")
+        if re.fullmatch(rf"{step}(-\d+)?", record.stem)
+        for name in read_json(record)["outputs"]
+    )
+    content = json.dumps({"step": step, "files": left}, indent=1) if as_json else "\n".join(left)
+    print_out(content + "\n", sys.stdout)
 
 
 def _say(
@@ -261,83 +289,3 @@ def configuration(
 
         return complete(config)
     return config
-
-
-def _run_pipeline(run: Run, config: Config, console: Console, lock: int) -> None:
-    """Run the pipeline in a process group of its own; its words go to logs/pipeline.log."""
-    error, log = run.path("error.json"), run.path("logs", "pipeline.log")
-    error.unlink(missing_ok=True)
-    log.parent.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="scotoma-") as temporary, log.open("wb") as sink:
-        events = Path(temporary) / "progress"
-        environment = os.environ | {"TMPDIR": temporary, PROGRESS_VARIABLE: str(events)}
-        environment["PYTHONSAFEPATH"] = "1"  # a random.py in the user's folder is not ours
-        if config.tracking.uri:
-            environment[TRACKING_VARIABLE] = config.tracking.uri
-        with subprocess.Popen(
-            [sys.executable, "-m", "scotoma.pipelines.local", run.place, "--tied"],
-            stdin=subprocess.PIPE,  # closed by the system when this process ends, however it does
-            stdout=sink,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            start_new_session=True,
-            pass_fds=(lock,),  # the folder is in use until the child has ended too
-        ) as child:
-            try:
-                _watch(child, events, console)
-            finally:
-                if child.poll() is None:
-                    _end(child)
-    if child.returncode:
-        if error.exists():
-            raise _recorded(error)
-        raise ScotomaError(
-            f"the pipeline ended with an internal error; its last words are in {log}"
-        )
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """Interrupt the whole group, so that steps clean up; what has not ended in 5 s is killed."""
-    os.killpg(child.pid, signal.SIGINT)
-    try:
-        child.wait(timeout=5)
-    except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-
-
-def _recorded(path: Path) -> ScotomaError:
-    """The error that a step left: its sentence, with the exit code it asked for."""
-    record = read_json(path)
-    path.unlink()
-    kinds = {kind.exit_code: kind for kind in (ScotomaError, ConfigError, DataError)}
-    return kinds[record["exit_code"]](record["message"])
-
-
-def _watch(child: subprocess.Popen[bytes], events: Path, console: Console) -> None:
-    """Show a bar for every task that the steps announce, until the child ends."""
-    bars = Progress(
-        TextColumn("{task.description:<24}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal,
-    )
-    tasks: dict[object, TaskID] = {}
-    offset = 0
-    with bars:
-        while True:
-            ended = child.poll() is not None
-            found, offset = read_events(events, offset)
-            for event in found:
-                if "total" in event:
-                    name, total = str(event["task"]), float(str(event["total"]))
-                    tasks[event["task"]] = bars.add_task(name, total=total)
-                    if not console.is_terminal:
-                        console.print(name, highlight=False)
-                elif event["task"] in tasks:
-                    bars.advance(tasks[event["task"]], float(str(event["done"])))
-            if ended:
-                return
-            time.sleep(0.1)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from scotoma.errors import ConfigError
+
 __all__ = ["audit", "check", "gate", "schema"]
 
 
@@ -44,6 +46,12 @@ def audit(
         bool,
         typer.Option("--allow-code", help="Run the code that source.model names, if it is code."),
     ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Take up a run that is there; never begin one.")
+    ] = False,
+    only: Annotated[
+        str | None, typer.Option(help="Run this one step, from what those before it left.")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the steps and their costs, do nothing.")
     ] = False,
@@ -51,8 +59,12 @@ def audit(
 ) -> None:
     """Train, compress, predict, compare and report: the whole pipeline.
 
-    A run that was interrupted, or has ended, is taken up where it stands: repeat the command.
+    A run that was interrupted, or has ended, is taken up where it stands: repeat the command, or
+    give --resume --out RUN alone. Steps: prepare, train, prune, quantize, predict, gather,
+    divergence, bias, slices, verdict, report, log.
     """
+    if only is not None and gate:
+        raise ConfigError("--gate judges a whole audit, which --only does not run; leave one out")
     if dry_run:
         from scotoma.commands.check import run_dry
 
@@ -65,7 +77,7 @@ def audit(
 
     code = run_audit(
         config, out, deterministic=deterministic, seed=seed, data=data, as_json=as_json,
-        quiet=quiet, rules=rules, today=today, allow_code=allow_code,
+        quiet=quiet, rules=rules, today=today, allow_code=allow_code, resume=resume, only=only,
     )  # fmt: skip
     if gate:
         raise typer.Exit(code)
