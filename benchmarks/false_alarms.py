@@ -1,0 +1,177 @@
+"""How often a gate fails what is harmless, and finds what is not: whole audits, truth planted.
+
+    python benchmarks/false_alarms.py                 # 200 audits of 10 and of 30 members
+    python benchmarks/false_alarms.py --audits 20     # a glance
+
+Each audit is drawn (`scotoma.power.planted_audit`), measured by the steps of the pipeline and
+judged by three gates: the default one; the same with the rule about slices; and one without any
+margin, under which a harmless variant lies at every limit, so that only the level of the tests
+protects it. Nine groups: all, both sexes, both ages, the four intersections. In an audit of harm
+the rate of one intersection is raised by what `scotoma.power` promises to find in 80% of audits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from scotoma.config import parse_config
+from scotoma.config.gate import GateRules, default_rules, parse_rules
+from scotoma.datasets import Examples
+from scotoma.power import PlantedGroup, Probit, planted_audit, smallest_amplification
+from scotoma.predictions import Predictions
+from scotoma.runs import Run
+from scotoma.stages import measures, slicing
+from scotoma.stages.judging import verdict
+from scotoma.verdict import Gate, judge
+
+CELLS = {  # sex & age: examples, error
+    ("male", "old"): (600, 0.10),
+    ("male", "young"): (170, 0.08),
+    ("female", "old"): (1300, 0.06),
+    ("female", "young"): (2400, 0.05),
+}
+HARMED = ("male", "old")
+CONFIG = """\
+project: planted
+source: {{kind: predictions, files: none, examples: none}}
+label: {{column: label, positive: "yes"}}
+groups: {{sex: {{column: sex}}, age: {{column: age}}, intersections: [[sex, age]]}}
+variants: [dense, {{predictions: [int8]}}]
+population: {{models: {members}}}
+"""
+SLICES = "rules: [{id: slices, metric: slices_hurt, margin: 0.01}]"
+BARE = """\
+rules:
+  - {id: fpr, metric: fpr, over: groups, max_increase: {relative: 0}}
+  - {id: fnr, metric: fnr, over: groups, max_increase: {relative: 0}}
+  - {id: cie, metric: cie_share_excess, max: 0}
+  - {id: classes, metric: classes_hurt, margin: 0}
+  - {id: slices, metric: slices_hurt, margin: 0}
+"""
+TODAY = datetime.date(2027, 3, 1)
+TESTS = 24  # of the default gate: FPR and FNR of nine groups, CIEs, two classes, some slices
+
+
+def main() -> None:
+    """Draw, measure, judge, count."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--audits", type=int, default=200, help="without harm; a fifth with")
+    parser.add_argument("--members", type=int, nargs="*", default=[10, 30])
+    parser.add_argument("--first", type=int, default=0, help="seed of the first audit")
+    asked = parser.parse_args()
+    for members in asked.members:
+        began = time.process_time()
+        seeds = range(asked.first, asked.first + asked.audits)
+        report(f"no harm, {members} members", list(audits(seeds, members, 0.0)))
+        least = smallest_amplification(
+            group_n=CELLS[HARMED][0] // 2, rate=CELLS[HARMED][1], members=members,
+            level=1 - 0.05 / TESTS, limit=0.2, min_events=10, power=0.8,
+        )  # fmt: skip
+        planted = list(audits(seeds[: asked.audits // 5], members, least.relative))
+        report(f"{100 * least.relative:+.0f}% planted, {members} members", planted)
+        print(f"took {time.process_time() - began:.0f} s of CPU", flush=True)
+
+
+def audits(seeds: range, members: int, relative: float) -> Iterator[dict[str, Gate]]:
+    """Verdicts of the gates on each of some audits, by the name of the gate."""
+    default = default_rules(positive=True)
+    slices = parse_rules(SLICES, "slices").rules
+    gates: dict[str, GateRules] = {
+        "default": default,
+        "with slices": default.model_copy(update={"rules": [*default.rules, *slices]}),
+        "without margins": parse_rules(BARE, "bare"),
+    }
+    for seed in seeds:
+        with tempfile.TemporaryDirectory() as folder:
+            found = measured(Path(folder), members, relative, seed)
+        yield {name: judge(found, rules, TODAY) for name, rules in gates.items()}
+
+
+def measured(folder: Path, members: int, relative: float, seed: int) -> dict[str, Any]:
+    """Content of audit.json of one drawn audit."""
+    run = Run.create(folder / "run", parse_config(CONFIG.format(members=members), "planted"))
+    groups = [
+        PlantedGroup(name=" & ".join(c), n=n, rate=rate, relative=relative * (c == HARMED))
+        for c, (n, rate) in CELLS.items()
+    ]
+    # Harmless compression makes the same examples difficult.
+    errors = Probit() if relative else Probit(correlation=1)
+    drawn = planted_audit(groups, members=members, errors=errors, seed=seed)
+    where = drawn.groups.argmax(axis=0)
+    ids = [str(row) for row in range(len(where))]
+    sex, age = (np.array([cell[i] for cell in CELLS])[where] for i in range(2))
+    table = pl.DataFrame(
+        {
+            "example_id": ids,
+            "split": "test",
+            "label": np.where(drawn.labels == 1, "yes", "no"),
+            "sex": sex,
+            "age": age,
+        }
+    )
+    Examples(table, ("no", "yes"), ("sex", "age"), (("sex", "age"),)).write(run.examples)
+    run.path("predictions").mkdir()
+    for name, predicted in (("dense", drawn.dense), ("int8", drawn.compressed)):
+        Predictions(
+            variant=name, example_ids=tuple(ids), members=tuple(range(members)),
+            classes=("no", "yes"), predicted=predicted.astype(np.uint8),
+        ).write(run.predictions(name))  # fmt: skip
+    measures.divergence(run)
+    measures.bias(run)
+    slicing.slices(run)
+    content, _ = verdict(run)
+    found: dict[str, Any] = json.loads(content.read_text())
+    return found
+
+
+def report(kind: str, found: list[dict[str, Gate]]) -> None:
+    """Verdicts by gate; findings whose interval says something else than their verdict."""
+    print(f"\n{kind}, {len(found)} audits")
+    for name in found[0]:
+        gates = [one[name] for one in found]
+        verdicts = Counter(gate.verdict for gate in gates)
+        rules = Counter(
+            rule
+            for gate in gates
+            for rule in {f.question.rule for f in gate.variants[0].findings if f.verdict == "FAIL"}
+        )
+        hit = sum(
+            any(f.verdict == "FAIL" and f.question.group == "sex.male & age.old"
+                for f in gate.variants[0].findings)
+            for gate in gates
+        )  # fmt: skip
+        apart = sum(disagreements(gate) for gate in gates)
+        print(
+            f"  {name:<16} FAIL {verdicts['FAIL']}, UNSURE {verdicts['UNSURE']}, PASS "
+            f"{verdicts['PASS']}; found in the group {hit}; failed rules {dict(rules)}; "
+            f"pictures that disagree {apart}",
+            flush=True,
+        )
+
+
+def disagreements(gate: Gate) -> int:
+    """Findings whose drawn interval lies elsewhere than the verdict says."""
+    wrong = 0
+    for finding in gate.variants[0].findings:
+        if finding.deciding is None:
+            continue
+        low, high = finding.deciding.estimate.low, finding.deciding.estimate.high
+        bound = finding.deciding.bound
+        place = "FAIL" if low >= bound else "PASS" if high <= bound else "UNSURE"
+        wrong += place != finding.verdict
+    return wrong
+
+
+if __name__ == "__main__":
+    main()
