@@ -70,7 +70,6 @@ def choose_backend(
 
     def seconds_a_step(backend: Backend, members: int) -> float:
         """Of one member. The first run warms up, and every run begins and ends alike."""
-
         # Of the processor its own time: neighbours would make a step look like all arithmetic.
         clock = time.perf_counter if device.type == "cuda" else time.process_time
 
