@@ -174,10 +174,10 @@ def _worst_class(audit: Audit, variant: str) -> Fact:
     row = min(rows, key=lambda row: (float(row["high"]), row["class"]))
     before, after = (100.0 * row[key] for key in ("dense_recall", "compressed_recall"))
     return Fact(
-        f"Recall of the class that pays most, points beyond top-1: {row['class']}",
+        f"Recall of the class that pays most: {row['class']}",
         numbers.class_change(numbers.from_class(row, "normalised")),
         row["n"],
-        f"recall {before:.2f}% to {after:.2f}%",
+        f"points beyond top-1, {before:.2f}% to {after:.2f}%",
     )
 
 
@@ -298,8 +298,9 @@ def _open(unsure: Sequence[Mapping[str, Any]]) -> list[str]:
         if variant["said"]:
             by_text.setdefault(variant["said"][0], []).append(variant)
     lines = [f"{_names(variants)}: {text}." for text, variants in by_text.items()]
-    more = len(lines) - SHOWN
-    return [*lines[:SHOWN], f"{more} more are UNSURE: see the gate's table."][: SHOWN + (more > 0)]
+    if len(lines) <= SHOWN:
+        return lines
+    return [*lines[:SHOWN], f"{len(lines) - SHOWN} more are UNSURE: see the gate's table."]
 
 
 def _of(gate: Gate, verdict: str) -> list[Mapping[str, Any]]:

@@ -1,0 +1,112 @@
+"""Audits of unusual shape: each still a good page."""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+import pytest
+
+from scotoma.report import render
+from tests.report.reading import Page
+
+LEAKED = re.compile(r"\b(nan|None|null|inf|undefined)\b(?! \()")
+Parts = tuple[dict[str, Any], dict[str, bytes], dict[str, Any], dict[str, Any]]
+
+
+def one_variant(content: dict[str, Any], images: Any, gate: Any, measured: Any) -> Parts:
+    name = "prune-0.9"
+    content["variants"] = [v for v in content["variants"] if v["name"] in ("dense", name)]
+    for part in ("divergence", "classes", "subgroups", "gaps", "slices", "gallery"):
+        content[part] = {name: content[part][name]}
+    for part in ("one_model", "clarify"):
+        content[part]["variants"] = {name: content[part]["variants"][name]}
+    gate["variants"] = [v for v in gate["variants"] if v["name"] == name]
+    measured["frontier"] = [r for r in measured["frontier"] if r["variant"] in ("dense", name)]
+    return content, images, gate | {"variants_tried": 1}, measured
+
+
+def no_groups(content: dict[str, Any], images: Any, gate: Any, measured: Any) -> Parts:
+    content["groups"] = content["groups"][:1]
+    content["gaps"] = {name: [] for name in content["gaps"]}
+    content["clarify"] |= {
+        "data": [],
+        "variants": {name: [] for name in content["clarify"]["variants"]},
+    }
+    for name, rows in content["subgroups"].items():
+        content["subgroups"][name] = [row for row in rows if row["group"] == "all"]
+        content["divergence"][name]["over_index"] = []
+        found = content["divergence"][name]["ledger"]
+        content["divergence"][name]["ledger"] = [row for row in found if row["group"] == "all"]
+        for pair in content["gallery"][name]:
+            for card in filter(None, pair.values()):
+                card["attributes"] = {}
+    for row in measured["frontier"]:
+        row["worst"] = None
+    return content, images, gate, measured
+
+
+def no_images(content: dict[str, Any], images: Any, gate: Any, measured: Any) -> Parts:
+    return content, {}, gate, measured
+
+
+def no_gate(content: dict[str, Any], images: Any, gate: Any, measured: Any) -> Parts:
+    return content, images, None, None
+
+
+def many_classes(content: dict[str, Any], images: Any, gate: Any, measured: Any) -> Parts:
+    names = [f"class {i}" for i in range(1000)]
+    content["examples"]["classes"] = names
+    for name, rows in content["classes"].items():
+        content["classes"][name] = [
+            {**rows[i % len(rows)], "class": one} for i, one in enumerate(names)
+        ]
+        of_class = [row for row in content["subgroups"][name] if row["class"] is not None]
+        whole = [row for row in content["subgroups"][name] if row["class"] is None]
+        first = [row for row in of_class if row["class"] == of_class[0]["class"]]
+        content["subgroups"][name] = whole + [
+            {**row, "class": one} for one in names for row in first
+        ]
+    return content, images, gate, measured
+
+
+def many_groups(content: dict[str, Any], images: Any, gate: Any, measured: Any) -> Parts:
+    group = content["groups"][1]
+    for i in range(58):
+        content["groups"].append({**group, "key": f"side.g{i}", "name": f"group {i}"})
+    for rows in content["subgroups"].values():
+        mine = [row for row in rows if row["group"] == group["key"]]
+        rows += [{**row, "group": f"side.g{i}"} for i in range(58) for row in mine]
+    for found in content["divergence"].values():
+        for part, key in (("ledger", "group"), ("over_index", "attribute")):
+            row = next(row for row in found[part] if row[key] == group["key"])
+            found[part] += [{**row, key: f"side.g{i}"} for i in range(58)]
+    return content, images, gate, measured
+
+
+SHAPES = (one_variant, no_groups, no_images, no_gate, many_classes, many_groups)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+def test_every_shape_of_an_audit_has_a_whole_page(audit: Any, shape: Any) -> None:
+    given = (audit.content, audit.images, audit.gate, audit.measurements)
+    text = render(*shape(*copy.deepcopy(given)))
+    page = Page(text)  # which refuses what is not closed
+    assert not LEAKED.search(page.text)
+    ids = [attributes["id"] for _, attributes in page.tags if attributes.get("id")]
+    assert len(ids) == len(set(ids))
+    targets = {
+        attributes["href"][1:]
+        for tag, attributes in page.tags
+        if tag == "a" and (attributes["href"] or "").startswith("#")
+    }
+    assert targets - {"gate"} <= set(ids)
+    assert len(text.encode()) < 5_000_000
+    sections = {"verdict", "questions", "topline", "groups", "cies", "gallery", "methods"}
+    assert sections <= set(ids)
+    if shape is no_images:  # and no empty boxes in their place
+        assert "<img" not in text
+        assert 'class="missing"' not in text
+    assert ("gate" in ids) == (shape is not no_gate)
+    assert ("clarify" in ids) == (shape is not no_groups)
