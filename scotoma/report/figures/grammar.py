@@ -13,7 +13,6 @@ __all__ = [
     "HALO",
     "INK",
     "MISSING",
-    "PANEL_CUT",
     "QUIET",
     "SOFT",
     "SOLID",
@@ -48,7 +47,7 @@ VERDICTS = {
     "FAIL": ("triangle-up", "var(--figure-fail)"),
     "not judged": ("square", "var(--figure-quiet)"),
 }
-PANEL_CUT = 20  # columns of text at which a name is cut in one of several drawings
+PANEL_CUT = 14  # columns of text at which a name is cut in one of several drawings
 SPACE = 24  # pixels between panels
 HALO: Spec = {"stroke": GROUND, "strokeWidth": 5}  # below a name, which stays legible over marks
 SOLID: Spec = {"filled": True, "opacity": 1, "size": 60, "color": INK}

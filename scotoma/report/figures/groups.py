@@ -13,7 +13,6 @@ from scotoma.report.figures.grammar import (
     GROUND,
     INK,
     MISSING,
-    PANEL_CUT,
     SPACE,
     arrows,
     category,
@@ -39,6 +38,7 @@ SHAPES = {"error": "circle", "fpr": "square", "fnr": "triangle-up"}
 MOST_PANELS = 12  # groups drawn against compression, those whose change lies highest
 MOST_ROWS = 40  # groups in the forest
 PANEL = 252  # pixels
+CUT = 24  # columns of text at which a name is cut in a panel
 
 Row = Mapping[str, Any]
 Changes = Mapping[str, Sequence[Row]]
@@ -198,7 +198,7 @@ def _panels(
     ]
     metrics = [METRICS[m] for m in METRICS if any(cell[2] == m for cell in cells)]
     scale = {"domain": metrics, "range": FAMILY[: len(metrics)]}
-    legend: dict[str, Any] | None = None if len(metrics) == 1 else {}
+    legend: dict[str, Any] | None = None if len(metrics) == 1 else {"columns": 2}
     colour = category(metric, scale=scale, legend=legend)
     x = category(variant, scale={"domain": names}, axis={"labelAngle": -45})
     beside = {"domain": metrics}  # intervals of one group stand side by side
@@ -207,7 +207,7 @@ def _panels(
         "background": None,
         "padding": 4,
         "config": CONFIG,
-        "usermeta": {"panel": PANEL + SPACE, "cut": PANEL_CUT},
+        "usermeta": {"panel": PANEL + SPACE, "cut": CUT},
         "data": data(rows),
         "facet": category(group) | {"sort": list(title.values())},
         "columns": 3,

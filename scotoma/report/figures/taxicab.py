@@ -26,7 +26,7 @@ __all__ = ["taxicab"]
 
 MOST_BARS = 60  # distances of a variant; more are put into this many bins
 MOST_GROUPS = 10
-PANEL, WIDTH, HEIGHT = 312, 240, 190  # pixels
+PANEL, WIDTH, HEIGHT = 312, 200, 180  # pixels
 
 Row = Mapping[str, Any]
 
@@ -267,7 +267,7 @@ def _groups(
             },
             {"calculate": "datum.here + ' of ' + datum.everyone", "as": "said"},
         ],
-        "width": WIDTH - 70,
+        "width": WIDTH - 40,
         "height": {"step": 22},
         "encoding": {"y": category(group, scale={"domain": kept})},
         "layer": [
