@@ -136,11 +136,13 @@ def made_up(folder: Path, members: int) -> Run:
     difficulty = rng.normal(size=(EXAMPLES, 1))
     dense = None
     for variant in config.resolved_variants:
-        harm = 1.5 * variant.sparsity**4 * (male & old)
+        harm = (variant.sparsity > 0) * (0.5 + 1.5 * variant.sparsity**4) * (male & old)
         wrong = difficulty + 0.5 * rng.normal(size=(EXAMPLES, members)) > 1.7 - harm[:, None]
         predicted = (blond[:, None] ^ wrong).astype(np.uint16)
         if variant.paired and dense is not None:
-            predicted = dense ^ (rng.random(dense.shape) < 0.002).astype(np.uint16)
+            unlucky = rng.random((EXAMPLES, 1)) < 0.003
+            flipped = unlucky & (rng.random(dense.shape) < 0.9)
+            predicted = dense ^ flipped.astype(np.uint16)
         dense = predicted if dense is None else dense
         Predictions(
             variant=variant.name,

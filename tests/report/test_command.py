@@ -1,0 +1,90 @@
+"""`scotoma report RUN`: the page drawn again from the run's folder alone."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import io
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scotoma.commands.report import run_report
+from scotoma.config.gate import parse_rules
+from scotoma.errors import ConfigError, DataError
+from scotoma.machine import versions
+from scotoma.mirror import Mirror
+from scotoma.runs import Run, write_json
+from scotoma.stages.judging import give_verdict
+from scotoma.stages.reporting import draw
+
+STRICT = "version: 1\nrules: [{id: nothing_changes, metric: cie_share_excess, max: 0}]\n"
+
+
+@pytest.fixture
+def run(audit: Any, tmp_path: Path) -> Run:
+    """A finished audit in a folder of its own; its images are nowhere else."""
+    root = shutil.copytree(audit.run.root, tmp_path / "run")
+    (root / "examples.parquet").unlink()
+    write_json(root / "measurements.json", {"versions": versions()})
+    return Run.open(root)
+
+
+def images_of(page: Path) -> list[bytes]:
+    found = re.findall(r'src="data:image/\w+;base64,([^"]*)"', page.read_text(encoding="utf-8"))
+    return [base64.b64decode(one) for one in found]
+
+
+def test_drawn_again_it_has_the_bytes_that_the_audit_wrote(
+    audit: Any, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run.path("report.html").unlink()
+    run_report(str(run.root), no_images=False, blur=False, as_json=False, quiet=False)
+    assert run.path("report.html").read_text(encoding="utf-8") == audit.page
+    told = capsys.readouterr()
+    assert told.out == f"{run.path('report.html')}\n"
+    assert "works offline" in told.err
+
+
+def test_without_images_none_is_in_the_file(run: Run) -> None:
+    page = draw(run, images=False)
+    assert images_of(page) == []
+    assert "Images are left out." in page.read_text(encoding="utf-8")
+
+
+def test_blurred_images_hold_eight_squares_and_nothing_of_the_original(
+    audit: Any, run: Run
+) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    page = draw(run, blur=True)
+    found = images_of(page)
+    assert found
+    assert all(max(pillow.open(io.BytesIO(one)).size) <= 8 for one in found)
+    assert not set(found) & set(audit.images.values())
+    assert "reduced to 8 squares" in page.read_text(encoding="utf-8")
+
+
+def test_it_speaks_of_the_newest_verdict(run: Run, audit: Any) -> None:
+    assert audit.gate["verdict"] == "FAIL"
+    rules = parse_rules(STRICT, "rules.yaml")
+    given = give_verdict(Mirror(run.root), rules, datetime.date(2027, 3, 1))
+    text = draw(run).read_text(encoding="utf-8")
+    assert "nothing_changes" in text
+    assert "error_groups" not in text
+    assert f"</span> {given.gate.verdict}</span></h2>" in text
+
+
+def test_what_cannot_be_drawn_is_said_in_a_sentence(run: Run, tmp_path: Path) -> None:
+    options = {"as_json": False, "quiet": True}
+    with pytest.raises(ConfigError, match="--no-images and --blur are both asked for; choose one"):
+        run_report(str(run.root), no_images=True, blur=True, **options)
+    with pytest.raises(ConfigError, match=r"holds no config\.yaml; name a folder"):
+        run_report(str(tmp_path), no_images=False, blur=False, **options)
+    before = run.path("report.html").read_bytes()
+    run.path("audit.json").unlink()
+    with pytest.raises(DataError, match=r"audit\.json is not there; let scotoma audit end first"):
+        run_report(str(run.root), no_images=False, blur=False, **options)
+    assert run.path("report.html").read_bytes() == before
