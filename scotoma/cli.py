@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import traceback
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
@@ -38,6 +40,19 @@ def _root(
     """Find the blind spots that pruning and int8 quantization open in a model."""
 
 
+def _whole(command: Callable[..., None]) -> Callable[..., None]:
+    """The command; click would end an EOFError, such as a dead worker's, with 1: a verdict."""
+
+    @functools.wraps(command)
+    def called(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except EOFError as error:
+            raise RuntimeError("a file or a pipe ended too early") from error
+
+    return called
+
+
 for command in (
     audit_cli.audit,
     audit_cli.check,
@@ -52,7 +67,7 @@ for command in (
     more_cli.diff,
     more_cli.selftest,
 ):
-    app.command()(command)
+    app.command()(_whole(command))
 app.add_typer(pipeline_cli.app)
 
 
