@@ -11,7 +11,7 @@ audit: $(VENV)/installed
 # Workers of one thread: a second OpenMP thread stalls the first when its core is busy.
 test: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 \
-	  --dist loadfile $(PYTEST_ARGUMENTS)
+	  --dist loadfile --no-loadscope-reorder $(PYTEST_ARGUMENTS)
 
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
