@@ -92,7 +92,7 @@ def _numbers(**estimates: Row | None) -> dict[str, Any]:
 
 
 def _topline(audit: Row) -> list[Row]:
-    rows = []
+    rows: list[Row] = []
     for variant in audit["variants"]:
         name = variant["name"]
         cie = audit["divergence"].get(name, {}).get("cie", {})
