@@ -11,6 +11,7 @@ from scotoma.report.figures.grammar import (
     FAMILY,
     GROUND,
     INK,
+    PICKED,
     SOFT,
     category,
     cross,
@@ -109,6 +110,7 @@ def _spec(rows: list[tuple[Any, ...]], names: list[str], chosen: str) -> dict[st
     variant, label, normalised, low, high, absolute, significant, star = fields(8)
     known = {"filter": f"isValid(datum.{normalised})"}
     return single(
+        title=PICKED,
         params=[picker(names, chosen)],
         data=data(rows),
         transform=[{"filter": f"datum.{variant} === variant"}],

@@ -10,6 +10,7 @@ from scotoma.report import numbers
 from scotoma.report.figures.figure import Figure, Table, said
 from scotoma.report.figures.grammar import (
     INK,
+    PICKED,
     arrows,
     category,
     clipped,
@@ -125,6 +126,7 @@ def _spec(rows: list[tuple[Any, ...]], names: list[str], chosen: str) -> dict[st
     title = "change, in limits (1, dashed)"
     right = {"value": "width"}
     return single(
+        title=PICKED,
         params=[picker(names, chosen)],
         data=data(rows),
         transform=[{"filter": f"datum.{variant} === variant"}],

@@ -13,6 +13,7 @@ __all__ = [
     "HALO",
     "INK",
     "MISSING",
+    "PICKED",
     "QUIET",
     "SOFT",
     "SOLID",
@@ -52,6 +53,8 @@ SPACE = 24  # pixels between panels
 HALO: Spec = {"stroke": GROUND, "strokeWidth": 5}  # below a name, which stays legible over marks
 SOLID: Spec = {"filled": True, "opacity": 1, "size": 60, "color": INK}
 NARROW = "narrow"  # a signal that the page's script sets
+# Print and the drawing without scripts have no picker that would name the variant.
+PICKED: Spec = {"text": {"expr": "variant"}, "fontWeight": "normal"}
 STILL_WIDTH = 640  # pixels, of a drawing that nothing fits to its room
 CONFIG: Spec = {
     # Metrically equal, so that text measured here fits there.

@@ -13,6 +13,7 @@ from scotoma.report.figures.grammar import (
     GROUND,
     INK,
     MISSING,
+    PICKED,
     SPACE,
     arrows,
     category,
@@ -302,6 +303,7 @@ def _forest(
         cross(value, 0.0),
     ]
     return single(
+        title=PICKED,
         params=[picker(names, chosen)],
         data=data(rows),
         transform=[{"filter": f"datum.{variant} === variant"}],

@@ -12,6 +12,7 @@ from scotoma.report.figures.grammar import (
     HALO,
     INK,
     MISSING,
+    PICKED,
     QUIET,
     SOLID,
     category,
@@ -132,6 +133,7 @@ def _spec(rows: list[tuple[Any, ...]], names: list[str], chosen: str) -> dict[st
         "encoding": {"y": {"field": "at", "type": "quantitative"}, "text": {"field": group}},
     }
     return single(
+        title=PICKED,
         params=[picker(names, chosen)],
         data=data(rows),
         transform=[{"filter": f"datum.{variant} === variant"}],

@@ -11,6 +11,7 @@ from scotoma.report.figures.grammar import (
     FAMILY,
     GROUND,
     HALO,
+    PICKED,
     QUIET,
     data,
     fields,
@@ -24,6 +25,7 @@ __all__ = ["slices"]
 MOST = 150  # candidates drawn of a variant, those with the smallest p; found ones always
 TABLE_ROWS = 20  # of a variant
 TICKS = [0.1, 0.3, 1, 3, 10, 30, 100]  # per cent
+CUT = 46  # columns of text at which a slice is cut in the drawing
 NAMED = 4  # found slices whose names stand in the drawing
 
 Row = Mapping[str, Any]
@@ -127,6 +129,8 @@ def _spec(
         "encoding": {"x": x, "y": y, "text": {"field": text}},
     }
     return single(
+        title=PICKED,
+        usermeta={"cut": CUT},
         params=[picker(names, chosen)],
         data=data(rows),
         height=280,

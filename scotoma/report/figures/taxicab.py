@@ -11,6 +11,7 @@ from scotoma.report import numbers
 from scotoma.report.figures.figure import Figure, Table, named
 from scotoma.report.figures.grammar import (
     FAMILY,
+    PICKED,
     SOFT,
     category,
     data,
@@ -71,7 +72,9 @@ def taxicab(audit: Mapping[str, Any]) -> Figure | None:
             "examples lie at distance 0, where both populations vote alike, and have no bar. What "
             "is said beyond the threshold describes these examples and has no interval."
         ),
-        spec=panels(drawings, PANEL, columns=2, params=[picker(order, chosen), slider]),
+        spec=panels(
+            drawings, PANEL, columns=2, title=PICKED, params=[picker(order, chosen), slider]
+        ),
         table=Table(
             "Examples at or beyond each distance; no intervals: they describe these examples",
             ("Variant", "Distance", "Examples there", "There or beyond", "Dense right",
