@@ -5,15 +5,19 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from scotoma.errors import DataError
 
-__all__ = ["WORKER_ENVIRONMENT", "worker_died", "worker_pool"]
+__all__ = ["WORKER_ENVIRONMENT", "in_order", "worker_died", "worker_pool"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 # One thread a process: OpenMP teams stall when a core is shared. The malloc settings keep glibc
 # from giving memory back to the system between steps, only to ask for it again.
@@ -61,6 +65,34 @@ def worker_pool(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def in_order(
+    function: Callable[[Item], Result], items: Iterable[Item], threads: int
+) -> Iterator[Result]:
+    """What a function says of each item, in their order, some items side by side.
+
+    For functions whose work is done by NumPy, SciPy or Polars, which let other threads run.
+
+    Args:
+        function: Called once an item.
+        items: Taken when a thread is free: at most `threads` are held, and one more that is made.
+        threads: How many at once; with 1 they are called here, one after the other.
+
+    >>> list(in_order(abs, [-1, 2, -3], 2))
+    [1, 2, 3]
+    """
+    if threads == 1:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        begun: deque[Future[Result]] = deque()
+        for item in items:
+            if len(begun) == threads:
+                yield begun.popleft().result()
+            begun.append(pool.submit(function, item))
+        while begun:
+            yield begun.popleft().result()
 
 
 def worker_died(doing: str) -> DataError:

@@ -114,6 +114,7 @@ RULES = {
     "limit": _Rule("at least 1", lambda x: x >= 1),
     "budget": _Rule("at least 1", lambda x: x is None or x >= 1),
     "memory_gib": _Rule("above 0", lambda x: x > 0),
+    "threads": _Rule("at least 1", lambda x: x is None or x >= 1),
 }
 
 

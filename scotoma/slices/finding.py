@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
+from scotoma.machine import cores
 from scotoma.slices.asking import (
     DEFAULTS,
     check_choices,
@@ -69,6 +70,7 @@ def find_slices(
     limit: int = 1000,
     max_candidates: int = 10**8,
     memory_gib: float = 1.0,
+    threads: int | None = None,
     progress: Progress | None = None,
     seed: int = 0,
 ) -> SliceReport:
@@ -117,6 +119,8 @@ def find_slices(
         limit: Slices that the report describes, the most significant first.
         max_candidates: Refuse searches with more candidates than this, save in priority mode.
         memory_gib: Bound on what the search holds at once beyond the data.
+        threads: Blocks of candidates that are counted side by side; one a core by default. Nothing
+            found depends on it.
         progress: Called after each search with how many are done and how many there are: the
             search itself and one a permutation.
         seed: Of halves, draws and permutations.
@@ -144,7 +148,7 @@ def find_slices(
     bootstrap = default["bootstrap"] if bootstrap is None else bootstrap
     check_numbers(max_cross=max_cross, min_size=min_size, alpha=alpha, bootstrap=bootstrap,
                    permutations=permutations, iterations=iterations, level=level, limit=limit,
-                   budget=budget, memory_gib=memory_gib)  # fmt: skip
+                   budget=budget, memory_gib=memory_gib, threads=threads)  # fmt: skip
     reference = reference_of(reference, protocol, kind, baseline is not None)
     direction = direction or kind.worse
     encoded = encode(features, max_categories=max_categories, bins=bins)
@@ -164,7 +168,7 @@ def find_slices(
     plan = Plan(
         mode, max_cross, float(alpha), correction, confirm,
         _per_iteration(budget, possible, max_candidates), iterations,
-        _budget(own, evidence, max_cross, memory_gib, shared=codes is not None),
+        _budget(own, evidence, max_cross, memory_gib, threads or cores(), codes is not None),
     )  # fmt: skip
     halves = split(units, seed)
     told = progress or _untold
@@ -282,7 +286,12 @@ def _per_iteration(budget: int | None, possible: int, most: int) -> int:
 
 
 def _budget(
-    encoded: Encoded, evidence: Evidence, max_cross: int, memory_gib: float, *, shared: bool
+    encoded: Encoded,
+    evidence: Evidence,
+    max_cross: int,
+    memory_gib: float,
+    threads: int,
+    shared: bool,
 ) -> Budget:
     """Sizes of a block that keep within the memory; one feature subset must fit."""
     rows = encoded.codes.shape[1]
@@ -295,8 +304,10 @@ def _budget(
             f"memory_gib must hold the candidates of one set of features, got {memory_gib:g} for "
             f"{needed:.2g} GiB: raise it, or lower max_categories or max_cross"
         )
-    half = memory_gib * 2**30 / 2
+    # Half for cells, half for keys; every thread has a block, and one more is made meanwhile.
+    half = memory_gib * 2**30 / 2 / (threads + (threads > 1))
     return Budget(
         cells=max(1, min(CELLS, int(half / (evidence.width * 8)))),
         keys=max(1, min(KEYS, int(half / key_bytes))),
+        threads=threads,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from math import prod
 from typing import Any
@@ -23,6 +24,7 @@ from scotoma.slices.lattice import (
     shape_of,
 )
 from scotoma.slices.predicates import Encoded
+from scotoma.workers import in_order
 
 Ints = npt.NDArray[np.int64]
 Decide = Callable[["Hits"], Flags]
@@ -30,10 +32,17 @@ Decide = Callable[["Hits"], Flags]
 
 @dataclass(frozen=True)
 class Budget:
-    """How many cells, and how many rows times feature subsets, are tallied together."""
+    """What is held at once.
+
+    Attributes:
+        cells: Cells that are tallied together: of one block.
+        keys: Rows times feature subsets of one block.
+        threads: Blocks that are tallied side by side; no result depends on it.
+    """
 
     cells: int = CELLS
     keys: int = KEYS
+    threads: int = 1
 
 
 @dataclass(frozen=True)
@@ -123,8 +132,9 @@ def sweep(
         subsets = feature_subsets(len(encoded.predicates), cross)
         prune = decide is not None
         level: list[Hits] = []
-        for block in blocks(encoded, subsets, most_cells=budget.cells, most_keys=budget.keys):
-            hits, small = visit(encoded, evidence, block, keep, blocked if prune else None)
+        cut = blocks(encoded, subsets, most_cells=budget.cells, most_keys=budget.keys)
+        look = partial(visit, encoded, evidence, keep=keep, blocked=blocked if prune else None)
+        for hits, small in in_order(look, cut, budget.threads):
             level.append(hits)
             if prune and cross < max_cross:
                 blocked |= small

@@ -107,6 +107,7 @@ def _search(
         ids=np.array(examples.ids),
         clusters=examples.clusters,
         limit=SHOWN,
+        threads=1,  # variants are searched side by side
         seed=seed,
     )
     asked = "scotoma slices --reference rest"

@@ -223,13 +223,20 @@ def test_sizes_over_a_level_sum_to_rows_times_feature_subsets(sizes, rows, most_
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.integers(0, 10**6), st.sampled_from([1, 3, 40, 1 << 14]), st.integers(1, 10**4))
-def test_neither_blocks_nor_the_order_of_rows_change_what_is_found(seed, cells, keys):
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([1, 3, 40, 1 << 14]),
+    st.integers(1, 10**4),
+    st.integers(1, 3),
+)
+def test_neither_blocks_threads_nor_the_order_of_rows_change_what_is_found(
+    seed, cells, keys, threads
+):
     encoded, errors = table(seed)
     shuffle = np.random.default_rng(seed).permutation(errors.size)
     whole = sweep(encoded, published(errors, 5, 0, 1), 3, 1.0, Budget())
     shuffled = published(errors[shuffle], 5, 0, 1, ids=shuffle)
-    parts = sweep(encoded.take(shuffle), shuffled, 3, 1.0, Budget(cells, keys))
+    parts = sweep(encoded.take(shuffle), shuffled, 3, 1.0, Budget(cells, keys, threads))
     assert slices_of(whole) == slices_of(parts)
 
 
