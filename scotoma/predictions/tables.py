@@ -1,0 +1,230 @@
+"""Files of predictions made elsewhere: which there are, which models speak in them."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from scotoma import storage
+from scotoma.errors import DataError
+from scotoma.printable import nearest, printable
+
+__all__ = [
+    "NAMED",
+    "Table",
+    "collect",
+    "columns_of",
+    "find_models",
+    "find_tables",
+    "named",
+    "refuse_missing",
+]
+
+ONLY_MODEL = "0"  # what the model of a variant is called where nothing names it
+NAMED = ("variant", "model")  # columns that the name of a file can stand for
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file of predictions.
+
+    Attributes:
+        place: Its path or URI.
+        named: What its name says: `variant`, `model`, both or neither.
+    """
+
+    place: str
+    named: Mapping[str, str]
+
+
+def find_tables(pattern: str) -> list[Table]:
+    """The files that a pattern names, in the order of their names.
+
+    Args:
+        pattern: A path or `s3://` URI. In its parts `*` stands for any characters but `/`,
+            `{variant}` and `{model}` for the names of variant and model.
+
+    Raises:
+        DataError: No file matches, or one is neither CSV nor Parquet.
+    """
+    steps = pattern.split("/")
+    fixed = next((i for i, step in enumerate(steps) if re.search(r"[*{]", step)), len(steps) - 1)
+    folder, rest = "/".join(steps[:fixed]) or ("/" if fixed else "."), "/".join(steps[fixed:])
+    expected = re.compile(_expression(rest))
+    found = [
+        Table(storage.join(folder, name), {k: v for k, v in match.groupdict().items() if v})
+        for name in storage.list_files(folder)
+        if (match := expected.fullmatch(name))
+    ]
+    if not found:
+        raise DataError(
+            f"source.files {printable(pattern)} matches no file; * stands for any characters of a "
+            "name, {variant} and {model} for the names of variant and model"
+        )
+    for table in found:
+        if not table.place.lower().endswith((".csv", ".csv.gz", ".parquet")):
+            raise DataError(
+                f"source.files matches {printable(table.place)}, which is neither .csv, .csv.gz "
+                "nor .parquet; narrow the pattern, or convert the file"
+            )
+    return found
+
+
+def _expression(rest: str) -> str:
+    """The regular expression of a pattern; a name that stands twice must be the same twice."""
+    found, seen = "", set()
+    for part in re.split(r"(\*|\{variant\}|\{model\})", rest):
+        name = part.strip("{}")
+        if part == "*":
+            found += "[^/]*"
+        elif part.startswith("{") and name in NAMED:
+            found += f"(?P={name})" if name in seen else f"(?P<{name}>[^/]+?)"
+            seen.add(name)
+        else:
+            found += re.escape(part)
+    return found
+
+
+def find_models(tables: Sequence[Table]) -> dict[str, list[str]]:
+    """Names of the models of every variant, both in natural order.
+
+    Args:
+        tables: From `find_tables`. What their names do not say stands in columns; without a column
+            `model` there is one model a variant, called `0`.
+
+    Raises:
+        DataError: A file that cannot be read or lacks a column, or a row without a name.
+    """
+    found: dict[str, set[str]] = {}
+    for table in tables:
+        if len(table.named) == len(NAMED):
+            found.setdefault(table.named["variant"], set()).add(table.named["model"])
+            continue
+        with columns_of(table) as scan:
+            if not scan.collect_schema():  # the name says the variant, nothing says a model
+                found.setdefault(table.named["variant"], set()).add(ONLY_MODEL)
+                continue
+            pairs = collect(named(scan, table).select(NAMED).unique(), table)
+        for name in NAMED:
+            refuse_missing(pairs[name], table)
+        for variant, model in pairs.iter_rows():
+            found.setdefault(variant, set()).add(model)
+    return {
+        variant: sorted(found[variant], key=_natural) for variant in sorted(found, key=_natural)
+    }
+
+
+def refuse_missing(values: pl.Series, table: Table) -> None:
+    """Refuse a column with empty rows.
+
+    Raises:
+        DataError: It has some.
+    """
+    if empty := values.null_count():
+        raise DataError(
+            printable(
+                f"{table.place} has {empty:,} rows without {values.name}; fill or remove them"
+            )
+        )
+
+
+@contextmanager
+def columns_of(table: Table, *needed: str) -> Iterator[pl.LazyFrame]:
+    """A file with the columns that are needed beside the names, as they stand in it.
+
+    Args:
+        table: The file.
+        *needed: Columns beside those of the names.
+
+    Raises:
+        DataError: It cannot be read, or lacks a column.
+    """
+    with _here(table.place) as path:
+        try:
+            scan = (
+                pl.scan_parquet(path, glob=False)
+                if table.place.lower().endswith(".parquet")
+                else pl.scan_csv(path, infer_schema=False, glob=False)
+            )
+            known = scan.collect_schema().names()
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise _unreadable(table, error) from error
+        named = [name for name in NAMED if name not in table.named and name in known]
+        if "variant" not in [*table.named, *named]:
+            needed = (*needed, "variant")
+        for name in needed:
+            if name not in known:
+                raise DataError(
+                    printable(
+                        f"{table.place} must have the column {name!r}, got {', '.join(known)}"
+                        f"{nearest(name, known)}; name it so"
+                        + (", or write {variant} in source.files" if name == "variant" else "")
+                    )
+                )
+        yield scan.select(*dict.fromkeys((*needed, *named)))
+
+
+def named(scan: pl.LazyFrame, table: Table) -> pl.LazyFrame:
+    """The columns as text, with those that the name of the file stands for."""
+    kinds = scan.collect_schema()
+    texts = [_text(name, kind) for name, kind in kinds.items() if name != "score"]
+    added = [pl.lit(said).alias(name) for name, said in table.named.items()]
+    only = [] if "model" in [*kinds, *table.named] else [pl.lit(ONLY_MODEL).alias("model")]
+    return scan.with_columns(*texts, *added, *only)
+
+
+def _text(name: str, kind: pl.DataType) -> pl.Expr:
+    """Words; whole numbers without a fraction, as other libraries write them of gaps."""
+    value = pl.col(name)
+    if kind.is_float():
+        value = value.fill_nan(None)
+        whole = (value == value.round()).all() & value.is_finite().all()
+        text = pl.when(whole).then(value.cast(pl.Int64, strict=False).cast(pl.String))
+        return text.otherwise(value.cast(pl.String)).alias(name)
+    return value.cast(pl.String)
+
+
+def collect(scan: pl.LazyFrame, table: Table) -> pl.DataFrame:
+    """The rows of a file in memory.
+
+    Raises:
+        DataError: They cannot be read.
+    """
+    try:
+        return scan.collect()
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise _unreadable(table, error) from error
+
+
+def _unreadable(table: Table, error: BaseException) -> DataError:
+    why = printable(str(error).splitlines()[0] if str(error) else type(error).__name__)[:200]
+    return DataError(
+        f"{printable(table.place)} cannot be read ({why}); write it as Parquet, or as CSV in UTF-8 "
+        "with one header line"
+    )
+
+
+@contextmanager
+def _here(place: str) -> Iterator[Path]:
+    """A file of this machine; one of object storage is downloaded, and removed after."""
+    if not storage.is_remote(place):
+        yield Path(place)
+        return
+    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
+        path = Path(folder, "table")
+        storage.download(place, path, listed=True)
+        yield path
+
+
+def _natural(name: str) -> tuple[int, float, str]:
+    """Numbers in the order of their size, before words in the order of the alphabet."""
+    try:
+        return (0, float(name), name)
+    except ValueError:
+        return (1, 0.0, name)
