@@ -71,13 +71,12 @@ def wanted(lock: str) -> list[Requirement]:
     """What the packages of a lock were chosen for."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    lists = {
-        "core": project["dependencies"],
-        "components": [*project["dependencies"], *extras["train"], *extras["tracking"]],
-    }
-    if lock in lists:
-        return [Requirement(line) for line in lists[lock]]
-    lines = (DOCKER / "wanted" / f"{lock}.in").read_text().splitlines()
+    extra = DOCKER / "wanted" / f"{lock}.in"
+    lines = extra.read_text().splitlines() if extra.exists() else []
+    if lock in ("core", "components"):
+        lines += project["dependencies"]
+    if lock == "components":
+        lines += [*extras["train"], *extras["tracking"]]
     return [Requirement(line) for line in lines if line and not line.startswith("#")]
 
 
