@@ -152,8 +152,8 @@ def _most_changed(audit: Mapping[str, Any], rows: Changes, most: int) -> list[st
 
 
 def _left_out(audit: Mapping[str, Any], drawn: int) -> str:
-    rest = len(audit["groups"]) - drawn
-    return f" {rest} groups that change less are in audit.json only." if rest > 0 else ""
+    of = len(audit["groups"])
+    return f" Drawn: {drawn} of {of} groups, those that change most." if drawn < of else ""
 
 
 def _amplified(audit: Mapping[str, Any], rows: Changes, drawn: int) -> str:

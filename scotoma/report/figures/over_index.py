@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +26,7 @@ from scotoma.report.figures.grammar import (
 
 __all__ = ["over_index"]
 
+APART = (0.25, 0.3)  # of the training set, of a doubling: nearer labels cover each other
 LEAST, MOST = 0.125, 8.0  # of the axis: an eighth of the share in the data, eight times it
 
 Row = Mapping[str, Any]
@@ -40,9 +42,9 @@ def over_index(audit: Mapping[str, Any]) -> Figure | None:
     shares = {group["name"]: group["train"] / train for group in audit["groups"]}
     chosen = max(found, key=lambda name: audit["divergence"][name]["cie"]["cie"]["count"])
     rows = [
-        (name, _label(row), round(100 * shares[row["attribute"]], 4), *_ratio(row["change"]))
+        (name, label, round(100 * shares[row["attribute"]], 4), *_ratio(row["change"]))
         for name, entries in found.items()
-        for row in entries
+        for row, label in zip(entries, _labels(entries, shares), strict=True)
     ]
     return Figure(
         slug="over_index",
@@ -76,8 +78,26 @@ def over_index(audit: Mapping[str, Any]) -> Figure | None:
     )  # fmt: skip
 
 
-def _label(row: Row) -> str:
-    return f"{numbers.count(row['n_flagged'])} · {row['attribute']}"
+def _labels(entries: list[Row], shares: Mapping[str, float]) -> list[str]:
+    """What stands beside each point: of labels that would cover each other the most uneven's.
+
+    >>> change = {"value": 0.0, "low": None, "high": None}
+    >>> rows = [{"attribute": name, "n_flagged": 9, "change": change | {"value": value}}
+    ...         for name, value in (("old", 40.0), ("young", 44.0), ("male", 44.0))]
+    >>> _labels(rows, {"old": 0.5, "young": 0.5, "male": 0.1})
+    ['', '9 · young', '9 · male']
+    """
+    places = []
+    for row in entries:
+        ratio = _ratio(row["change"])[0]
+        places.append((shares[row["attribute"]], math.log2(LEAST if ratio is None else ratio)))
+    labels, taken = [""] * len(entries), list[tuple[float, float]]()
+    for i in sorted(range(len(entries)), key=lambda i: -abs(places[i][1])):
+        x, y = places[i]
+        if all(abs(x - u) >= APART[0] or abs(y - v) >= APART[1] for u, v in taken):
+            taken.append(places[i])
+            labels[i] = f"{numbers.count(entries[i]['n_flagged'])} · {entries[i]['attribute']}"
+    return labels
 
 
 def _most(found: Mapping[str, list[Row]]) -> str:

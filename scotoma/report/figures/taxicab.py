@@ -42,7 +42,7 @@ def taxicab(audit: Mapping[str, Any]) -> Figure | None:
     order = [v["name"] for v in audit["variants"] if v["name"] in found]
     if not order:
         return None
-    chosen = max(order, key=lambda name: _beyond(found[name]))
+    chosen = max(order, key=lambda name: audit["divergence"][name]["cie"]["cie"]["count"])
     largest = max(max(found[name]["distance"]) for name in order)
     step = _step([d for name in order for d in found[name]["distance"]], largest)
     start = _start(audit["divergence"][chosen]["thresholds"], found[chosen]["distance"])
