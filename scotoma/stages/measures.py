@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +19,7 @@ from scotoma.inputs import first_difference
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
 from scotoma.runs import Run, write_json, written
+from scotoma.workers import in_order
 
 __all__ = [
     "Comparison",
@@ -100,21 +99,14 @@ def of_each_variant(
         DataError: As `comparisons`; whatever `measure` raises.
     """
     progress.start(task, len(run.config.resolved_variants) - 1)
-    begun: deque[tuple[str, Future[Measured]]] = deque()
     found: dict[str, Measured] = {}
 
-    def end_one() -> None:
-        name, measured = begun.popleft()
-        found[name] = measured.result()
-        progress.advance(task)
+    def named(comparison: Comparison) -> tuple[str, Measured]:
+        return comparison.variant.name, measure(comparison)
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for comparison in comparisons(run, examples):
-            begun.append((comparison.variant.name, pool.submit(measure, comparison)))
-            if len(begun) == AT_ONCE:
-                end_one()
-        while begun:
-            end_one()
+    for name, measured in in_order(named, comparisons(run, examples), AT_ONCE):
+        found[name] = measured
+        progress.advance(task)
     return found
 
 
