@@ -24,7 +24,7 @@ from tests.test_predicted import CONFIG, write
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGE = f"scotoma-core:{__version__}"
-PATIENCE_S = 600
+PATIENCE_S = 900
 # Times and machines, which no two runs share.
 ELSE = re.compile(r"(steps|logs|shards)/|measurements\.json|tracking\.json|pipeline\.yaml|\.lock")
 
