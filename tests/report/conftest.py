@@ -137,6 +137,12 @@ def audit(make_audit: Callable[..., Audit]) -> Audit:
 
 
 @pytest.fixture(scope="session")
+def shipped(make_audit: Callable[..., Audit]) -> Audit:
+    """One dense and one compressed model of each kind."""
+    return make_audit(members=1, clustered=False)
+
+
+@pytest.fixture(scope="session")
 def axe() -> str:
     """The source of axe-core, which finds faults of accessibility."""
     package = pytest.importorskip("axe_playwright_python", reason="axe-core is not installed")

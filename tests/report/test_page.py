@@ -43,10 +43,10 @@ def test_names_from_the_data_are_text_and_nothing_else(make_audit):
     assert any(text.startswith(f"i{HOSTILE}-") for text in texts)
 
 
-def test_notes_on_the_data_stand_among_the_methods_as_text_and_nothing_else(make_audit):
-    content = copy.deepcopy(make_audit().content)
+def test_notes_on_the_data_stand_among_the_methods_as_text_and_nothing_else(audit):
+    content = copy.deepcopy(audit.content)
     assert content["examples"]["notes"] == []
-    assert "The data" not in {text for _, text in Page(render(content, {})).texts}
+    assert "The data" not in {text for _, text in Page(audit.page).texts}
     content["examples"]["notes"] = ["attribute 'age' is missing in 3 of 9 test rows", HOSTILE]
     page = Page(render(content, {}))
     inside = {text for where, text in page.texts if where[-2:] == ("li", "bdi")}

@@ -131,8 +131,7 @@ def test_groups_are_called_by_their_names_in_reasons_too(audit):
     assert "side.b" not in page.text
 
 
-def test_one_model_a_side_says_what_it_cannot_say(make_audit):
-    shipped = make_audit(members=1, clustered=False)
+def test_one_model_a_side_says_what_it_cannot_say(shipped):
     text = " ".join(Page(shipped.page).text.split())
     assert "what would these two models show on another test set of this kind?" in text
     assert RUN in text
@@ -167,8 +166,8 @@ def test_positive_class_has_its_false_positives_and_negatives_by_group(make_audi
     assert unknown_numbers(binary.page, binary.content, binary.gate) == []
 
 
-def test_no_number_is_empty_and_no_missing_value_leaks_out(audit, make_audit):
-    for page in (audit.page, make_audit(members=1, clustered=False).page):
+def test_no_number_is_empty_and_no_missing_value_leaks_out(audit, shipped):
+    for page in (audit.page, shipped.page):
         found = Page(page)
         assert not re.search(r"\b(nan|None|null|inf|undefined)\b(?! \()", found.text)
         for head, *rows in found.tables.values():

@@ -86,8 +86,7 @@ def test_seed_noise_is_told_by_the_interval(audit: Any, low: float, high: float,
     assert found.text.startswith(said)
 
 
-def test_what_cannot_be_estimated_is_never_drawn_as_0(make_audit: Any) -> None:
-    shipped = make_audit(members=1, clustered=False)
+def test_what_cannot_be_estimated_is_never_drawn_as_0(shipped: Any) -> None:
     text = section(shipped.page, "verdict")
     assert "Few models." in text
     assert "excess not estimable (one model a side" in text
