@@ -3,8 +3,8 @@
     python benchmarks/paper_scale.py shared/published/cie.json              # 30 members
     python benchmarks/paper_scale.py shared/published/cie.json --members 5  # less
 
-Nothing is trained: 19,962 examples of CelebA's shape are drawn with errors at the rates of Hooker
-et al. 2020, Tables 1 and 5, for the dense population and eight compressed ones, written as one
+Nothing is trained: 19,962 examples are drawn with groups and errors as Hooker et al. 2020 print
+them, Tables 1 and 5, for the dense population and eight compressed ones, written as one
 Parquet file of long format, and given to `scotoma audit` and `scotoma gate`. What comes out should
 be what went in, up to sampling: beside each number stands the published one.
 
@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scotoma.datasets.synthetic import SHARES
 from scotoma.power.model import Probit
 from scotoma.power.simulate import draw_events
 
@@ -50,6 +50,7 @@ groups:
 tracking: {uri: "off"}
 """
 Rates = npt.NDArray[np.float64]
+Cell = tuple[int, int, int]  # blond, male, young
 
 
 def main() -> None:
@@ -93,8 +94,8 @@ def timed(home: Path, *arguments: str) -> tuple[float, float]:
 
 def write(home: Path, paper: dict[str, Any], members: int, seed: int) -> None:
     """The table of examples and the predictions of all variants."""
-    cells = list(SHARES)
-    counts = np.floor(np.array([SHARES[cell] for cell in cells]) * EXAMPLES).astype(int)
+    cells, share = zip(*shares(paper).items(), strict=True)
+    counts = np.floor(np.array(share) * EXAMPLES).astype(int)
     counts[counts.argmax()] += EXAMPLES - counts.sum()
     of = np.repeat(np.arange(len(cells)), counts)
     ids = [f"{row:06d}.jpg" for row in range(1, EXAMPLES + 1)]
@@ -125,8 +126,35 @@ def write(home: Path, paper: dict[str, Any], members: int, seed: int) -> None:
     pl.concat(tables).write_parquet(home / "said.parquet")
 
 
+def shares(paper: dict[str, Any]) -> dict[Cell, float]:
+    """Share of the test images by blond, male and young, solved from Table 5.
+
+    The rate of a whole is the mix of the rates of its parts, which tells how much of it each is.
+    """
+    table = paper["table5_absolute_percent"]
+    rates = {
+        metric: dict(zip(table["columns"], values, strict=True))
+        for metric, values in table["baseline"].items()
+    }
+
+    def part(whole: float, one: float, other: float) -> float:
+        return (whole - other) / (one - other)
+
+    blond = part(*(rates[metric]["aggregate"] for metric in ("error", "fnr", "fpr")))
+    found = {}
+    for label, of_all, metric in ((1, blond, "fnr"), (0, 1 - blond, "fpr")):
+        of = rates[metric]
+        male = part(of["aggregate"], of["M"], of["F"])
+        young_men = part(of["M"], of["MY"], of["MO"])
+        young_women = (part(of["aggregate"], of["Y"], of["O"]) - male * young_men) / (1 - male)
+        for sex, of_sex, young in ((1, male, young_men), (0, 1 - male, young_women)):
+            found[label, sex, 1] = of_all * of_sex * young
+            found[label, sex, 0] = of_all * of_sex * (1 - young)
+    return found
+
+
 def cell_rates(
-    cells: list[tuple[int, int, int]], counts: npt.NDArray[np.int_], paper: dict[str, Any]
+    cells: Sequence[Cell], counts: npt.NDArray[np.int_], paper: dict[str, Any]
 ) -> tuple[Rates, Rates]:
     """Error of each cell in the dense population, and its ratio at 95% sparsity.
 
