@@ -15,6 +15,7 @@
     const still = plot.querySelector(".still");
     const live = Object.assign(document.createElement("div"), { className: "live", hidden: true });
     const [controls, drawing] = [document.createElement("div"), document.createElement("div")];
+    controls.className = "controls";
     live.append(controls, drawing);
     plot.append(live);
     const view = new vega.View(vega.parse(spec, null, { ast: true }), {
