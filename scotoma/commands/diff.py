@@ -133,7 +133,7 @@ def _test(run: Run) -> Examples:
     run.fetch(run.examples)
     if not run.examples.exists():
         raise DataError(f"{run.place} has no examples.parquet; let scotoma audit end first")
-    return Examples.read(run.examples, images=False).split("test")
+    return Examples.read(run.examples, images=False, split="test")
 
 
 def _shared(tests: list[Examples]) -> tuple[list[str], list[list[int]]]:

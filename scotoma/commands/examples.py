@@ -96,7 +96,7 @@ def chosen_examples(run: Run, percentile: float, variant: str | None = None) -> 
             f"--variant must be one of {', '.join(known)}, got {quoted(variant)}"
             f"{nearest(variant, known)}"
         )
-    test = Examples.read(run.examples, images=False).split("test")
+    test = Examples.read(run.examples, images=False, split="test")
     wanted = max(1, round(len(test.ids) * (100 - percentile) / 100))
     lots = hash_ids(np.array(test.ids), run.config.population.seed)
     named = test.table.select("example_id", "label", *test.attributes).with_columns(

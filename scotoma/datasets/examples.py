@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -146,13 +146,22 @@ class Examples:
         )
 
     @classmethod
-    def read(cls, path: Path, *, images: bool = True, split: str | None = None) -> Examples:
+    def read(
+        cls,
+        path: Path,
+        *,
+        images: bool = True,
+        split: str | None = None,
+        only: Sequence[str] | None = None,
+    ) -> Examples:
         """Read what `write` wrote.
 
         Args:
             path: The file.
             images: Whether to read the column of images.
-            split: The only split to read; None for both.
+            split: The only split to read; None for all.
+            only: Ids of the examples to read, in the order wanted; the images of others are not
+                brought into memory. None for all.
         """
         metadata = pl.read_parquet_metadata(path)
         classes, attributes, intersections, notes, size = (
@@ -161,6 +170,10 @@ class Examples:
         )
         scan = pl.scan_parquet(path, glob=False)
         scan = scan if split is None else scan.filter(pl.col("split") == split)
+        scan = scan if only is None else scan.filter(pl.col("example_id").is_in(list(only)))
         table = (scan if images else scan.drop("image", strict=False)).collect()
+        if only is not None:
+            wanted = pl.DataFrame({"example_id": list(only)}, schema={"example_id": pl.String})
+            table = wanted.join(table, on="example_id", maintain_order="left").select(table.columns)
         crossed = tuple(map(tuple, intersections))
         return cls(table, tuple(classes), tuple(attributes), crossed, tuple(notes), size)

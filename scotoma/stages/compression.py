@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -191,7 +191,7 @@ def _calibration(run: Run, count: int, *, protocol: str = "sound") -> NDArray[np
     `sound`: the first of the seeded shuffle of the rows to calibrate on, or of the training rows.
     `published`: the first training rows as they stand.
     """
-    examples = Examples.read(run.examples)
+    examples = Examples.read(run.examples, images=False)
     rows = examples.split("train")
     chosen = np.arange(min(count, len(rows.ids)))
     if protocol == "sound":
@@ -200,7 +200,8 @@ def _calibration(run: Run, count: int, *, protocol: str = "sound") -> NDArray[np
         seed = run.config.population.seed
         order = np.random.Generator(np.random.Philox(key=[seed, CALIBRATION_STREAM]))
         chosen = order.permutation(len(rows.ids))[:count]
-    return decode_images(replace(rows, table=rows.table[chosen]))
+    ids = rows.table["example_id"].gather(chosen).to_list()
+    return decode_images(Examples.read(run.examples, only=ids))
 
 
 _work: _Work  # of a worker, sent to it once

@@ -121,7 +121,7 @@ def divergence(run: Run) -> list[Path]:
     table, section = run.path("divergence.parquet"), run.section("divergence")
     with run.step("divergence", [table, section], inputs_of(run)) as due:
         if due:
-            examples = Examples.read(run.examples, images=False).split("test")
+            examples = Examples.read(run.examples, images=False, split="test")
             found = of_each_variant(
                 run,
                 examples,
@@ -203,7 +203,7 @@ def bias(run: Run) -> list[Path]:
         if due:
             from scotoma.stages.outcomes import Outcomes, questions
 
-            examples = Examples.read(run.examples, images=False).split("test")
+            examples = Examples.read(run.examples, images=False, split="test")
             positive = run.config.label.positive
             positive_id = None if positive is None else examples.classes.index(str(positive))
             outcomes = Outcomes(examples, positive_id, run.config.population.seed)

@@ -31,7 +31,7 @@ def report(run: Run) -> list[Path]:
         if due:
             progress.start("write report", 1)
             found = read_json(audit)
-            _keep(kept, _images(run, Examples.read(run.examples), found))
+            _keep(kept, _images(run, found))
             _write(run, page, found, read_json(gate), versions(), blur=False, images=True)
             progress.advance("write report")
     return [page, kept]
@@ -126,9 +126,9 @@ def _shown(path: Path, *, blur: bool) -> tuple[dict[str, bytes], str]:
     return ({name: thumbnails.blurred(data) for name, data in rows.items()} if blur else rows), ""
 
 
-def _images(run: Run, examples: Examples, audit: Mapping[str, Any]) -> dict[str, bytes]:
+def _images(run: Run, audit: Mapping[str, Any]) -> dict[str, bytes]:
     """Encoded images of the gallery by example id; an example without one is left out."""
-    shown = examples.table.filter(pl.col("example_id").is_in(_in_gallery(audit)))
+    shown = Examples.read(run.examples, only=_in_gallery(audit)).table
     if "image" in shown.columns:
         rows = shown.select("example_id", "image").iter_rows()
         return {example_id: image["bytes"] for example_id, image in rows if image is not None}

@@ -33,7 +33,7 @@ def slices(run: Run) -> list[Path]:
     looks = _measured(run)
     with run.step("slices", [section], [*inputs_of(run), *looks]) as due:
         if due:
-            examples = Examples.read(run.examples, images=False).split("test")
+            examples = Examples.read(run.examples, images=False, split="test")
             features = features_of(examples, pl.read_parquet(looks[0]) if looks else None)
             found = of_each_variant(
                 run,
@@ -56,7 +56,7 @@ def _measured(run: Run) -> list[Path]:
     table = run.path("image_statistics.parquet")
     with run.step("image_statistics", [table], [run.examples]) as due:
         if due:
-            examples = Examples.read(run.examples).split("test")
+            examples = Examples.read(run.examples, split="test")
             progress.start("measure images", 1)
             with written(table) as temporary:
                 image_statistics(examples).write_parquet(temporary)

@@ -79,7 +79,7 @@ def take_in(run: Run, shard: Shard) -> None:
     External data are put into the copies.
     """
     found = find_models(run.config)
-    examples = Examples.read(run.examples).split("test")
+    examples = Examples.read(run.examples, split="test")
     images = decode_images(replace(examples, table=examples.table.head(TRIED)))
     network = network_of(run.config, len(examples.classes))
     height, width = images.shape[2:]

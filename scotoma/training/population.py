@@ -40,7 +40,7 @@ def train_populations(run: Run, variants: list[str], members: range) -> list[Pat
     Returns:
         The weight files.
     """
-    examples = Examples.read(run.examples, images=False).split("train")
+    examples = Examples.read(run.examples, images=False, split="train")
     data_digest = file_digest(run.examples)
     wanted = [(variant, index) for variant in variants for index in members]
     due = {member for member in wanted if not _finished(run, *member, data_digest)}

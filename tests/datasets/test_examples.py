@@ -112,6 +112,14 @@ def test_a_split_holds_its_rows_in_their_order() -> None:
     assert made().split("test").classes == ("9", "10")
 
 
+def test_single_examples_are_read_in_the_order_asked(tmp_path: Path) -> None:
+    (examples := made()).write(path := tmp_path / "examples.parquet")
+    read = Examples.read(path, only=["e", "a", "c"])
+    assert read.ids == ["e", "a", "c"]
+    assert read.table.equals(examples.table[[4, 0, 2]])
+    assert Examples.read(path, only=[]).ids == []
+
+
 def test_rows_of_one_source_share_a_cluster() -> None:
     clusters = made().clusters
     assert clusters is not None
