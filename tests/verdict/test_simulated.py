@@ -9,8 +9,11 @@ import datetime
 from collections import Counter
 from typing import Any
 
+import numpy as np
+
 from scotoma.config.gate import parse_rules
-from scotoma.power import PlantedGroup, planted_audit, smallest_amplification
+from scotoma.power import PlantedGroup, Probit, planted_audit, smallest_amplification
+from scotoma.slices import find_slices
 from scotoma.verdict import judge
 
 TODAY = datetime.date(2027, 3, 1)
@@ -78,3 +81,33 @@ def test_dense_against_its_own_copies_passes(rates_only: Any) -> None:
     for seed in range(5):
         audit = rates_only(planted_audit(groups, members=10, paired=True, seed=seed), paired=True)
         assert judge(audit, gate_rules("{relative: 0.2}"), TODAY).verdict == "PASS"
+
+
+def test_slices_that_are_found_where_nothing_is_hurt_seldom_fail(rates_only: Any) -> None:
+    """Without a margin, so that choosing the worst slice is all that could make it fail.
+
+    At most 5 of 60: 99% of Binomial(60, .025). benchmarks/false_alarms.py has whole audits.
+    """
+    chosen = parse_rules("rules: [{id: slices, metric: slices_hurt, margin: 0}]", "gate.yaml")
+    groups = [PlantedGroup(name=f"g{n}", n=n, rate=0.1) for n in (80, 120, 200, 400)]
+    failed = 0
+    for seed in range(60):
+        drawn = planted_audit(groups, members=6, errors=Probit(correlation=1), seed=seed)
+        labels = drawn.labels[:, None]
+        features = {
+            "group": drawn.groups.argmax(0),
+            "label": drawn.labels,
+            "turn": np.arange(labels.size) % 3,
+        }
+        report = find_slices(
+            features, drawn.compressed != labels, baseline=drawn.dense != labels, permutations=0
+        )
+        audit = rates_only(drawn)
+        audit["slices"] = {
+            "prune-0.9": {
+                "slices": [one.as_dict() for one in report.slices],
+                "change": report.change.as_dict(),
+            }
+        }
+        failed += judge(audit, chosen, TODAY).verdict == "FAIL"
+    assert failed <= 5
