@@ -26,7 +26,7 @@ from scotoma.verdict import judge
 
 HERE = Path(__file__).parent
 SCHEMES = ("light", "dark")
-COLOURS = 64  # of a picture: text and lines need no more, and a clone is smaller
+COLOURS = 200  # of a picture: text and lines need no more, and a clone is smaller
 TERMINAL = """<!doctype html><meta charset="utf-8"><style>
 :root { color-scheme: light dark; --ground: #f6f7f9; --text: #191c21; --pass: #1a7058;
   --unsure: #7a5a00; --fail: #b3261e; }
