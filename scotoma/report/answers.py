@@ -201,7 +201,20 @@ def next_steps(gate: Gate) -> list[str]:
             f"Before {_names(passed)} {'ships' if len(passed) == 1 else 'ship'}: read which limits "
             "were kept. The rules ask about nothing else."
         )
-    return steps
+    return steps + _waived(gate)
+
+
+def _waived(gate: Gate) -> list[str]:
+    """Which rules somebody let a variant break: without them a PASS would mislead."""
+    found = {
+        (variant["name"], test["rule"], test["waived_until"]): None
+        for variant in gate["variants"]
+        for test in variant["tests"]
+        if test.get("waived") is not None and test["verdict"] != "PASS"
+    }
+    return [
+        f"Waived until {until}, so not counted: {rule} for {name}." for name, rule, until in found
+    ]
 
 
 def answers(audit: Audit, gate: Gate | None, variant: str) -> tuple[Answer, ...]:

@@ -11,7 +11,7 @@ from scotoma.report.numbers import Shown
 from scotoma.uncertainty import ONE_RUN
 from scotoma.verdict.questions import LABELS
 
-__all__ = ["Opened", "Test", "level_words", "opened", "rule_words"]
+__all__ = ["Asked", "Opened", "level_words", "opened", "rule_words"]
 
 MOST = 20  # tests of a variant in its table
 OVER = {"groups": "any group", "classes": "any class", "all": "all examples together"}
@@ -23,7 +23,7 @@ CORRECTED = {
 
 
 @dataclass(frozen=True)
-class Test:
+class Asked:
     """A test of the gate.
 
     Attributes:
@@ -60,7 +60,7 @@ class Opened:
         left_out: How many more there are.
     """
 
-    rows: tuple[Test, ...]
+    rows: tuple[Asked, ...]
     left_out: int
 
 
@@ -119,7 +119,7 @@ def _adjusted(test: Mapping[str, Any]) -> float:
     return 1.0 if test["harm_p_adjusted"] is None else float(test["harm_p_adjusted"])
 
 
-def _test(test: Mapping[str, Any]) -> Test:
+def _test(test: Mapping[str, Any]) -> Asked:
     decided, limits = test["decided_by"], test["limits"]
     both = []
     if limits["relative"] is not None:
@@ -134,7 +134,7 @@ def _test(test: Mapping[str, Any]) -> Test:
         change = replace(change, notes=tuple(note for note in change.notes if note != ONE_RUN))
         limit = f"+{decided['bound']:g}%" if relative else f"+{100 * decided['bound']:.2f} points"
     carried = test["absolute"]
-    return Test(
+    return Asked(
         test["where"],
         test["rule"],
         test["verdict"],

@@ -106,7 +106,10 @@ def test_what_to_do_names_every_kind_of_verdict() -> None:
             variant("d", "FAIL", "error male +40%"),
         ]
     }
-    first, second, third = next_steps(gate)
+    waived = {"verdict": "FAIL", "rule": "cie", "waived": "old", "waived_until": "2027-03-01"}
+    gate["variants"][0]["tests"] = [waived | {"where": "CIE excess", "harm_p_adjusted": 0.01}]
+    first, second, third, last = next_steps(gate)
+    assert last == "Waived until 2027-03-01, so not counted: cie for a."
     assert first.startswith("Do not ship d.")
     assert second == "b and c: about 12 to 30 members would decide this."
     assert third.startswith("Before a ships: read which limits were kept.")
