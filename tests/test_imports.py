@@ -20,7 +20,17 @@ FOLDERS = {
 
 # From left to right: a question imports only those of the rows before its own, and itself.
 SERVING = {"_version", "config", "errors", "extras", "hashing", "jsonable"}
-SERVING |= {"machine", "printable", "progress", "runs", "storage", "files", "locking", "mirror"}
+SERVING |= {
+    "machine",
+    "printable",
+    "progress",
+    "runs",
+    "storage",
+    "files",
+    "locking",
+    "mirror",
+    "tied",
+}
 SERVING |= {"workers", "own_code"}
 CHAIN = [
     {"datasets"},
