@@ -31,7 +31,7 @@ STAGES = {
     "bias": "scotoma.stages.measures",
     "slices": "scotoma.stages.slicing",
     "verdict": "scotoma.stages.judging",
-    "report": "scotoma.stages.results",
+    "report": "scotoma.stages.reporting",
     "log": "scotoma.stages.results",
 }
 

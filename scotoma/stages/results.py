@@ -1,4 +1,4 @@
-"""From numbers to what people read: audit.json, the report, MLflow, and how long it all took."""
+"""From numbers to audit.json, to MLflow, and how long it all took."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from scotoma.predictions import Predictions
 from scotoma.runs import Run, file_digest, read_json, write_json
 from scotoma.stages.few_runs import frontier, one_model
 from scotoma.stages.measures import accuracy
-from scotoma.stages.reporting import report
 from scotoma.uncertainty import holm
 
-__all__ = ["log", "report"]
+__all__ = ["assemble", "log"]
 
 NOWHERE = (
     "a run in object storage has no mlflow.db beside it; set tracking.uri or MLFLOW_TRACKING_URI "
