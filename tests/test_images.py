@@ -63,8 +63,10 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     if folder := os.environ.get("SCOTOMA_ENGINE"):
         until = time.monotonic() + PATIENCE_S
         while not Path(folder, "ready").exists() and time.monotonic() < until:
-            if (failed := Path(folder, "failed")).exists():
-                pytest.fail(failed.read_text())
+            if (reason := Path(folder, "impossible")).exists():
+                pytest.skip(reason.read_text())
+            if (reason := Path(folder, "failed")).exists():
+                pytest.fail(reason.read_text())
             time.sleep(0.5)
         return Engine(Path(folder))
     engine = Engine(tmp_path_factory.mktemp("lent"))
@@ -113,7 +115,7 @@ def test_steps_in_the_image_give_the_bytes_of_a_local_run(
     done = run_steps_in(IMAGE, home)
     assert done.returncode == 0, done.stdout + done.stderr
     if packages.parent.name != f"python3.{sys.version_info.minor}":
-        pytest.skip(f"the image's packages are for {packages.parent.name}")
+        pytest.skip(f"the image's packages are for another Python, {packages.parent.name}")
     local = subprocess.run(
         [sys.executable, "-m", "scotoma", "audit", home / "audit.yaml", "--out", home / "local"],
         env=os.environ | {"PYTHONPATH": str(packages), "PYTHONSAFEPATH": "1"},
