@@ -62,7 +62,9 @@ def make_audit(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]
         examples: int = 160,
         clustered: bool = True,
         sparsities: tuple[float, ...] = (0.5, 0.9),
+        never: int | None = None,
     ) -> Audit:
+        """`never` is a class that compressed members do not predict."""
         rng = np.random.default_rng(0)
         labels = rng.integers(len(classes), size=examples)
         in_b = rng.random(examples) < 0.3
@@ -102,6 +104,8 @@ def make_audit(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]
             elif variant.paired:
                 flipped = rng.random(dense.shape) < 0.02
                 predicted = np.where(flipped, (dense + 1) % len(classes), dense).astype(np.uint16)
+            if never is not None and variant.kind != "dense":
+                predicted = np.where(predicted == never, (never + 1) % len(classes), predicted)
             Predictions(
                 variant=variant.name,
                 example_ids=tuple(table["example_id"][:examples]),
