@@ -23,6 +23,7 @@ __all__ = ["features_of", "slices"]
 
 SHOWN = 20  # slices that audit.json describes
 POINTS = 200  # candidates of the lattice view
+SHUFFLED = 10  # searches of shuffled outcomes, each of which takes as long as the search itself
 # Rows times sets of features that one search may visit: about a minute with its shuffled outcomes.
 WORK = 10**8
 
@@ -107,6 +108,7 @@ def _search(
         ids=np.array(examples.ids),
         clusters=examples.clusters,
         limit=SHOWN,
+        permutations=SHUFFLED,
         threads=1,  # variants are searched side by side
         seed=seed,
     )
