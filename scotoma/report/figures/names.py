@@ -1,7 +1,8 @@
-"""Names that fit a drawing: cut between characters, and still told apart."""
+"""Names that fit a drawing: cut between characters, fit for XML, and still told apart."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator
 from typing import Any
@@ -10,25 +11,29 @@ __all__ = ["cut", "with_short_names"]
 
 COLUMNS = 34  # of text, where a specification names no other number
 WIDE = {"W", "F"}  # East Asian widths that take two columns, emoji among them
+# What XML cannot hold: vl-convert ends the whole process at the first of them.
+NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def with_short_names(spec: dict[str, Any]) -> dict[str, Any]:
-    """The specification with every long text of its data cut, wherever it stands in it.
+    r"""The specification with every long text of its data cut, wherever it stands in it.
 
-    Vega's own limit cuts emoji in half, which the drawing without scripts cannot measure. Names
-    that would look alike are numbered, for a name decides where its row stands.
+    Vega's own limit cuts emoji in half, which the drawing without scripts cannot measure. What XML
+    cannot hold is shown as a replacement character. Names that would look alike are numbered, for a
+    name decides where its row stands.
 
     Args:
         spec: Vega-Lite; `usermeta.cut` is the longest text in columns.
 
-    >>> long = {"values": [{"c0": 40 * "n"}, {"c0": 41 * "n"}, {"c0": "owl"}]}
+    >>> long = {"values": [{"c0": n} for n in (40 * "n", 41 * "n", "owl", "a\x00", "a\x1b")]}
     >>> found = with_short_names({"data": long, "usermeta": {"cut": 6}})
     >>> [row["c0"] for row in found["data"]["values"]]
-    ['nnnnn…', 'nnnn…2', 'owl']
+    ['nnnnn…', 'nnnn…2', 'owl', 'a\ufffd', 'a\ufffd…2']
     """
     columns = spec.get("usermeta", {}).get("cut", COLUMNS)
     texts = dict.fromkeys(_texts(spec))
-    shown = {text: text for text in texts if _columns(text) <= columns}
+    fits = (text for text in texts if _columns(text) <= columns and not NO_XML.search(text))
+    shown = {text: text for text in fits}
     taken = set(shown)
     for text in texts:
         if text not in shown:
@@ -40,7 +45,9 @@ def with_short_names(spec: dict[str, Any]) -> dict[str, Any]:
             return {key: replaced(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [replaced(item) for item in value]
-        return shown.get(value, value) if isinstance(value, str) else value
+        if isinstance(value, str):
+            return shown.get(value) or NO_XML.sub("\ufffd", value)
+        return value
 
     found: dict[str, Any] = replaced(spec)
     return found
@@ -65,11 +72,13 @@ def cut(text: str, columns: int, ending: str = "…") -> str:
 
 
 def _free(text: str, columns: int, taken: set[str]) -> str:
-    """The cut text, numbered where another already looks like it."""
+    """The text as it can be shown, numbered where another already looks like it."""
+    text = NO_XML.sub("\ufffd", text)
     found, number = cut(text, columns), 1
     while found in taken:
         number += 1
-        found = cut(text, columns, f"…{number}")
+        ending = f"…{number}"
+        found = cut(text, columns - len(ending), "") + ending
     return found
 
 
