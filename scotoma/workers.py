@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
+import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -15,6 +16,8 @@ from typing import Any, TypeVar
 from scotoma.errors import DataError
 
 __all__ = ["WORKER_ENVIRONMENT", "in_order", "worker_died", "worker_pool"]
+
+LONGEST_FOLDER = 70  # bytes: 107 without what multiprocessing puts behind it
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -54,8 +57,8 @@ def worker_pool(
         ProcessPoolExecutor(
             workers,
             mp_context=_context(),
-            initializer=initializer,
-            initargs=arguments,
+            initializer=_start,
+            initargs=(dict(os.environ), initializer, *arguments),
         ) as pool,
     ):
         try:
@@ -107,8 +110,16 @@ def worker_died(doing: str) -> DataError:
     )
 
 
+def _start(environment: dict[str, str], initializer: Callable[..., None], *arguments: Any) -> None:
+    """In a worker: what it was forked from may have been started in another environment."""
+    os.environ.clear()
+    os.environ.update(environment)
+    initializer(*arguments)
+
+
 def _context() -> Any:  # of multiprocessing's own kinds, which have no common type
-    if sys.platform != "linux":
+    # Workers are asked for at a socket, whose address may have 107 bytes.
+    if sys.platform != "linux" or len(os.fsencode(tempfile.gettempdir())) > LONGEST_FOLDER:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     # None of our own modules: they import polars, and its threads do not survive a fork.

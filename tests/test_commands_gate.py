@@ -325,7 +325,7 @@ def measured(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write_json(found.path("tracking.json"), {"reason": "", "link": "", "runs": {}})
         found.path("report.html").write_text("")
 
-    monkeypatch.setattr(audit_command, "_run_pipeline", pipeline)
+    monkeypatch.setattr(audit_command, "run_watched", pipeline)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
 
 

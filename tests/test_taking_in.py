@@ -16,7 +16,7 @@ from scotoma.config import load_config, parse_config
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
 from scotoma.runs import Run, read_json
-from scotoma.stages import judging, measures, populations, results, slicing
+from scotoma.stages import judging, measures, populations, reporting, results, slicing
 from scotoma.stages.shards import shards
 
 CONFIG = """\
@@ -95,7 +95,7 @@ def run(home: Path) -> Run:
     measures.bias(run)
     slicing.slices(run)
     judging.verdict(run)
-    results.report(run)
+    reporting.report(run)
     results.log(run)
     return run
 
