@@ -13,12 +13,15 @@ of the process. Wall times: of use on a machine with nothing else to do.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -105,6 +108,41 @@ def peak_bytes() -> int:
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
+class WorkersMemory(threading.Thread):
+    """The most memory that all processes begun by this one held together; pages shared count once.
+
+    Attributes:
+        peak: In bytes; 0 where the system does not tell.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.peak, self.ended = 0, threading.Event()
+
+    def run(self) -> None:
+        """Look twice a second."""
+        while not self.ended.wait(0.5):
+            self.peak = max(self.peak, sum(map(held, descendants(os.getpid()))))
+
+
+def descendants(process: int) -> Iterator[int]:
+    """Those that a process has begun, and those that they have."""
+    for listed in Path(f"/proc/{process}/task").glob("*/children"):
+        for child in map(int, listed.read_text().split()):
+            yield child
+            yield from descendants(child)
+
+
+def held(process: int) -> int:
+    """Bytes of a process, each page divided by the number of those who share it; 0 if it is gone."""
+    with contextlib.suppress(OSError):
+        found = re.search(
+            r"^Pss: +(\d+) kB", Path(f"/proc/{process}/smaps_rollup").read_text(), re.M
+        )
+        return 1024 * int(found[1]) if found else 0
+    return 0
+
+
 def population(data: Path, name: str, members: int, naive: int, images: int) -> None:
     """A population as the audit runs it, beside one pass a member."""
     import torch
@@ -151,6 +189,8 @@ def population(data: Path, name: str, members: int, naive: int, images: int) -> 
                 flush=True,
             )
         for workers, asked in ((0, files[:naive]), (None, files)):
+            memory = WorkersMemory()
+            memory.start()
             began = time.perf_counter()
             path = Path(folder, "images.npy")
             decode_images_to(path, test)
@@ -159,13 +199,18 @@ def population(data: Path, name: str, members: int, naive: int, images: int) -> 
             for answers in predict_members(asked, path, network, workers=workers):
                 found[answers.rows, answers.member] = answers.predicted
             took = time.perf_counter() - began
+            memory.ended.set()
             apart = sum(int((found[:, k] != expected[k]).sum()) for k in range(naive))
             how = "in one process of one thread" if workers == 0 else "as the audit runs it"
             times = " and ".join(
                 f"{len(asked) * seconds / took:.2f} times a naive pass of {threads} threads"
                 for threads, seconds in alone.items()
             )
-            print(f"{len(asked)} members {how}: {took:.1f} s, {times}; {apart} labels differ")
+            print(
+                f"{len(asked)} members {how}: {took:.1f} s, {times}; {apart} labels differ; "
+                f"workers held {memory.peak / GIB:.2f} GiB together at most",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
