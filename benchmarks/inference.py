@@ -134,7 +134,7 @@ def descendants(process: int) -> Iterator[int]:
 
 
 def held(process: int) -> int:
-    """Bytes of a process, each page divided by the number of those who share it; 0 if it is gone."""
+    """Bytes of a process, each page divided among those who share it; 0 if it is gone."""
     with contextlib.suppress(OSError):
         found = re.search(
             r"^Pss: +(\d+) kB", Path(f"/proc/{process}/smaps_rollup").read_text(), re.M
