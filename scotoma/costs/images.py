@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import io
 import posixpath
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,7 +98,7 @@ def look_at_images(config: Config, survey: Survey) -> ImageFacts:
         if posixpath.basename(name).startswith(("train", "test")) and name.endswith(".parquet")
     }
     test = sum(size for name, size in found.items() if posixpath.basename(name).startswith("test"))
-    with _here(storage.join(place, min(found, key=lambda name: found[name]))) as path:
+    with storage.at_hand(storage.join(place, min(found, key=lambda name: found[name]))) as path:
         first = _first_of(path)
     return _facts(first, sum(found.values()) + twice * test, size)
 
@@ -119,18 +116,6 @@ def _facts(first: bytes | None, encoded: int | None, size: int | None = None) ->
     except Exception:  # what a broken file may raise has no common base
         return ImageFacts(None, encoded, "the first image cannot be read")
     return ImageFacts((height, width) if size is None else (size, size), encoded)
-
-
-@contextmanager
-def _here(place: str) -> Iterator[Path]:
-    """A file of this machine; one of object storage is downloaded, and removed after."""
-    if not storage.is_remote(place):
-        yield Path(place)
-        return
-    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
-        path = Path(folder, "one.parquet")
-        storage.download(place, path)
-        yield path
 
 
 def _first_of(path: Path) -> bytes | None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import polars as pl
 
@@ -145,7 +143,7 @@ def columns_of(table: Table, *needed: str) -> Iterator[pl.LazyFrame]:
     Raises:
         DataError: It cannot be read, or lacks a column.
     """
-    with _here(table.place) as path:
+    with storage.at_hand(table.place, listed=True) as path:
         try:
             scan = (
                 pl.scan_parquet(path, glob=False)
@@ -208,18 +206,6 @@ def _unreadable(table: Table, error: BaseException) -> DataError:
         f"{printable(table.place)} cannot be read ({why}); write it as Parquet, or as CSV in UTF-8 "
         "with one header line"
     )
-
-
-@contextmanager
-def _here(place: str) -> Iterator[Path]:
-    """A file of this machine; one of object storage is downloaded, and removed after."""
-    if not storage.is_remote(place):
-        yield Path(place)
-        return
-    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
-        path = Path(folder, "table")
-        storage.download(place, path, listed=True)
-        yield path
 
 
 def _natural(name: str) -> tuple[int, float, str]:

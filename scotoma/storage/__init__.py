@@ -9,6 +9,7 @@ from __future__ import annotations
 from scotoma.storage.client import endpoint
 from scotoma.storage.places import (
     Stored,
+    at_hand,
     digest,
     download,
     exists,
@@ -24,6 +25,7 @@ from scotoma.storage.places import (
 
 __all__ = [
     "Stored",
+    "at_hand",
     "digest",
     "download",
     "endpoint",

@@ -7,8 +7,10 @@ import hashlib
 import os
 import random
 import re
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +22,7 @@ from scotoma.storage.faults import sentences
 
 __all__ = [
     "Stored",
+    "at_hand",
     "digest",
     "download",
     "exists",
@@ -195,6 +198,26 @@ def read_bytes(uri: str, *, listed: bool = False) -> bytes:
         except OSError as error:
             raise DataError(f"{uri} cannot be read: {error.strerror}; correct the path") from error
     return _whole(uri, listed, lambda chunks: b"".join(chunks))
+
+
+@contextmanager
+def at_hand(place: str, *, listed: bool = False) -> Iterator[Path]:
+    """A file of this machine; one of object storage is downloaded, and removed after.
+
+    Args:
+        place: A file or object.
+        listed: As of `read_bytes`.
+
+    Raises:
+        DataError: As of `read_bytes`.
+    """
+    if not is_remote(place):
+        yield Path(place)
+        return
+    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
+        path = Path(folder, "copy")
+        download(place, path, listed=listed)
+        yield path
 
 
 def download(uri: str, path: Path, *, listed: bool = False) -> None:
