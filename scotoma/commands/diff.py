@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,14 @@ from scotoma.errors import DataError
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
 from scotoma.printable import printable
-from scotoma.runs import Run
-from scotoma.uncertainty import Estimate, holm
+from scotoma.runs import Run, read_json
+from scotoma.uncertainty import Estimate
+from scotoma.verdict.since_last import Change, changes, judged
 
 __all__ = ["Difference", "compare_runs", "run_diff"]
 
 ALPHA = 0.05
-WORDS = {"error": "error", "fpr": "FPR", "fnr": "FNR"}
+WORDS = {"error": "error", "fpr": "FPR", "fnr": "FNR", "cie_share_excess": "CIE excess"}
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,11 @@ class Difference:
 
     Attributes:
         variant: The variant.
-        metric: `error`, `fpr` or `fnr`.
+        metric: `error`, `fpr` or `fnr`; without shared examples `cie_share_excess` too.
         group: Name of the group.
         before: The rate in the first run, a fraction.
         after: The rate in the second run, a fraction.
-        change: after - before, on the examples that both have, with its pointwise interval.
+        change: after - before, with its pointwise interval.
         p: Two-sided p-value of no change; nan where there is none.
         p_adjusted: The same, adjusted by Holm over the whole table.
         verdict: `better`, `worse` or `undecided`.
@@ -50,8 +51,8 @@ class Difference:
     after: Estimate
     change: Estimate
     p: float
-    p_adjusted: float = np.nan
-    verdict: str = "undecided"
+    p_adjusted: float
+    verdict: str
 
 
 def run_diff(first: str, second: str, *, as_json: bool, quiet: bool) -> None:
@@ -64,7 +65,7 @@ def run_diff(first: str, second: str, *, as_json: bool, quiet: bool) -> None:
         quiet: No messages.
 
     Raises:
-        ScotomaError: A run is not one, or they share no example, class or variant.
+        ScotomaError: A run is not one, or they share no class.
     """
     runs = open_run(first), open_run(second)
     rows, facts = compare_runs(*runs)
@@ -82,8 +83,10 @@ def compare_runs(first: Run, second: Run) -> tuple[list[Difference], dict[str, A
     """Every rate of every variant that two audits share, on the examples that both have.
 
     Both populations are asked the same examples, so that the change is tested as that between a
-    dense and a compressed population is: over examples and training runs, crossed. Members of two
-    audits are taken as independent. One family over the table: Holm.
+    dense and a compressed population is: over examples and training runs, crossed. Audits without
+    a common example, such as those of two months' data, are compared by what each has found, and
+    the uncertainty of both adds. Members of two audits are taken as independent. One family over
+    the table: Holm.
 
     Args:
         first: The earlier audit, finished.
@@ -94,37 +97,32 @@ def compare_runs(first: Run, second: Run) -> tuple[list[Difference], dict[str, A
         `level`, `alpha`, `notes`.
 
     Raises:
-        DataError: They share no example or no variant, or disagree on labels or classes.
+        DataError: An audit has not ended, or they disagree on labels or classes.
     """
     tests = [_test(run) for run in (first, second)]
-    ids, places = _shared(tests)
-    kept = [
-        Examples(
-            test.table[rows], test.classes, test.attributes, test.intersections
-        )
-        for test, rows in zip(tests, places, strict=True)
-    ]  # fmt: skip
-    if kept[0].table["label"].to_list() != kept[1].table["label"].to_list():
-        raise DataError(
-            "both runs must label their shared examples alike, got different labels; audit both on "
-            "one table of examples"
-        )
-    if kept[0].classes != kept[1].classes:
+    if tests[0].classes != tests[1].classes:
         raise DataError(
             "both runs must have the same classes, got "
-            f"{len(kept[0].classes)} and {len(kept[1].classes)} that differ; audit both on one "
+            f"{len(tests[0].classes)} and {len(tests[1].classes)} that differ; audit both on one "
             "table of examples"
         )
+    ids, places = _shared(tests)
     names = [v.name for v in first.config.resolved_variants]
     common = [n for n in names if n in [v.name for v in second.config.resolved_variants]]
     notes = _notes(tests, ids, names, common, second)
+    found = (
+        list(_on_shared(tests, places, (first, second), common))
+        if ids
+        else list(_on_their_own((first, second), common))
+    )
     rows = [
-        row
-        for name in common
-        for row in _changes(name, kept[0], (first, second), places, first.config.label.positive)
+        Difference(name, c.metric, c.group, c.before, c.after, c.change, p, adjusted, word)
+        for (name, c), (p, adjusted, word) in zip(
+            found, judged([c.change for _, c in found], ALPHA), strict=True
+        )
     ]
-    return _judged(rows), {
-        "examples": len(ids), "classes": kept[0].classes, "level": 0.95, "alpha": ALPHA,
+    return rows, {
+        "examples": len(ids), "classes": tests[0].classes, "level": 0.95, "alpha": ALPHA,
         "notes": notes,
     }  # fmt: skip
 
@@ -140,11 +138,6 @@ def _shared(tests: list[Examples]) -> tuple[list[str], list[list[int]]]:
     """Ids that both have, in the order of the first, and their rows in each."""
     where = [{example: row for row, example in enumerate(test.ids)} for test in tests]
     ids = [example for example in tests[0].ids if example in where[1]]
-    if not ids:
-        raise DataError(
-            f"both runs must have test examples in common, got none (such as {tests[0].ids[0]!r} "
-            f"and {tests[1].ids[0]!r}); audit both on one table of examples"
-        )
     return ids, [[rows[example] for example in ids] for rows in where]
 
 
@@ -152,58 +145,70 @@ def _notes(
     tests: list[Examples], ids: list[str], names: list[str], common: list[str], second: Run
 ) -> list[str]:
     notes = []
-    if lost := sum(len(test.ids) - len(ids) for test in tests):
+    if not ids:
+        notes.append("no test example is in both runs: each is taken at its own, and both vary")
+    elif lost := sum(len(test.ids) - len(ids) for test in tests):
         notes.append(f"{lost:,} test examples are in one run only and were left out")
     others = {v.name for v in second.config.resolved_variants} ^ set(names)
     if others:
         notes.append(f"in one run only: {', '.join(sorted(others))}")
     if tests[0].attributes != tests[1].attributes:
-        notes.append("groups are those of the first run")
+        notes.append(
+            "groups are those of the first run" if ids else "groups of one run are left out"
+        )
     return notes
 
 
-def _changes(
-    name: str,
-    test: Examples,
-    runs: tuple[Run, Run],
-    places: list[list[int]],
-    positive: str | int | None,
-) -> Iterator[Difference]:
-    said = []
-    for run, rows in zip(runs, places, strict=True):
-        run.fetch(run.predictions(name))
-        said.append(Predictions.read(run.predictions(name)).predicted[rows])
+def _on_shared(
+    tests: list[Examples], places: list[list[int]], runs: tuple[Run, Run], names: list[str]
+) -> Iterator[tuple[str, Change]]:
+    """Variant and change of each rate, example by example."""
+    kept = [
+        Examples(test.table[rows], test.classes, test.attributes, test.intersections)
+        for test, rows in zip(tests, places, strict=True)
+    ]
+    if kept[0].table["label"].to_list() != kept[1].table["label"].to_list():
+        raise DataError(
+            "both runs must label their shared examples alike, got different labels; audit both on "
+            "one table of examples"
+        )
+    test, positive = kept[0], runs[0].config.label.positive
     groups = test.partition()
-    found = amplification(
-        test.labels, said[0], said[1], groups.masks, groups.names,
-        positive=None if positive is None else test.classes.index(str(positive)),
-        n_classes=len(test.classes), clusters=test.clusters,
-    )  # fmt: skip
-    for row in found:
-        if row.class_id is None or positive is not None:
-            change = row.absolute
-            p = min(1.0, 2 * min(change.p_above(0.0), change.p_below(0.0)))
-            yield Difference(
-                name, row.metric, row.group, row.dense, row.compressed, change,
-                np.nan if np.isnan(change.low) else p,
-            )  # fmt: skip
+    for name in names:
+        said = []
+        for run, rows in zip(runs, places, strict=True):
+            run.fetch(run.predictions(name))
+            said.append(Predictions.read(run.predictions(name)).predicted[rows])
+        for row in amplification(
+            test.labels, said[0], said[1], groups.masks, groups.names,
+            positive=None if positive is None else test.classes.index(str(positive)),
+            n_classes=len(test.classes), clusters=test.clusters,
+        ):  # fmt: skip
+            if row.class_id is None or positive is not None:
+                yield name, Change(row.metric, row.group, row.dense, row.compressed, row.absolute)
 
 
-def _judged(rows: list[Difference]) -> list[Difference]:
-    from dataclasses import replace
-
-    adjusted = holm(np.array([row.p for row in rows]))
-    found = []
-    for row, p in zip(rows, adjusted, strict=True):
-        decided = p <= ALPHA  # nan compares false
-        word = ("worse" if row.change.value > 0 else "better") if decided else "undecided"
-        found.append(replace(row, p_adjusted=float(p), verdict=word))
-    return found
+def _on_their_own(runs: tuple[Run, Run], names: list[str]) -> Iterator[tuple[str, Change]]:
+    """Variant and change of each number, from what each audit has found."""
+    audits = []
+    for run in runs:
+        path = run.path("audit.json")
+        run.fetch(path)
+        if not path.exists():
+            raise DataError(f"{run.place} has no audit.json; let scotoma audit end first")
+        audits.append(read_json(path))
+    shown = {group["key"]: group["name"] for group in audits[1]["groups"]}
+    for name in names:
+        for row in changes(audits[0], audits[1], name):
+            yield name, replace(row, group=shown.get(row.group, row.group))
 
 
 def _page(rows: list[Difference], facts: dict[str, Any]) -> list[str]:
     level = f"{100 * facts['level']:g}%"
-    page = [f"{facts['examples']:,} test examples in both runs; rates in %, changes in points"]
+    both = f"{facts['examples']:,} test examples in both runs" if facts["examples"] else (
+        "no test example in both runs"
+    )  # fmt: skip
+    page = [f"{both}; rates in %, changes in points"]
     for word in ("worse", "better"):
         mine = [row for row in rows if row.verdict == word]
         page += ["", f"{word}: {len(mine)} of {len(rows)} rates (Holm, {facts['alpha']:g})"]

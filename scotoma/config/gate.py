@@ -28,6 +28,7 @@ __all__ = [
     "MaxIncrease",
     "Minimum",
     "Rule",
+    "SinceLastRule",
     "SlicesRule",
     "Waiver",
     "default_rules",
@@ -35,7 +36,7 @@ __all__ = [
     "parse_rules",
 ]
 
-METRICS = ("fpr", "fnr", "error", "cie_share_excess", "classes_hurt", "slices_hurt")
+METRICS = ("fpr", "fnr", "error", "cie_share_excess", "classes_hurt", "slices_hurt", "since_last")
 Id = Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -109,7 +110,17 @@ class SlicesRule(_Frozen):
     margin: float = Field(ge=0, lt=1, description="Loss allowed: 0.01 for one point.")
 
 
-Rule = Annotated[ChangeRule | CieRule | ClassesRule | SlicesRule, Field(discriminator="metric")]
+class SinceLastRule(_Frozen):
+    """No rate of a group and no CIE excess rose since the last audit beyond a margin."""
+
+    id: Id = "since_last"
+    metric: Literal["since_last"] = "since_last"
+    margin: float = Field(0.01, ge=0, le=1, description="Rise allowed: 0.01 for one point.")
+
+
+Rule = Annotated[
+    ChangeRule | CieRule | ClassesRule | SlicesRule | SinceLastRule, Field(discriminator="metric")
+]
 
 
 class Minimum(_Frozen):
@@ -273,7 +284,12 @@ def _said(location: Location, fault: dict[str, Any], values: dict[str, Any]) -> 
 def _keys_beside(location: Location, values: dict[str, Any]) -> list[str]:
     """The keys allowed where an unknown one was found."""
     kinds: dict[str, type[BaseModel]]
-    kinds = {"cie_share_excess": CieRule, "classes_hurt": ClassesRule, "slices_hurt": SlicesRule}
+    kinds = {
+        "cie_share_excess": CieRule,
+        "classes_hurt": ClassesRule,
+        "slices_hurt": SlicesRule,
+        "since_last": SinceLastRule,
+    }
     model: type[BaseModel] = GateRules
     match location[:-1]:
         case ("min",):

@@ -86,6 +86,8 @@ def rule_words(rule: Mapping[str, Any]) -> str:
     points = f"{100 * rule['margin']:.2f} points"
     if rule["metric"] == "classes_hurt":
         return f"a class loses more recall than the model loses accuracy, by more than {points}"
+    if rule["metric"] == "since_last":
+        return f"a group's rate or the CIE excess rose since the last audit, by more than {points}"
     return f"the error rises by more than {points} on a slice that nobody named"
 
 

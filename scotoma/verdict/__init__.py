@@ -9,11 +9,13 @@ from __future__ import annotations
 from scotoma.verdict.deciding import Deciding, Finding, Verdict, decide, multipliers
 from scotoma.verdict.gate import Gate, VariantVerdict, judge
 from scotoma.verdict.questions import Question, questions
+from scotoma.verdict.since_last import Last
 
 __all__ = [
     "Deciding",
     "Finding",
     "Gate",
+    "Last",
     "Question",
     "VariantVerdict",
     "Verdict",

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scotoma.config.gate import GateRules, Waiver
+from scotoma.config.gate import GateRules, SinceLastRule, Waiver
 from scotoma.errors import DataError
 from scotoma.jsonable import jsonable
 from scotoma.verdict.deciding import Finding, Verdict, decide
 from scotoma.verdict.questions import LABELS, questions
+from scotoma.verdict.since_last import Last, not_compared, since_last
 
 __all__ = ["Gate", "VariantVerdict", "judge"]
 
@@ -134,16 +135,19 @@ class Gate:
         return plain
 
 
-def judge(audit: Mapping[str, Any], rules: GateRules, today: datetime.date) -> Gate:
+def judge(
+    audit: Mapping[str, Any], rules: GateRules, today: datetime.date, last: Last | None = None
+) -> Gate:
     """Judge every compressed variant of an audit.
 
     Args:
         audit: Content of audit.json.
         rules: The gate.
         today: The day that decides which waivers have expired.
+        last: The audit before it, for rules about what changed since; None where none was named.
 
     Returns:
-        The verdict; the same audit, rules and day give the same.
+        The verdict; the same audits, rules and day give the same.
 
     Raises:
         DataError: The audit lacks what every audit holds, or compares nothing.
@@ -151,7 +155,10 @@ def judge(audit: Mapping[str, Any], rules: GateRules, today: datetime.date) -> G
     try:
         dense = next(v["members"] for v in audit["variants"] if v["name"] == "dense")
         asked = {
-            variant["name"]: questions(audit, variant["name"], rules)
+            variant["name"]: [
+                *questions(audit, variant["name"], rules),
+                *since_last(audit, variant["name"], rules, last),
+            ]
             for variant in audit["variants"]
             if variant["name"] != "dense"
         }
@@ -200,6 +207,9 @@ def judge(audit: Mapping[str, Any], rules: GateRules, today: datetime.date) -> G
         if waiver.variant not in asked
     ]
     warnings += [line for variant in variants for line in _few_but_far(variant, rules.min.events)]
+    warnings += _about_last(audit, list(asked), rules, last)
+    if last is not None and last.audit is not None:
+        facts["last_audit"] = {"of": last.of, "sha256": last.sha256}
     return Gate(rules, today, variants, tuple(warnings), facts)
 
 
@@ -231,6 +241,19 @@ def _few_but_far(variant: VariantVerdict, min_events: float) -> list[str]:
                 f"lies above {100 * limit:g} points, at {100 * low:.2f} or more; look at it"
             )
     return lines
+
+
+def _about_last(
+    audit: Mapping[str, Any], variants: Sequence[str], rules: GateRules, last: Last | None
+) -> list[str]:
+    """What rules about the last audit do not answer, and why."""
+    asking = [rule.id for rule in rules.rules if isinstance(rule, SinceLastRule)]
+    if not asking or (last is not None and last.missing):
+        return []
+    if last is None or last.audit is None:
+        why = "no last audit was named" if last is None else last.reason
+        return [f"{', '.join(asking)} is not judged: {why}"]
+    return [line for name in variants for line in not_compared(last.audit, audit, name)]
 
 
 def _waived(

@@ -8,7 +8,15 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from scotoma.bias.results import GroupChange
-from scotoma.config.gate import ChangeRule, CieRule, ClassesRule, GateRules, Rule, SlicesRule
+from scotoma.config.gate import (
+    ChangeRule,
+    CieRule,
+    ClassesRule,
+    GateRules,
+    Rule,
+    SinceLastRule,
+    SlicesRule,
+)
 from scotoma.uncertainty import Estimate, Variance, undefined
 
 __all__ = ["Question", "questions", "read_estimate", "read_variance"]
@@ -73,7 +81,8 @@ def questions(audit: Mapping[str, Any], variant: str, rules: GateRules) -> list[
         rules: The gate.
 
     Returns:
-        At least one question a rule: one without evidence where the audit holds none.
+        At least one question a rule: one without evidence where the audit holds none. Of
+        `since_last` none: it needs another audit beside this one.
 
     Raises:
         KeyError: The audit lacks a part; likewise TypeError and ValueError where a part is not
@@ -95,6 +104,8 @@ def _asked(audit: Mapping[str, Any], variant: str, rule: Rule) -> list[Question]
         rows = audit["classes"][variant]
         members = min(v["members"] for v in audit["variants"] if v["name"] in ("dense", variant))
         return [_class(rule, row, members) for row in rows]
+    if isinstance(rule, SinceLastRule):
+        return []
     return list(_slices(audit, variant, rule)) or [_unasked(rule, NO_SLICES)]
 
 

@@ -1,0 +1,63 @@
+"""The last audit of a project, from MLflow: what the next one is compared with."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from scotoma.errors import DataError
+from scotoma.extras import needs
+from scotoma.tracking.connection import fault, prepare_store, quiet
+
+__all__ = ["finished_audits", "last_audit"]
+
+# The dense variant is logged last: where its run has ended, the whole audit is there.
+FINISHED = "tags.`scotoma.variant` = 'dense' and attributes.status = 'FINISHED'"
+NEWEST_FIRST = ["attributes.start_time DESC"]
+
+
+def last_audit(project: str, uri: str, besides: str = "") -> tuple[str, bytes] | None:
+    """The newest finished audit of a project.
+
+    Args:
+        project: Its name, which is that of the experiment.
+        uri: MLflow tracking URI.
+        besides: SHA-256 of the audit.json that asks, which is not its own predecessor.
+
+    Returns:
+        Id of its dense run and its audit.json as it was logged; None where there is none.
+
+    Raises:
+        ScotomaError: MLflow is not installed, does not answer or does not give the file.
+    """
+    with quiet():
+        mlflow = needs("mlflow", "tracking", "tracking")
+        try:
+            prepare_store(uri)
+            client = mlflow.MlflowClient(tracking_uri=uri)
+            experiment = client.get_experiment_by_name(project)
+            for run in finished_audits(client, experiment) if experiment else ():
+                with tempfile.TemporaryDirectory() as folder:
+                    path = client.download_artifacts(run.info.run_id, "audit.json", folder)
+                    content = Path(path).read_bytes()
+                if hashlib.sha256(content).hexdigest() != besides:
+                    return str(run.info.run_id), content
+        except Exception as error:
+            raise DataError(f"the last audit cannot be had: {fault(error, uri)}") from error
+    return None
+
+
+def finished_audits(client: Any, experiment: Any) -> Iterator[Any]:
+    """The dense runs of an experiment's finished audits, newest first."""
+    token = None
+    while True:
+        page = client.search_runs(
+            [experiment.experiment_id], FINISHED, order_by=NEWEST_FIRST, page_token=token
+        )
+        yield from page
+        token = page.token
+        if not token:
+            return

@@ -1,0 +1,219 @@
+"""No worse than last time: two audits, both uncertain, one gate."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import math
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from scotoma.config.gate import parse_rules
+from scotoma.errors import DataError
+from scotoma.mirror import Mirror
+from scotoma.power import PlantedGroup, planted_audit
+from scotoma.runs import read_json, write_json
+from scotoma.stages.judging import give_verdict
+from scotoma.stages.last import leave_last
+from scotoma.uncertainty import Estimate, none_seen, undefined
+from scotoma.verdict import Last, judge
+from scotoma.verdict.documents import markdown
+from scotoma.verdict.since_last import changes, difference, judged, kept
+
+TODAY = datetime.date(2027, 3, 1)
+RULES = parse_rules("rules: [{id: since, metric: since_last, margin: 0.02}]", "gate.yaml")
+
+
+def test_a_difference_of_means_is_welchs() -> None:
+    before = Estimate.on_scale(0.030, 0.004, 6.0, n=900, members=7)
+    after = Estimate.on_scale(0.052, 0.007, 10.0, n=500, members=11)
+    found = difference(before, after)
+    welch = stats.ttest_ind_from_stats(
+        0.052, 0.007 * math.sqrt(11), 11, 0.030, 0.004 * math.sqrt(7), 7, equal_var=False
+    )
+    interval = welch.confidence_interval(0.95) if hasattr(welch, "confidence_interval") else None
+    assert found.p_above(0.0) == pytest.approx(welch.pvalue / 2, rel=1e-9)
+    assert interval is None or (found.low, found.high) == pytest.approx(tuple(interval))
+    assert (found.n, found.members) == (500, 7)
+
+
+def test_a_rate_on_the_logit_scale_comes_back_as_the_rate_it_is() -> None:
+    """One model: a proportion, whose standard error is the binomial one to first order."""
+    rate, n = 0.2, 400
+    se = math.sqrt(rate * (1 - rate) / (n - 1))
+    logit = Estimate.on_scale(
+        rate, se / (rate * (1 - rate)), n - 1.0, n=n, members=1, events=80.0, scale="logit"
+    )
+    found = difference(logit, logit)
+    assert (found.value, found.se) == (0.0, pytest.approx(se * math.sqrt(2)))
+    assert found.events == 80
+
+
+@given(
+    values=st.tuples(*[st.floats(0.01, 0.5)] * 2),
+    errors=st.tuples(*[st.floats(1e-4, 0.1)] * 2),
+    free=st.tuples(*[st.floats(2, 500)] * 2),
+)
+def test_turning_time_round_turns_the_sign(
+    values: tuple[float, float], errors: tuple[float, float], free: tuple[float, float]
+) -> None:
+    one, other = (
+        Estimate.on_scale(value, se, df, n=300, members=5)
+        for value, se, df in zip(values, errors, free, strict=True)
+    )
+    there, back = difference(one, other), difference(other, one)
+    assert (there.low, there.high) == pytest.approx((-back.high, -back.low))
+    assert min(free) - 1e-6 <= there.df <= sum(free) + 1e-6  # Welch's bounds
+
+
+@pytest.mark.parametrize(
+    ("before", "reason"),
+    [
+        (undefined("no negatives", n=0, members=5), "last time: no negatives"),
+        (none_seen(0.0, n=90, members=5, lowest=0.0), "nothing varies"),
+    ],
+)
+def test_what_one_audit_lacks_has_no_interval(before: Estimate, reason: str) -> None:
+    after = Estimate.on_scale(0.1, 0.01, 9.0, n=900, members=5)
+    found = difference(before, after)
+    assert math.isnan(found.low)
+    assert found.reason == reason
+
+
+def month(seed: int, relative: float = 0.0, *, rates_only: Any, n: int = 900) -> dict[str, Any]:
+    """An audit with models and examples of its own."""
+    groups = [PlantedGroup(name=name, n=n, rate=0.1, relative=relative * (name == "old"))
+              for name in ("old", "young")]  # fmt: skip
+    found: dict[str, Any] = rates_only(planted_audit(groups, members=8, seed=seed))
+    return found
+
+
+def test_the_interval_holds_the_change_of_independent_audits(rates_only: Any) -> None:
+    """Nothing changed: 95% of intervals hold 0; 99.9% of right ones lie in 91 to 98.5% of 400."""
+    audits = [month(seed, rates_only=rates_only) for seed in range(201)]
+    found = [
+        one.change
+        for before, after in pairwise(audits)
+        for one in changes(before, after, "prune-0.9")
+        if one.metric == "error"
+    ]
+    held = np.mean([one.low <= 0 <= one.high for one in found])
+    assert len(found) == 400
+    assert 0.91 <= held <= 0.985
+    width = np.mean([one.se for one in found]) / np.std([one.value for one in found])
+    assert 0.9 <= width <= 1.15
+
+
+def test_drift_fails_and_chance_does_not(rates_only: Any) -> None:
+    verdicts: dict[str, Counter[str]] = {"calm": Counter(), "drift": Counter()}
+    for seed in range(0, 60, 3):
+        last = Last(month(seed, rates_only=rates_only), "a")
+        for name, relative in (("calm", 0.0), ("drift", 1.0)):
+            audit = month(seed + 1 + (relative > 0), relative, rates_only=rates_only)
+            gate = judge(audit, RULES, TODAY, last)
+            tests = {f.question.group: f.verdict for f in gate.variants[0].findings}
+            verdicts[name][tests["old"]] += 1
+            assert tests["young"] != "FAIL"
+    assert verdicts["drift"]["FAIL"] >= 18
+    assert verdicts["calm"]["FAIL"] == 0
+
+
+def test_the_same_audit_again_is_no_worse(whole_audit: Any) -> None:
+    audit = whole_audit(n=6000)
+    gate = judge(audit, RULES, TODAY, Last(kept(audit), "itself", "s0"))
+    asked = {(f.question.where): f.verdict for f in gate.variants[0].findings}
+    assert gate.verdict == "PASS", asked
+    assert list(asked) == [
+        *(f"{metric} {group} since the last audit" for group in ("all", "men", "women")
+          for metric in ("FPR", "FNR")),
+        "CIE excess since the last audit",
+    ]  # fmt: skip
+    assert gate.as_dict()["last_audit"] == {"of": "itself", "sha256": "s0"}
+    assert kept(audit) == kept(kept(audit))
+
+
+def test_a_first_audit_is_not_judged_by_it_and_says_so(whole_audit: Any) -> None:
+    gate = judge(whole_audit(), RULES, TODAY, Last(None, reason="there is no earlier audit"))
+    assert gate.verdict == "PASS"
+    assert gate.warnings == ("since is not judged: there is no earlier audit",)
+    assert "no rule had anything to judge" in markdown(gate)
+    assert judge(whole_audit(), RULES, TODAY).warnings == (
+        "since is not judged: no last audit was named",
+    )
+
+
+def test_a_last_audit_that_cannot_be_had_leaves_it_open(whole_audit: Any) -> None:
+    last = Last(None, reason="the tracking server does not answer", missing=True)
+    (variant,) = judge(whole_audit(), RULES, TODAY, last).variants
+    assert variant.verdict == "UNSURE"
+    assert variant.findings[0].reason == "the tracking server does not answer"
+
+
+def test_what_the_last_audit_did_not_have_is_named(whole_audit: Any) -> None:
+    audit = whole_audit(variants=("prune-0.9", "int8"))
+    before = copy.deepcopy(audit)
+    before["variants"] = [one for one in before["variants"] if one["name"] != "int8"]
+    rows = before["subgroups"]["prune-0.9"]
+    before["subgroups"] = {"prune-0.9": [row for row in rows if row["group"] != "men"]}
+    gate = judge(audit, RULES, TODAY, Last(before, "b"))
+    assert gate.warnings == (
+        "prune-0.9: the last audit had no group men",
+        "int8 is not compared with the last audit: it was not among its variants",
+    )
+    other = copy.deepcopy(audit) | {"examples": audit["examples"] | {"positive": "0"}}
+    (first, _) = judge(audit, RULES, TODAY, Last(other, "b")).warnings
+    assert first.endswith("the classes, or the positive one, were others")
+
+
+def test_words_for_a_change_are_holms() -> None:
+    values = [Estimate.on_scale(v, 0.01, math.inf, n=9, members=2) for v in (0.04, -0.02, 0.02)]
+    found = judged([*values, undefined("none", n=1, members=1)], 0.05)
+    assert [word for _, _, word in found] == ["worse", "undecided", "undecided", "undecided"]
+    assert found[1][0] < 0.05 < found[1][1] == 2 * found[1][0]  # alone it would be better
+    assert math.isnan(found[3][1])
+
+
+# --- the file in the run's folder -----------------------------------------------------------------
+
+
+@pytest.fixture
+def two(tmp_path: Path, whole_audit: Any) -> tuple[Mirror, Path]:
+    here, there = tmp_path / "now", tmp_path / "before"
+    write_json(here / "audit.json", whole_audit({"men": 0.0, "women": 1.5}, n=4000, seed=1))
+    write_json(there / "audit.json", whole_audit(n=4000))
+    return Mirror(here), there
+
+
+def test_the_last_audit_is_an_input_of_the_verdict(two: tuple[Mirror, Path]) -> None:
+    folder, before = two
+    leave_last(folder, str(before))
+    assert read_json(folder.root / "last.json")["margin"] == 0.01
+    first = give_verdict(folder, RULES, TODAY)
+    assert first.gate.rules.rules[-1].id == "since"  # the gate file has its own
+    assert give_verdict(folder, RULES, TODAY).content == first.content
+    given = give_verdict(folder, None, TODAY).gate
+    assert [rule.id for rule in given.rules.rules][-1] == "since_last"
+    failed = {f.question.where for f in given.variants[0].findings if f.verdict == "FAIL"}
+    assert {name for name in failed if "since" in name and "women" in name}
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"variants": 3}', "{}"])
+def test_what_is_no_audit_is_refused(two: tuple[Mirror, Path], text: str) -> None:
+    folder, before = two
+    (before / "audit.json").write_text(text)
+    with pytest.raises(DataError, match="the last audit must hold what scotoma audit writes"):
+        leave_last(folder, str(before))
+    with pytest.raises(DataError, match="--against must name a finished audit, got no"):
+        leave_last(folder, str(before / "nowhere"))
+    assert not (folder.root / "last.json").exists()
+    (folder.root / "last.json").write_text(text)
+    with pytest.raises(DataError, match=r"last\.json must be what an audit leaves; remove it"):
+        give_verdict(folder, None, TODAY)
