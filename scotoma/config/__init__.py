@@ -13,6 +13,7 @@ from scotoma.config.model import (
     ParquetSource,
     PredictionsSource,
     Recipe,
+    Retraining,
     Split,
     Variant,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "ParquetSource",
     "PredictionsSource",
     "Recipe",
+    "Retraining",
     "Split",
     "Variant",
     "default_config",

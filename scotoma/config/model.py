@@ -17,6 +17,7 @@ from pydantic import (
 
 from scotoma.config.kubeflow import Kubeflow
 from scotoma.config.recipe import Recipe
+from scotoma.config.retraining import Retraining
 from scotoma.config.sources import (
     CelebaSource,
     Cifar10Source,
@@ -66,6 +67,7 @@ __all__ = [
     "Preprocess",
     "Prune",
     "Recipe",
+    "Retraining",
     "Source",
     "Split",
     "Tracking",
@@ -192,6 +194,7 @@ class Config(Frozen):
     population: Population = Population()
     tracking: Tracking = Tracking()
     kubeflow: Kubeflow | None = None
+    retraining: Retraining | None = None
     keep_scores: bool = Field(
         False, description="Keep the softmax probability of every predicted class, in float16."
     )
@@ -272,14 +275,18 @@ class Config(Frozen):
         """The resolved variant of that name."""
         return next(variant for variant in self.resolved_variants if variant.name == name)
 
-    def digest(self) -> str:
-        """SHA-256 of what decides the results: not where data lie, nor what runs or tracks them."""
-        deciding = self.model_dump(
+    def deciding(self) -> dict[str, Any]:
+        """What decides the results: not where data lie, nor what runs or tracks them."""
+        return self.model_dump(
             mode="json",
             exclude={
                 "tracking": True,
                 "kubeflow": True,
+                "retraining": True,
                 "source": {"images", "attributes", "data", "models", "files", "examples"},
             },
         )
-        return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()
+
+    def digest(self) -> str:
+        """SHA-256 of what decides the results."""
+        return hashlib.sha256(json.dumps(self.deciding(), sort_keys=True).encode()).hexdigest()

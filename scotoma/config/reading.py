@@ -33,6 +33,7 @@ from scotoma.config.model import (
     Split,
     Tracking,
 )
+from scotoma.config.retraining import Keep, Retraining
 from scotoma.config.sheet import Location, Sheet, sentence, unknown_key
 from scotoma.errors import ConfigError
 
@@ -170,6 +171,8 @@ def _sentence(path: str, location: Location, fault: dict[str, Any]) -> str:
         case "string_pattern_mismatch" if location[0] == "kubeflow":
             rule = _KUBERNETES.get(str(location[-1]), "a name as Kubernetes allows it")
             return f"{path} must be {rule}, got {shown}"
+        case "string_pattern_mismatch" if location == ("retraining", "alias"):
+            return f"{path} is letters, digits, dots, dashes, a letter first, got {shown}"
         case "string_pattern_mismatch":
             return (
                 f"{path} must begin with a letter or digit and hold only letters, digits, spaces, "
@@ -228,6 +231,8 @@ _SECTIONS: dict[str, tuple[type[BaseModel], ...]] = {
     "tolerations": (Toleration,),
     "volume": (Volume,),
     "limits": (Limits,),
+    "retraining": (Retraining,),
+    "keep": (Keep,),
 }
 
 
