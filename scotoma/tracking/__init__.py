@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from scotoma.tracking.failed import log_failure
 from scotoma.tracking.records import metric_names
+from scotoma.tracking.registry import Registered, register
 from scotoma.tracking.store import Tracked, log_audit, tracking_uri
 
-__all__ = ["Tracked", "log_audit", "log_failure", "metric_names", "tracking_uri"]
+__all__ = [
+    "Registered",
+    "Tracked",
+    "log_audit",
+    "log_failure",
+    "metric_names",
+    "register",
+    "tracking_uri",
+]

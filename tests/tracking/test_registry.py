@@ -1,0 +1,116 @@
+"""What the registry of a real server holds of audits that passed, failed, and were logged twice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scotoma.runs import Run, file_digest, read_json, write_json
+from scotoma.tracking import Registered, log_audit, register
+from scotoma.tracking.last import last_audit
+from scotoma.tracking.retention import TAG, forget_pages
+
+
+def judged(run: Run, verdict: str) -> dict[str, Any]:
+    variants = [
+        {"name": name, "verdict": verdict, "said": [], "tests": []}
+        for name in ("prune-0.9", "int8-static")
+    ]
+    return {
+        "verdict": verdict, "config_sha256": run.config.digest(), "variants": variants,
+        "warnings": [],
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def months(
+    server: str, folder: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory
+) -> list[tuple[Run, dict[str, Any], str]]:
+    """Three audits of one project, logged one after the other: PASS, FAIL, PASS."""
+    found = []
+    for place, verdict in enumerate(("PASS", "FAIL", "PASS")):
+        run = folder(tmp_path_factory.mktemp("month") / "run", "monthly")
+        audit = read_json(run.path("audit.json"))
+        audit["examples"]["test"] += place  # another month's data
+        write_json(run.path("audit.json"), audit)
+        gate = judged(run, verdict)
+        tracked = log_audit(run, audit, server, gate=gate)
+        assert not tracked.reason, tracked.reason
+        found.append((run, gate, tracked.runs["dense"]))
+        time.sleep(0.01)  # starts are told apart by the millisecond
+    return found
+
+
+@pytest.fixture(scope="module")
+def client(mlflow: Any, server: str) -> Any:
+    return mlflow.MlflowClient(tracking_uri=server, registry_uri=server)
+
+
+def test_only_a_pass_is_registered_and_the_alias_never_goes_back(
+    months: list[tuple[Run, dict[str, Any], str]], client: Any, server: str
+) -> None:
+    def again(month: int) -> Registered:
+        _, gate, dense = months[month]
+        return register(gate, dense, f"s3://bucket/{month}", "face model", "audited", server)
+
+    assert again(0) == Registered("face model", "1", "audited")
+    assert again(1) == Registered("face model")
+    assert client.get_model_version_by_alias("face model", "audited").version == "1"
+    assert again(2) == Registered("face model", "2", "audited")
+    assert again(0) == Registered("face model", "1", "")  # repeated late
+    version = client.get_model_version_by_alias("face model", "audited")
+    assert (version.version, version.run_id) == ("2", months[2][2])
+    assert version.tags["scotoma.variants"] == "prune-0.9, int8-static"
+    assert version.tags["scotoma.place"] == "s3://bucket/2"
+    assert len(client.search_model_versions("name = 'face model'")) == 2
+    there = client.download_artifacts(version.run_id, "audit.json")
+    assert read_json(Path(there))["examples"]["test"] == 502
+
+
+def test_unsure_is_not_registered(
+    months: list[tuple[Run, dict[str, Any], str]], server: str
+) -> None:
+    _, gate, dense = months[1]
+    assert register(gate | {"verdict": "UNSURE"}, dense, "x", "m", "a", server) == Registered("m")
+
+
+@pytest.mark.parametrize(("model", "alias"), [("a/b:c", "audited"), ("other", "v3")])
+def test_a_name_that_the_registry_refuses_is_said(
+    months: list[tuple[Run, dict[str, Any], str]], server: str, model: str, alias: str
+) -> None:
+    found = register(months[0][1], months[0][2], "x", model, alias, server)
+    assert not found.version
+    assert found.reason.startswith(f"MLflow at {server} failed")
+    assert found.reason.endswith("is not registered: repeat the command")
+
+
+def test_the_last_audit_is_the_newest_but_oneself(
+    months: list[tuple[Run, dict[str, Any], str]], server: str, sqlite: str
+) -> None:
+    found = last_audit("monthly", server)
+    assert found is not None
+    assert found[0] == months[2][2]
+    assert found[1] == months[2][0].path("audit.json").read_bytes()
+    before = last_audit("monthly", server, file_digest(months[2][0].path("audit.json")))
+    assert before is not None
+    assert before[0] == months[1][2]
+    assert last_audit("of nobody", server) is None
+    assert last_audit("monthly", sqlite) is None
+
+
+def test_the_pages_of_an_old_audit_go_and_its_numbers_stay(
+    months: list[tuple[Run, dict[str, Any], str]], client: Any, server: str
+) -> None:
+    dense = months[0][2]
+    for _ in range(2):  # what is gone is no fault
+        assert forget_pages([dense], "2 MB deleted: beyond retraining.keep", server) == ""
+        names = {found.path for found in client.list_artifacts(dense)}
+        assert "report.html" not in names
+        assert "audit.json" in names
+    assert client.get_run(dense).data.tags[TAG] == "2 MB deleted: beyond retraining.keep"
+    assert "report.html" in {found.path for found in client.list_artifacts(months[2][2])}
+    assert forget_pages([dense], "x", "http://127.0.0.1:9").startswith("tracking server http://127")
