@@ -27,6 +27,7 @@ from scotoma.printable import printable
 from scotoma.runs import Run, read_json
 from scotoma.stages.alone import check_step, refuse_too_early
 from scotoma.stages.judging import Given, Judging, give_verdict
+from scotoma.stages.last import leave_last
 
 __all__ = ["configuration", "own_code", "run_audit"]
 
@@ -45,6 +46,7 @@ def run_audit(
     allow_code: bool = False,
     resume: bool = False,
     only: str | None = None,
+    against: str | None = None,
 ) -> int:
     """Run the whole pipeline, judge what it found and print its summary.
 
@@ -63,6 +65,8 @@ def run_audit(
         resume: Refuse to begin a run; one that is there is taken up, by its own configuration
             where `path` is None and `out` says where it is.
         only: The one step to run, from what those before it left; nothing is judged or summed up.
+        against: Place of the last audit; None for the newest in MLflow, where the configuration
+            asks for a comparison.
 
     Returns:
         What `scotoma gate` would end with: 0 pass, 1 failed, 3 unsure where that fails.
@@ -82,7 +86,7 @@ def run_audit(
     if resume:
         _refuse_nothing(place)
     with own_code(config, path, allowed=allow_code):
-        return _audit(config, place, rules, today, as_json=as_json, quiet=quiet, only=only)
+        return _audit(config, place, rules, today, against, as_json=as_json, quiet=quiet, only=only)
 
 
 def _refuse_nothing(place: str) -> None:
@@ -112,6 +116,7 @@ def _audit(
     place: str,
     rules: Path | None,
     today: str | None,
+    against: str | None,
     *,
     as_json: bool,
     quiet: bool,
@@ -127,6 +132,8 @@ def _audit(
         try:
             began = time.perf_counter()
             judging.leave(run)
+            if against is not None:
+                leave_last(run.mirror, against)
             if only is not None:
                 refuse_too_early(run, only)
                 run_watched(run, ["scotoma.stages.alone", run.place, only], console, lock)
@@ -181,6 +188,10 @@ def _say(
         lines.append(f"mlflow  not logged: {printable(tracked['reason'])}")
     elif tracked["link"]:
         lines.append(f"mlflow  {tracked['link']}")
+    if made := tracked.get("registered", {}).get("version"):
+        named = tracked["registered"]["alias"]
+        shown = f"model   {tracked['registered']['model']} version {made}"
+        lines.append(printable(f"{shown} is now {named}" if named else shown))
     if run.uri:
         lines += [f"report  {run.mirror.place(page)}", f"copy    {page}"]
     else:

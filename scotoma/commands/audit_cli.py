@@ -52,6 +52,10 @@ def audit(
     only: Annotated[
         str | None, typer.Option(help="Run this one step, from what those before it left.")
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(help="The last audit; default MLflow's newest, where `retraining:` asks."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the steps and their costs, do nothing.")
     ] = False,
@@ -78,6 +82,7 @@ def audit(
     code = run_audit(
         config, out, deterministic=deterministic, seed=seed, data=data, as_json=as_json,
         quiet=quiet, rules=rules, today=today, allow_code=allow_code, resume=resume, only=only,
+        against=against,
     )  # fmt: skip
     if gate:
         raise typer.Exit(code)
@@ -121,6 +126,10 @@ def gate(
     today: Annotated[
         str | None, typer.Option(help="Day that expires waivers, YYYY-MM-DD; default the date.")
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(help="The last audit, than which nothing may be worse: a folder or s3://."),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print gate.json instead of the summary.")
     ] = False,
@@ -133,7 +142,8 @@ def gate(
     """
     from scotoma.commands.gate import run_gate
 
-    raise typer.Exit(run_gate(run, rules, today, as_json=as_json, quiet=quiet))
+    code = run_gate(run, rules, today, against=against, as_json=as_json, quiet=quiet)
+    raise typer.Exit(code)
 
 
 def schema(

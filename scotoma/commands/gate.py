@@ -18,12 +18,19 @@ from scotoma.config.gate import GateRules, load_rules
 from scotoma.errors import ConfigError, ScotomaError
 from scotoma.mirror import Mirror, local_folder
 from scotoma.stages.judging import forget, give_verdict
+from scotoma.stages.last import leave_last
 
 __all__ = ["chosen_rules", "day", "print_out", "run_gate"]
 
 
 def run_gate(
-    place: str, rules: Path | None, today: str | None, *, as_json: bool, quiet: bool
+    place: str,
+    rules: Path | None,
+    today: str | None,
+    *,
+    as_json: bool,
+    quiet: bool,
+    against: str | None = None,
 ) -> int:
     """Judge a finished audit, write the verdict beside it and print it.
 
@@ -33,6 +40,8 @@ def run_gate(
         today: Day that decides which waivers have expired, YYYY-MM-DD; None for the date.
         as_json: Print gate.json instead of the summary.
         quiet: Write nothing to stderr.
+        against: Place of the last audit, which this one must be no worse than; None for the one
+            that the run's folder names, if any.
 
     Returns:
         The exit code: 0 pass, 1 failed, 3 unsure where the rules say that this fails.
@@ -45,6 +54,8 @@ def run_gate(
     folder = _folder(place)
     try:
         forget(folder)
+        if against is not None:
+            leave_last(folder, against)
         given = give_verdict(folder, chosen_rules(rules), day(today))
         text = given.content if as_json else given.summary
         verdict = f"verdict {given.gate.verdict}, {folder.place(folder.root / 'gate.json')}"

@@ -17,6 +17,8 @@ from scotoma.files import file_digest, written
 from scotoma.mirror import Mirror
 from scotoma.printable import printable
 from scotoma.runs import Run, read_json, write_json
+from scotoma.stages.last import NAME as LAST
+from scotoma.stages.last import read_last, with_last
 from scotoma.summary import summary
 from scotoma.verdict import Gate, judge
 from scotoma.verdict.documents import junit, markdown
@@ -75,7 +77,9 @@ def verdict(run: Run) -> list[Path]:
     sections = [run.section(name) for name in ("divergence", "bias", "slices")]
     sections.append(run.path("divergence.parquet"))
     predictions = [run.predictions(variant.name) for variant in run.config.resolved_variants]
-    inputs = [run.examples, *sections, *predictions]
+    run.fetch(run.path(LAST))
+    last = [run.path(LAST)] if run.path(LAST).exists() else []
+    inputs = [run.examples, *sections, *predictions, *last]
     with run.step("verdict", [audit, section], inputs, made_with=judging.digest) as due:
         if due:
             from scotoma.datasets import Examples
@@ -120,7 +124,7 @@ def give_verdict(folder: Mirror, rules: GateRules | None, today: datetime.date) 
     """Judge the audit of a folder and write gate.json, junit.xml and summary.md there.
 
     Args:
-        folder: Where audit.json lies.
+        folder: Where audit.json lies, and the last audit, if it is to be compared with one.
         rules: The gate; None for the default rules.
         today: Day that decides which waivers have expired.
 
@@ -137,7 +141,8 @@ def give_verdict(folder: Mirror, rules: GateRules | None, today: datetime.date) 
     asked = rules or default_rules(
         positive=_has_positive(audit), shipped=audit.get("scope") == "shipped"
     )
-    gate = judge(audit, asked, today)
+    last, margin = read_last(folder)
+    gate = judge(audit, with_last(asked, margin), today, last)
     texts = {
         "summary.md": markdown(gate),
         "junit.xml": junit(gate),

@@ -59,7 +59,8 @@ def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
     if not audit.exists() or not run.section("verdict").exists():
         raise DataError(f"{run.mirror.place(audit)} is not there; let scotoma audit end first")
     found = read_json(audit)
-    judged = _judged(found, read_json(gate)) if gate.exists() else read_json(run.section("verdict"))
+    section = run.section("verdict")
+    judged = _judged(run, found, read_json(gate)) if gate.exists() else read_json(section)
     with_versions = read_json(measured).get("versions", {}) if measured.exists() else {}
     _write(run, page, found, judged, with_versions, blur=blur, images=images)
     run.publish(page)
@@ -96,13 +97,15 @@ def _sizes(costs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: {**found, "latency": None} for name, found in costs.items()}
 
 
-def _judged(audit: Mapping[str, Any], gate: Mapping[str, Any]) -> dict[str, Any]:
+def _judged(run: Run, audit: Mapping[str, Any], gate: Mapping[str, Any]) -> dict[str, Any]:
     """The verdict that `scotoma gate` gave last, with the sentences that gate.json lacks."""
     from scotoma.stages.judging import for_readers
+    from scotoma.stages.last import read_last
     from scotoma.verdict import judge
 
     rules = GateRules.model_validate_json(json.dumps(gate["rules"]))
-    return for_readers(judge(audit, rules, datetime.date.fromisoformat(gate["today"])))
+    last, _ = read_last(run.mirror)
+    return for_readers(judge(audit, rules, datetime.date.fromisoformat(gate["today"]), last))
 
 
 def _kept(run: Run) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 from pathlib import Path
 from typing import Any
@@ -179,10 +180,10 @@ def _card(row: dict[str, Any], attributes: tuple[str, ...]) -> dict[str, Any]:
 def log(run: Run) -> list[Path]:
     """Log the audit to MLflow, and write down how long each step took, on what.
 
-    What could not be logged, because a server is down, leaves the step unfinished: the next call
-    logs it.
+    One that passed is registered there, if the configuration names a model. What could not be
+    logged, because a server is down, leaves the step unfinished: the next call logs it.
     """
-    from scotoma.tracking import log_audit, tracking_uri
+    from scotoma.tracking import tracking_uri
 
     tracked, audit = run.path("tracking.json"), run.path("audit.json")
     measured = run.path("measurements.json")
@@ -192,7 +193,12 @@ def log(run: Run) -> list[Path]:
     ]
     gate = run.section("verdict")
     inputs = [audit, gate, run.path("report.html"), *manifests]
-    with run.step("log", [tracked], inputs, made_with="off" if uri is None else uri) as due:
+    retraining = run.config.retraining
+    made_with = "/".join(
+        ["off" if uri is None else uri]
+        + ([retraining.model, retraining.alias] if retraining and retraining.model else [])
+    )
+    with run.step("log", [tracked], inputs, made_with=made_with) as due:
         if due:
             progress.start("log to MLflow", 1)
             if uri is None:
@@ -200,7 +206,7 @@ def log(run: Run) -> list[Path]:
             elif not uri:
                 found = {"reason": NOWHERE, "link": "", "runs": {}}
             else:
-                found = jsonable(log_audit(run, read_json(audit), uri, gate=read_json(gate)))
+                found = _logged(run, read_json(audit), read_json(gate), uri)
             write_json(tracked, found)
             progress.advance("log to MLflow")
     run.fetch(tracked, *manifests)
@@ -212,11 +218,28 @@ def log(run: Run) -> list[Path]:
     return [tracked]
 
 
+def _logged(run: Run, audit: dict[str, Any], gate: dict[str, Any], uri: str) -> dict[str, Any]:
+    """What MLflow now holds: runs, and the version of the model if the audit passed."""
+    from scotoma.tracking import log_audit, register
+
+    tracked, retraining = log_audit(run, audit, uri, gate=gate), run.config.retraining
+    found: dict[str, Any] = jsonable(tracked)
+    if tracked.reason or retraining is None or retraining.model is None:
+        return found
+    local = uri.startswith("sqlite:")  # others do not see it, nor this machine's folders
+    place = run.uri or (str(run.root) if local else run.root.name)
+    registered = register(
+        gate, tracked.runs["dense"], place, retraining.model, retraining.alias, uri
+    )
+    return found | {"registered": jsonable(registered), "reason": registered.reason}
+
+
 def _measurements(run: Run) -> dict[str, Any]:
     """Times, sizes and versions: what the promise of equal bytes does not cover."""
     run.fetch(run.costs, run.path("audit.json"), run.section("verdict"))
     costs = read_json(run.costs) if run.costs.exists() else {}
     return {
+        "ended": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "hardware": hardware(),
         "versions": versions(),
         "costs": costs,

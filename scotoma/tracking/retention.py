@@ -45,5 +45,6 @@ def _forget(client: Any, run: str, note: str, uri: str) -> None:
 
     if PAGE in [found.path for found in client.list_artifacts(run)]:
         where = client.get_run(run).info.artifact_uri
-        get_artifact_repository(where, tracking_uri=uri).delete_artifacts(PAGE)
+        artifacts: Any = get_artifact_repository(where, tracking_uri=uri)
+        artifacts.delete_artifacts(PAGE)
     client.set_tag(run, TAG, note)

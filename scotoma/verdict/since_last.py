@@ -98,7 +98,7 @@ def difference(before: Estimate, after: Estimate) -> Estimate:
     (0.03, 0.0141, 18.0)
     """
     value = after.value - before.value
-    rests = {
+    rests: dict[str, Any] = {
         "n": min(before.n, after.n),
         "members": min(before.members, after.members),
         "events": float(np.fmin(before.events, after.events)),
