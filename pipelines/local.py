@@ -1,4 +1,4 @@
-"""Running the compiled pipeline on this machine: `python -m scotoma.pipelines.local RUN [--tied]`.
+"""Running the compiled pipeline here: `python -m scotoma.pipelines.local RUN [--tied FOLDER]`.
 
 A process of its own, because kfp's local mode patches print and log handlers for good and leaves
 temporary folders behind; the parent gives it a TMPDIR that it removes. With `--tied` it leads a
@@ -35,9 +35,9 @@ def run_locally(place: str, *, shard_count: int = 1) -> None:
     run = Run.open(place)
     definition = run.path("pipeline.yaml")
     with written(definition) as temporary:
-        # The compiler goes by the suffix.
-        compile_pipeline(run.config, temporary.with_suffix(".yaml"), shard_count=shard_count)
-        temporary.with_suffix(".yaml").rename(temporary)
+        suffixed = temporary.with_name(f"{temporary.name}.yaml")  # the compiler goes by it
+        compile_pipeline(run.config, suffixed, shard_count=shard_count)
+        suffixed.rename(temporary)
     run.publish(definition)
     # kfp pastes sys.executable into a shell line unquoted, and puts it for every `python3` in the
     # line, paths included. Found by its name, it is both whole and harmless.
@@ -53,6 +53,6 @@ def run_locally(place: str, *, shard_count: int = 1) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[2:] == ["--tied"]:
-        tie_to_parent()
+    if sys.argv[2:3] == ["--tied"]:
+        tie_to_parent(Path(sys.argv[3]))
     run_locally(sys.argv[1])

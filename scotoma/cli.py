@@ -66,6 +66,7 @@ for command in (
     more_cli.examples,
     more_cli.diff,
     more_cli.selftest,
+    more_cli.verify,
 ):
     app.command()(_whole(command))
 app.add_typer(pipeline_cli.app)

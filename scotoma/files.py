@@ -9,19 +9,33 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["file_digest", "redact", "written"]
+__all__ = ["file_digest", "redact", "remove_partial", "written"]
+
+PARTIAL = ".partial"
 
 
 @contextmanager
 def written(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path`, renamed to it when the block ends well, removed when not."""
+    """A temporary name beside `path`, renamed to it when the block ends well, removed when not.
+
+    The content is on the disk before it has its name: a power failure leaves the old file or the
+    new, never an empty one.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
     try:
         yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_partial(folder: Path) -> None:
+    """Remove what writers that were killed have left below a folder in which nobody writes now."""
+    for path in folder.rglob(f".*{PARTIAL}*"):
+        path.unlink(missing_ok=True)
 
 
 def file_digest(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -23,8 +24,8 @@ def locked(folder: Path) -> Iterator[int]:
     """Keep a folder to this process and to those that inherit the descriptor.
 
     Yields:
-        The descriptor. The lock is free when the last process that holds it has ended, however it
-        ended.
+        The descriptor. The folder is free when the block ends; if this process is killed in it,
+        when the last process that inherited the descriptor has ended.
 
     Raises:
         ConfigError: Another audit is at work there.
@@ -49,6 +50,8 @@ def locked(folder: Path) -> Iterator[int]:
         os.pwrite(descriptor, f"{os.getpid()}".encode(), 0)
         yield descriptor
     finally:
+        with contextlib.suppress(OSError):  # of a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # closing frees nothing that is inherited
         os.close(descriptor)
 
 

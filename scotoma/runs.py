@@ -18,6 +18,7 @@ import yaml
 
 from scotoma import storage
 from scotoma.config import Config, load_config, parse_config
+from scotoma.config.differing import differing
 from scotoma.errors import ConfigError, DataError
 from scotoma.files import file_digest, redact, written
 from scotoma.locking import LOCK
@@ -29,6 +30,7 @@ __all__ = [
     "file_digest",
     "portable",
     "read_json",
+    "read_record",
     "redact",
     "shareable",
     "write_json",
@@ -46,6 +48,20 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     """Read what `write_json` wrote."""
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Read an object that says what was finished.
+
+    Returns:
+        An empty one where there is none, or none that can be read: what it would name is then not
+        known to be finished, and is made again.
+    """
+    try:
+        found = read_json(path)
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 @cache
@@ -176,8 +192,8 @@ class Run:
     def _refuse_another(self, found: Config, place: str | Path) -> None:
         if found.digest() != self.config.digest():
             raise ConfigError(
-                f"output folder {place} belongs to another configuration (its config.yaml "
-                "differs); choose another --out, or remove it"
+                f"output folder {place} belongs to another configuration: "
+                f"{differing(found, self.config)}; choose another --out, or remove it"
             )
 
     def _make_folder(self, shown: str, way_out: str) -> None:
@@ -242,7 +258,7 @@ class Run:
 
     @property
     def costs(self) -> Path:
-        """Sizes and latencies of a member a variant; no step's output, for they always differ."""
+        """Sizes and latencies of a member a variant, which always differ; no step reads them."""
         return self.path("shards", "000", "costs.json")
 
     def section(self, name: str) -> Path:
@@ -274,10 +290,10 @@ class Run:
         for path, digest in self.mirror.digests(inputs).items():
             made_from.append(digest or file_digest(path))
         key = hashlib.sha256("/".join(made_from).encode()).hexdigest()
-        if record.exists():
-            finished = read_json(record)
+        finished = read_record(record)
+        if finished.get("key") == key:
             found = {self._relative(path): d for path, d in self.mirror.digests(outputs).items()}
-            if finished["key"] == key and finished["outputs"] == found:
+            if finished.get("outputs") == found:
                 self.publish(*outputs)
                 self.publish(record)
                 yield False
@@ -301,7 +317,7 @@ class Run:
     def forget(self, name: str) -> None:
         """Let a step be done again by the next run."""
         record = self.path("steps", f"{name}.json")
-        write_json(record, read_json(record) | {"key": ""})
+        write_json(record, read_record(record) | {"key": ""})
         self.publish(record)
 
     def _relative(self, path: Path) -> str:

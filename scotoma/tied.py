@@ -1,26 +1,73 @@
-"""A process that does not outlive the one that started it."""
+"""Processes that do not outlive the one that started them, however it ends."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
-import threading
+import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 
-__all__ = ["tie_to_parent"]
+__all__ = ["end_group", "tie_to_parent"]
+
+PATIENCE_S = 5.0  # for steps that clean up
 
 
-def tie_to_parent() -> None:
-    """End this process group once standard input closes, which the parent holds the other end of.
+def tie_to_parent(temporary: Path) -> None:
+    """Leave a guardian that ends this process group once standard input closes.
 
-    The group is interrupted, so that steps clean up; what has not ended in 5 s is killed.
+    The parent holds the other end of it, which the system closes however the parent ends. The
+    guardian is in a group of its own, so that it survives what it does, and what is done to this
+    process alone. It holds every descriptor that this process has inherited, a lock among them,
+    until it is done.
+
+    Args:
+        temporary: Folder that the parent made for temporary files; removed once the group has
+            ended, since a parent that was killed cannot.
     """
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    while os.read(0, 1):  # unbuffered: a buffer's lock, held at exit, is a fatal error
+    group = os.getpgrp()
+    if os.fork():
+        return
+    os.setsid()
+    while os.read(0, 1):
         pass
-    os.killpg(0, signal.SIGINT)
-    time.sleep(5)
-    os.killpg(0, signal.SIGKILL)
+    end_group(group)
+    shutil.rmtree(temporary, ignore_errors=True)
+    os._exit(0)
+
+
+def end_group(group: int, reap: Callable[[], object] = lambda: None) -> None:
+    """Interrupt a process group, so that its processes clean up; what has not ended is killed.
+
+    Args:
+        group: Its number.
+        reap: Called while it is waited for: takes leave of children that have ended.
+    """
+    end = time.monotonic() + PATIENCE_S
+    try:
+        os.killpg(group, signal.SIGINT)
+        while _works(group) and time.monotonic() < end:
+            time.sleep(0.02)
+            reap()
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _works(group: int) -> bool:
+    """Whether a process of the group has not ended; one that nobody has taken leave of has."""
+    os.killpg(group, 0)
+    if sys.platform != "linux":
+        return True
+    return any(_state(entry) == (group, True) for entry in Path("/proc").glob("[0-9]*"))
+
+
+def _state(entry: Path) -> tuple[int, bool]:
+    """The group of a process, and whether it has not ended."""
+    try:
+        state, _, group = (entry / "stat").read_text().rpartition(")")[2].split()[:3]
+    except OSError:  # it has ended since it was listed
+        return 0, False
+    return int(group), state not in "ZX"

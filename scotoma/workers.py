@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import sys
 import tempfile
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -114,7 +115,15 @@ def _start(environment: dict[str, str], initializer: Callable[..., None], *argum
     """In a worker: what it was forked from may have been started in another environment."""
     os.environ.clear()
     os.environ.update(environment)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     initializer(*arguments)
+
+
+def _end_with_parent() -> None:
+    """A pool that was killed tells its workers nothing: each would wait for work for ever."""
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os._exit(1)
 
 
 def _context() -> Any:  # of multiprocessing's own kinds, which have no common type

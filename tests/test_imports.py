@@ -31,7 +31,7 @@ SERVING |= {
     "mirror",
     "tied",
 }
-SERVING |= {"workers", "own_code"}
+SERVING |= {"workers", "own_code", "checksums", "exhausted"}
 CHAIN = [
     {"datasets"},
     {"training"},

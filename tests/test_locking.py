@@ -67,24 +67,44 @@ def test_a_folder_is_free_again_after_use(tmp_path: Path) -> None:
         pass
 
 
+HOLD_AND_BEGET = """
+import subprocess, sys, time
+from pathlib import Path
+from scotoma.locking import locked
+with locked(Path(sys.argv[1])) as descriptor:
+    subprocess.Popen(["sleep", sys.argv[2]], pass_fds=(descriptor,), stdout=subprocess.DEVNULL)
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def kill_a_holder_whose_child_lives_on(folder: Path, seconds: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD_AND_BEGET, str(folder), seconds],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        process.kill()
+
+
 def test_children_of_a_killed_holder_are_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with locked(tmp_path) as descriptor:
-        (tmp_path / ".lock").write_text("999999999")  # no process has that number
-        child = subprocess.Popen(
-            [sys.executable, "-c", "import time; time.sleep(1.5)"], pass_fds=(descriptor,)
-        )
+    kill_a_holder_whose_child_lives_on(tmp_path, "1.5")
     began = time.monotonic()
     with locked(tmp_path):
         assert time.monotonic() - began > 0.5
-    child.wait()
     monkeypatch.setattr(locking, "WINDING_UP_S", 0.3)
-    with locked(tmp_path) as descriptor:
-        (tmp_path / ".lock").write_text("999999999")
-        child = subprocess.Popen(
-            [sys.executable, "-c", "import time; time.sleep(2)"], pass_fds=(descriptor,)
-        )
+    kill_a_holder_whose_child_lives_on(tmp_path, "2")
     with pytest.raises(ConfigError, match="is in use by another audit"), locked(tmp_path):
         pass
+
+
+def test_a_folder_is_free_at_its_end_whoever_has_inherited_the_descriptor(tmp_path: Path) -> None:
+    with locked(tmp_path) as descriptor:
+        child = subprocess.Popen(["sleep", "30"], pass_fds=(descriptor,))
+    with locked(tmp_path):
+        child.kill()
     child.wait()

@@ -170,9 +170,8 @@ def test_a_place_of_another_configuration_is_refused(s3: Any, run: Run, cache: P
     shutil.rmtree(cache)
     with pytest.raises(ConfigError) as caught:
         Run.create(run.uri, parse_config(OTHER, "other.yaml"))
-    assert str(caught.value) == (
-        f"output folder {run.uri} belongs to another configuration (its config.yaml differs); "
-        "choose another --out, or remove it"
+    assert str(caught.value).startswith(
+        f"output folder {run.uri} belongs to another configuration: groups.style.column is "
     )
     assert not cache.exists()
 

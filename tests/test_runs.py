@@ -251,9 +251,16 @@ def test_a_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_of_another_configuration_is_refused(run: Run) -> None:
     before = contents(run.root)
+    population = run.config.population.model_copy(update={"models": 7})
+    assert refused(run.root, run.config.model_copy(update={"population": population})) == (
+        f"output folder {run.root} belongs to another configuration: population.models is "
+        f"{run.config.population.models} there and 7 here; choose another --out, or remove it"
+    )
     assert refused(run.root, parse_config(OTHER, "audit.yaml")) == (
-        f"output folder {run.root} belongs to another configuration (its config.yaml differs); "
-        "choose another --out, or remove it"
+        f"output folder {run.root} belongs to another configuration: groups.style.column is "
+        '"style" there and absent here, groups.exposure.column is "exposure" there and absent '
+        'here, cluster.column is "source_id" there and absent here, and 1 more; choose another '
+        "--out, or remove it"
     )
     assert contents(run.root) == before
 

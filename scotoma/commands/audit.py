@@ -15,11 +15,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from scotoma import storage
+from scotoma import checksums, storage
 from scotoma.commands.gate import chosen_rules, day, print_out
 from scotoma.commands.watching import run_watched
 from scotoma.config import Config, default_config, load_config
 from scotoma.errors import ConfigError, DataError, ScotomaError
+from scotoma.files import remove_partial
 from scotoma.locking import locked
 from scotoma.mirror import local_folder
 from scotoma.own_code import code_allowed
@@ -131,12 +132,15 @@ def _audit(
     with locked(run.root) as lock:
         try:
             began = time.perf_counter()
+            remove_partial(run.root)
+            checksums.unseal(run.mirror)
             judging.leave(run)
             if against is not None:
                 leave_last(run.mirror, against)
             if only is not None:
                 refuse_too_early(run, only)
                 run_watched(run, ["scotoma.stages.alone", run.place, only], console, lock)
+                checksums.seal(run.mirror)
                 _say_step(run, only, as_json=as_json)
                 return 0
             run_watched(run, ["scotoma.pipelines.local", run.place], console, lock)

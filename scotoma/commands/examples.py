@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from scotoma import checksums
 from scotoma.commands.slices import harmless
 from scotoma.commands.tables import lines, naturally, quoted
 from scotoma.datasets import Examples
@@ -89,6 +90,7 @@ def chosen_examples(run: Run, percentile: float, variant: str | None = None) -> 
     run.fetch(path, run.examples)
     if not path.exists() or not run.examples.exists():
         raise DataError(f"{path} is not there; let scotoma audit end first")
+    checksums.check(run.mirror, (path.name, run.examples.name))
     scores = pl.read_parquet(path, glob=False)
     known = scores["variant"].unique(maintain_order=True).to_list()
     if variant is not None and variant not in known:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["diff", "examples", "init", "report", "selftest"]
+__all__ = ["diff", "examples", "init", "report", "selftest", "verify"]
 
 Run = Annotated[str, typer.Argument(help="Folder of a finished audit, or s3://BUCKET/PREFIX.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, unrounded.")]
@@ -89,3 +89,14 @@ def selftest(
     from scotoma.commands.selftest import run_selftest
 
     run_selftest(seed=seed, as_json=as_json, quiet=quiet)
+
+
+def verify(run: Run, as_json: Json = False, quiet: Quiet = False) -> None:
+    """Compare every file of a finished run with its checksum, and name those that differ.
+
+    Exit codes: 0 nothing differs, 2 usage, 4 a file is damaged, missing or extra, or the audit has
+    not ended. Corruption is detected, not tampering.
+    """
+    from scotoma.commands.verify import run_verify
+
+    run_verify(run, as_json=as_json, quiet=quiet)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -24,10 +28,12 @@ from rich.progress import (
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.progress import PROGRESS_VARIABLE, read_events
 from scotoma.runs import Run, read_json
+from scotoma.tied import end_group
 
 __all__ = ["run_watched"]
 
 TRACKING_VARIABLE = "SCOTOMA_TRACKING_URI"  # credentials travel here, never through a file
+FULL_BYTES = 2**16  # free on a disk on which no file of a run can be written
 
 
 def run_watched(run: Run, command: list[str], console: Console, lock: int) -> None:
@@ -35,7 +41,8 @@ def run_watched(run: Run, command: list[str], console: Console, lock: int) -> No
 
     Args:
         run: The run that it works on.
-        command: The module and its arguments; `--tied` is added, since it must not outlive us.
+        command: The module and its arguments; `--tied FOLDER` is added, since it must not outlive
+            us and may have to remove its temporary files.
         console: Where the bars are shown.
         lock: Descriptor of the folder's lock, which the child holds too.
 
@@ -45,14 +52,14 @@ def run_watched(run: Run, command: list[str], console: Console, lock: int) -> No
     error, log = run.path("error.json"), run.path("logs", "pipeline.log")
     error.unlink(missing_ok=True)
     log.parent.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="scotoma-") as temporary, log.open("wb") as sink:
-        events = Path(temporary) / "progress"
-        environment = os.environ | {"TMPDIR": temporary, PROGRESS_VARIABLE: str(events)}
+    with _temporary(run.root) as temporary, log.open("wb") as sink:
+        events = temporary / "progress"
+        environment = os.environ | {"TMPDIR": str(temporary), PROGRESS_VARIABLE: str(events)}
         environment["PYTHONSAFEPATH"] = "1"  # a random.py in the user's folder is not ours
         if run.config.tracking.uri:
             environment[TRACKING_VARIABLE] = run.config.tracking.uri
         with subprocess.Popen(
-            [sys.executable, "-m", *command, "--tied"],
+            [sys.executable, "-m", *command, "--tied", str(temporary)],
             stdin=subprocess.PIPE,  # closed by the system when this process ends, however it does
             stdout=sink,
             stderr=subprocess.STDOUT,
@@ -63,23 +70,43 @@ def run_watched(run: Run, command: list[str], console: Console, lock: int) -> No
             try:
                 _watch(child, events, console)
             finally:
-                if child.poll() is None:
-                    _end(child)
+                if child.poll() != 0:  # killed alone, it leaves its steps at work
+                    end_group(child.pid, reap=child.poll)
     if child.returncode:
-        if error.exists():
-            raise _recorded(error)
-        raise ScotomaError(
-            f"the pipeline ended with an internal error; its last words are in {log}"
-        )
+        raise _recorded(error) if error.exists() else ScotomaError(_unsaid(run, child.returncode))
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """Interrupt the whole group, so that steps clean up; what has not ended in 5 s is killed."""
-    os.killpg(child.pid, signal.SIGINT)
+@contextmanager
+def _temporary(root: Path) -> Iterator[Path]:
+    """A folder for temporary files, under a name by which the next audit of `root` finds it.
+
+    Called by who holds the lock of `root`: what is there already was left by an audit that was
+    killed together with all its processes, and is removed.
+    """
+    known = hashlib.sha256(f"{root.stat().st_dev}/{root.stat().st_ino}".encode()).hexdigest()
+    folder = Path(tempfile.gettempdir(), f"scotoma-{known[:12]}")
+    shutil.rmtree(folder, ignore_errors=True)
     try:
-        child.wait(timeout=5)
-    except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
+        folder.mkdir(mode=0o700)
+    except FileExistsError:  # somebody else's
+        folder = Path(tempfile.mkdtemp(prefix="scotoma-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _unsaid(run: Run, code: int) -> str:
+    """The sentence for a child that ended without one: it was stopped from outside."""
+    log = run.path("logs", "pipeline.log")
+    if shutil.disk_usage(run.root).free < FULL_BYTES:
+        return f"the disk of {run.root} is full; free some of it, and repeat the command to go on"
+    how = f" ({signal.Signals(-code).name})" if code < 0 else ""
+    return (
+        f"a process of the audit was stopped{how}, most often by the system for want of memory, or "
+        f"a library crashed; free memory, and repeat the command to go on; its last words are in "
+        f"{log}"
+    )
 
 
 def _recorded(path: Path) -> ScotomaError:

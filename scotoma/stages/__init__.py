@@ -11,8 +11,9 @@ import datetime
 import importlib
 from pathlib import Path
 
-from scotoma import storage
+from scotoma import checksums, storage
 from scotoma.errors import DataError, ScotomaError
+from scotoma.exhausted import exhausted
 from scotoma.mirror import Mirror, local_folder
 from scotoma.runs import Run, read_json, write_json
 from scotoma.stages.shards import Shard
@@ -61,7 +62,8 @@ def execute(
         ended: How the steps before it ended, for the one that comes last in any case.
 
     Raises:
-        ScotomaError: Whatever the step refuses; its sentence is also left in `error.json`.
+        ScotomaError: Whatever the step refuses or was stopped by; its sentence is also left in
+            `error.json`.
     """
     try:
         run = _begun(run_uri, *begin) if begin[0] else Run.open(run_uri)
@@ -70,12 +72,17 @@ def execute(
         module = STAGES[step] if ended == "SUCCEEDED" else FAILED
         function = getattr(importlib.import_module(module), step)
         outputs: list[Path] = function(run, Shard.parse(shard)) if shard else function(run)
-    except ScotomaError as error:
+    except Exception as error:
+        refused = error if isinstance(error, ScotomaError) else _stopped(step, error)
         with contextlib.suppress(ScotomaError, OSError):  # what was refused first is what to say
-            _leave(error, run_uri)
-        raise
-    if step == "log" and run.uri and ended == "SUCCEEDED":  # what an earlier try left
-        storage.remove(storage.join(run.uri, "error.json"))
+            _leave(refused, run_uri)
+        if refused is error:
+            raise
+        raise refused from error
+    if step == "log" and ended == "SUCCEEDED":
+        if run.uri:  # what an earlier try left
+            storage.remove(storage.join(run.uri, "error.json"))
+        checksums.seal(run.mirror)
     digests = run.mirror.digests(outputs)
     files = {path.relative_to(run.root).as_posix(): found for path, found in digests.items()}
     write_json(Path(pointer), {"run_uri": run_uri, "files": files})
@@ -91,6 +98,20 @@ def _begun(run_uri: str, config: str, rules: str) -> Run:
     chosen = parse_rules(rules, "the pipeline's gate file") if rules else None
     Judging(chosen, datetime.date.today()).leave(run)
     return run
+
+
+def _stopped(step: str, error: Exception) -> ScotomaError:
+    """The sentence for what no step raises on purpose; its traceback goes to the logs."""
+    if why := exhausted(error):
+        return ScotomaError(f"the step {step} stopped: {why}, and repeat the command to go on")
+    if isinstance(error, OSError):
+        return ScotomaError(
+            f"the step {step} stopped: {error}; free the path, and repeat the command to go on"
+        )
+    return ScotomaError(
+        f"the step {step} ended with an internal error ({type(error).__name__}); its traceback is "
+        "in logs/pipeline.log of the run, or in the log of the step"
+    )
 
 
 def _leave(error: ScotomaError, run_uri: str) -> None:

@@ -1,4 +1,4 @@
-"""One step of a run by itself: `python -m scotoma.stages.alone RUN STEP [--tied]`."""
+"""One step of a run by itself: `python -m scotoma.stages.alone RUN STEP [--tied FOLDER]`."""
 
 from __future__ import annotations
 
@@ -88,6 +88,6 @@ def run_alone(place: str, step: str) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[3:] == ["--tied"]:
-        tie_to_parent()
+    if sys.argv[3:4] == ["--tied"]:
+        tie_to_parent(Path(sys.argv[4]))
     run_alone(sys.argv[1], sys.argv[2])

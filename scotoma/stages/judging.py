@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scotoma import progress, storage
+from scotoma import checksums, progress, storage
 from scotoma.config.gate import GateRules, default_rules
 from scotoma.errors import DataError
 from scotoma.files import file_digest, written
@@ -137,6 +137,7 @@ def give_verdict(folder: Mirror, rules: GateRules | None, today: datetime.date) 
     forget(folder)
     path = folder.root / "audit.json"
     folder.fetch([path])
+    checksums.check(folder, [path.name])
     audit = _audit(path, folder.place(path))
     asked = rules or default_rules(
         positive=_has_positive(audit), shipped=audit.get("scope") == "shipped"
@@ -158,6 +159,7 @@ def give_verdict(folder: Mirror, rules: GateRules | None, today: datetime.date) 
         with written(folder.root / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
         folder.publish([folder.root / name])
+    checksums.amend(folder, OUTCOMES)
     return given
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from scotoma import progress
+from scotoma import checksums, progress
 from scotoma.config import PredictionsSource
 from scotoma.config.gate import GateRules
 from scotoma.datasets import Examples
@@ -50,7 +50,7 @@ def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
         this package nor the verdict changed.
 
     Raises:
-        DataError: The audit has not ended.
+        DataError: The audit has not ended, or what it left was changed.
         MissingExtra: Pillow is not installed, and images are to be blurred.
     """
     page, audit = run.path("report.html"), run.path("audit.json")
@@ -58,12 +58,14 @@ def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
     run.fetch(audit, measured, gate, run.section("verdict"), _kept(run))
     if not audit.exists() or not run.section("verdict").exists():
         raise DataError(f"{run.mirror.place(audit)} is not there; let scotoma audit end first")
+    checksums.check(run.mirror, ("audit.json", "sections/verdict.json", "thumbnails.parquet"))
     found = read_json(audit)
     section = run.section("verdict")
     judged = _judged(run, found, read_json(gate)) if gate.exists() else read_json(section)
     with_versions = read_json(measured).get("versions", {}) if measured.exists() else {}
     _write(run, page, found, judged, with_versions, blur=blur, images=images)
     run.publish(page)
+    checksums.amend(run.mirror, [page.name])
     return page
 
 

@@ -18,7 +18,7 @@ from scotoma.datasets import Examples, Images, StoredImages, store_images
 from scotoma.errors import ConfigError
 from scotoma.machine import cores, hardware, versions
 from scotoma.own_code import is_code, module_digest
-from scotoma.runs import Run, code_digest, file_digest, read_json, write_json, written
+from scotoma.runs import Run, code_digest, file_digest, read_json, read_record, write_json, written
 from scotoma.training.randomness import member_seed
 from scotoma.workers import worker_pool
 
@@ -96,11 +96,11 @@ def _finished(run: Run, variant: str, index: int, data_digest: str) -> bool:
     """Whether a member is there, whole, and made from this recipe and data."""
     weights = run.member(variant, index)
     record = weights.with_suffix(".json")
-    if not (record.exists() and weights.exists()):
+    if not weights.exists():
         return False
-    found, made_from = read_json(record), _origin(run.config, data_digest)
+    found, made_from = read_record(record), _origin(run.config, data_digest)
     same = {key: found.get(key) for key in made_from} == made_from
-    return same and bool(found["sha256"] == file_digest(weights))
+    return same and bool(found.get("sha256") == file_digest(weights))
 
 
 def _origin(config: Config, data_digest: str) -> dict[str, Any]:
