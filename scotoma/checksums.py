@@ -1,0 +1,187 @@
+"""Is a run what its audit left? The SHA-256 of every file, written last and compared on demand.
+
+It tells corruption, not tampering: who can change a file can change its checksum as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from scotoma import storage
+from scotoma.errors import DataError
+from scotoma.files import file_digest, written
+from scotoma.locking import LOCK
+from scotoma.mirror import Mirror
+
+__all__ = ["CHECKSUMS", "Verified", "amend", "check", "seal", "unseal", "verify"]
+
+CHECKSUMS = "checksums.json"
+# The lock belongs to no run; a log is written on by whatever comes next, this very command too.
+UNLISTED = (CHECKSUMS, LOCK, "error.json")
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What the files of a run are, beside what they were when its audit ended.
+
+    Attributes:
+        files: Number of files that are as they were.
+        damaged: Names of those that differ.
+        missing: Names of those that are gone.
+        extra: Names of those that no audit left.
+    """
+
+    files: int
+    damaged: tuple[str, ...]
+    missing: tuple[str, ...]
+    extra: tuple[str, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing differs."""
+        return not (self.damaged or self.missing or self.extra)
+
+
+def seal(run: Mirror) -> None:
+    """Write down every file of a finished run.
+
+    What a step has left is taken from the step's record, so that a file that was damaged since is
+    not written down as it is now.
+
+    Raises:
+        DataError: The object storage cannot be read or written.
+    """
+    names = _names(run)
+    left = _left_by_steps(run, names)
+    rest = [name for name in names if name not in left]
+    _write(run, _as_they_are(run, rest) | {name: left[name] for name in names if name in left})
+
+
+def amend(run: Mirror, names: Iterable[str]) -> None:
+    """Write down files anew that a command on a finished run has written.
+
+    Raises:
+        DataError: The object storage cannot be read or written.
+    """
+    if known := _read(run):
+        _write(run, known | _as_they_are(run, names))
+
+
+def unseal(run: Mirror) -> None:
+    """Take the checksums away: an audit begins, and what it leaves is known when it ends.
+
+    Raises:
+        DataError: The object storage cannot be written.
+    """
+    (run.root / CHECKSUMS).unlink(missing_ok=True)
+    if run.uri and storage.exists(storage.join(run.uri, CHECKSUMS)):
+        storage.remove(storage.join(run.uri, CHECKSUMS))
+
+
+def check(run: Mirror, names: Iterable[str]) -> None:
+    """Refuse files of a finished run that are not what its audit left.
+
+    Args:
+        run: Its folder; of a run that has not ended nothing is known, and nothing refused.
+        names: Of the files that are about to be read, which are here.
+
+    Raises:
+        DataError: One differs.
+    """
+    if (known := _read(run)) is None:
+        return
+    for name in names:
+        path = run.root / name
+        if name in known and path.is_file() and file_digest(path) != known[name]:
+            raise DataError(
+                f"{run.place(path)} must be what its audit wrote, and was changed since; repeat "
+                "the audit, which makes it again"
+            )
+
+
+def verify(run: Mirror) -> Verified:
+    """Compare every file of a finished run with what it was when the audit ended.
+
+    Args:
+        run: Its folder; what lies in object storage is read from there, one file at a time.
+
+    Raises:
+        DataError: The audit has not ended, or a file cannot be read.
+    """
+    if (known := _read(run)) is None:
+        raise DataError(
+            f"{run.place(run.root / CHECKSUMS)} is not there, which an audit leaves when it ends; "
+            "repeat the audit, which goes on where it stands"
+        )
+    if not known:
+        return Verified(0, (CHECKSUMS,), (), ())
+    names = _names(run)
+    damaged = [name for name in names if name in known and not _is(run, name, known[name])]
+    return Verified(
+        files=len(set(names) & known.keys()) - len(damaged),
+        damaged=tuple(damaged),
+        missing=tuple(sorted(known.keys() - set(names))),
+        extra=tuple(name for name in names if name not in known),
+    )
+
+
+def _is(run: Mirror, name: str, digest: str) -> bool:
+    """Whether a file has a checksum, by its content and not by what it is said to be."""
+    place = run.place(run.root / name)
+    try:
+        with storage.at_hand(place, listed=True) as path:
+            return file_digest(path) == digest
+    except OSError as error:
+        raise DataError(f"{place} cannot be read: {error.strerror}; let it be read") from error
+
+
+def _names(run: Mirror) -> list[str]:
+    found = storage.list_files(run.uri or str(run.root))
+    return [n for n in found if n not in UNLISTED and not n.startswith("logs/")]
+
+
+def _as_they_are(run: Mirror, names: Iterable[str]) -> dict[str, str]:
+    paths = {name: run.root / name for name in names}
+    found = run.digests(paths.values())
+    return {name: str(found[path]) for name, path in paths.items()}
+
+
+def _left_by_steps(run: Mirror, names: Iterable[str]) -> dict[str, str]:
+    """What the records of the steps say of their files, where they say one thing."""
+    records = [run.root / name for name in names if name.startswith("steps/")]
+    run.fetch(records)
+    said: dict[str, set[str]] = {}
+    for record in records:
+        for name, digest in json.loads(record.read_text(encoding="utf-8"))["outputs"].items():
+            said.setdefault(name, set()).add(digest)
+    return {name: digest for name, (digest, *others) in said.items() if not others}
+
+
+def _read(run: Mirror) -> dict[str, str] | None:
+    """What was written down: None if nothing was, empty if it is damaged itself."""
+    path = run.root / CHECKSUMS
+    run.fetch([path])
+    if not path.is_file():
+        return None
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found["sha256"] == _own(found["files"]):
+            return dict(found["files"])
+    return {}
+
+
+def _write(run: Mirror, files: Mapping[str, str]) -> None:
+    path = run.root / CHECKSUMS
+    content = {"files": dict(sorted(files.items())), "sha256": _own(files), "version": 1}
+    with written(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    run.publish([path])
+
+
+def _own(files: Mapping[str, str]) -> str:
+    """The checksum of the checksums."""
+    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
