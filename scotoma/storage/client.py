@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from functools import lru_cache
 from threading import Lock
 from typing import Any
 
-__all__ = ["ATTEMPTS", "endpoint", "s3_client"]
+__all__ = ["ATTEMPTS", "LOG", "endpoint", "s3_client"]
 
+LOG = logging.getLogger("scotoma.storage")  # of what was tried again; a step's is in its log
 ATTEMPTS = 4  # of a request, and of a body that breaks off, with growing random pauses between
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 5, 60
 _MAKING = Lock()
@@ -41,4 +43,16 @@ def _made(process: int, settings: tuple[tuple[str, str], ...]) -> Any:
         retries=retries,
         max_pool_connections=32,
     )
-    return boto3.session.Session().client("s3", config=config)
+    client = boto3.session.Session().client("s3", config=config)
+    client.meta.events.register("needs-retry.s3", _say)
+    return client
+
+
+def _say(
+    attempts: int, operation: Any, response: Any, caught_exception: Exception | None, **_: Any
+) -> None:
+    """Log an attempt that failed in a way that another may not."""
+    status = response[0].status_code if response else 0
+    if caught_exception or status >= 500 or status == 429:
+        why = type(caught_exception).__name__ if caught_exception else f"HTTP {status}"
+        LOG.warning("object storage: %s failed in attempt %d (%s)", operation.name, attempts, why)
