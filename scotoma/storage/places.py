@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from scotoma.errors import ConfigError, DataError
 from scotoma.files import file_digest, redact, written
-from scotoma.storage.client import ATTEMPTS, s3_client
+from scotoma.storage.client import ATTEMPTS, LOG, s3_client
 from scotoma.storage.faults import sentences
 
 __all__ = [
@@ -342,9 +342,10 @@ def _whole(uri: str, listed: bool, consume: Callable[[Iterator[bytes]], _T]) -> 
             response = s3_client().get_object(Bucket=bucket, Key=key)
             try:
                 result = consume(chunks(response["Body"]))
-            except broken:
+            except broken as error:
                 if attempt == ATTEMPTS:
                     raise
+                why = type(error).__name__
             else:
                 carried = _carried(response)
                 if carried in (None, hashing.hexdigest()):
@@ -354,5 +355,7 @@ def _whole(uri: str, listed: bool, consume: Callable[[Iterator[bytes]], _T]) -> 
                         f"{redact(uri)} must have the SHA-256 that it carries, {carried}, got "
                         f"{hashing.hexdigest()}; upload it again"
                     )
+                why = "another SHA-256"
+        LOG.warning("%s broke off in attempt %d (%s)", redact(uri), attempt, why)
         time.sleep(random.uniform(0, 2 ** (attempt - 2)))
     raise AssertionError("unreachable")
