@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections import Counter
 from pathlib import Path
 
@@ -145,15 +146,27 @@ def test_the_page_of_a_difference(first: Run, second: Run) -> None:
     assert {row["verdict"] for row in found["rows"]} == {"worse", "undecided"}
 
 
-def test_runs_on_other_examples_are_refused(first: Run, tmp_path: Path) -> None:
+def test_audits_of_two_months_are_compared_without_a_shared_example(
+    first: Run, tmp_path: Path
+) -> None:
+    """The change is that of the two audits' own rates, and their variances add."""
     home = write(tmp_path)
     for path in [home / "examples.csv", *home.glob("preds/*/*.csv")]:
         path.write_text(path.read_text().replace("img/", "other/"))
-    code, out, err = scotoma("diff", first.root, audited(home).root)
-    assert (code, out) == (4, "")
-    assert (
-        "both runs must have test examples in common, got none (such as 'img/0.jpg' and 'oth" in err
-    )
+    second = audited(home)
+    code, out, err = scotoma("diff", first.root, second.root)
+    assert code == 0
+    assert out.startswith("no test example in both runs; rates in %, changes in points\n\nworse:")
+    assert "no test example is in both runs" in err
+    rows, facts = compare_runs(first, second)
+    assert facts["examples"] == 0
+    row = next(row for row in rows if (row.variant, row.metric, row.group) == ("int8", "fnr", "f"))
+    assert row.verdict == "undecided"
+    rates = [row.before, row.after]
+    variances = [(e.se * e.value * (1 - e.value)) ** 2 for e in rates]
+    assert row.change.value == pytest.approx(rates[1].value - rates[0].value)
+    assert row.change.se == pytest.approx(math.sqrt(sum(variances)))
+    assert {row.metric for row in rows if row.variant == "dense"} == {"error", "fpr", "fnr"}
 
 
 # --- selftest and the guide -----------------------------------------------------------------------
