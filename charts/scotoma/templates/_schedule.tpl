@@ -1,0 +1,68 @@
+{{- /* A job that puts one audit on Kubeflow's calendar, or takes it off. */ -}}
+{{- define "scotoma.scheduleJob" }}
+{{- $values := .root.Values }}
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {{ include "scotoma.name" .root | trunc 20 | trimSuffix "-" }}-{{ ternary "remove" "schedule" (eq .when "pre-delete") }}-{{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels: {{- include "scotoma.labels" (list .root "schedules") | nindent 4 }}
+  annotations:
+    helm.sh/hook: {{ .when }}
+    helm.sh/hook-delete-policy: before-hook-creation
+spec:
+  backoffLimit: 2
+  activeDeadlineSeconds: 600
+  ttlSecondsAfterFinished: 604800 # a week, in which its words can be read
+  template:
+    metadata:
+      labels: {{- include "scotoma.labels" (list .root "schedules") | nindent 8 }}
+    spec:
+      serviceAccountName: {{ include "scotoma.scheduler" .root }}
+      {{- include "scotoma.pod" .root | nindent 6 }}
+      restartPolicy: Never
+      containers:
+        - name: schedule
+          image: {{ include "scotoma.image" (list .root "core") }}
+          imagePullPolicy: {{ $values.images.pullPolicy }}
+          {{- include "scotoma.container" .root | nindent 10 }}
+          command: [scotoma, pipeline, {{ .verb }}, /schedules/{{ .name }}.yaml]
+          args:
+            {{- if eq .verb "schedule" }}
+            - --out={{ .schedule.out }}
+            {{- if .schedule.gate }}
+            - --gate=/schedules/{{ .name }}.gate.yaml
+            {{- end }}
+            {{- end }}
+            - --endpoint={{ $values.kubeflow.endpoint }}
+            - --namespace={{ include "scotoma.kubeflowNamespace" .root }}
+          env:
+            - {name: SCOTOMA_IMAGE, value: {{ include "scotoma.image" (list .root "full") | quote }}}
+            - {name: SCOTOMA_CORE_IMAGE, value: {{ include "scotoma.image" (list .root "core") | quote }}}
+            {{- if $values.kubeflow.tokenSecret }}
+            - name: SCOTOMA_KFP_TOKEN
+              valueFrom: {secretKeyRef: {name: {{ $values.kubeflow.tokenSecret }}, key: token}}
+            {{- else }}
+            - {name: KF_PIPELINES_SA_TOKEN_PATH, value: /var/run/secrets/kubeflow/token}
+            {{- end }}
+          resources: {{- toYaml $values.kubeflow.resources | nindent 12 }}
+          volumeMounts:
+            - {name: scratch, mountPath: /tmp}
+            - {name: schedules, mountPath: /schedules, readOnly: true}
+            {{- if not $values.kubeflow.tokenSecret }}
+            - {name: token, mountPath: /var/run/secrets/kubeflow, readOnly: true}
+            {{- end }}
+      volumes:
+        - name: scratch
+          emptyDir: {sizeLimit: 512Mi}
+        - name: schedules
+          configMap: {name: {{ include "scotoma.scheduler" .root }}}
+        {{- if not $values.kubeflow.tokenSecret }}
+        - name: token
+          projected:
+            sources:
+              - serviceAccountToken:
+                  {path: token, expirationSeconds: 3600, audience: {{ $values.kubeflow.tokenAudience }}}
+        {{- end }}
+{{- end }}
