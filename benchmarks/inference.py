@@ -151,6 +151,7 @@ def population(data: Path, name: str, members: int, naive: int, images: int) -> 
     from scotoma.config import parse_config
     from scotoma.datasets import decode_images, decode_images_to, load_examples
     from scotoma.inference import Network, predict_members
+    from scotoma.quantization.graphs import export_graph
     from scotoma.training.models import build_model
 
     config = parse_config(
@@ -195,7 +196,10 @@ def population(data: Path, name: str, members: int, naive: int, images: int) -> 
             path = Path(folder, "images.npy")
             decode_images_to(path, test)
             found = np.zeros((len(test.ids), len(asked)), np.uint8)
-            network = Network(name, CLASSES)
+            graph = Path(folder, "graph.onnx")
+            model = build_model(name, CLASSES, 0)
+            export_graph(model, torch.zeros(2, 3, 32, 32)).write(graph)
+            network = Network(name, CLASSES, graph=graph)
             for answers in predict_members(asked, path, network, workers=workers):
                 found[answers.rows, answers.member] = answers.predicted
             took = time.perf_counter() - began

@@ -39,7 +39,9 @@ from scotoma.datasets import Examples, decode_images
 from scotoma.inference import OURS, session
 from scotoma.machine import hardware, versions
 from scotoma.predictions import Predictions
-from scotoma.quantization import Folding, compress, export_graph, fold, plan_static, put_weights
+from scotoma.quantization.compressing import compress
+from scotoma.quantization.graphs import export_graph, fold, numpy_weights
+from scotoma.quantization.static import plan_static
 from scotoma.runs import Run, write_json
 from scotoma.stages import populations as stages
 from scotoma.stages.shards import shards
@@ -147,10 +149,10 @@ def exceptions(run: Run, test: Examples) -> None:
     """Labels in which torch (not folded, as trained) and ONNX in float32 (folded) differ."""
     images = OURS(decode_images(test))
     model = build_model(run.config.source.model, len(test.classes), 0).eval()
-    export = export_graph(fold(model), torch.from_numpy(images[:2]))
+    architecture = export_graph(model, torch.from_numpy(images[:2]))
     for index in range(run.config.population.models):
         model.load_state_dict(load_file(run.member("dense", index)))
-        graph = put_weights(export, fold(model).state_dict()).SerializeToString()
+        graph = architecture.with_weights(numpy_weights(model)).SerializeToString()
         opened = session(graph)
         apart, largest = 0, 0.0
         for at in range(0, len(images), 128):
@@ -175,11 +177,10 @@ def export_cost(name: str, side: int, members: int = 30) -> None:
     def exported(count: int, *, quantized: bool) -> tuple[float, float]:
         with tempfile.TemporaryDirectory() as folder:
             wall, processor = time.perf_counter(), time.process_time()
-            export = export_graph(fold(models[0]), images[:2])
-            plan = plan_static(export.graph, reduce_range=False) if quantized else None
-            folding = Folding.of(models[0])
+            architecture = export_graph(models[0], images[:2])
+            plan = plan_static(architecture.graph, reduce_range=False) if quantized else None
             for k, model in enumerate(models[:count]):
-                graph = put_weights(export, folding(model.state_dict()))
+                graph = architecture.with_weights(numpy_weights(model))
                 path = Path(folder, f"{k}.onnx")
                 if quantized:
                     compress(graph, path, STATIC, images.numpy(), plan)
@@ -208,7 +209,7 @@ def speed(side: int, *, batch: int = 16, rounds: int = 7) -> None:
             model(images[at : at + 32])
     model.eval()
     shown = images[:batch]
-    graph = put_weights(export_graph(fold(model), images[:2]), fold(model).state_dict())
+    graph = export_graph(model, images[:2]).with_weights(numpy_weights(model))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "int8.onnx")
         compress(graph, path, STATIC, images[:20].numpy())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from scotoma._version import __version__
 
-__all__ = ["cores", "hardware", "has_fast_bfloat16", "versions"]
+__all__ = ["cores", "hardware", "has_fast_bfloat16", "has_gpu_driver", "versions"]
 
 PACKAGES = ("kfp", "mlflow", "numpy", "onnx", "onnxruntime", "polars", "scipy", "torch")
 
@@ -38,6 +38,11 @@ def has_fast_bfloat16() -> bool:
     table = Path("/proc/cpuinfo")
     words = set(table.read_text(encoding="utf-8").split()) if table.exists() else set()
     return bool(words & {"avx512_bf16", "amx_bf16", "bf16"})
+
+
+def has_gpu_driver() -> bool:
+    """Whether the driver of a GPU that torch knows is there: NVIDIA's, WSL's or AMD's."""
+    return any(Path("/dev", name).exists() for name in ("nvidiactl", "dxg", "kfd"))
 
 
 def hardware() -> dict[str, str | int]:

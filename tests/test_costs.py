@@ -27,7 +27,8 @@ from scotoma.costs.steps import StepCost, audit_steps, total_time, variant_costs
 from scotoma.costs.trial import Span, Trial, read_trial, try_network
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
-from scotoma.quantization import compress, export_graph, fold
+from scotoma.quantization.compressing import compress
+from scotoma.quantization.graphs import export_graph
 from scotoma.training.engine import Member, Training
 from scotoma.training.models import build_model
 from scotoma.training.task import Task
@@ -101,7 +102,7 @@ def test_the_sizes_of_compressed_members_are_estimated_to_a_fifth(tmp_path: Path
     config = parse_config(CONFIG, "a.yaml")
     model = build_model("tiny-convnet", 10, 0)
     images = np.zeros((4, 3, 8, 8), np.float32)
-    graph = export_graph(fold(model.eval()), torch.from_numpy(images[:2]))
+    graph = export_graph(model, torch.from_numpy(images[:2]))
     estimated = {v.name: v for v in variant_costs(config, SIZE, IMAGES, TRIAL)}
     for variant in config.resolved_variants:
         if variant.derived_from:

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,8 @@ from scotoma.inference import (
     runtime_parity,
 )
 from scotoma.inference.costs import sizes
-from scotoma.quantization import compress, export_graph, fold, put_weights
+from scotoma.quantization.compressing import compress
+from scotoma.quantization.graphs import export_graph, numpy_weights
 from scotoma.training.engine import normalise
 from scotoma.training.models import build_model
 
@@ -61,8 +63,9 @@ def members(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         paths.append(folder / f"{seed}.safetensors")
         save_file(dict(trained(seed).state_dict()), paths[-1])
     shown = torch.randn(16, 3, 8, 8, generator=torch.Generator().manual_seed(0))
-    graph = export_graph(fold(build_model("tiny-convnet", CLASSES, 0)), shown[:2])
-    member = put_weights(graph, dict(fold(trained(1)).state_dict()))
+    architecture = export_graph(build_model("tiny-convnet", CLASSES, 0), shown[:2])
+    architecture.write(folder / "graph.onnx")
+    member = architecture.with_weights(numpy_weights(trained(1)))
     for mode in ("static", "dynamic"):
         paths.append(folder / f"{mode}.onnx")
         variant = Variant.model_validate({"name": mode, "kind": "int8", "mode": mode})
@@ -94,6 +97,21 @@ def test_trained_members_say_what_their_network_says(
         assert certain.mean() > 0.99
         np.testing.assert_array_equal(here[certain, column], scores.argmax(dim=1).numpy()[certain])
     assert (here[:, 0] != here[:, 1]).any()
+
+
+def test_trained_members_say_the_same_in_their_graph(
+    here: NDArray[np.uint8], members: list[Path], images: NDArray[np.uint8]
+) -> None:
+    network = replace(NETWORK, graph=members[0].parent / "graph.onnx")
+    for workers in (0, 2):
+        answers = list(predict_members(members[:2], images, network, workers=workers))
+        assert {answer.runtime for answer in answers} == {
+            "onnxruntime, CPUExecutionProvider; batches of 256"
+        }
+        found = np.zeros((len(images), 2), np.uint8)
+        for answer in answers:
+            found[answer.rows, answer.member] = answer.predicted
+        assert (found != here[:, :2]).sum() <= 2  # ties to the last bit
 
 
 def test_int8_members_say_nearly_what_their_dense_one_says(here: NDArray[np.uint8]) -> None:

@@ -17,16 +17,11 @@ from torchvision.models.vision_transformer import VisionTransformer
 
 from scotoma.config import Variant, parse_config
 from scotoma.inference import scores_onnx
-from scotoma.quantization import (
-    Export,
-    Folding,
-    compress,
-    export_graph,
-    fold,
-    put_weights,
-    untouched_layers,
-)
+from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.blocks import quantize_blocks
+from scotoma.quantization.compressing import compress
+from scotoma.quantization.graphs import export_graph, fold, numpy_weights
+from scotoma.quantization.untouched import untouched_layers
 from scotoma.training.models import build_model
 from scotoma.training.residual import wide_resnet
 
@@ -70,13 +65,13 @@ def images() -> torch.Tensor:
 
 
 @pytest.fixture(scope="module")
-def export(images: torch.Tensor) -> Export:
-    return export_graph(fold(build_model("tiny-convnet", CLASSES, 0)), images[:2])
+def architecture(images: torch.Tensor) -> Architecture:
+    return export_graph(build_model("tiny-convnet", CLASSES, 0), images[:2])
 
 
 @pytest.fixture(scope="module")
-def member(export: Export) -> onnx.ModelProto:
-    return put_weights(export, fold(tiny(3)).state_dict())
+def member(architecture: Architecture) -> onnx.ModelProto:
+    return architecture.with_weights(numpy_weights(tiny(3)))
 
 
 def said(model: torch.nn.Module, images: torch.Tensor) -> NDArray[np.float32]:
@@ -90,41 +85,41 @@ def said(model: torch.nn.Module, images: torch.Tensor) -> NDArray[np.float32]:
 
 @pytest.mark.parametrize("seed", [3, 4])
 def test_one_exported_graph_serves_every_member(
-    export: Export, images: torch.Tensor, seed: int
+    architecture: Architecture, images: torch.Tensor, seed: int
 ) -> None:
     model = tiny(seed)
-    graph = put_weights(export, fold(model).state_dict())
+    graph = architecture.with_weights(numpy_weights(model))
     found = scores_onnx(graph.SerializeToString(), images.numpy())
     np.testing.assert_allclose(found, said(model, images), rtol=1e-4, atol=1e-4)
 
 
-def test_the_graph_takes_any_batch_size(export: Export, images: torch.Tensor) -> None:
+def test_the_graph_takes_any_batch_size(architecture: Architecture, images: torch.Tensor) -> None:
     for size in (1, 7, 64):
-        scores = scores_onnx(export.graph.SerializeToString(), images[:size].numpy())
+        scores = scores_onnx(architecture.graph.SerializeToString(), images[:size].numpy())
         assert scores.shape == (size, CLASSES)
 
 
-def test_biases_that_are_all_0_stay_in_the_graph(export: Export) -> None:
+def test_biases_that_are_all_0_stay_in_the_graph(architecture: Architecture) -> None:
     """The exporter drops a bias of zeros; another member's bias could then not be put in."""
-    names = {initializer.name for initializer in export.graph.graph.initializer}
+    names = {initializer.name for initializer in architecture.graph.graph.initializer}
     assert set(dict(fold(build_model("tiny-convnet", CLASSES, 0)).named_parameters())) <= names
 
 
 def test_exporting_leaves_the_network_as_it_was(images: torch.Tensor) -> None:
-    model = fold(tiny(3))
+    model = tiny(3)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     export_graph(model, images[:2])
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 
 
-def test_what_the_graph_is_written_in_is_told(export: Export) -> None:
-    assert export.facts["opset"] == 21
-    assert export.facts["ir_version"] == 10
-    assert export.facts["producer"].startswith("pytorch 2.")
+def test_what_the_graph_is_written_in_is_told(architecture: Architecture) -> None:
+    assert architecture.facts["opset"] == 21
+    assert architecture.facts["ir_version"] == 10
+    assert architecture.facts["producer"].startswith("pytorch 2.")
 
 
-def test_the_graph_holds_no_path_of_this_machine(export: Export) -> None:
-    written = export.graph.SerializeToString()
+def test_the_graph_holds_no_path_of_this_machine(architecture: Architecture) -> None:
+    written = architecture.graph.SerializeToString()
     assert str(Path(torch.__file__).parent).encode() not in written
     assert b".py" not in written
 
@@ -146,20 +141,15 @@ NETWORKS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_weights_are_folded_without_tracing_as_torch_folds_them(name: str) -> None:
-    model = trained(NETWORKS[name](9), 32 if name == "torchvision" else 16, 9)
-    found, expected = Folding.of(NETWORKS[name](0))(model.state_dict()), fold(model).state_dict()
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[key], value) for key, value in expected.items())
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-def test_every_kind_of_network_goes_the_same_way(name: str) -> None:
+def test_every_kind_of_network_is_folded_and_exported_alike(name: str) -> None:
     side = 32 if name == "torchvision" else 16
     shown = torch.randn(4, 3, side, side, generator=torch.Generator().manual_seed(1))
-    export = export_graph(fold(NETWORKS[name](0)), shown[:2])
+    architecture = export_graph(NETWORKS[name](0), shown[:2])
     model = trained(NETWORKS[name](9), side, 9)
-    graph = put_weights(export, fold(model).state_dict())
+    folded, by_torch = architecture.fold(numpy_weights(model)), numpy_weights(fold(model))
+    assert folded.keys() == by_torch.keys()
+    assert all(np.array_equal(folded[key], value) for key, value in by_torch.items())
+    graph = architecture.with_weights(numpy_weights(model))
     expected = said(model, shown)
     found = scores_onnx(graph.SerializeToString(), shown.numpy())
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())
@@ -219,7 +209,7 @@ def test_a_transformer_in_float16_does_not_take_onnx_runtime_down(tmp_path: Path
     """In a process of its own, for it is a fault of memory that an earlier form dies of."""
     shown = torch.randn(4, 3, 16, 16, generator=torch.Generator().manual_seed(1))
     model = trained(tiny_transformer(9), 16, 9)
-    graph = put_weights(export_graph(fold(model), shown[:2]), dict(fold(model).state_dict()))
+    graph = export_graph(model, shown[:2]).with_weights(numpy_weights(model))
     path = tmp_path / "member.onnx"
     compress(graph, path, VARIANTS["float16"], shown.numpy())
     held = {node.op_type for node in onnx.load(path).graph.node}
@@ -261,13 +251,13 @@ def test_reduced_weights_stay_within_7_bits(
 
 
 def test_pruned_weights_are_0_in_every_compressed_form(
-    export: Export, images: torch.Tensor, tmp_path: Path
+    architecture: Architecture, images: torch.Tensor, tmp_path: Path
 ) -> None:
     model = tiny(3)
     with torch.no_grad():
         model[3].weight.mul_(torch.rand(model[3].weight.shape) < 0.1)
     masked = (model[3].weight == 0).numpy()
-    pruned = put_weights(export, fold(model).state_dict())
+    pruned = architecture.with_weights(numpy_weights(model))
     for name in ("int8-static", "float16", "int4"):
         compress(pruned, tmp_path / name, VARIANTS[name], images.numpy())
         graph = onnx.load(tmp_path / name).graph
@@ -333,8 +323,8 @@ def test_what_onnx_restores_is_what_was_rounded(
 
 def test_layers_that_stay_in_float32_are_named_with_the_reason(tmp_path: Path) -> None:
     shown = torch.randn(8, 3, 16, 16, generator=torch.Generator().manual_seed(1))
-    model = fold(trained(wide_resnet(10, 1, CLASSES), 16, 0))
-    member = put_weights(export_graph(model, shown[:2]), model.state_dict())
+    model = trained(wide_resnet(10, 1, CLASSES), 16, 0)
+    member = export_graph(model, shown[:2]).with_weights(numpy_weights(model))
     path, static = tmp_path / "member.onnx", VARIANTS["int8-static"]
     compress(member, path, static, shown.numpy())
     found = {left.operator: left for left in untouched_layers(member, path, static)}

@@ -17,9 +17,10 @@ from torchvision.models.vision_transformer import VisionTransformer
 
 from scotoma.config import Variant
 from scotoma.inference import scores_onnx
-from scotoma.quantization import compress, export_graph, fold, plan_static, put_weights
 from scotoma.quantization.calibration import calibrated_tensors, value_ranges
-from scotoma.quantization.static import OPERATORS, StaticPlan, quantize_static
+from scotoma.quantization.compressing import compress
+from scotoma.quantization.graphs import export_graph, numpy_weights
+from scotoma.quantization.static import OPERATORS, StaticPlan, plan_static, quantize_static
 from scotoma.training.models import build_model
 from scotoma.training.residual import wide_resnet
 
@@ -63,11 +64,11 @@ def planned(
 ) -> tuple[onnx.ModelProto, NDArray[np.float32], StaticPlan]:
     """A member in float32, images, and the plan of its architecture."""
     shown = images(name)
-    model = fold(NETWORKS[name](3) if name == "plain" else network(name))
-    export = export_graph(fold(NETWORKS[name](0)), torch.from_numpy(shown[:2]))
-    plan = plan_static(export.graph, reduce_range=reduce_range)
+    model = NETWORKS[name](3) if name == "plain" else network(name)
+    architecture = export_graph(NETWORKS[name](0), torch.from_numpy(shown[:2]))
+    plan = plan_static(architecture.graph, reduce_range=reduce_range)
     assert plan is not None
-    return put_weights(export, dict(model.state_dict())), shown, plan
+    return architecture.with_weights(numpy_weights(model)), shown, plan
 
 
 def numbers(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:

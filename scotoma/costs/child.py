@@ -194,7 +194,7 @@ def predictions(model: Any, request: dict[str, Any], end: float) -> None:
     import torch
 
     from scotoma.inference import OURS, images_at_once
-    from scotoma.quantization import fold
+    from scotoma.quantization.graphs import fold
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     ready = fold(model.eval()).to(device).to(memory_format=torch.channels_last)

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma.errors import DataError
-from scotoma.extras import needs
-from scotoma.inference.engines import Engine, Network, open_engine
+from scotoma.inference.engines import Engine, Network, gpu_at_hand, open_engine
 from scotoma.machine import cores
 from scotoma.workers import worker_died, worker_pool
 
@@ -113,10 +112,8 @@ def predict_members(
 
 def _most_workers(members: Sequence[Path]) -> int:
     """One a core; few where each would take memory of a GPU."""
-    if all(path.suffix == ".onnx" for path in members):
-        return cores()
-    torch = needs("torch", "train", "prediction")
-    return min(cores(), GPU_WORKERS) if torch.cuda.is_available() else cores()
+    graphs = all(path.suffix == ".onnx" for path in members)
+    return cores() if graphs or not gpu_at_hand() else min(cores(), GPU_WORKERS)
 
 
 def _shared_out(

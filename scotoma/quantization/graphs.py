@@ -1,46 +1,29 @@
-"""From a trained network to an ONNX graph: exported once, other members' weights put in."""
+"""From a network in torch to its architecture as an ONNX graph."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import onnx
 import torch
+from numpy.typing import NDArray
 from onnx import shape_inference
 from torch.fx.experimental.optimization import fuse, matches_module_pattern
-from torch.nn.utils.fusion import fuse_conv_bn_weights, fuse_linear_bn_weights
 
-__all__ = ["INPUT", "OPSET", "OUTPUT", "Export", "Folding", "export_graph", "fold", "put_weights"]
+from scotoma.quantization.architecture import Architecture, Folded
+
+__all__ = ["INPUT", "OPSET", "OUTPUT", "export_graph", "fold", "numpy_weights"]
 
 INPUT, OUTPUT = "images", "scores"
 OPSET = 21  # the first whose DequantizeLinear knows blocks and 4 bits
 
-
-State: TypeAlias = dict[str, torch.Tensor]
-
-
-@dataclass(frozen=True)
-class Export:
-    """One architecture as a graph.
-
-    Attributes:
-        graph: From `images` to `scores` with a free batch size; its initializers bear the names
-            of the network's parameters and buffers.
-        replaced: The names that other members' weights are put under.
-    """
-
-    graph: onnx.ModelProto
-    replaced: tuple[str, ...]
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """Opset, IR version and producer, for the manifest."""
-        return {
-            "opset": self.graph.opset_import[0].version,
-            "ir_version": self.graph.ir_version,
-            "producer": f"{self.graph.producer_name} {self.graph.producer_version}".strip(),
-        }
+# What torch.fx folds.
+PATTERNS = [
+    (torch.nn.Conv1d, torch.nn.BatchNorm1d),
+    (torch.nn.Conv2d, torch.nn.BatchNorm2d),
+    (torch.nn.Conv3d, torch.nn.BatchNorm3d),
+    (torch.nn.Linear, torch.nn.BatchNorm1d),
+]
 
 
 def fold(model: torch.nn.Module) -> torch.nn.Module:
@@ -56,67 +39,29 @@ def fold(model: torch.nn.Module) -> torch.nn.Module:
     return folded
 
 
-# What torch.fx folds, and the arithmetic of it.
-FOLDED = {
-    (torch.nn.Conv1d, torch.nn.BatchNorm1d): fuse_conv_bn_weights,
-    (torch.nn.Conv2d, torch.nn.BatchNorm2d): fuse_conv_bn_weights,
-    (torch.nn.Conv3d, torch.nn.BatchNorm3d): fuse_conv_bn_weights,
-    (torch.nn.Linear, torch.nn.BatchNorm1d): fuse_linear_bn_weights,
-}
+def _folded(model: torch.nn.Module) -> tuple[Folded, ...]:
+    """The pairs that `fold` makes one layer of."""
+    try:
+        graph = torch.fx.symbolic_trace(model).graph
+    except torch.fx.proxy.TraceError:
+        return ()
+    modules = dict(model.named_modules())
+    return tuple(
+        Folded(node.args[0].target, node.target, modules[node.target].eps)
+        for pattern in PATTERNS
+        for node in graph.nodes
+        if matches_module_pattern(pattern, node, modules)
+        and len(node.args[0].users) == 1
+        and modules[node.target].track_running_stats
+    )
 
 
-@dataclass(frozen=True)
-class Folding:
-    """What `fold` does to weights: an architecture is traced once, for all of its members.
-
-    Attributes:
-        pairs: Layer, the normalisation that goes into it, its epsilon and the arithmetic.
-    """
-
-    pairs: tuple[tuple[str, str, float, Any], ...]
-
-    @classmethod
-    def of(cls, model: torch.nn.Module) -> Folding:
-        """The pairs that `fold` finds in a network."""
-        try:
-            graph = torch.fx.symbolic_trace(model).graph
-        except torch.fx.proxy.TraceError:
-            return cls(())
-        modules = dict(model.named_modules())
-        return cls(
-            tuple(
-                (node.args[0].target, node.target, modules[node.target].eps, arithmetic)
-                for pattern, arithmetic in FOLDED.items()
-                for node in graph.nodes
-                if matches_module_pattern(pattern, node, modules)
-                and len(node.args[0].users) == 1
-                and modules[node.target].track_running_stats
-            )
-        )
-
-    def __call__(self, state: State) -> State:
-        """Parameters and buffers of the folded member, from those of the member."""
-        gone = tuple(f"{normalisation}." for _, normalisation, _, _ in self.pairs)
-        folded = {name: value for name, value in state.items() if not name.startswith(gone)}
-        for layer, normalisation, epsilon, arithmetic in self.pairs:
-            folded[f"{layer}.weight"], folded[f"{layer}.bias"] = arithmetic(
-                state[f"{layer}.weight"],
-                state.get(f"{layer}.bias"),
-                state[f"{normalisation}.running_mean"],
-                state[f"{normalisation}.running_var"],
-                epsilon,
-                state.get(f"{normalisation}.weight"),
-                state.get(f"{normalisation}.bias"),
-            )
-        return folded
-
-
-def export_graph(model: torch.nn.Module, images: torch.Tensor) -> Export:
+def export_graph(model: torch.nn.Module, images: torch.Tensor) -> Architecture:
     """Export an architecture once.
 
     Args:
-        model: A folded network. Its weights are replaced by noise in the export, so that the
-            exporter can neither drop nor merge weights that happen to be equal or zero.
+        model: A network. In the export its weights are noise, so that the exporter can neither drop
+            nor merge weights that happen to be equal or zero.
         images: A batch of normalised images, float32, shape (B, 3, H, W).
 
     Returns:
@@ -125,6 +70,7 @@ def export_graph(model: torch.nn.Module, images: torch.Tensor) -> Export:
     Raises:
         RuntimeError: The exporter made no graph, or one without some of the weights.
     """
+    pairs, model = _folded(model.eval()), fold(model)
     generator = torch.Generator().manual_seed(0)
     trained = {name: value.detach().clone() for name, value in model.state_dict().items()}
     # Positive, for variances are among them.
@@ -147,7 +93,7 @@ def export_graph(model: torch.nn.Module, images: torch.Tensor) -> Export:
         model.load_state_dict(trained)
     if missing:
         raise RuntimeError(f"the exported graph lost the weights {', '.join(missing)}")
-    return Export(shape_inference.infer_shapes(graph), tuple(noise))
+    return Architecture(shape_inference.infer_shapes(graph), pairs)
 
 
 def _exported(model: torch.nn.Module, images: torch.Tensor, *, optimize: bool) -> onnx.ModelProto:
@@ -173,18 +119,6 @@ def _exported(model: torch.nn.Module, images: torch.Tensor, *, optimize: bool) -
     return graph
 
 
-def put_weights(export: Export, state: State) -> onnx.ModelProto:
-    """A copy of an exported graph with a member's folded weights.
-
-    Args:
-        export: The architecture's.
-        state: Parameters and buffers of the folded member.
-    """
-    member = onnx.ModelProto()
-    member.CopyFrom(export.graph)
-    names = set(export.replaced)
-    for initializer in member.graph.initializer:
-        if initializer.name in names:
-            values = state[initializer.name].detach().numpy()
-            initializer.CopyFrom(onnx.numpy_helper.from_array(values, initializer.name))
-    return member
+def numpy_weights(model: torch.nn.Module) -> dict[str, NDArray[Any]]:
+    """Parameters and buffers of a network, as `Architecture.with_weights` takes them."""
+    return {name: value.detach().numpy() for name, value in model.state_dict().items()}

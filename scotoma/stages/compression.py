@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file
+from safetensors.numpy import load_file
 
 from scotoma import progress
 from scotoma.config import Variant
@@ -20,18 +21,12 @@ from scotoma.errors import DataError
 from scotoma.inference import OURS, Network, scores_onnx
 from scotoma.inference.foreign import Trial, trials
 from scotoma.machine import cores, versions
-from scotoma.quantization import (
-    Export,
-    Folding,
-    StaticPlan,
-    compress,
-    export_graph,
-    fold,
-    plan_static,
-    put_weights,
-    untouched_layers,
-)
-from scotoma.runs import Run, code_digest, file_digest, read_json, write_json, written
+from scotoma.quantization.architecture import Architecture
+from scotoma.quantization.compressing import compress
+from scotoma.quantization.graphs import export_graph
+from scotoma.quantization.static import StaticPlan, plan_static
+from scotoma.quantization.untouched import untouched_layers
+from scotoma.runs import Run, code_digest, file_digest, read_json, read_record, write_json, written
 from scotoma.stages.shards import Shard
 from scotoma.training.models import build_model
 from scotoma.workers import worker_pool
@@ -45,16 +40,19 @@ TOLERANCE = 1e-4  # of a score, between the graph and torch
 WORTH_S = 8.0  # of work left, for workers that take about four seconds to start
 
 
-def compress_shard(run: Run, variants: list[Variant], shard: Shard) -> None:
+def compress_shard(run: Run, variants: list[Variant], shard: Shard, graph: Path) -> None:
     """Compress the members of a shard, each checked against torch first, and write their records.
 
-    The architecture is exported once. Members are dealt to workers where that saves time; what
-    they write does not depend on it.
+    The architecture is exported once, to `graph`. Members are dealt to workers where that saves
+    time; what they write does not depend on it.
     """
     bases = list(dict.fromkeys(variant.derived_from for variant in variants))
     tasks = [(base, index) for base in bases for index in shard.members]
     progress.start("quantize", len(variants) * len(shard.members))
     work = _Work.prepare(run, variants)
+    with written(graph) as temporary:
+        work.architecture.write(temporary)
+    run.publish(graph)
     began = time.perf_counter()
     for done, task in enumerate(tasks, 1):
         work(*task)
@@ -72,8 +70,7 @@ class _Work:
 
     run: Run
     variants: tuple[Variant, ...]
-    export: Export
-    folding: Folding
+    architecture: Architecture
     plans: dict[str, StaticPlan | None]  # by the name of the variant, of int8-static ones
     network: Network
     pixels: dict[str, NDArray[np.uint8]]  # for calibration, by protocol; the sound ones for checks
@@ -87,14 +84,13 @@ class _Work:
         pixels = {name: _calibration(run, count, protocol=name) for name in sorted(protocols)}
         network = Network(run.config.source.model, classes)
         model = build_model(network.model, classes, 0)
-        export = export_graph(fold(model), torch.from_numpy(OURS(pixels["sound"][:2])))
+        architecture = export_graph(model, torch.from_numpy(OURS(pixels["sound"][:2])))
         plans = {
-            variant.name: plan_static(export.graph, reduce_range=variant.reduce_range)
+            variant.name: plan_static(architecture.graph, reduce_range=variant.reduce_range)
             for variant in variants
             if variant.kind == "int8" and variant.mode == "static"
         }
-        folding = Folding.of(model)
-        return cls(run, tuple(variants), export, folding, plans, network, pixels)
+        return cls(run, tuple(variants), architecture, plans, network, pixels)
 
     def __call__(self, base: str, index: int) -> None:
         due = [v for v in self.variants if v.derived_from == base]
@@ -111,7 +107,8 @@ class _Work:
         """A member as a graph in float32, and how far its scores are from torch's."""
         path = self.run.member(base, index)
         model = build_model(self.network.model, self.network.classes, 0).eval()
-        model.load_state_dict(load_file(path))
+        weights = load_file(path)
+        model.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
         shown = OURS(self.pixels["sound"][:CHECKED])
         with torch.inference_mode():
             expected = model(torch.from_numpy(shown)).numpy()
@@ -120,7 +117,7 @@ class _Work:
                 f"{base} member {index} must give finite scores, got nan or infinity; train with a "
                 "smaller source.recipe.learning_rate"
             )
-        member = put_weights(self.export, self.folding(model.state_dict()))
+        member = self.architecture.with_weights(weights)
         found = scores_onnx(member.SerializeToString(), shown)
         difference = float(np.abs(found - expected).max() / max(1.0, np.abs(expected).max()))
         if not difference <= TOLERANCE:
@@ -155,7 +152,7 @@ class _Work:
             **_origin(variant, made_of),
             "mode": variant.mode,
             "calibration_images": len(calibration) if static else 0,
-            "export": self.export.facts | {"largest_difference": difference},
+            "export": self.architecture.facts | {"largest_difference": difference},
             "sha256": file_digest(path),
             "bytes": path.stat().st_size,
         }
@@ -168,11 +165,11 @@ class _Work:
         """Whether a member is there, whole, and made of the same weights in the same way."""
         path = self.run.member(variant.name, index)
         record = path.with_suffix(".json")
-        if not (path.exists() and record.exists()):
+        if not path.exists():
             return False
-        found, origin = read_json(record), _origin(variant, made_of)
+        found, origin = read_record(record), _origin(variant, made_of)
         same = {key: found.get(key) for key in origin} == origin
-        return same and bool(found["sha256"] == file_digest(path))
+        return same and bool(found.get("sha256") == file_digest(path))
 
 
 def _origin(variant: Variant, made_of: str) -> dict[str, Any]:

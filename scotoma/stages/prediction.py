@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,15 @@ from scotoma.stages.taking_in import network_of
 __all__ = ["predict_shard"]
 
 
-def predict_shard(run: Run, shard: Shard) -> None:
-    """Run every member of a shard on the test examples; a variant's file is written when whole."""
+def predict_shard(run: Run, shard: Shard, graph: Path | None = None) -> None:
+    """Run every member of a shard on the test examples; a variant's file is written when whole.
+
+    `graph` is the network as an `Architecture`, for members that are weights alone.
+    """
     examples = Examples.read(run.examples, split="test")
     config = run.config
     classes = len(examples.classes)
-    network = network_of(config, classes)
+    network = replace(network_of(config, classes), graph=graph)
     names = [variant.name for variant in config.resolved_variants]
     asked = [(name, place) for name in names for place in range(len(shard.members))]
     files = [run.member(name, shard.members[place]) for name, place in asked]

@@ -8,7 +8,7 @@ from onnxruntime import InferenceSession
 from torch.nn import functional
 
 from scotoma.config import Recipe
-from scotoma.quantization import export_graph, fold, put_weights
+from scotoma.quantization.graphs import export_graph, numpy_weights
 from scotoma.training import models
 from scotoma.training.engine import Member, Training
 from scotoma.training.models import build_model
@@ -77,10 +77,11 @@ def test_members_learn_each_on_filters_of_its_own_images(
 def test_a_trained_member_says_the_same_as_onnx(training: Training, images: torch.Tensor) -> None:
     (member, _) = training.finish(training.advance(training.start(), 10))
     network = build_model("speedrun", 3, 0)
-    export = export_graph(fold(network), images[:2])
+    exported = export_graph(network, images[:2])
     network = build_model("speedrun", 3, 0)
     network.load_state_dict(member.state)
-    session = InferenceSession(put_weights(export, fold(network).state_dict()).SerializeToString())
+    graph = exported.with_weights(numpy_weights(network))
+    session = InferenceSession(graph.SerializeToString())
     (found,) = session.run(None, {"images": images.numpy()})
     with torch.inference_mode():
         expected = network.eval()(images)
