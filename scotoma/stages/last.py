@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from scotoma import storage
+from scotoma import checksums, storage
 from scotoma.config.gate import GateRules, SinceLastRule
 from scotoma.errors import DataError, ScotomaError
 from scotoma.files import file_digest
@@ -62,6 +62,7 @@ def leave_last(folder: Mirror, place: str) -> None:
     folder.fetch([path])
     margin = read_json(path)["margin"] if path.exists() else SinceLastRule().margin
     _write(folder, _read(storage.read_bytes(address), place), margin)
+    checksums.amend(folder, [NAME])
 
 
 def read_last(folder: Mirror) -> tuple[Last | None, float | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,14 @@ import polars as pl
 
 from scotoma import progress
 from scotoma._version import __version__
+from scotoma.config.retraining import Keep
 from scotoma.datasets import Examples
 from scotoma.divergence import hash_ids
+from scotoma.errors import ScotomaError
 from scotoma.jsonable import jsonable
 from scotoma.machine import hardware, versions
 from scotoma.predictions import Predictions
+from scotoma.printable import printable
 from scotoma.runs import Run, file_digest, read_json, write_json
 from scotoma.stages.few_runs import frontier, one_model
 from scotoma.stages.measures import accuracy
@@ -215,7 +219,23 @@ def log(run: Run) -> list[Path]:
     run.mirror.fetch_folder("steps")
     write_json(measured, _measurements(run))
     run.publish(measured)
+    if retraining is not None:
+        _tidy(run, retraining.keep, uri)
     return [tracked]
+
+
+def _tidy(run: Run, keep: Keep, uri: str | None) -> None:
+    """Let old audits beside this one give up what they need not keep; no audit fails by it."""
+    from scotoma.stages.retention import tidy
+
+    root = run.uri.rpartition("/")[0] if run.uri else str(run.root.parent)
+    try:
+        gone, notes = tidy(run.config.project, root, keep, uri, at_work=run.place)
+    except ScotomaError as error:
+        gone, notes = [], [str(error)]
+    notes = [f"{one.place} gave up its models and predictions" for one in gone] + notes
+    for note in notes:
+        sys.stderr.write(f"keep    {printable(note)}\n")
 
 
 def _logged(run: Run, audit: dict[str, Any], gate: dict[str, Any], uri: str) -> dict[str, Any]:

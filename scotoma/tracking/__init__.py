@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from scotoma.tracking.failed import log_failure
+from scotoma.tracking.failed import log_failure, log_skip
 from scotoma.tracking.records import metric_names
 from scotoma.tracking.registry import Registered, register
+from scotoma.tracking.retention import forget_pages
 from scotoma.tracking.store import Tracked, log_audit, tracking_uri
 
 __all__ = [
     "Registered",
     "Tracked",
+    "forget_pages",
     "log_audit",
     "log_failure",
+    "log_skip",
     "metric_names",
     "register",
     "tracking_uri",

@@ -1,0 +1,252 @@
+"""Which old audits give up their models and predictions, and what stays of every one."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from scotoma import checksums, storage
+from scotoma.config.retraining import Keep
+from scotoma.errors import ConfigError
+from scotoma.locking import locked
+from scotoma.mirror import Mirror, local_folder
+from scotoma.runs import Run, read_json, write_json
+
+__all__ = ["RECORD", "Audited", "audits_of", "give_up", "sorted_out", "tidy"]
+
+RECORD = "retention.json"
+LARGE = (
+    "populations/*/member-*", "predictions/*", "shards/*", "examples.parquet", "divergence.parquet",
+)  # fmt: skip
+SPARED = ("shards/*/costs.json",)  # from which the page is drawn again
+
+
+@dataclass(frozen=True)
+class Audited:
+    """One audit of a project.
+
+    Attributes:
+        place: Folder of its run, or its `s3://BUCKET/PREFIX`.
+        ended: When it ended; None where it did not, or is at work again.
+        verdict: PASS, UNSURE or FAIL; empty where it did not end.
+        large: Names of its members, predictions and tables of examples.
+        size: Their bytes.
+        kept: Why it keeps them; empty where it need not.
+    """
+
+    place: str
+    ended: datetime.datetime | None
+    verdict: str
+    large: tuple[str, ...]
+    size: int
+    kept: str = ""
+
+
+def sorted_out(
+    audits: Sequence[Audited], keep: Keep, now: datetime.datetime
+) -> list[Audited]:  # fmt: skip
+    """Say of each audit why it keeps its large files, or that it need not.
+
+    The last one and the last one that passed always do, and any that has not ended: it may be at
+    work. Of the others, as many as `keep.audits` says and those no older than `keep.days`.
+
+    Args:
+        audits: Of one project, in any order.
+        keep: How many, how long; without either, all.
+        now: The time, with its zone.
+
+    Returns:
+        The same audits, newest first.
+
+    >>> at = datetime.datetime(2027, 3, 1, tzinfo=datetime.UTC)
+    >>> old = Audited("a", at - datetime.timedelta(days=40), "UNSURE", ("predictions/x",), 9)
+    >>> found = sorted_out([old, replace(old, place="b", ended=at)], Keep(days=30), at)
+    >>> [(one.place, one.kept) for one in found]
+    [('b', 'the last audit'), ('a', '')]
+    """
+    endless = datetime.datetime.max.replace(tzinfo=datetime.UTC)
+    newest = sorted(audits, key=lambda one: (one.ended or endless, one.place), reverse=True)
+    ended = [one for one in newest if one.ended is not None]
+    passed = next((one for one in ended if one.verdict == "PASS"), None)
+    return [replace(one, kept=_why(one, ended, passed, keep, now)) for one in newest]
+
+
+def _why(
+    one: Audited,
+    ended: Sequence[Audited],
+    passed: Audited | None,
+    keep: Keep,
+    now: datetime.datetime,
+) -> str:
+    """Why an audit keeps its large files; empty where it need not."""
+    if one.ended is None:
+        return "has not ended, or is at work"
+    if one is ended[0]:
+        return "the last audit"
+    if one is passed:
+        return "the last audit that passed"
+    if keep.audits is None and keep.days is None:
+        return "all are kept"
+    if ended.index(one) < (keep.audits or 0):
+        return f"one of the last {keep.audits}"
+    if keep.days is not None and now - one.ended <= datetime.timedelta(days=keep.days):
+        return f"ended within {keep.days:g} days"
+    return ""
+
+
+def audits_of(project: str, root: str, *, at_work: str = "") -> list[Audited]:
+    """The audits of a project whose folders lie side by side.
+
+    Args:
+        project: Its name.
+        root: The folder that holds theirs, or `s3://BUCKET/PREFIX`.
+        at_work: Place of the audit that asks, which has ended but for this.
+
+    Returns:
+        Audits in the order of their places. A folder that cannot be read as one of the project's is
+        none of them.
+
+    Raises:
+        DataError: The storage cannot be listed.
+    """
+    found = []
+    for place, sizes in _folders(root):
+        run: Run | None = None
+        with contextlib.suppress(ConfigError):  # of a version before or after this one
+            run = Run.open(place)
+        if run is not None and run.config.project == project:
+            found.append(_audited(run, place, sizes, ended=place == at_work))
+    return found
+
+
+def tidy(
+    project: str, root: str, keep: Keep, uri: str | None, *, at_work: str = ""
+) -> tuple[list[Audited], list[str]]:
+    """Delete the large files of the audits of a project that need not keep them.
+
+    Args:
+        project: Its name.
+        root: The folder that holds the folders of its runs, or `s3://BUCKET/PREFIX`.
+        keep: How many are kept, how long.
+        uri: MLflow tracking URI, where their pages go too; None or empty for none.
+        at_work: Place of the audit that asks, which has ended but for this.
+
+    Returns:
+        The audits that gave something up, and what could not be done, as sentences.
+
+    Raises:
+        DataError: The storage cannot be listed, or refuses.
+    """
+    gone, notes = [], []
+    now = datetime.datetime.now(datetime.UTC)
+    for audit in sorted_out(audits_of(project, root, at_work=at_work), keep, now):
+        if audit.kept or not audit.large:
+            continue
+        if why := give_up(audit, f"retraining.keep: {_words(keep)}"):
+            notes.append(why)
+            continue
+        gone.append(audit)
+        if uri and (why := _in_mlflow(audit, uri)):
+            notes.append(why)
+    return gone, notes
+
+
+def give_up(audit: Audited, why: str) -> str:
+    """Delete the large files of an audit, and leave a record of what they were.
+
+    Args:
+        audit: One that keeps them for no reason.
+        why: The rule by which they go, for the record.
+
+    Returns:
+        Why nothing was deleted, as a sentence; empty if it was.
+
+    Raises:
+        DataError: The storage refuses.
+    """
+    folder = _mirror(audit.place)
+    record = {"version": 1, "why": why, "files": len(audit.large), "bytes": audit.size}
+    at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    try:
+        with contextlib.nullcontext() if folder.uri else locked(folder.root):
+            write_json(folder.root / RECORD, record | {"at": at})
+            folder.publish([folder.root / RECORD])
+            for name in audit.large:
+                storage.remove(storage.join(audit.place, name))
+                (folder.root / name).unlink(missing_ok=True)  # of a copy of object storage
+            checksums.seal(folder)
+    except ConfigError as error:  # it is at work again
+        return f"{audit.place} is left alone: {error}"
+    return ""
+
+
+def _in_mlflow(audit: Audited, uri: str) -> str:
+    from scotoma.tracking import forget_pages
+
+    folder = _mirror(audit.place)
+    tracked = folder.root / "tracking.json"
+    folder.fetch([tracked])
+    note = read_json(folder.root / RECORD)
+    said = f"{note['at']}: {note['files']} files, {note['bytes']} bytes deleted ({note['why']})"
+    return forget_pages(_read(tracked).get("runs", {}).values(), said, uri)
+
+
+def _mirror(place: str) -> Mirror:
+    return Mirror(local_folder(place), place if storage.is_remote(place) else "")
+
+
+def _words(keep: Keep) -> str:
+    return ", ".join(f"{key} {value:g}" for key, value in keep if value is not None) or "all"
+
+
+def _folders(root: str) -> list[tuple[str, dict[str, int]]]:
+    """Every run right below a place: where it is, and its files with their sizes."""
+    if not storage.is_remote(root):
+        runs = sorted(path.parent for path in Path(root).glob("*/config.yaml"))
+        return [(str(run), storage.list_files(str(run))) for run in runs]
+    found: dict[str, dict[str, int]] = {}
+    for name, size in storage.list_files(root).items():
+        run, _, below = name.partition("/")
+        found.setdefault(run, {})[below] = size
+    return [(storage.join(root, run), files) for run, files in found.items()
+            if "config.yaml" in files]  # fmt: skip
+
+
+def _audited(run: Run, place: str, sizes: dict[str, int], *, ended: bool) -> Audited:
+    large = tuple(name for name in sizes if _is_large(name))
+    size = sum(sizes[name] for name in large)
+    paths = [run.path(name) for name in ("measurements.json", "gate.json")]
+    if not ended and checksums.CHECKSUMS not in sizes:
+        return Audited(place, None, "", large, size)
+    run.fetch(*paths)
+    measured, gate = (_read(path) for path in paths)
+    at = datetime.datetime.now(datetime.UTC) if ended else _time(measured, gate)
+    return Audited(place, at, str(gate.get("verdict", "")), large, size)
+
+
+def _is_large(name: str) -> bool:
+    def among(patterns: Sequence[str]) -> bool:
+        return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+    return among(LARGE) and not among(SPARED)
+
+
+def _time(measured: dict[str, Any], gate: dict[str, Any]) -> datetime.datetime | None:
+    """When an audit ended; of one that did not write it down, the day it was judged as of."""
+    for text in (measured.get("ended"), gate.get("today")):
+        with contextlib.suppress(TypeError, ValueError):
+            found = datetime.datetime.fromisoformat(text)  # type: ignore[arg-type]
+            return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
+    return None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    found: Any = {}
+    with contextlib.suppress(OSError, ValueError):
+        found = read_json(path)
+    return found if isinstance(found, dict) else {}
