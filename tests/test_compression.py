@@ -103,7 +103,7 @@ def test_members_that_are_there_are_not_made_again(run: Run) -> None:
     kept, gone = run.member("int8-static", 0), run.member("int8-static", 1)
     before, content = kept.stat().st_mtime_ns, gone.read_bytes()
     gone.unlink()
-    compression.compress_shard(run, variants, SHARD)
+    compression.compress_shard(run, variants, SHARD, run.path("graph.onnx"))
     assert kept.stat().st_mtime_ns == before
     assert gone.read_bytes() == content  # and made again they are the same
 
@@ -114,14 +114,14 @@ def test_a_member_of_other_weights_is_made_again(run: Run) -> None:
     held, before = dense.read_bytes(), made.read_bytes()
     try:
         save_file(untrained(77), dense)
-        compression.compress_shard(run, variants, SHARD)
+        compression.compress_shard(run, variants, SHARD, run.path("graph.onnx"))
         assert made.read_bytes() != before
         weight = next(i for i in onnx.load(made).graph.initializer if i.name == "8.weight")
         found = torch.from_numpy(onnx.numpy_helper.to_array(weight).copy()).float()
         torch.testing.assert_close(found, load_file(dense)["8.weight"], rtol=1e-3, atol=1e-5)
     finally:
         dense.write_bytes(held)
-        compression.compress_shard(run, variants, SHARD)
+        compression.compress_shard(run, variants, SHARD, run.path("graph.onnx"))
 
 
 def test_workers_write_what_one_process_writes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def test_workers_write_what_one_process_writes(run: Run, monkeypatch: pytest.Mon
         path.unlink()
     monkeypatch.setattr(compression, "WORTH_S", -1.0)
     monkeypatch.setattr(compression, "cores", lambda: 2)
-    compression.compress_shard(run, variants, SHARD)
+    compression.compress_shard(run, variants, SHARD, run.path("graph.onnx"))
     assert [path.read_bytes() for path in paths] == before
 
 
@@ -180,7 +180,7 @@ def test_a_member_whose_scores_are_no_numbers_is_named(run: Run, tmp_path: Path)
         state["8.bias"][0] = torch.nan
         save_file(state, dense)
         with pytest.raises(DataError) as caught:
-            compression.compress_shard(run, variants, SHARD)
+            compression.compress_shard(run, variants, SHARD, run.path("graph.onnx"))
     finally:
         dense.write_bytes(held)
     assert str(caught.value) == (

@@ -85,8 +85,9 @@ def _train(run: Run, step: str, variants: list[str], shard: Shard) -> list[Path]
 
 def quantize(run: Run, shard: Shard) -> list[Path]:
     """Compress the trained members of a shard in every way that needs no training."""
-    variants = [v for v in run.config.resolved_variants if v.derived_from and not v.made_elsewhere]
-    outputs = _members(run, [variant.name for variant in variants], shard)
+    variants = _compressed_here(run)
+    graphs = _graphs(run, shard)
+    outputs = [*_members(run, [variant.name for variant in variants], shard), *graphs]
     bases = list(dict.fromkeys(variant.derived_from for variant in variants))
     inputs = [run.examples, *_members(run, bases, shard)]
     with run.step(f"quantize-{shard.index:03d}", outputs, inputs, made_with=str(versions())) as due:
@@ -96,7 +97,7 @@ def quantize(run: Run, shard: Shard) -> list[Path]:
             from scotoma.stages.compression import compress_shard
 
             run.fetch(*outputs)  # of members that an earlier try has finished
-            compress_shard(run, variants, shard)
+            compress_shard(run, variants, shard, *graphs)
     return outputs
 
 
@@ -106,12 +107,15 @@ def predict(run: Run, shard: Shard) -> list[Path]:
     outputs = [run.predictions(name, shard.index) for name in names]
     if isinstance(run.config.source, PredictionsSource):
         return outputs
+    graphs = _graphs(run, shard)
     inputs = [run.examples, *(run.member(name, k) for name in names for k in shard.members)]
-    with run.step(f"predict-{shard.index:03d}", outputs, inputs, made_with=str(versions())) as due:
+    inputs += graphs
+    left = [*outputs, *([run.costs] if shard.index == 0 else [])]
+    with run.step(f"predict-{shard.index:03d}", left, inputs, made_with=str(versions())) as due:
         if due:
             from scotoma.stages.prediction import predict_shard
 
-            predict_shard(run, shard)
+            predict_shard(run, shard, *graphs)
     return outputs
 
 
@@ -209,6 +213,16 @@ def _members(run: Run, variants: list[str], shard: Shard) -> list[Path]:
         for index in shard.members
         for path in (run.member(variant, index), run.member(variant, index).with_suffix(".json"))
     ]
+
+
+def _compressed_here(run: Run) -> list[Variant]:
+    """The variants that are made of trained members without training."""
+    return [v for v in run.config.resolved_variants if v.derived_from and not v.made_elsewhere]
+
+
+def _graphs(run: Run, shard: Shard) -> list[Path]:
+    """The network of a shard's members as a graph, if the audit exports one."""
+    return [run.path("shards", f"{shard.index:03d}", "graph.onnx")] if _compressed_here(run) else []
 
 
 def _names(run: Run, kind: str) -> list[str]:
