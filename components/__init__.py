@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from scotoma.components.begin_scheduled import begin_scheduled
 from scotoma.components.decide_verdict import decide_verdict
 from scotoma.components.find_slices import find_slices
 from scotoma.components.gather_shards import gather_shards
+from scotoma.components.log_scheduled import log_scheduled
 from scotoma.components.log_tracking import log_tracking
 from scotoma.components.predict_batch import predict_batch
 from scotoma.components.prepare_data import prepare_data
@@ -16,9 +18,11 @@ from scotoma.components.train_dense import train_dense
 from scotoma.components.write_report import write_report
 
 __all__ = [
+    "begin_scheduled",
     "decide_verdict",
     "find_slices",
     "gather_shards",
+    "log_scheduled",
     "log_tracking",
     "predict_batch",
     "prepare_data",

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from scotoma.pipelines.audit import build_pipeline, compile_pipeline
+from scotoma.pipelines.audit import build_pipeline, build_scheduled, compile_pipeline
 
-__all__ = ["build_pipeline", "compile_pipeline"]
+__all__ = ["build_pipeline", "build_scheduled", "compile_pipeline"]

@@ -1,5 +1,6 @@
 """The audit as one pipeline: the same on a laptop and on a cluster."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from scotoma.pipelines.placing import check_for_cluster, pipeline_config, place
 from scotoma.runs import shareable
 from scotoma.stages.shards import shards
 
-__all__ = ["build_pipeline", "compile_pipeline"]
+__all__ = ["build_pipeline", "build_scheduled", "compile_pipeline"]
+
+DESCRIPTION = "Which examples does compression sacrifice?"
 
 
 def build_pipeline(
@@ -33,56 +36,112 @@ def build_pipeline(
     Raises:
         ConfigError: The configuration names what a cluster cannot have.
     """
-    begin = {}
-    if kubeflow is not None:
-        check_for_cluster(config, kubeflow)
-        begin = {"config": shareable(config), "rules": rules}
-        shard_count = kubeflow.shards
-    pieces = [str(shard) for shard in shards(config.population.models, shard_count)]
-
-    def task(component: Any, **arguments: Any) -> Any:
-        """A task without KFP's cache: steps skip by themselves, and see what it cannot."""
-        made = component(**arguments).set_caching_options(enable_caching=False)
-        return made if kubeflow is None else place(made, component.name, kubeflow)
+    steps = _Steps.of(config, kubeflow, shard_count)
+    begin = {} if kubeflow is None else {"config": shareable(config), "rules": rules}
 
     @dsl.pipeline(
         name="scotoma-audit",
-        description="Which examples does compression sacrifice?",
+        description=DESCRIPTION,
         pipeline_config=pipeline_config(kubeflow),
     )
     def audit(run_uri: str) -> None:
-        with dsl.ExitHandler(task(components.log_tracking, run_uri=run_uri), name="audit"):
-            examples = task(components.prepare_data, run_uri=run_uri, **begin).outputs["examples"]
-            with dsl.ParallelFor(
-                items=pieces, name="shards", parallelism=kubeflow and kubeflow.parallelism
-            ) as shard:
-                mine = {"run_uri": run_uri, "shard": shard, "examples": examples}
-                dense = task(components.train_dense, **mine).outputs["dense"]
-                pruned = task(components.prune_magnitude, **mine, dense=dense).outputs["pruned"]
-                quantized = task(components.quantize_int8, **mine, dense=dense, pruned=pruned)
-                predicted = task(
-                    components.predict_batch,
-                    **mine,
-                    dense=dense,
-                    pruned=pruned,
-                    quantized=quantized.outputs["quantized"],
-                )
-            parts = dsl.Collected(predicted.outputs["predictions"])
-            gathered = task(components.gather_shards, run_uri=run_uri, parts=parts)
-            measured = {"run_uri": run_uri, "predictions": gathered.outputs["predictions"]}
-            divergence = task(components.score_divergence, **measured)
-            bias = task(components.report_bias, **measured)
-            slices = task(components.find_slices, **measured)
-            verdict = task(
-                components.decide_verdict,
-                run_uri=run_uri,
-                divergence=divergence.outputs["divergence"],
-                bias=bias.outputs["bias"],
-                slices=slices.outputs["slices"],
-            )
-            task(components.write_report, run_uri=run_uri, verdict=verdict.outputs["verdict"])
+        last = steps.task(components.log_tracking, run_uri=run_uri)
+        with dsl.ExitHandler(last, name="audit"):
+            steps.measure(run_uri, steps.task(components.prepare_data, run_uri=run_uri, **begin))
 
     return audit
+
+
+def build_scheduled(
+    config: Config, *, kubeflow: Kubeflow | None = None, rules: str = "", shard_count: int = 1
+) -> Any:
+    """The same DAG as it is run again and again; arguments as of `build_pipeline`.
+
+    Returns:
+        A KFP pipeline with the parameters `root`, below which every audit has a folder, and
+        `since`, when the schedule was made. Where no audit is due, or none has anything new, its
+        first step is followed by none but the last.
+    """
+    steps = _Steps.of(config, kubeflow, shard_count)
+
+    @dsl.pipeline(
+        name="scotoma-scheduled",
+        description=DESCRIPTION,
+        pipeline_config=pipeline_config(kubeflow),
+    )
+    def scheduled(root: str, since: str) -> None:
+        mine = {"root": root, "job": dsl.PIPELINE_JOB_ID_PLACEHOLDER}
+        last = steps.task(components.log_scheduled, **mine)
+        with dsl.ExitHandler(last, name="audit"):
+            run_uri = steps.task(
+                components.begin_scheduled,
+                **mine,
+                since=since,
+                config=shareable(config),
+                rules=rules,
+            ).output
+            with dsl.If(run_uri != "", name="due"):
+                # Into a loop no task's output may go; where the run is, steps see from each other.
+                steps.measure(root, steps.task(components.prepare_data, run_uri=run_uri))
+
+    return scheduled
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """The tasks of a pipeline, for one place.
+
+    Attributes:
+        kubeflow: The cluster; None for this machine.
+        pieces: The shards, as text.
+    """
+
+    kubeflow: Kubeflow | None
+    pieces: list[str]
+
+    @classmethod
+    def of(cls, config: Config, kubeflow: Kubeflow | None, shard_count: int) -> "_Steps":
+        if kubeflow is not None:
+            check_for_cluster(config, kubeflow)
+            shard_count = kubeflow.shards
+        pieces = [str(shard) for shard in shards(config.population.models, shard_count)]
+        return cls(kubeflow, pieces)
+
+    def task(self, component: Any, **arguments: Any) -> Any:
+        """A task without KFP's cache: steps skip by themselves, and see what it cannot."""
+        made = component(**arguments).set_caching_options(enable_caching=False)
+        return made if self.kubeflow is None else place(made, component.name, self.kubeflow)
+
+    def measure(self, run_uri: Any, prepared: Any) -> None:
+        """All steps from the examples to the report."""
+        task, examples = self.task, prepared.outputs["examples"]
+        parallelism = self.kubeflow and self.kubeflow.parallelism
+        with dsl.ParallelFor(items=self.pieces, name="shards", parallelism=parallelism) as shard:
+            mine = {"run_uri": run_uri, "shard": shard, "examples": examples}
+            dense = task(components.train_dense, **mine).outputs["dense"]
+            pruned = task(components.prune_magnitude, **mine, dense=dense).outputs["pruned"]
+            quantized = task(components.quantize_int8, **mine, dense=dense, pruned=pruned)
+            predicted = task(
+                components.predict_batch,
+                **mine,
+                dense=dense,
+                pruned=pruned,
+                quantized=quantized.outputs["quantized"],
+            )
+        parts = dsl.Collected(predicted.outputs["predictions"])
+        gathered = task(components.gather_shards, run_uri=run_uri, parts=parts)
+        measured = {"run_uri": run_uri, "predictions": gathered.outputs["predictions"]}
+        divergence = task(components.score_divergence, **measured)
+        bias = task(components.report_bias, **measured)
+        slices = task(components.find_slices, **measured)
+        verdict = task(
+            components.decide_verdict,
+            run_uri=run_uri,
+            divergence=divergence.outputs["divergence"],
+            bias=bias.outputs["bias"],
+            slices=slices.outputs["slices"],
+        )
+        task(components.write_report, run_uri=run_uri, verdict=verdict.outputs["verdict"])
 
 
 def compile_pipeline(
@@ -92,7 +151,12 @@ def compile_pipeline(
     kubeflow: Kubeflow | None = None,
     rules: str = "",
     shard_count: int = 1,
+    scheduled: bool = False,
 ) -> None:
-    """Write the pipeline as the YAML that Kubeflow runs; arguments as of `build_pipeline`."""
-    pipeline = build_pipeline(config, kubeflow=kubeflow, rules=rules, shard_count=shard_count)
+    """Write the pipeline as the YAML that Kubeflow runs.
+
+    Arguments are those of `build_pipeline`; `scheduled` writes that of `build_scheduled`.
+    """
+    build = build_scheduled if scheduled else build_pipeline
+    pipeline = build(config, kubeflow=kubeflow, rules=rules, shard_count=shard_count)
     compiler.Compiler().compile(pipeline, str(path))

@@ -314,6 +314,19 @@ class Run:
         self.publish(*outputs)
         self.publish(record)  # last: what it names is there
 
+    @property
+    def newest(self) -> str | None:
+        """Which name stood for `{newest}` when the run began; None where no path asked."""
+        path = self.path("newest.json")
+        self.fetch(path)
+        return read_json(path)["newest"] if path.exists() else None
+
+    def leave_newest(self, name: str | None) -> None:
+        """Write down which name stands for `{newest}`; nothing where no path asked."""
+        if name is not None:
+            write_json(self.path("newest.json"), {"newest": name})
+            self.publish(self.path("newest.json"))
+
     def forget(self, name: str) -> None:
         """Let a step be done again by the next run."""
         record = self.path("steps", f"{name}.json")

@@ -19,6 +19,7 @@ from scotoma import checksums, storage
 from scotoma.commands.gate import chosen_rules, day, print_out
 from scotoma.commands.watching import run_watched
 from scotoma.config import Config, default_config, load_config
+from scotoma.config.newest import at_newest
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.files import remove_partial
 from scotoma.locking import locked
@@ -125,6 +126,7 @@ def _audit(
 ) -> int:
     judging = Judging(chosen_rules(rules), day(today))  # refused before hours of training
     traces = Traces.before(place)
+    config, newest = at_newest(config)
     run = Run.create(place, config)
     for name in (signal.SIGTERM, signal.SIGHUP):  # a closed terminal ends the children too
         signal.signal(name, signal.default_int_handler)
@@ -135,6 +137,7 @@ def _audit(
             remove_partial(run.root)
             checksums.unseal(run.mirror)
             judging.leave(run)
+            run.leave_newest(newest)
             if against is not None:
                 leave_last(run.mirror, against)
             if only is not None:
@@ -187,6 +190,8 @@ def _say(
     tracked = read_json(tracking)
     lines = [f"note    {printable(note)}" for note in read_json(audit)["examples"]["notes"]]
     lines += given.notes
+    if run.newest:
+        lines.append(f"newest  {printable(run.newest)}")
     lines.append(f"took    {seconds:.0f} s")
     if tracked["reason"]:
         lines.append(f"mlflow  not logged: {printable(tracked['reason'])}")
@@ -302,5 +307,6 @@ def configuration(
     if config.source.kind == "predictions":
         from scotoma.stages.predicted import complete
 
-        return complete(config)
+        found = complete(at_newest(config)[0])
+        return found.model_copy(update={"source": config.source})  # as it was asked for
     return config

@@ -17,6 +17,7 @@ from scotoma.commands.audit import configuration, own_code
 from scotoma.commands.check_groups import POWER, GroupOutlook, group_outlooks
 from scotoma.commands.check_text import check_text, steps_text
 from scotoma.config import CelebaSource, Config, FolderSource, OnnxSource, PredictionsSource
+from scotoma.config.newest import at_newest
 from scotoma.costs.images import ImageFacts, look_at_images
 from scotoma.costs.steps import (
     Size,
@@ -169,7 +170,8 @@ def run_check(
         raise ConfigError(
             f"--error must be a fraction between 0 and 1, got {error:g}: write 0.05 for 5%"
         )
-    config = configuration(path, deterministic=False, seed=None, data=data)
+    asked = configuration(path, deterministic=False, seed=None, data=data)
+    config, _ = at_newest(asked)
     with own_code(config, path, allowed=allow_code):
         found, refused = _checked(config, error, TRIAL_S if trial else 0.0, quiet=quiet)
     _print(found, check_text(found), as_json=as_json)
@@ -202,7 +204,8 @@ def run_dry(
         ConfigError: The configuration cannot be.
         DataError: The data cannot be audited.
     """
-    config = configuration(path, deterministic=deterministic, seed=seed, data=data)
+    asked = configuration(path, deterministic=deterministic, seed=seed, data=data)
+    config, _ = at_newest(asked)
     if isinstance(config.source, PredictionsSource):
         raise ConfigError(
             "--dry-run tells what training will cost, and source.kind predictions trains nothing; "

@@ -7,7 +7,6 @@ stage; here is only what lies between them and the run's folder.
 from __future__ import annotations
 
 import contextlib
-import datetime
 import importlib
 from pathlib import Path
 
@@ -54,7 +53,8 @@ def execute(
 
     Args:
         step: One of `STAGES`.
-        run_uri: The run's folder, or its `s3://BUCKET/PREFIX`.
+        run_uri: The run's folder, or its `s3://BUCKET/PREFIX`; where there are steps before it, the
+            one that they name.
         pointer: Where to write which files the step left, with their checksums.
         after: Pointers of the steps before it, whose files must be there and whole.
         shard: Which members, for the steps that are fanned out.
@@ -65,10 +65,12 @@ def execute(
         ScotomaError: Whatever the step refuses or was stopped by; its sentence is also left in
             `error.json`.
     """
+    left = [read_json(Path(path)) for path in after or []]
+    run_uri = left[0]["run_uri"] if left else run_uri
     try:
         run = _begun(run_uri, *begin) if begin[0] else Run.open(run_uri)
-        for path in after or []:
-            _check(run, read_json(Path(path)))
+        for found in left:
+            _check(run, found)
         module = STAGES[step] if ended == "SUCCEEDED" else FAILED
         function = getattr(importlib.import_module(module), step)
         outputs: list[Path] = function(run, Shard.parse(shard)) if shard else function(run)
@@ -89,15 +91,12 @@ def execute(
 
 
 def _begun(run_uri: str, config: str, rules: str) -> Run:
-    """The run, with what it is to audit and what it is judged by, from today on."""
-    from scotoma.config import parse_config
-    from scotoma.config.gate import parse_rules
-    from scotoma.stages.judging import Judging
+    """The run, with what it is to audit, of `{newest}` what is there now, and its gate file."""
+    from scotoma.config.newest import at_newest
+    from scotoma.stages.beginning import begun, read_configuration
 
-    run = Run.create(run_uri, parse_config(config, "the pipeline's configuration"))
-    chosen = parse_rules(rules, "the pipeline's gate file") if rules else None
-    Judging(chosen, datetime.date.today()).leave(run)
-    return run
+    resolved, newest = at_newest(read_configuration(config))
+    return begun(run_uri, resolved, rules, newest=newest)
 
 
 def _stopped(step: str, error: Exception) -> ScotomaError:

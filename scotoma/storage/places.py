@@ -30,6 +30,7 @@ __all__ = [
     "is_remote",
     "join",
     "list_files",
+    "list_names",
     "read_bytes",
     "remove",
     "split_uri",
@@ -129,6 +130,37 @@ def list_files(uri: str) -> dict[str, int]:
                 f"{redact(uri)}, got {name[:200]!r}; rename or remove it"
             )
     return dict(sorted(found.items()))
+
+
+def list_names(uri: str, *, folders: bool) -> set[str]:
+    """Names right below a place, of folders or of files; none where nothing is.
+
+    Args:
+        uri: A folder or `s3://BUCKET/PREFIX`.
+        folders: Whether of what holds further names; else of what holds bytes.
+
+    Raises:
+        DataError: The storage cannot be listed.
+    """
+    if not is_remote(uri):
+        try:
+            with os.scandir(uri) as entries:
+                return {one.name for one in entries if one.is_dir() == folders}
+        except (FileNotFoundError, NotADirectoryError):
+            return set()
+        except OSError as error:
+            raise DataError(f"{uri} cannot be listed: {error.strerror}; permit it") from error
+    bucket, key = split_uri(uri)
+    prefix = f"{key}/" if key else ""
+    kind, name = ("CommonPrefixes", "Prefix") if folders else ("Contents", "Key")
+    with sentences(uri):
+        pages = (
+            s3_client()
+            .get_paginator("list_objects_v2")
+            .paginate(Bucket=bucket, Prefix=prefix, Delimiter="/")
+        )
+        found = {entry[name] for page in pages for entry in page.get(kind, ())}
+    return {one.removeprefix(prefix).rstrip("/") for one in found} - {""}
 
 
 @dataclass(frozen=True)

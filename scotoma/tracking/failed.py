@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from scotoma.config import Config
 from scotoma.errors import ScotomaError
 from scotoma.extras import needs
 from scotoma.printable import printable
-from scotoma.runs import Run, portable
+from scotoma.runs import Run, portable, shareable
 from scotoma.tracking.connection import experiment_id, fault, prepare_store, quiet
 
-__all__ = ["log_failure"]
+__all__ = ["log_failure", "log_skip"]
 
-NAME = "failed"  # of the run
 LONGEST = 5000  # of a tag
 
 
 def log_failure(run: Run, why: str, uri: str) -> str:
-    """Log one run, FAILED, beside the variants of other audits of the project.
+    """Log one run `failed`, FAILED, beside the variants of other audits of the project.
 
     Args:
         run: The folder, of whose configuration the digest and a copy are logged.
@@ -25,19 +25,40 @@ def log_failure(run: Run, why: str, uri: str) -> str:
     Returns:
         What kept it from being logged, as a sentence without credentials; empty if it was.
     """
-    project, digest = run.config.project, run.config.digest()
+    return _log(run.config, "failed", "FAILED", f"The audit failed: {why}", {}, uri)
+
+
+def log_skip(config: Config, newest: str, why: str, uri: str) -> str:
+    """Log one run `skipped`, KILLED: an audit was due and there was nothing to do.
+
+    Args:
+        config: What would have been audited.
+        newest: The newest input, as the tag `scotoma.newest`.
+        why: One sentence.
+        uri: MLflow tracking URI.
+
+    Returns:
+        As of `log_failure`.
+    """
+    tags = {"scotoma.newest": printable(newest)[:LONGEST]}
+    return _log(config, "skipped", "KILLED", f"The audit was skipped: {why}", tags, uri)
+
+
+def _log(config: Config, name: str, state: str, why: str, tags: dict[str, str], uri: str) -> str:
+    """A run with the configuration and the reason; what kept it from being logged."""
     try:
         with quiet():
             mlflow = needs("mlflow", "tracking", "tracking")
             prepare_store(uri)
             client = mlflow.MlflowClient(tracking_uri=uri)
-            home = experiment_id(mlflow, client, uri, project)
-            note = printable(f"The audit failed: {why}")[:LONGEST]
-            tags = {"scotoma.audit": digest, "mlflow.note.content": note}
-            made = client.create_run(home, tags=tags, run_name=NAME).info.run_id
-            text = run.path("config.yaml").read_text(encoding="utf-8")
-            client.log_text(made, portable(text), "config.yaml")
-            client.set_terminated(made, "FAILED")
+            home = experiment_id(mlflow, client, uri, config.project)
+            tags = tags | {
+                "scotoma.audit": config.digest(),
+                "mlflow.note.content": printable(why)[:LONGEST],
+            }
+            made = client.create_run(home, tags=tags, run_name=name).info.run_id
+            client.log_text(made, portable(shareable(config)), "config.yaml")
+            client.set_terminated(made, state)
     except ScotomaError as error:
         return str(error)
     except Exception as error:  # whatever MLflow raises, the audit's own failure is what counts

@@ -101,6 +101,9 @@ def log_audit(
     }
     variants = variant_records(audit, recipe, gate)
     members = member_records(audit, recipe, manifests)
+    if newest := run.newest:
+        for record in variants:
+            record.tags["scotoma.newest"] = newest
     attached = [path for path in map(run.path, ARTIFACTS) if path.exists()]
     runs: dict[str, str] = {}
     link, logged, reason = "", 0, ""

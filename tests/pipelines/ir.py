@@ -137,8 +137,16 @@ def unknown_parts(ir: IR) -> list[str]:
 
 def task_outputs_in_loops(ir: IR) -> list[str]:
     """Parameters that a task puts out and a loop's body takes in: kfp's local mode replaces them,
-    silently, by the loop's item. Followed through conditions and nested pipelines."""
+    silently, by the loop's item. Followed through conditions and nested pipelines. A condition
+    hands its operand to every loop below; where no task takes it there, nothing is replaced."""
     faults = []
+
+    def taken(body: IR) -> set[str]:
+        inputs = [task.get("inputs", {}).get("parameters", {}) for task in
+                  body.get("dag", {}).get("tasks", {}).values()]  # fmt: skip
+        return {
+            given.get("componentInputParameter", "") for one in inputs for given in one.values()
+        }
 
     def visit(where: str, spec: IR, from_tasks: set[str]) -> None:
         for name, task in spec["dag"]["tasks"].items():
@@ -148,11 +156,10 @@ def task_outputs_in_loops(ir: IR) -> list[str]:
                 if "taskOutputParameter" in given
                 or given.get("componentInputParameter") in from_tasks
             }
-            here = f"{where}/{name}"
+            here, body = f"{where}/{name}", component_of(ir, task)
             if loop := task.get("parameterIterator") or task.get("artifactIterator"):
-                items = loop["items"].get("inputParameter")
-                faults.extend(f"{here}: {key} enters a loop" for key in sorted(carried - {items}))
-            body = component_of(ir, task)
+                entering = (carried - {loop["items"].get("inputParameter")}) & taken(body)
+                faults.extend(f"{here}: {key} enters a loop" for key in sorted(entering))
             if "dag" in body:
                 visit(here, body, carried)
 

@@ -18,7 +18,7 @@ from scotoma import components
 from scotoma.components.image import CORE_IMAGE, IMAGE
 from scotoma.config import default_config, parse_config
 from scotoma.errors import ConfigError
-from scotoma.pipelines import build_pipeline, compile_pipeline
+from scotoma.pipelines import build_pipeline, build_scheduled, compile_pipeline
 from scotoma.pipelines.placing import CORE
 from scotoma.stages.shards import Shard
 from tests.pipelines.ir import IR, RULES, compiled, documents, loop, task_of, tasks
@@ -83,9 +83,20 @@ def executors(ir: IR) -> dict[str, IR]:
     return found
 
 
+@cache
+def _scheduled() -> IR:
+    return compiled(build_scheduled(default_config(), shard_count=3))
+
+
+def scheduled() -> IR:
+    return copy.deepcopy(_scheduled())
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 @pytest.mark.parametrize(
-    "made", [lambda: audit(1), audit, lambda: cluster()[0]], ids=["one", "three", "cluster"]
+    "made",
+    [lambda: audit(1), audit, lambda: cluster()[0], scheduled],
+    ids=["one", "three", "cluster", "scheduled"],
 )
 def test_the_pipeline_keeps_every_rule(
     made: Callable[[], IR], rule: Callable[[IR], list[str]]
@@ -115,7 +126,8 @@ def test_the_pipeline_asks_for_the_folder_of_the_run_alone() -> None:
 
 
 def test_every_component_is_a_step_of_the_pipeline() -> None:
-    assert sorted(name.replace("-", "_") for name in steps(audit())) == components.__all__
+    found = {name.replace("-", "_") for made in (audit(), scheduled()) for name in steps(made)}
+    assert sorted(found) == components.__all__
 
 
 def test_compiling_twice_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -129,7 +141,7 @@ def test_no_task_is_cached_by_kubeflow() -> None:
     """KFP's key sees neither the library's code nor the run's folder; steps skip by themselves."""
     for ir in (audit(), cluster()[0]):
         cached = [task.get("cachingOptions", {}).get("enableCache") for task in steps(ir).values()]
-        assert len(cached) == len(components.__all__)
+        assert len(cached) == 12
         assert not any(cached)
 
 

@@ -104,6 +104,9 @@ def output_into_loop(ir: IR) -> str:
     loop(ir)[0]["inputs"]["parameters"]["pipelinechannel--classes"] = {
         "taskOutputParameter": {"producerTask": "prepare-data", "outputParameterKey": "classes"}
     }
+    loop(ir)[1]["dag"]["tasks"]["train-dense"]["inputs"]["parameters"]["classes"] = {
+        "componentInputParameter": "pipelinechannel--classes"
+    }
     return ": pipelinechannel--classes enters a loop"
 
 

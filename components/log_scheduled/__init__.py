@@ -1,0 +1,3 @@
+from scotoma.components.log_scheduled.component import log_scheduled
+
+__all__ = ["log_scheduled"]

@@ -1,0 +1,118 @@
+"""The newest input: which name stands for `{newest}` in the paths of a source, as of now."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from scotoma import storage
+from scotoma.config.model import Config
+from scotoma.config.reading import LOCATIONS
+from scotoma.errors import DataError
+from scotoma.files import redact
+from scotoma.printable import printable
+
+__all__ = ["MARK", "at_newest", "natural"]
+
+MARK = "{newest}"
+
+
+def at_newest(config: Config) -> tuple[Config, str | None]:
+    """A configuration with the newest name in every path that asks for one.
+
+    Args:
+        config: Its source may have `{newest}` in paths: `s3://bucket/{newest}/images`.
+
+    Returns:
+        The configuration without placeholders, and the name: the last in natural order of those
+        that every such path has. None where no path asks.
+
+    Raises:
+        DataError: No name is there, none is common to all, or a path cannot be listed.
+    """
+    asking = {
+        key: _Pattern.of(f"source.{key}", path)
+        for key in LOCATIONS
+        if isinstance(path := getattr(config.source, key, None), str) and MARK in path
+    }
+    if not asking:
+        return config, None
+    name = _newest(list(asking.values()))
+    places = {key: pattern.path.replace(MARK, name) for key, pattern in asking.items()}
+    source = config.source.model_copy(update=places)
+    return config.model_copy(update={"source": source}), name
+
+
+def natural(name: str) -> tuple[tuple[str | int, ...], str]:
+    """A key that sorts names as people do: numbers by their value, so that dates come in order.
+
+    >>> sorted(["v10", "v9", "2026-11", "2026-2"], key=natural)
+    ['2026-2', '2026-11', 'v9', 'v10']
+    """
+    parts = re.split(r"([0-9]+)", name)  # text and digits in turn, so that like meets like
+    return tuple(int(part) if index % 2 else part for index, part in enumerate(parts)), name
+
+
+@dataclass(frozen=True)
+class _Pattern:
+    """A path with a placeholder.
+
+    Attributes:
+        key: What it is called in sentences.
+        path: As the configuration has it.
+        folder: What is listed: the part before the placeholder's name.
+        before, after: What stands beside the placeholder in that name.
+        deeper: Whether names of folders are meant, and not of files.
+    """
+
+    key: str
+    path: str
+    folder: str
+    before: str
+    after: str
+    deeper: bool
+
+    @classmethod
+    def of(cls, key: str, path: str) -> _Pattern:
+        head, _, tail = path.partition(MARK)
+        folder, slash, before = head.rpartition("/")
+        after, deeper, _ = tail.partition("/")
+        bare = folder in ("s3:/", "s3:")
+        if not slash or bare or re.search(r"[*?\[{]", head) or re.search(r"[*?\[{]", after):
+            raise DataError(
+                f"{key} may have {MARK} below a folder or bucket and after no wildcard, got "
+                f"{redact(path)}; name the level that holds the names"
+            )
+        return cls(key, path, folder or "/", before, after, bool(deeper))
+
+    def names(self) -> set[str]:
+        """What stands for the placeholder; hidden names and those that begin with `_` do not."""
+        found = storage.list_names(self.folder, folders=self.deeper)
+        inner = {
+            name[len(self.before) : len(name) - len(self.after)]
+            for name in found
+            if len(name) > len(self.before) + len(self.after)
+            and name.startswith(self.before)
+            and name.endswith(self.after)
+        }
+        return {name for name in inner if not name.startswith((".", "_"))}
+
+
+def _newest(patterns: list[_Pattern]) -> str:
+    found = {pattern: pattern.names() for pattern in patterns}
+    for pattern, names in found.items():
+        if not names:
+            raise DataError(
+                f"{pattern.key} must have something in the place of {MARK}, got nothing at "
+                f"{redact(pattern.path)}; correct the path, or put data there"
+            )
+    if common := set.intersection(*found.values()):
+        return max(common, key=natural)
+    last = ", ".join(
+        f"{printable(max(names, key=natural))!r} in {pattern.key}"
+        for pattern, names in found.items()
+    )
+    raise DataError(
+        f"one name must stand for {MARK} in all paths of source, and the last are {last}; name "
+        "what belongs together alike"
+    )
