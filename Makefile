@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: audit test lint images
+.PHONY: audit test lint images faults soak
 
 audit: $(VENV)/installed
 	$(BIN)/scotoma audit
@@ -21,6 +21,14 @@ lint: $(VENV)/installed-test
 images: $(VENV)/installed-test
 	docker/build
 	docker/try $(BIN)/python
+
+# Fifty kills at random moments, each taken up again and compared: half an hour.
+faults: $(VENV)/installed-test
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults 50
+
+# Twelve audits in one process: does anything grow?
+soak: $(VENV)/installed-test
+	$(BIN)/python benchmarks/soak.py 12 --svg docs/soak.svg
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \

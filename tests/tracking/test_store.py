@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import logging
 import os
+import random
 import re
 import sqlite3
 import subprocess
@@ -25,6 +26,7 @@ from scotoma.runs import Run, read_json
 from scotoma.tracking import Tracked, log_audit, tracking_uri
 from scotoma.tracking.records import member_records, variant_records
 from scotoma.uncertainty import undefined
+from tests.faults.faulty import faulty
 
 Folder = Callable[..., Run]
 AuditOf = Callable[[Run], dict[str, Any]]
@@ -333,6 +335,49 @@ def test_a_server_that_refuses_is_a_reason_without_credentials(
     assert "403" in tracked.reason
     assert "s3cret" not in str(tracked)
     assert len(tracked.reason) < 600
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_server_on_a_bad_day_ends_with_every_run_once_or_with_a_reason(
+    seed: int,
+    mlflow: Any,
+    server: str,
+    folder: Folder,
+    audit_of: AuditOf,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in (("TIMEOUT", "1"), ("BACKOFF_FACTOR", "0"), ("BACKOFF_JITTER", "0")):
+        monkeypatch.setenv(f"MLFLOW_HTTP_REQUEST_{name}", value)
+    run = folder(tmp_path / "run", f"bad day {seed}")
+    drawn, faults = random.Random(seed), ["silence", "reset", "500", "503", "507", "half", "slow"]
+
+    def fault(*_: object, **__: object) -> str:
+        return drawn.choice(faults) if drawn.random() < share else ""
+
+    reasons, share = [], 0.2
+    with faulty(server, seed) as (address, mood):
+        monkeypatch.setattr(mood, "fault", fault)
+        for _ in range(40):
+            tracked = log_audit(run, audit_of(run), address)
+            if not tracked.reason:
+                break
+            reasons.append(tracked.reason)
+        share = 1.0
+        faults[:] = ["reset"]  # it is down
+        down = log_audit(run, audit_of(run), address)
+    assert not tracked.reason, reasons
+    for reason in [*reasons, down.reason]:
+        assert reason.endswith(
+            " runs were logged, the audit itself is complete: repeat the command to log it"
+        )
+        assert "\n" not in reason
+    client = mlflow.MlflowClient(tracking_uri=server)
+    assert sorted(r.info.run_name for r in runs_of(client, f"bad day {seed}")) == sorted(VARIANTS)
+    assert len(runs_of(client, f"bad day {seed}.models")) == 6
+    for models in ("", ".models"):
+        runs = runs_of(client, f"bad day {seed}{models}")
+        assert {r.info.status for r in runs} == {"FINISHED"}
 
 
 def test_a_deleted_experiment_is_a_reason(

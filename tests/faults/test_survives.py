@@ -1,0 +1,239 @@
+"""An audit that meets a full disk, a wrong clock, no network, a second audit, and a flipped bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scotoma.checksums import CHECKSUMS
+from scotoma.locking import locked
+from tests.commands import scotoma
+from tests.faults.harness import Undisturbed, audit, compare, short_folder, undisturbed
+from tests.faults.made import predictions_made_elsewhere
+
+# Imported by every Python process of an audit: a clock that jumps by a year, forth and back.
+JUMPING = """
+import random, time
+real, drawn = time.time, random.Random(7)
+time.time = lambda: real() + drawn.choice([-1, 0, 1]) * 365.25 * 86400
+"""
+# The network's own view of what was tried, written down as the last word of a command in it.
+ALONE = """
+import subprocess, sys
+done = subprocess.run(sys.argv[2:])
+names, counts = (line.split() for line in open("/proc/self/net/snmp") if line.startswith("Ip:"))
+open(sys.argv[1], "w").write(dict(zip(names, counts))["OutNoRoutes"])
+sys.exit(done.returncode)
+"""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    home = tmp_path_factory.mktemp("whole")
+    return undisturbed(home / "run", predictions_made_elsewhere(home))
+
+
+@pytest.fixture
+def copy(whole: Undisturbed, tmp_path: Path) -> Path:
+    """A finished run, to be spoiled."""
+    return shutil.copytree(whole.folder, tmp_path / "run")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of its own of 150 KB, less than half of what a run needs."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=150k", "none", str(folder)],
+        check=True,
+        capture_output=True,
+    )
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def remount(disk: Path, options: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{options}", str(disk)], check=True)
+
+
+def refused(done: subprocess.CompletedProcess[str]) -> str:
+    """The one sentence on stderr."""
+    sentence = done.stderr.splitlines()[-1]
+    assert sentence.startswith("scotoma: "), done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    return sentence
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="no rights to mount a disk")
+def test_a_full_disk_a_wrong_clock_and_no_network_cost_nothing(
+    whole: Undisturbed, disk: Path, tmp_path: Path
+) -> None:
+    out = disk / "run"
+    full = audit(whole.config, out, "--quiet")
+    assert full.returncode == 5
+    assert "disk" in refused(full)
+    assert "full" in refused(full)
+    assert "repeat the command" in refused(full)
+    assert not [path for path in out.rglob("*") if "partial" in path.name]
+    assert not (out / "gate.json").exists()
+
+    remount(disk, "size=64m")
+    (tmp_path / "python").mkdir()
+    (tmp_path / "python" / "sitecustomize.py").write_text(JUMPING)
+    tried = tmp_path / "tried"
+    with short_folder() as temporary:
+        done = audit(
+            whole.config,
+            out,
+            before=["unshare", "--net", sys.executable, "-c", ALONE, str(tried)],
+            PYTHONPATH=str(tmp_path / "python"),
+            TMPDIR=str(temporary),
+        )
+        assert not list(temporary.iterdir())
+    assert done.returncode == 0, done.stderr
+    assert tried.read_text() == "0", "packets that were to leave this machine"
+    compare(whole.folder, out)
+
+    remount(disk, "ro")
+    done = audit(whole.config, out, "--quiet")
+    assert done.returncode == 2
+    assert "cannot be written: Read-only file system; choose another --out" in refused(done)
+    code, _, said = scotoma("verify", out)
+    assert (code, said) == (0, f"{len(files(out))} files are what the audit left\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="no rights that could be given up")
+def test_a_folder_without_permission_is_refused(whole: Undisturbed, tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir(mode=0o555)
+    rights = "-dac_override,-dac_read_search,-fowner"
+    powerless = ["setpriv", f"--bounding-set={rights}"]
+    done = audit(whole.config, tmp_path / "theirs" / "run", "--quiet", before=powerless)
+    assert done.returncode == 2
+    assert "cannot be written: Permission denied; choose another --out" in refused(done)
+    assert not list((tmp_path / "theirs").iterdir())
+
+
+def test_a_second_audit_is_refused_and_changes_nothing(copy: Path, whole: Undisturbed) -> None:
+    before = {path: path.read_bytes() for path in files(copy)}
+    with locked(copy):
+        code, out, said = scotoma("audit", whole.config, "--deterministic", "--out", copy)
+    assert (code, out) == (2, "")
+    assert said == (
+        f"scotoma: output folder {copy} is in use by another audit (process {os.getpid()}); wait "
+        "for it, end it, or choose another --out\n"
+    )
+    assert before == {path: path.read_bytes() for path in files(copy)}
+
+
+def test_a_changed_configuration_is_refused_by_key_and_values(
+    copy: Path, whole: Undisturbed
+) -> None:
+    code, out, said = scotoma("audit", whole.config, "--deterministic", "--out", copy, "--seed", 9)
+    assert (code, out) == (2, "")
+    assert said == (
+        f"scotoma: output folder {copy} belongs to another configuration: population.seed is 0 "
+        "there and 9 here; choose another --out, or remove it\n"
+    )
+
+
+# --- verify ---------------------------------------------------------------------------------------
+
+
+def files(folder: Path) -> list[Path]:
+    """The files that are verified."""
+    logs, unlisted = folder / "logs", {".lock", CHECKSUMS}
+    every = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return [path for path in every if logs not in path.parents and path.name not in unlisted]
+
+
+def test_a_flipped_bit_is_found_and_named_in_every_file(copy: Path) -> None:
+    looked_at = [*files(copy), copy / CHECKSUMS]
+    assert len(looked_at) > 30
+    for number, path in enumerate(looked_at):
+        content = path.read_bytes()
+        if not content:
+            continue
+        place = number * 7919 % len(content)
+        flipped = bytes([content[place] ^ 1 << number % 8])
+        path.write_bytes(content[:place] + flipped + content[place + 1 :])
+        code, out, said = scotoma("verify", copy)
+        name = path.relative_to(copy).as_posix()
+        assert (code, out) == (4, f"damaged  {name}\n"), name
+        assert "got 1 damaged of its files" in said
+        path.write_bytes(content)
+    assert scotoma("verify", copy, "--quiet") == (0, "", "")
+
+
+def test_missing_and_extra_files_are_named(copy: Path) -> None:
+    (copy / "audit.json").unlink()
+    (copy / "sections" / "n\x1bew.json").write_text("{}")
+    code, out, said = scotoma("verify", copy)
+    assert (code, out) == (4, "missing  audit.json\nextra    sections/n ew.json\n")
+    assert said == (
+        f"scotoma: run {copy} must be what its audit left, got 1 missing, 1 extra of its files; "
+        "remove what is extra, and repeat the audit, which makes the others again\n"
+    )
+    code, out, _ = scotoma("verify", copy, "--json")
+    found = json.loads(out)
+    assert code == 4
+    assert (found["damaged"], found["missing"]) == ([], ["audit.json"])
+    assert found["extra"] == ["sections/n\x1bew.json"]
+    assert found["files"] == len(files(copy)) - 1
+
+
+def test_a_run_that_has_not_ended_cannot_be_verified(copy: Path) -> None:
+    (copy / CHECKSUMS).unlink()
+    code, out, said = scotoma("verify", copy)
+    assert (code, out) == (4, "")
+    assert said == (
+        f"scotoma: {copy / CHECKSUMS} is not there, which an audit leaves when it ends; repeat the "
+        "audit, which goes on where it stands\n"
+    )
+    assert scotoma("verify", copy / "nowhere")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("audit.json", ("gate",)),
+        ("audit.json", ("report",)),
+        ("divergence.parquet", ("examples",)),
+    ],
+)
+def test_what_was_changed_is_not_read(copy: Path, name: str, command: tuple[str, ...]) -> None:
+    path = copy / name
+    path.write_bytes(path.read_bytes() + b" ")
+    code, out, said = scotoma(*command, copy, "--quiet")
+    assert (code, out) == (4, "")
+    assert said == (
+        f"scotoma: {path} must be what its audit wrote, and was changed since; repeat the audit, "
+        "which makes it again\n"
+    )
+    assert not (copy / "gate.json").exists() or command != ("gate",)
+
+
+def test_what_a_command_on_a_finished_run_writes_is_verified_too(copy: Path) -> None:
+    assert scotoma("gate", copy, "--today", "2027-03-01")[0] in (0, 1, 3)
+    assert scotoma("report", copy, "--no-images")[0] == 0
+    assert scotoma("verify", copy)[0] == 0
+
+
+# --- modes ----------------------------------------------------------------------------------------
+
+
+def test_files_have_the_modes_that_the_user_asks_for(whole: Undisturbed) -> None:
+    mask = os.umask(0)
+    os.umask(mask)
+    for path in [whole.folder, *whole.folder.rglob("*")]:
+        mode = path.stat().st_mode & 0o777
+        assert not mode & mask, path
+        assert path.is_dir() or not mode & 0o111, path
