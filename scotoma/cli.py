@@ -66,6 +66,8 @@ for command in (
     more_cli.examples,
     more_cli.diff,
     more_cli.selftest,
+    more_cli.tidy,
+    more_cli.trend,
     more_cli.verify,
 ):
     app.command()(_whole(command))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["diff", "examples", "init", "report", "selftest", "verify"]
+__all__ = ["diff", "examples", "init", "report", "selftest", "tidy", "trend", "verify"]
 
 Run = Annotated[str, typer.Argument(help="Folder of a finished audit, or s3://BUCKET/PREFIX.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, unrounded.")]
@@ -100,3 +100,39 @@ def verify(run: Run, as_json: Json = False, quiet: Quiet = False) -> None:
     from scotoma.commands.verify import run_verify
 
     run_verify(run, as_json=as_json, quiet=quiet)
+
+
+def tidy(
+    config: Annotated[Path, typer.Argument(help="YAML file with `retraining.keep`.")],
+    runs: Annotated[
+        str, typer.Option(help="Folder that holds those of the runs, or s3://BUCKET/PREFIX.")
+    ] = "runs",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be deleted, delete nothing.")
+    ] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Delete the models and predictions of audits that `retraining.keep` no longer keeps.
+
+    The last audit, the last that passed and any that is at work always keep theirs; numbers,
+    verdicts and reports of every audit stay.
+    """
+    from scotoma.commands.tidy import run_tidy
+
+    run_tidy(config, runs, dry_run=dry_run, as_json=as_json, quiet=quiet)
+
+
+def trend(
+    project: Annotated[str, typer.Argument(help="A project, or the YAML file of one.")],
+    out: Annotated[Path, typer.Option(help="Page to write.")] = Path("trend.html"),
+    runs: Annotated[
+        str, typer.Option(help="Folder with mlflow.db, where no server is named.")
+    ] = "runs",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draw the audits of a project in time, from MLflow alone: verdicts, worst groups, CIEs."""
+    from scotoma.commands.trend import run_trend
+
+    run_trend(project, out, runs, as_json=as_json, quiet=quiet)

@@ -16,7 +16,7 @@ from scotoma.report.figures import figures
 from scotoma.report.figures.drawing import drawn
 from scotoma.report.views import context
 
-__all__ = ["render"]
+__all__ = ["FOLDER", "STYLES", "content_policy", "environment", "render"]
 
 FOLDER = Path(__file__).parent
 STYLES = ("page.css", "figures.css")
@@ -67,7 +67,7 @@ def render(
         [(FOLDER / name).read_text(encoding="utf-8") for name in names]
         for names in (STYLES, SCRIPTS)
     )
-    page = _environment().get_template("page.html")
+    page = environment().get_template("page.html")
     return page.render(
         shown,
         gate=gate,
@@ -102,8 +102,9 @@ def _source(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
 
-def _environment() -> Environment:
-    environment = Environment(
+def environment() -> Environment:
+    """Templates in which whatever is put in is text, and what is not given an error."""
+    found = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
         undefined=StrictUndefined,
@@ -111,7 +112,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {name: getattr(numbers, name) for name in FILTERS}
-    environment.filters["mark"] = marks.mark
-    environment.globals |= {"bar": marks.bar, "WIDTH": marks.WIDTH, "HEIGHT": marks.HEIGHT}
-    return environment
+    found.filters |= {name: getattr(numbers, name) for name in FILTERS}
+    found.filters["mark"] = marks.mark
+    found.globals |= {"bar": marks.bar, "WIDTH": marks.WIDTH, "HEIGHT": marks.HEIGHT}
+    return found

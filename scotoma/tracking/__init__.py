@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scotoma.tracking.failed import log_failure, log_skip
+from scotoma.tracking.history import history
 from scotoma.tracking.records import metric_names
 from scotoma.tracking.registry import Registered, register
 from scotoma.tracking.retention import forget_pages
@@ -12,6 +13,7 @@ __all__ = [
     "Registered",
     "Tracked",
     "forget_pages",
+    "history",
     "log_audit",
     "log_failure",
     "log_skip",

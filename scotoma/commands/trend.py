@@ -1,0 +1,54 @@
+"""The trend command: one page of the audits of a project, from MLflow alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+from scotoma.config import default_config, load_config
+from scotoma.errors import ConfigError
+from scotoma.files import written
+from scotoma.jsonable import jsonable
+from scotoma.report.timeline import audited
+from scotoma.report.trend import render_trend
+from scotoma.runs import Run
+from scotoma.tracking import history, tracking_uri
+
+__all__ = ["run_trend"]
+
+
+def run_trend(project: str, out: Path, runs: str, *, as_json: bool, quiet: bool) -> None:
+    """Draw the page, and say what it holds.
+
+    Args:
+        project: Name of a project, or the YAML file of one.
+        out: The page to write.
+        runs: The folder beside whose runs `mlflow.db` lies, where no server is named.
+        as_json: Print the audits as JSON instead of where the page is.
+        quiet: No messages.
+
+    Raises:
+        ScotomaError: MLflow does not know the project, or cannot be asked.
+    """
+    config = load_config(Path(project)) if Path(project).is_file() else default_config()
+    name = config.project if Path(project).is_file() else project
+    uri = tracking_uri(Run(Path(runs, "another"), config), dict(os.environ))
+    if not uri:
+        raise ConfigError("a trend is drawn from MLflow, which is off; name it in tracking.uri")
+    records = history(name, uri)
+    with written(out) as temporary:
+        temporary.write_text(render_trend(name, records), encoding="utf-8")
+    audits = [audited(record) for record in records]
+    if as_json:
+        found = [vars(one) | {"at": one.at.isoformat()} for one in audits]
+        shown = {"version": 1, "project": name, "audits": found}
+        sys.stdout.write(json.dumps(jsonable(shown), indent=1, ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.write(f"{out}\n")
+    if not quiet:
+        counts = Counter(one.verdict or one.state for one in audits)
+        said = ", ".join(f"{number} {what}" for what, number in counts.items())
+        sys.stderr.write(f"note    {len(audits)} audits{': ' if said else ''}{said}\n")

@@ -1,0 +1,258 @@
+"""Audits in time: their verdicts, the worst group and the excess of CIEs of every variant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from scotoma.report import numbers
+from scotoma.report.figures.figure import Figure, Table, named, said
+from scotoma.report.figures.grammar import (
+    GROUND,
+    INK,
+    QUIET,
+    SOLID,
+    VERDICTS,
+    category,
+    clipped,
+    data,
+    fields,
+    panels,
+    single,
+)
+from scotoma.report.numbers import Shown
+from scotoma.report.timeline import Audited, Measured
+
+__all__ = ["trend_figures"]
+
+PANEL = 252  # width of one drawing with its labels, pixels
+SIZE = {"width": 176, "height": 130}
+OUTSIDE = {"failed": ("cross", INK), "skipped": ("stroke", QUIET), "unreadable": ("square", QUIET)}
+ROW = "no result"
+MOST = 3.0  # times the largest change drawn: a longer interval is cut, and the table has it
+
+
+def trend_figures(audits: Sequence[Audited]) -> dict[str, Figure]:
+    """Every figure of the page that there is something to draw for.
+
+    Args:
+        audits: In the order of time.
+
+    Returns:
+        Figures by slug: verdicts, worst, excess.
+    """
+    found = (
+        _verdicts(audits),
+        _panels(
+            audits,
+            slug="worst",
+            title="The worst group of each audit",
+            unit="% of the dense rate",
+            of=lambda one: one.worst,
+            shown=numbers.percent,
+            factor=1.0,
+        ),
+        _panels(
+            audits,
+            slug="excess",
+            title="CIEs beyond seed noise",
+            unit="points; 0: seeds alone",
+            of=lambda one: one.excess,
+            shown=numbers.points,
+            factor=100.0,
+        ),
+    )
+    return {figure.slug: figure for figure in found if figure is not None}
+
+
+def _verdicts(audits: Sequence[Audited]) -> Figure | None:
+    names = _names(audits)
+    rows = [(_ms(a), one.variant, one.verdict) for a in audits for one in a.variants]
+    rows += [(_ms(audit), ROW, audit.state) for audit in audits if not audit.variants]
+    if not rows:
+        return None
+    looks = VERDICTS | OUTSIDE
+    kinds = [kind for kind in looks if kind in {kind for _, _, kind in rows}]
+    shapes, colours = zip(*(looks[kind] for kind in kinds), strict=True)
+    at, variant, verdict = fields(3)
+    colour = category(verdict, scale={"domain": kinds, "range": list(colours)})
+    lines = [*names, *([ROW] if any(row[1] == ROW for row in rows) else [])]
+    return Figure(
+        slug="verdicts",
+        title="Verdicts in time",
+        summary=_last_verdicts(audits),
+        spec=single(
+            data=data(rows),
+            height={"step": 26},
+            encoding={"x": _time(at), "y": category(variant, scale={"domain": lines})},
+            layer=[
+                {
+                    "mark": {"type": "point", "size": 90, "strokeWidth": 2, "opacity": 1},
+                    "encoding": {
+                        "shape": category(verdict, scale={"domain": kinds, "range": list(shapes)}),
+                        "stroke": colour,
+                        "fill": {
+                            "condition": {
+                                "test": f"indexof(['PASS', 'FAIL'], datum.{verdict}) < 0",
+                                "value": GROUND,
+                            },
+                            **colour,
+                            "legend": None,
+                        },
+                    },
+                }
+            ],
+        ),
+        table=Table(
+            "Verdict of each variant, audit by audit",
+            ("Audit", "Variant", "Verdict", "n"),
+            tuple(
+                (audit.day, one.variant, one.verdict, numbers.count(audit.examples))
+                for audit in audits for one in audit.variants
+            )
+            + tuple((audit.day, ROW, f"{audit.state}: {audit.reason}", "")
+                    for audit in audits if not audit.variants),
+            labels=3,
+        ),
+    )  # fmt: skip
+
+
+def _panels(
+    audits: Sequence[Audited],
+    *,
+    slug: str,
+    title: str,
+    unit: str,
+    of: Callable[[Measured], Mapping[str, Any] | None],
+    shown: Callable[[Mapping[str, Any]], Shown],
+    factor: float,
+) -> Figure | None:
+    """One panel a variant: a number with its interval, audit by audit."""
+    found = [(a, one, of(one)) for a in audits for one in a.variants]
+    known = [(a, one, e) for a, one, e in found if e is not None and e["value"] is not None]
+    if not known:
+        return None
+    domain = _domain([estimate for _, _, estimate in known], factor)
+    span = [_ms(audit) for audit in audits]
+    each = [
+        _panel(
+            name,
+            [(_ms(a), *clipped(e, domain, factor)) for a, one, e in known if one.variant == name],
+            unit, domain, (min(span), max(span)),
+        )
+        for name in _names(audits)
+    ]  # fmt: skip
+    last = known[-1][0]
+    newest = [(one, estimate) for audit, one, estimate in known if audit is last]
+    one, estimate = max(newest, key=lambda pair: float(pair[1]["value"]))
+    where = f", {named(one.where)}" if slug == "worst" else ""
+    where_head = ("Where",) if slug == "worst" else ()
+    return Figure(
+        slug=slug,
+        title=title,
+        summary=f"Highest in the audit of {last.day}: {named(one.variant)}{where}, "
+        f"{said(shown(estimate))}, n = {numbers.count(estimate['n'])}.",
+        spec=panels(each, PANEL, columns=3),
+        table=Table(
+            f"{title}, with 95% intervals",
+            ("Audit", "Variant", *where_head, "Number", "n", "Members"),
+            tuple(
+                (
+                    audit.day, one.variant, *((one.where,) if slug == "worst" else ()),
+                    "not estimable" if e is None else said(shown(e)),
+                    "" if e is None else numbers.count(e["n"]), f"{one.members}",
+                )
+                for audit, one, e in found
+            ),
+            labels=3 if slug == "worst" else 2,
+        ),
+    )  # fmt: skip
+
+
+def _panel(
+    name: str,
+    rows: Sequence[tuple[Any, ...]],
+    unit: str,
+    domain: tuple[float, float],
+    span: tuple[int, int],
+) -> dict[str, Any]:
+    at, value, low, high, goes_down, goes_up = fields(6)
+    scale = {"domain": list(domain), "nice": True}
+    y = {"type": "quantitative", "scale": scale, "axis": {"title": unit, "tickCount": 4}}
+    null: dict[str, Any] = {
+        "data": {"values": [{}]},
+        "mark": {"type": "rule", "color": QUIET},
+        "encoding": {"x": None, "y": {"datum": 0.0, "type": "quantitative"}},
+    }
+    cut: list[dict[str, Any]] = [
+        {
+            "transform": [{"filter": f"datum.{goes}"}],
+            "mark": {"type": "point", "shape": f"triangle-{side}", **SOLID, "size": 40},
+            "encoding": {"y": {"field": end, **y}},
+        }
+        for side, end, goes in (("down", low, goes_down), ("up", high, goes_up))
+    ]
+    return {
+        "title": name,
+        "data": data(rows),
+        **SIZE,
+        "encoding": {"x": _time(at, span)},
+        "layer": [
+            null,
+            {
+                "mark": {"type": "line", "color": QUIET, "strokeWidth": 1, "strokeDash": [2, 3]},
+                "encoding": {"y": {"field": value, **y}},
+            },
+            {
+                "mark": {"type": "rule", "strokeWidth": 2},
+                "encoding": {"y": {"field": low, **y}, "y2": {"field": high}},
+            },
+            {
+                "mark": {"type": "point", **SOLID, "size": 40},
+                "encoding": {"y": {"field": value, **y}},
+            },
+            *cut,
+        ],
+    }
+
+
+def _time(field: str, span: tuple[int, int] | None = None) -> dict[str, Any]:
+    """The channel of time, in UTC on any machine; `span` makes panels share it."""
+    scale: dict[str, Any] = {"type": "utc", "nice": False, "padding": 14}
+    if span is not None and span[0] < span[1]:
+        scale["domain"] = list(span)
+    axis = {"title": None, "tickCount": 4, "grid": False, "labelOverlap": True,
+            "format": "%d %b %y"}  # fmt: skip
+    return {"field": field, "type": "temporal", "scale": scale, "axis": axis}
+
+
+def _domain(estimates: Sequence[Mapping[str, Any]], factor: float) -> tuple[float, float]:
+    """An axis with 0 on it, all numbers, and intervals up to some times the largest number."""
+    values = [factor * float(estimate["value"]) for estimate in estimates]
+    reach = MOST * max([abs(value) for value in values] + [1e-6])
+    ends = [
+        factor * float(estimate[key])
+        for estimate in estimates
+        for key in ("low", "high")
+        if estimate[key] is not None
+    ]
+    inside = [min(max(end, -reach), reach) for end in ends]
+    low, high = min([0.0, *values, *inside]), max([0.0, *values, *inside])
+    return float(f"{low:.3g}"), float(f"{high:.3g}") if high > low else low + 1.0
+
+
+def _names(audits: Sequence[Audited]) -> list[str]:
+    """Every variant, in the order in which the audits came to have them."""
+    return list(dict.fromkeys(one.variant for audit in audits for one in audit.variants))
+
+
+def _ms(audit: Audited) -> int:
+    return int(audit.at.timestamp() * 1000)
+
+
+def _last_verdicts(audits: Sequence[Audited]) -> str:
+    ended = [audit for audit in audits if audit.variants]
+    if not ended:
+        return "No audit has ended with a result."
+    words = ", ".join(f"{named(one.variant)} {one.verdict}" for one in ended[-1].variants)
+    return f"The newest, of {ended[-1].day}: {words}."

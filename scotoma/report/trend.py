@@ -1,0 +1,64 @@
+"""One page of a project's audits in time: verdicts, worst groups, CIEs, and what is missing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from scotoma.report.figures.drawing import drawn
+from scotoma.report.figures.trend import trend_figures
+from scotoma.report.page import FOLDER, STYLES, content_policy, environment
+from scotoma.report.timeline import Audited, audited
+
+__all__ = ["render_trend"]
+
+SCRIPTS = ("vendor/vega.js", "figures.js")
+
+
+def render_trend(project: str, records: Sequence[Mapping[str, Any]]) -> str:
+    """The audits of a project as one HTML file, by the rules of the report of one audit.
+
+    Args:
+        project: Its name.
+        records: As of `audited`, in the order of time.
+
+    Returns:
+        The page; equal inputs give equal text.
+    """
+    audits = [audited(record) for record in records]
+    plots = trend_figures(audits)
+    styles, scripts = (
+        [(FOLDER / name).read_text(encoding="utf-8") for name in names]
+        for names in (STYLES, SCRIPTS)
+    )
+    return (
+        environment()
+        .get_template("trend.html")
+        .render(
+            project=project,
+            audits=audits,
+            lead=_lead(audits),
+            figures={slug: drawn(plot) for slug, plot in plots.items()},
+            policy=Markup(content_policy(styles, scripts)),
+            styles=list(map(Markup, styles)),
+            scripts=list(map(Markup, scripts)),
+        )
+    )
+
+
+def _lead(audits: Sequence[Audited]) -> str:
+    """What there is, in a sentence or two."""
+    finished = [one for one in audits if one.state == "finished"]
+    verdicts = Counter(one.verdict for one in finished)
+    said = ", ".join(f"{verdicts[v]} {v}" for v in ("PASS", "UNSURE", "FAIL") if verdicts[v])
+    words = {"failed": "did not end", "skipped": "had nothing new", "unreadable": "cannot be read"}
+    states = Counter(one.state for one in audits)
+    others = [f"{states[state]} {word}" for state, word in words.items() if states[state]]
+    span = f" from {audits[0].at:%Y-%m-%d} to {audits[-1].at:%Y-%m-%d}" if audits else ""
+    many = "audit" if len(finished) == 1 else "audits"
+    return f"{len(finished)} {many}{span}{': ' if said else ''}{said}." + (
+        f" Beside them {', '.join(others)}." if others else ""
+    )
