@@ -11,7 +11,6 @@ from scotoma.extras import needs
 from scotoma.machine import versions
 from scotoma.own_code import is_code, module_digest
 from scotoma.runs import Run, file_digest, read_json, write_json, written
-from scotoma.stages.last import fetch_last
 from scotoma.stages.shards import Shard, shards
 
 __all__ = ["gather", "predict", "prepare", "prune", "quantize", "train"]
@@ -19,6 +18,8 @@ __all__ = ["gather", "predict", "prepare", "prune", "quantize", "train"]
 
 def prepare(run: Run) -> list[Path]:
     """Read the source, check it, write the examples of both splits; bring the last audit here."""
+    from scotoma.stages.last import fetch_last  # scipy comes with it
+
     return [*_examples(run), *fetch_last(run)]
 
 
