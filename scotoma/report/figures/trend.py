@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ __all__ = ["trend_figures"]
 PANEL = 252  # width of one drawing with its labels, pixels
 SIZE = {"width": 176, "height": 130}
 OUTSIDE = {"failed": ("cross", INK), "skipped": ("stroke", QUIET), "unreadable": ("square", QUIET)}
+FILLED = ("PASS", "FAIL", "failed")
 ROW = "no result"
 MOST = 3.0  # times the largest change drawn: a longer interval is cut, and the table has it
 
@@ -75,7 +77,9 @@ def _verdicts(audits: Sequence[Audited]) -> Figure | None:
     kinds = [kind for kind in looks if kind in {kind for _, _, kind in rows}]
     shapes, colours = zip(*(looks[kind] for kind in kinds), strict=True)
     at, variant, verdict = fields(3)
-    colour = category(verdict, scale={"domain": kinds, "range": list(colours)})
+    legend = {"columns": 3}  # of a narrow place the width
+    colour = category(verdict, scale={"domain": kinds, "range": list(colours)}, legend=legend)
+    shape = category(verdict, scale={"domain": kinds, "range": list(shapes)}, legend=legend)
     lines = [*names, *([ROW] if any(row[1] == ROW for row in rows) else [])]
     return Figure(
         slug="verdicts",
@@ -89,15 +93,14 @@ def _verdicts(audits: Sequence[Audited]) -> Figure | None:
                 {
                     "mark": {"type": "point", "size": 90, "strokeWidth": 2, "opacity": 1},
                     "encoding": {
-                        "shape": category(verdict, scale={"domain": kinds, "range": list(shapes)}),
+                        "shape": shape,
                         "stroke": colour,
                         "fill": {
-                            "condition": {
-                                "test": f"indexof(['PASS', 'FAIL'], datum.{verdict}) < 0",
-                                "value": GROUND,
-                            },
-                            **colour,
-                            "legend": None,
+                            "condition": [
+                                {"test": f"datum.{verdict} === '{kind}'", "value": looks[kind][1]}
+                                for kind in FILLED
+                            ],
+                            "value": GROUND,
                         },
                     },
                 }
@@ -106,15 +109,18 @@ def _verdicts(audits: Sequence[Audited]) -> Figure | None:
         table=Table(
             "Verdict of each variant, audit by audit",
             ("Audit", "Variant", "Verdict", "n"),
-            tuple(
-                (audit.day, one.variant, one.verdict, numbers.count(audit.examples))
-                for audit in audits for one in audit.variants
-            )
-            + tuple((audit.day, ROW, f"{audit.state}: {audit.reason}", "")
-                    for audit in audits if not audit.variants),
+            tuple(row for audit in audits for row in _said(audit)),
             labels=3,
         ),
     )  # fmt: skip
+
+
+def _said(audit: Audited) -> list[tuple[str, ...]]:
+    """Rows of the table: a variant each, or why there is none."""
+    if not audit.variants:
+        return [(audit.day, ROW, f"{audit.state}: {audit.reason}", "")]
+    n = numbers.count(audit.examples)
+    return [(audit.day, one.variant, one.verdict, n) for one in audit.variants]
 
 
 def _panels(
@@ -220,10 +226,19 @@ def _time(field: str, span: tuple[int, int] | None = None) -> dict[str, Any]:
     """The channel of time, in UTC on any machine; `span` makes panels share it."""
     scale: dict[str, Any] = {"type": "utc", "nice": False, "padding": 14}
     if span is not None and span[0] < span[1]:
-        scale["domain"] = list(span)
+        scale["domain"] = [_date(ms) for ms in span]
     axis = {"title": None, "tickCount": 4, "grid": False, "labelOverlap": True,
             "format": "%d %b %y"}  # fmt: skip
     return {"field": field, "type": "temporal", "scale": scale, "axis": axis}
+
+
+def _date(ms: int) -> dict[str, Any]:
+    """A moment as Vega-Lite takes it in a domain, where a number is a year."""
+    at = datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC)
+    return {
+        "utc": True, "year": at.year, "month": at.month, "date": at.day, "hours": at.hour,
+        "minutes": at.minute,
+    }  # fmt: skip
 
 
 def _domain(estimates: Sequence[Mapping[str, Any]], factor: float) -> tuple[float, float]:

@@ -1,0 +1,114 @@
+"""The page of a project's audits in time: what it says, and what a browser makes of it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scotoma.report.figures.trend import trend_figures
+from scotoma.report.timeline import audited
+from scotoma.report.trend import render_trend
+from tests.report.reading import HOSTILE
+from tests.report.test_browser import opened
+
+WHY = f"The audit failed: {HOSTILE}"
+
+
+@pytest.fixture(scope="module")
+def records(make_audit: Callable[..., Any]) -> list[dict[str, Any]]:
+    """Four months: an audit, one that failed, one skipped, an audit with hostile words."""
+    found = make_audit(
+        ("cat", 60 * "dog"), ("a", f"{HOSTILE} {60 * 'b'}"), examples=60, sparsities=(0.9,)
+    )
+    gate = found.gate | {"warnings": [HOSTILE]}
+    drifted = copy.deepcopy(found.content)
+    name = list(drifted["divergence"])[-1]
+    drifted["divergence"][name]["cie"]["excess"] |= {"value": 0.3, "low": 0.2, "high": 0.4}
+
+    def month(number: int, state: str, reason: str = "", audit: Any = None) -> dict[str, Any]:
+        return {
+            "at": f"2027-{number:02d}-01T06:05:00+00:00", "state": state, "run": f"{number:032x}",
+            "reason": reason, "audit": audit, "gate": audit and gate,
+        }  # fmt: skip
+
+    return [
+        month(1, "finished", audit=found.content), month(2, "failed", WHY),
+        month(3, "skipped", "The audit was skipped: nothing new"),
+        month(4, "finished", audit=drifted), month(5, "finished"),
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def file(records: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("page") / "trend.html"
+    file.write_text(render_trend(f"{HOSTILE} {80 * 'W'}", records), encoding="utf-8")
+    return file
+
+
+def test_every_audit_is_there_with_its_numbers_and_n(records: list[dict[str, Any]]) -> None:
+    page = render_trend("faces", records)
+    assert "2 audits from 2027-01-01 to 2027-05-01" in page
+    assert "Beside them 1 did not end, 1 had nothing new, 1 cannot be read." in page
+    assert "+30.00" in page
+    assert "[+20.00, +40.00]" in page
+    assert page == render_trend("faces", json.loads(json.dumps(records, sort_keys=True)))
+    figures = trend_figures([audited(record) for record in records])
+    assert list(figures) == ["verdicts", "worst", "excess"]
+    rows = figures["verdicts"].table.rows
+    months = [f"2027-{month:02d}-01 06:05" for month in range(1, 6)]
+    assert list(dict.fromkeys(row[0] for row in rows)) == months
+    assert rows[0][3] == "60"
+    assert f"failed: {WHY}" in [row[2] for row in rows]
+    assert "2027-04-01" in figures["excess"].summary
+    assert "+30.00 [+20.00, +40.00], n = 60." in figures["excess"].summary
+
+
+def test_names_are_text_wherever_they_come_from(records: list[dict[str, Any]]) -> None:
+    page = render_trend(HOSTILE, records)
+    shown = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
+    assert HOSTILE not in shown
+    assert "<script>alert" not in page
+
+
+@pytest.mark.parametrize("broken", [[], {"variants": 3}, {"verdict": "PASS", "variants": [{}]}])
+def test_a_gate_that_is_none_is_shown_as_unreadable(
+    records: list[dict[str, Any]], broken: Any
+) -> None:
+    (one,) = [audited(records[0] | {"gate": broken})]
+    assert one.state == "unreadable"
+    assert one.reason.startswith("MLflow holds no audit.json")
+
+
+def test_a_project_without_a_result_has_a_page(records: list[dict[str, Any]]) -> None:
+    page = render_trend("new", records[1:2])
+    assert "0 audits from 2027-02-01 to 2027-02-01. Beside them 1 did not end." in page
+    assert "No excess could be estimated." in page
+    assert "No audit has ended yet." in render_trend("new", [])
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1440, "light")])
+def test_browser_finds_no_fault(
+    browser: Any, axe: str, file: Path, width: int, scheme: str
+) -> None:
+    """Console, policy, network, overflow and axe; unfolded where that is most likely to show."""
+    with opened(browser, file.as_uri(), width, color_scheme=scheme) as found:
+        page = found.page
+        page.wait_for_function("document.documentElement.dataset.figures === 'live'")
+        if width == 360:
+            page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.locator("figure.figure .live svg").count() == 3
+        page.evaluate(axe)
+        faults = page.evaluate(
+            "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa'], resultTypes: ['violations']})"
+            ".then(found => found.violations.map(f => [f.id, f.nodes.length, f.nodes[0].html]))"
+        )
+    assert faults == []
+    assert found.complaints == []
+    assert [url for url in found.requests if not url.startswith("data:")] == [file.as_uri()]
