@@ -17,6 +17,7 @@ from scotoma.config import load_config
 from scotoma.datasets import Examples
 from scotoma.predictions import Predictions
 from scotoma.storage import read_bytes, upload
+from tests.faults.harness import Fault, Undisturbed, disturb
 
 SMALL = """\
 version: 1
@@ -83,32 +84,19 @@ def test_nothing_half_written_stays_behind(run: Path) -> None:
     assert not (run / "error.json").exists()
 
 
-def test_an_audit_killed_ten_times_ends_with_the_bytes_of_an_undisturbed_one(
+def test_an_audit_that_meets_five_faults_ends_with_the_bytes_of_an_undisturbed_one(
     run: Path, config: Path, tmp_path: Path
 ) -> None:
-    out, moments = tmp_path / "again", np.random.default_rng(7).uniform(1, 6, 10)
-    command = [sys.executable, "-m", "scotoma", "audit", str(config), "--out", str(out)]
-    killed = 0
-    for moment in moments:
-        with (
-            (tmp_path / "stderr").open("w") as errors,
-            subprocess.Popen(
-                [*command, "--deterministic"], stdout=subprocess.DEVNULL, stderr=errors
-            ) as process,
-        ):
-            try:
-                assert process.wait(moment) == 0, (tmp_path / "stderr").read_text()
-            except subprocess.TimeoutExpired:
-                process.kill()
-                killed += 1
-    assert killed >= 5  # a fast machine finishes before the last
-    assert audit(config, out, "--deterministic").returncode == 0
-    assert not [path for path in out.rglob("*") if "partial" in path.name]
-    names = ["audit.json", "report.html", "divergence.parquet", "examples.parquet"]
-    names += [f"predictions/{variant}.parquet" for variant in VARIANTS]
-    names += [path.relative_to(run).as_posix() for path in run.rglob("member-*.safetensors")]
-    for name in names:
-        assert (run / name).read_bytes() == (out / name).read_bytes(), name
+    at = np.random.default_rng(7).uniform(0, 1, 5)
+    faults = [
+        Fault("SIGKILL", "worker", "train-dense", at[0]),
+        Fault("SIGKILL", "parent", "prune-magnitude", at[1]),
+        Fault("SIGTERM", "parent", "quantize-int8", at[2]),
+        Fault("memory", "largest", "predict-batch", at[3]),
+        Fault("SIGKILL", "tree", "find-slices", at[4]),
+    ]
+    outcomes = disturb(faults, Undisturbed.of(run, config), tmp_path / "again")
+    assert sum(outcome.code != 0 for outcome in outcomes) >= 3
 
 
 def test_a_finished_run_is_taken_up_without_doing_anything_again(run: Path, config: Path) -> None:

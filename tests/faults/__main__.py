@@ -46,12 +46,12 @@ def plan(kills: int, steps: Sequence[str], seed: int) -> list[list[Fault]]:
 
 
 def main(kills: int, seed: int = 0) -> None:
-    """Two fifths of them while members are made, the others on an audit of predictions."""
+    """A fifth of them while members are made, the others on an audit of predictions."""
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         home = Path(folder)
         parts = (
-            ("trained", TRAINED, 2 * kills // 5, MAKING),
-            ("predicted", predictions_made_elsewhere(home), kills - 2 * kills // 5, ()),
+            ("trained", TRAINED, kills // 5, MAKING),
+            ("predicted", predictions_made_elsewhere(home), kills - kills // 5, ()),
         )
         tried: list[tuple[Fault, Outcome]] = []
         for number, (name, config, own, steps) in enumerate(parts):
@@ -65,7 +65,10 @@ def _chain(chain: list[Fault], whole: Undisturbed, out: Path) -> list[tuple[Faul
     began = time.monotonic()
     outcomes = disturb(chain, whole, out)
     for fault, outcome in zip(chain, outcomes, strict=True):
-        print(f"{fault.kind:8} {outcome.hit:16} in {outcome.during:17} ends {outcome.code}")
+        print(
+            f"{fault.kind:8} {outcome.hit:16} in {outcome.during:17} ends {outcome.code}",
+            flush=True,
+        )
     print(f"equal to the undisturbed run, after {time.monotonic() - began:.0f} s", flush=True)
     return list(zip(chain, outcomes, strict=True))
 

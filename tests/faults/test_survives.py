@@ -95,7 +95,7 @@ def test_a_full_disk_a_wrong_clock_and_no_network_cost_nothing(
             whole.config,
             out,
             before=["unshare", "--net", sys.executable, "-c", ALONE, str(tried)],
-            PYTHONPATH=str(tmp_path / "python"),
+            PYTHONPATH=f"{tmp_path / 'python'}:{os.environ.get('PYTHONPATH', '')}".rstrip(":"),
             TMPDIR=str(temporary),
         )
         assert not list(temporary.iterdir())
