@@ -23,7 +23,7 @@ from scotoma.pipelines.faults import Conflict, patiently
 from scotoma.pipelines.login import client_of
 from scotoma.pipelines.progress import Progress, progress_of
 
-__all__ = ["Cluster"]
+__all__ = ["TIMEOUTS_S", "Cluster", "named"]
 
 TIMEOUTS_S = (10.0, 60.0)  # to connect, and between two pieces of an answer
 EQUALS = 1
@@ -49,7 +49,7 @@ class Cluster:
         self.endpoint = address.rstrip("/")
         self.namespace = namespace or settings.namespace or ""
         self.settings = settings
-        self._client = client_of(self.endpoint)
+        self.client = client_of(self.endpoint)
 
     def submit(self, definition: Path, run_uri: str, name: str, experiment: str) -> Progress:
         """Start a run of a compiled pipeline.
@@ -65,8 +65,8 @@ class Cluster:
         """
         import kfp_server_api as api
 
-        home = self._experiment(experiment)
-        pipeline, version = self._version(definition)
+        home = self.experiment(experiment)
+        pipeline, version = self.version(definition, PIPELINE)
         unique = f"{name} {uuid.uuid4().hex[:8]}"
         body = api.V2beta1Run(
             display_name=unique,
@@ -77,15 +77,15 @@ class Cluster:
             runtime_config=api.V2beta1RuntimeConfig(parameters={"run_uri": run_uri}),
             service_account=self.settings.service_account,
         )
-        runs = api.RunServiceApi(self._client)
+        runs = api.RunServiceApi(self.client)
 
         def found() -> Any:
             listed = runs.run_service_list_runs(
-                experiment_id=home, filter=_named(unique), _request_timeout=TIMEOUTS_S
+                experiment_id=home, filter=named(unique), _request_timeout=TIMEOUTS_S
             )
             return _only(listed, "runs")
 
-        made = self._ask(
+        made = self.ask(
             lambda: runs.run_service_create_run(run=body, _request_timeout=TIMEOUTS_S),
             "start the run",
             found,
@@ -96,8 +96,8 @@ class Cluster:
         """How far a run is."""
         import kfp_server_api as api
 
-        runs = api.RunServiceApi(self._client)
-        found = self._ask(
+        runs = api.RunServiceApi(self.client)
+        found = self.ask(
             lambda: runs.run_service_get_run(run_id=_id(run_id), _request_timeout=TIMEOUTS_S),
             "show the run",
         )
@@ -107,13 +107,13 @@ class Cluster:
         """Let the steps of an ended run that failed, and those after them, run again."""
         import kfp_server_api as api
 
-        runs = api.RunServiceApi(self._client)
+        runs = api.RunServiceApi(self.client)
 
         def found() -> Any:
             run = runs.run_service_get_run(run_id=_id(run_id), _request_timeout=TIMEOUTS_S)
             return None if progress_of(run).ended else run
 
-        self._ask(
+        self.ask(
             lambda: runs.run_service_retry_run(run_id=_id(run_id), _request_timeout=TIMEOUTS_S),
             "retry the run",
             found,
@@ -127,13 +127,13 @@ class Cluster:
         query = {"podname": pod, "runid": _id(run_id)}
         if self.namespace:
             query["podnamespace"] = self.namespace
-        headers = dict(self._client.default_headers)
-        if self._client.cookie:
-            headers["Cookie"] = self._client.cookie
-        self._client.update_params_for_auth(headers, [], ["Bearer"])
+        headers = dict(self.client.default_headers)
+        if self.client.cookie:
+            headers["Cookie"] = self.client.cookie
+        self.client.update_params_for_auth(headers, [], ["Bearer"])
         address = f"{self.endpoint}/k8s/pod/logs?{urlencode(query)}"
         answer = patiently(
-            lambda: self._client.rest_client.GET(
+            lambda: self.client.rest_client.GET(
                 address, headers=headers, _request_timeout=TIMEOUTS_S
             ),
             f"show the log of {pod}",
@@ -141,7 +141,7 @@ class Cluster:
         )
         return str(answer.data.decode("utf-8", "replace"))
 
-    def _ask(
+    def ask(
         self, call: Callable[[], Any], what: str, found: Callable[[], Any] | None = None
     ) -> Any:
         """What KFP answers; the client makes an empty object of half an answer, or of a page."""
@@ -149,23 +149,23 @@ class Cluster:
         def read(ask: Callable[[], Any]) -> Callable[[], Any]:
             def once() -> Any:
                 answer = ask()
-                json.loads(self._client.last_response.data)
+                json.loads(self.client.last_response.data)
                 return answer
 
             return once
 
         return patiently(read(call), what, self.endpoint, found=found and read(found))
 
-    def _experiment(self, name: str) -> str:
+    def experiment(self, name: str) -> str:
         """The id of an experiment, made where there is none."""
         import kfp_server_api as api
 
-        experiments = api.ExperimentServiceApi(self._client)
+        experiments = api.ExperimentServiceApi(self.client)
         body = api.V2beta1Experiment(display_name=name, namespace=self.namespace or None)
 
         def found() -> Any:
             listed = experiments.experiment_service_list_experiments(
-                filter=_named(name), **self._where(), _request_timeout=TIMEOUTS_S
+                filter=named(name), **self.where, _request_timeout=TIMEOUTS_S
             )
             return _only(listed, "experiments")
 
@@ -176,30 +176,37 @@ class Cluster:
 
         return str(self._made("use the experiment", found, make).experiment_id)
 
-    def _version(self, definition: Path) -> tuple[str, str]:
-        """Ids of the pipeline and of the version that is this definition, uploaded if need be."""
+    def version(self, definition: Path, name: str, code: str = "") -> tuple[str, str]:
+        """Ids of a pipeline and of the version that is this definition, uploaded if need be.
+
+        Args:
+            definition: The YAML.
+            name: Of the pipeline.
+            code: What else the version is named by.
+        """
         import kfp_server_api as api
 
-        pipelines = api.PipelineServiceApi(self._client)
-        uploads = api.PipelineUploadServiceApi(self._client)
-        version = f"{PIPELINE} {hashlib.sha256(definition.read_bytes()).hexdigest()[:16]}"
+        pipelines = api.PipelineServiceApi(self.client)
+        uploads = api.PipelineUploadServiceApi(self.client)
+        digest = hashlib.sha256(definition.read_bytes()).hexdigest()[:16]
+        version = f"{name} {digest} {code}".rstrip()
 
         def pipeline() -> Any:
             listed = pipelines.pipeline_service_list_pipelines(
-                filter=_named(PIPELINE), **self._where(), _request_timeout=TIMEOUTS_S
+                filter=named(name), **self.where, _request_timeout=TIMEOUTS_S
             )
             return _only(listed, "pipelines")
 
         def upload() -> Any:
             return uploads.upload_pipeline(
-                str(definition), name=PIPELINE, **self._where(), _request_timeout=TIMEOUTS_S
+                str(definition), name=name, **self.where, _request_timeout=TIMEOUTS_S
             )
 
         home = str(self._made("upload the pipeline", pipeline, upload).pipeline_id)
 
         def there() -> Any:
             listed = pipelines.pipeline_service_list_pipeline_versions(
-                pipeline_id=home, filter=_named(version), _request_timeout=TIMEOUTS_S
+                pipeline_id=home, filter=named(version), _request_timeout=TIMEOUTS_S
             )
             return _only(listed, "pipeline_versions")
 
@@ -213,22 +220,24 @@ class Cluster:
 
     def _made(self, what: str, found: Callable[[], Any], make: Callable[[], Any]) -> Any:
         """What is there, or is made now, or was made by another meanwhile."""
-        there = self._ask(found, what)
+        there = self.ask(found, what)
         if there is not None:
             return there
         try:
-            return self._ask(make, what, found)
+            return self.ask(make, what, found)
         except Conflict as error:
-            there = self._ask(found, what)
+            there = self.ask(found, what)
             if there is None:
                 raise ScotomaError(str(error)) from error
             return there
 
-    def _where(self) -> dict[str, str]:
+    @property
+    def where(self) -> dict[str, str]:
+        """Of a request that concerns one team: whose namespace."""
         return {"namespace": self.namespace} if self.namespace else {}
 
 
-def _named(name: str) -> str:
+def named(name: str) -> str:
     """KFP's filter for what has a name."""
     predicate = {"operation": EQUALS, "key": "display_name", "stringValue": name}
     return json.dumps({"predicates": [predicate]})

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from scotoma.pipelines.progress import Progress
 
 __all__ = [
-    "Reached", "Submission", "run_compile", "run_logs", "run_retry", "run_status", "run_submit"
+    "Reached", "Submission", "check_place", "run_compile", "run_logs", "run_retry", "run_status",
+    "run_submit",
 ]  # fmt: skip
 
 
@@ -82,7 +83,9 @@ class Submission:
         )
         return config, config.kubeflow or Kubeflow()
 
-    def compile(self, config: Config, kubeflow: Kubeflow, path: Path) -> None:
+    def compile(
+        self, config: Config, kubeflow: Kubeflow, path: Path, *, scheduled: bool = False
+    ) -> None:
         """Write the pipeline, with configuration and gate file in it."""
         from scotoma.pipelines.audit import compile_pipeline
 
@@ -90,7 +93,7 @@ class Submission:
         if self.rules is not None:
             load_rules(self.rules)  # refused here and not in a pod
             rules = self.rules.read_text(encoding="utf-8")
-        compile_pipeline(config, path, kubeflow=kubeflow, rules=rules)
+        compile_pipeline(config, path, kubeflow=kubeflow, rules=rules, scheduled=scheduled)
 
 
 def run_compile(asked: Submission, out: Path, *, quiet: bool) -> None:
@@ -132,7 +135,7 @@ def run_submit(
         ScotomaError: It does not answer; having waited, the audit failed.
     """
     config, kubeflow = asked.read()
-    _check_place(run_uri, kubeflow, wait=wait)
+    check_place(run_uri, kubeflow, wait=wait)
     cluster = reached.cluster(kubeflow)
     with tempfile.TemporaryDirectory() as folder:
         definition = Path(folder, "pipeline.yaml")
@@ -193,7 +196,7 @@ def run_logs(run_id: str, step: str | None, reached: Reached) -> None:
         print_out("".join(lines), sys.stdout)
 
 
-def _check_place(run_uri: str, kubeflow: Kubeflow, *, wait: bool) -> None:
+def check_place(run_uri: str, kubeflow: Kubeflow, *, wait: bool) -> None:
     """Refuse a place that the steps, or this command in the end, could not reach."""
     if storage.is_remote(run_uri):
         storage.split_uri(run_uri)

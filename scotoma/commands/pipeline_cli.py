@@ -28,6 +28,10 @@ Endpoint = Annotated[
     typer.Option(help="Kubeflow's address; default kubeflow.endpoint, KF_PIPELINES_ENDPOINT."),
 ]
 Namespace = Annotated[str | None, typer.Option(help="Of your team; default kubeflow.namespace.")]
+Name = Annotated[str | None, typer.Option(help="Of the schedule; default the project.")]
+Gate = Annotated[
+    Path | None, typer.Option("--gate", "--rules", help="Gate file; without one, default rules.")
+]
 Wait = Annotated[
     bool, typer.Option("--wait", help="Show the steps; end with the verdict's exit code.")
 ]
@@ -124,3 +128,55 @@ def retry(
     from scotoma.commands.pipeline import Reached, run_retry
 
     raise typer.Exit(run_retry(run, Reached(endpoint, namespace, as_json, quiet), wait=wait))
+
+
+@app.command()
+def schedule(
+    config: Annotated[Path, typer.Argument(help="YAML file with a section `retraining`.")],
+    out: Annotated[
+        str | None,
+        typer.Option(help="s3://BUCKET/PREFIX, or a folder of the volume, for all its audits."),
+    ] = None,
+    gate: Gate = None,
+    name: Name = None,
+    show: Annotated[
+        bool, typer.Option("--status", help="Change nothing: what is there, and what was missed.")
+    ] = False,
+    seed: Seed = None,
+    data: Data = None,
+    deterministic: Deterministic = False,
+    endpoint: Endpoint = None,
+    namespace: Namespace = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Repeat an audit by a calendar, each time of the newest data; prints the schedule's id.
+
+    Asked again it changes what has changed, and nothing else.
+    """
+    from scotoma.commands.pipeline import Reached, Submission
+    from scotoma.commands.pipeline_schedule import run_schedule, run_schedule_status
+
+    asked = Submission(config, gate, seed, data, deterministic)
+    reached = Reached(endpoint, namespace, as_json, quiet)
+    if show:
+        run_schedule_status(asked, reached, name=name)
+        return
+    if out is None:
+        raise typer.BadParameter("give --out, where its audits are to be, or --status")
+    run_schedule(asked, out, reached, name=name)
+
+
+@app.command()
+def unschedule(
+    which: Annotated[str, typer.Argument(metavar="CONFIG|NAME", help="What was scheduled.")],
+    endpoint: Endpoint = None,
+    namespace: Namespace = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Take an audit off the calendar; audits that are there stay."""
+    from scotoma.commands.pipeline import Reached
+    from scotoma.commands.pipeline_schedule import run_unschedule
+
+    run_unschedule(which, Reached(endpoint, namespace, as_json, quiet))

@@ -121,6 +121,8 @@ class KfpServer:
             case "GET", ["pipelines", pipeline_id, "versions"]:
                 asked = query | {"pipeline_id": pipeline_id}
                 return store.listed(store.versions, asked, "pipeline_versions")
+            case "GET", ["pipelines", pipeline_id, "versions", version_id]:
+                return store.one(store.versions, version_id)
             case "GET", ["runs"]:
                 return store.listed(store.runs, query, "runs")
             case "POST", ["runs"]:
@@ -132,8 +134,7 @@ class KfpServer:
             case "GET", ["recurringruns"]:
                 return store.listed(store.recurring, query, "recurringRuns")
             case "POST", ["recurringruns"]:
-                made = body | {"status": "ENABLED"}
-                return store.add(store.recurring, "recurring_run_id", made, unique=False)
+                return store.schedule(body)
             case "GET", ["recurringruns", key]:
                 return store.one(store.recurring, key)
             case "DELETE", ["recurringruns", key]:

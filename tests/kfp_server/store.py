@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 import uuid
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,8 @@ from kfp.pipeline_spec import pipeline_spec_pb2
 __all__ = ["Refused", "Store"]
 
 Thing = dict[str, Any]
+# As the controller reads it: no names, no zone.
+SIX_FIELDS = re.compile(r"[\d*]+( [\d*,]+){5}")
 
 
 class Refused(Exception):  # noqa: N818  it reads as what it is
@@ -33,11 +36,13 @@ class Store:
         outcome: State that runs end in.
         failing: Name of the step that fails where the outcome is FAILED.
         looks: How many times a run must be looked at until it has ended.
+        page: The most that a list answers at once.
     """
 
     outcome: str = "SUCCEEDED"
     failing: str = "train-dense"
     looks: int = 3
+    page: int = 100
     experiments: dict[str, Thing] = field(default_factory=dict)
     pipelines: dict[str, Thing] = field(default_factory=dict)
     versions: dict[str, Thing] = field(default_factory=dict)
@@ -64,8 +69,22 @@ class Store:
             found = [one for one in found if one[predicate["key"]] == predicate["stringValue"]]
         for key in ("experiment_id", "pipeline_id", "namespace"):
             if query.get(key):
-                found = [one for one in found if one.get(key) == query[key]]
-        return {kind: found, "total_size": len(found)} if found else {}
+                found = [one for one in found if self._of(one, key) == query[key]]
+        if query.get("sort_by"):
+            key, _, way = query["sort_by"].partition(" ")
+            found.sort(key=lambda one: str(one[key]), reverse=way == "desc")
+        start, size = int(query.get("page_token") or 0), int(query.get("page_size") or 10)
+        size = min(size, self.page)
+        page: Thing = {kind: found[start : start + size], "total_size": len(found)}
+        if start + size < len(found):
+            page["next_page_token"] = str(start + size)
+        return page if found else {}
+
+    def _of(self, one: Thing, key: str) -> Any:
+        """A key of a thing; a recurring run's namespace is that of its experiment."""
+        if key == "namespace" and key not in one and "experiment_id" in one:
+            return self.experiments[one["experiment_id"]].get(key)
+        return one.get(key)
 
     def specification(self, text: bytes) -> Thing:
         """A compiled pipeline, read as KFP's backend reads it: unknown fields are refused."""
@@ -91,6 +110,30 @@ class Store:
             raise Refused(400, f"parameters without a value: {', '.join(sorted(missing))}")
         made = self.add(self.runs, "run_id", asked | {"state": "PENDING"}, unique=False)
         self.looked[made["run_id"]] = 0
+        return made
+
+    def schedule(self, asked: Thing) -> Thing:
+        """Keep a recurring run that Kubeflow could start; its calendar is never kept here."""
+        reference = asked["pipeline_version_reference"]
+        known = reference["pipeline_version_id"] in self.versions
+        if not known or asked["experiment_id"] not in self.experiments:
+            raise Refused(404, "no such version, or no such experiment")
+        cron = asked["trigger"]["cron_schedule"]["cron"]
+        if not SIX_FIELDS.fullmatch(cron):
+            raise Refused(400, f"the cron {cron!r} has not six fields of numbers")
+        made = asked | {"status": "ENABLED"}
+        return self.add(self.recurring, "recurring_run_id", made, unique=False)
+
+    def wake(self, key: str, at: str) -> Thing:
+        """Make a run as Kubeflow's controller does when a schedule is due."""
+        recurring = self.recurring[key]
+        asked = {
+            name: recurring[name]
+            for name in ("experiment_id", "pipeline_version_reference", "runtime_config")
+        }
+        made = self.start(asked | {"display_name": f"{recurring['display_name']} {at}"})
+        made |= {"recurring_run_id": key, "created_at": at, "scheduled_at": at}
+        self.runs[made["run_id"]] = made
         return made
 
     def look(self, run_id: str) -> Thing:

@@ -276,7 +276,7 @@ def test_the_stand_in_keeps_recurring_runs(kfp: KfpServer, definition: Path) -> 
     sent(definition)
     (experiment,) = kfp.store.experiments
     (pipeline,), (version, *_) = kfp.store.pipelines, kfp.store.versions
-    recurring = api.RecurringRunServiceApi(client()._client)
+    recurring = api.RecurringRunServiceApi(client().client)
     made = recurring.recurring_run_service_create_recurring_run(
         recurring_run=api.V2beta1RecurringRun(
             display_name="weekly",

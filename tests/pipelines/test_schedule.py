@@ -1,0 +1,268 @@
+"""`scotoma pipeline schedule` and `unschedule`, against the stand-in for Kubeflow, with faults."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scotoma.config import Config
+from scotoma.pipelines import audit, schedules
+from tests.commands import scotoma
+from tests.kfp_server.server import KfpServer
+
+CONFIG = """\
+version: 1
+project: monthly
+source: {kind: image_folder, images: "s3://b-1/{newest}/images",
+         attributes: "s3://b-1/{newest}/people.csv", split: {column: s, train: a, test: b}}
+label: {column: smiling}
+variants: [dense, {prune: [0.5]}]
+population: {models: 3}
+retraining: {cron: "30 2 1 * *", time_zone: Europe/Berlin}
+"""
+ROOT = "s3://b-1/audits"
+CREATE, DELETE = "POST .*/recurringruns$", "DELETE .*/recurringruns/"
+
+
+WHOLE = audit.compile_pipeline
+TINY = """\
+pipelineInfo: {name: scotoma-scheduled, description: %s}
+root:
+  dag: {tasks: {}}
+  inputDefinitions: {parameters: {root: {parameterType: STRING}, since: {parameterType: STRING}}}
+schemaVersion: 2.1.0
+sdkVersion: kfp-2.17.0
+"""
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipeline that names what it was made of: the whole one takes the stand-in seconds."""
+
+    def compile_tiny(config: Config, path: Path, **settings: Any) -> None:
+        made_of = repr((config, sorted(settings.items(), key=str)))
+        path.write_text(TINY % hashlib.sha256(made_of.encode()).hexdigest())
+
+    monkeypatch.setattr(audit, "compile_pipeline", compile_tiny)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "audit.yaml"
+    path.write_text(CONFIG)
+    return path
+
+
+def schedule(config: Path, *words: object, code: int = 0) -> tuple[str, str]:
+    found, out, err = scotoma("pipeline", "schedule", config, *(words or ("--out", ROOT)))
+    assert found == code, err
+    return out.strip(), err
+
+
+def changes(kfp: KfpServer) -> list[str]:
+    """The requests that change something, since the last time."""
+    found = [request for request in kfp.requests if not request.startswith("GET")]
+    kfp.requests.clear()
+    return [re.sub(r"/apis/v2beta1|/[0-9a-f-]{36}", "", request) for request in found]
+
+
+# --- made once, changed, taken away ---------------------------------------------------------------
+
+
+def test_a_schedule_is_a_recurring_run_of_a_new_version(
+    kfp: KfpServer, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "compile_pipeline", WHOLE)
+    out, err = schedule(config)
+    (made,) = kfp.store.recurring.values()
+    assert out == made["recurring_run_id"]
+    assert made["display_name"] == "monthly"
+    assert made["trigger"] == {"cron_schedule": {"cron": "0 30 0,1 1 * *"}}
+    assert (made["max_concurrency"], made["no_catchup"], made["mode"]) == ("1", True, "ENABLE")
+    given = made["runtime_config"]["parameters"]
+    assert given["root"] == ROOT
+    assert datetime.datetime.fromisoformat(given["since"]).tzinfo is datetime.UTC
+    (pipeline,) = kfp.store.pipelines.values()
+    version = kfp.store.versions[made["pipeline_version_reference"]["pipeline_version_id"]]
+    assert pipeline["display_name"] == "scotoma-scheduled"
+    assert version["pipeline_id"] == pipeline["pipeline_id"]
+    assert version["display_name"].endswith(f" {schedules._code()}")
+    lines = err.splitlines()
+    assert lines[0] == f"made      {kfp.address}/#/recurringrun/details/{out}"
+    assert lines[1] == "wakes     0 30 0,1 1 * * in UTC"
+    coming = r"next      20\d\d-\d\d-01 02:30 CES?T  \(20\d\d-\d\d-01 0[01]:30 UTC\)"
+    assert len(lines[2:]) == 3
+    assert all(re.fullmatch(coming, line) for line in lines[2:])
+
+
+def test_asked_again_nothing_is_done(kfp: KfpServer, config: Path) -> None:
+    first, _ = schedule(config)
+    changes(kfp)
+    second, err = schedule(config)
+    assert (second, err.split()[0]) == (first, "unchanged")
+    assert changes(kfp) == []
+
+
+@pytest.mark.parametrize("what", ["cron", "audit", "gate", "root", "code"])
+def test_what_has_changed_takes_the_place_of_what_was(
+    kfp: KfpServer, config: Path, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = schedule(config)
+    changes(kfp)
+    words: list[object] = ["--out", ROOT]
+    if what == "cron":
+        config.write_text(CONFIG.replace("30 2 1", "30 2 2"))
+    elif what == "audit":
+        config.write_text(CONFIG.replace("[0.5]", "[0.9]"))
+    elif what == "gate":
+        gate = tmp_path / "gate.yaml"
+        gate.write_text("version: 1\nrules:\n- {id: cie, metric: cie_share_excess, max: 0.05}\n")
+        words += ["--gate", gate]
+    elif what == "root":
+        words = ["--out", "s3://b-1/others"]
+    else:
+        monkeypatch.setattr(schedules, "_code", lambda: "c0ffee")
+    second, err = schedule(config, *words)
+    (made,) = kfp.store.recurring
+    assert second == made != first
+    assert err.split()[0] == "changed"
+    # The new one before the old one goes: a fault between them loses nothing. A changed cron alone
+    # is in the configuration, and so in the pipeline too.
+    upload = [] if what == "root" else ["POST /pipelines/upload_version"]
+    assert changes(kfp) == [*upload, "POST /recurringruns", "DELETE /recurringruns"]
+
+
+def test_one_that_was_stopped_runs_again(kfp: KfpServer, config: Path) -> None:
+    first, _ = schedule(config)
+    kfp.store.recurring[first]["status"] = "DISABLED"
+    assert schedule(config, "--status")[0].startswith("disabled  monthly")
+    second, err = schedule(config)
+    assert (second, err.split()[0]) == (first, "enabled")
+    assert kfp.store.recurring[first]["status"] == "ENABLED"
+
+
+def test_unschedule_takes_a_configuration_or_a_name(kfp: KfpServer, config: Path) -> None:
+    for which in (config, "monthly"):
+        schedule(config)
+        code, out, err = scotoma("pipeline", "unschedule", which)
+        assert (code, out, err) == (0, "", "removed   monthly\n")
+        assert kfp.store.recurring == {}
+    code, out, err = scotoma("pipeline", "unschedule", "monthly", "--json")
+    assert (code, json.loads(out)) == (0, {"name": "monthly", "removed": 0})
+    assert err == "unchanged no schedule is called monthly\n"
+
+
+def test_a_recurring_run_of_somebody_else_is_left_alone(kfp: KfpServer, config: Path) -> None:
+    made, _ = schedule(config)
+    kfp.store.recurring[made]["runtime_config"] = {"parameters": {"run_uri": "s3://b/r"}}
+    for words in (["schedule", config, "--out", ROOT], ["unschedule", "monthly"]):
+        code, _, err = scotoma("pipeline", *words)
+        assert code == 2
+        assert "'monthly' of Kubeflow was not made by Scotoma; choose another name" in err
+    assert list(kfp.store.recurring) == [made]
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "sentence"),
+    [
+        (("retraining:", "#"), ["--out", ROOT], "a schedule needs the section `retraining`, and"),
+        (("30 2 1", "0 30 2 1"), ["--out", ROOT], "has five fields, from minute to day of the"),
+        (("", ""), ["--out", "runs"], "--out runs is no place that the steps on a cluster share"),
+        (("", ""), ["--name", "x"], "give --out, where its audits are to be, or --status"),
+        (("", ""), ["--status"], "no schedule is called 'monthly'; make it with scotoma pipeline"),
+    ],
+)
+def test_what_cannot_be_scheduled_is_one_sentence(
+    kfp: KfpServer, config: Path, change: tuple[str, str], words: list[str], sentence: str
+) -> None:
+    config.write_text(CONFIG.replace(*change))
+    code, out, err = scotoma("pipeline", "schedule", config, *words)
+    assert (code, out) == (2, "")
+    assert sentence in " ".join(err.split())
+    assert kfp.store.recurring == {}
+
+
+# --- faults ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [429, 500, "lost", "silent", "truncated", "half", "page"])
+@pytest.mark.parametrize("request_", ["GET .*/recurringruns", CREATE, DELETE])
+def test_a_fault_that_passes_leaves_one_schedule(
+    kfp: KfpServer, config: Path, kind: int | str, request_: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedules, "TIMEOUTS_S", (0.2, 0.2))
+    kfp.silence_s = 0.4
+    first, _ = schedule(config)
+    kfp.fail(kind, request_)
+    second, err = schedule(config, "--out", "s3://b-1/others")
+    assert list(kfp.store.recurring) == [second]
+    assert (second != first, err.split()[0]) == (True, "changed")
+
+
+@pytest.mark.parametrize(
+    ("kind", "times", "code"), [(401, 1, 2), (403, 1, 2), (409, 1, 5), (500, 9, 5), ("page", 9, 5)]
+)
+@pytest.mark.parametrize("request_", [CREATE, DELETE])
+def test_a_fault_that_stays_never_loses_the_schedule(
+    kfp: KfpServer, config: Path, kind: int | str, times: int, code: int, request_: str
+) -> None:
+    first, _ = schedule(config)
+    kfp.fail(kind, request_, times=times)
+    out, err = schedule(config, "--out", "s3://b-1/others", code=code)
+    assert (out, err.count("\n")) == ("", 1)
+    left = {one["runtime_config"]["parameters"]["root"] for one in kfp.store.recurring.values()}
+    assert left == ({ROOT} if request_ == CREATE else {ROOT, "s3://b-1/others"})
+    kfp.faults.clear()
+    last, _ = schedule(config, "--out", "s3://b-1/others")
+    assert list(kfp.store.recurring) == [last]
+    assert last != first
+
+
+@pytest.mark.parametrize("kind", [500, "lost", "truncated"])
+def test_unschedule_outlives_a_fault(kfp: KfpServer, config: Path, kind: int | str) -> None:
+    schedule(config)
+    kfp.fail(kind, DELETE)
+    code, _, err = scotoma("pipeline", "unschedule", config)
+    assert (code, err) == (0, "removed   monthly\n")
+    assert kfp.store.recurring == {}
+
+
+# --- what has become of it ------------------------------------------------------------------------
+
+
+def test_status_counts_what_was_missed(kfp: KfpServer, config: Path) -> None:
+    """Six hourly runs were due, two never came; the lists come in pages."""
+    config.write_text(CONFIG.replace("30 2 1 * *", "0 * * * *"))
+    made, _ = schedule(config)
+    hour, one = datetime.timedelta(hours=1), datetime.timedelta(minutes=1)
+    now = datetime.datetime.now(datetime.UTC)
+    last = now.replace(minute=0, second=0, microsecond=0) - hour
+    kfp.store.recurring[made]["created_at"] = f"{last - 6 * hour + one:%Y-%m-%dT%H:%M:%SZ}"
+    kfp.store.page = 2
+    for back in (6, 5, 4, 2, 0):  # the first was before the schedule was changed
+        kfp.store.wake(made, f"{last - back * hour:%Y-%m-%dT%H:%M:%SZ}")
+    found = json.loads(schedule(config, "--status", "--json")[0])
+    lost = [datetime.datetime.fromisoformat(text) for text in found["missed"]]
+    assert lost[:2] == [last - 3 * hour, last - hour]
+    assert lost[2:] in ([], [last + hour])  # due within this hour, if it is not just past
+    assert (found["woken"], found["stale"], found["due"]) == (4, False, 6 + 1)
+    lines = schedule(config, "--status")[0].splitlines()
+    assert lines[1] == "code      made by this code"
+    assert lines[5].startswith(f"missed    {len(lost)} of 7 due since ")
+    assert len(lines) == 6 + len(lost)
+
+
+def test_status_says_that_the_code_is_newer(
+    kfp: KfpServer, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule(config)
+    monkeypatch.setattr(schedules, "_code", lambda: "c0ffee")
+    out, _ = schedule(config, "--status")
+    assert "code      made by other code than this: schedule it again" in out.splitlines()
+    assert json.loads(schedule(config, "--status", "--json")[0])["stale"]
