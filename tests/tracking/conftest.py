@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -23,6 +24,7 @@ import pytest
 from scotoma.config import parse_config
 from scotoma.runs import Run, write_json
 from scotoma.uncertainty import Estimate
+from tests.tracking.servers import ADMIN, PASSWORD, Mlflow, postgres, postgres_programs
 
 ROOT = Path(__file__).resolve().parents[2]
 VARIANTS = ["dense", "prune-0.9", "int8-static"]
@@ -339,3 +341,42 @@ def _answers(address: str) -> bool:
             return True
     except (urllib.error.URLError, OSError):
         return False
+
+
+# --- a team's server ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def storage(s3_client: Any) -> dict[str, str]:
+    """What leads the server to S3; its own, for the tests' environment ends with each test."""
+    return {
+        "MLFLOW_S3_ENDPOINT_URL": s3_client.meta.endpoint_url,
+        "AWS_ACCESS_KEY_ID": "AKIATEST",
+        "AWS_SECRET_ACCESS_KEY": "s3cret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "NO_PROXY": "127.0.0.1",
+    }
+
+
+@pytest.fixture(scope="module")
+def team(
+    storage: dict[str, str], s3_client: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Mlflow]:
+    """A server with passwords on PostgreSQL and S3, both empty."""
+    programs = postgres_programs()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
+    with postgres(programs) as database:
+        folder, bucket = tmp_path_factory.mktemp("team"), f"mlflow-{uuid.uuid4().hex}"
+        s3_client.create_bucket(Bucket=bucket)
+        server = Mlflow(database, f"s3://{bucket}/team", storage, folder)
+        server.start()
+        yield server
+        server.kill()
+
+
+@pytest.fixture
+def login(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", ADMIN)
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", PASSWORD)

@@ -1,54 +1,22 @@
-"""A team's server: PostgreSQL, artifacts in S3, passwords, and a death in the middle."""
+"""A team's server: PostgreSQL, artifacts in S3, passwords, a death in the middle, a back-up."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from scotoma.runs import Run
 from scotoma.tracking import log_audit, log_failure
+from tests.tracking.backup import contents, follow, lose
 from tests.tracking.crowd import crowd
-from tests.tracking.servers import ADMIN, PASSWORD, Mlflow, postgres, postgres_programs
+from tests.tracking.servers import ADMIN, PASSWORD, Mlflow
 
 MEMBERS = 10  # a variant; benchmarks/tracking.py logs 300 in all
-
-
-@pytest.fixture(scope="module")
-def storage(s3_client: Any) -> dict[str, str]:
-    """What leads the server to S3; its own, for the tests' environment ends with each test."""
-    s3_client.create_bucket(Bucket="mlflow-artifacts")
-    return {
-        "MLFLOW_S3_ENDPOINT_URL": s3_client.meta.endpoint_url,
-        "AWS_ACCESS_KEY_ID": "AKIATEST",
-        "AWS_SECRET_ACCESS_KEY": "s3cret",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "NO_PROXY": "127.0.0.1",
-    }
-
-
-@pytest.fixture(scope="module")
-def team(storage: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mlflow]:
-    """A server with passwords on PostgreSQL and S3."""
-    programs = postgres_programs()
-    if programs is None:
-        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
-    with postgres(programs) as database:
-        folder = tmp_path_factory.mktemp("team")
-        server = Mlflow(database, "s3://mlflow-artifacts/team", storage, folder)
-        server.start()
-        yield server
-        server.kill()
-
-
-@pytest.fixture
-def login(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", ADMIN)
-    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", PASSWORD)
 
 
 def runs_of(client: Any, experiment: str) -> list[Any]:
@@ -104,7 +72,7 @@ def test_a_server_that_is_killed_halfway_loses_nothing_and_has_nothing_twice(
     assert {run.info.status for run in found} == {"FINISHED"}
     metrics = {run.info.run_name: run.data.metrics for run in found}
     assert metrics["dense-003"]["top1"] == audit["accuracy"]["dense"]["members"][3]
-    kept = s3_client.list_objects_v2(Bucket="mlflow-artifacts", Prefix="team/")["Contents"]
+    kept = s3_client.list_objects_v2(Bucket=team.artifacts.split("/")[2])["Contents"]
     assert sum(entry["Key"].endswith("/report.html") for entry in kept) == 3
     before = len(begun)
     log_audit(run, audit, team.address)
@@ -122,3 +90,40 @@ def test_an_audit_that_failed_is_there_with_its_reason(
         "The audit failed: labels.csv has 3 rows; correct it"
     )
     assert found.data.tags["scotoma.audit"] == run.config.digest()
+
+
+def test_a_back_up_brings_back_every_audit_after_the_loss_of_databases_and_files(
+    team: Mlflow,
+    login: None,
+    mlflow: Any,
+    folder: Callable[..., Run],
+    audit_of: Callable[[Run], Any],
+    s3_client: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run, client = folder(tmp_path / "run", "kept"), mlflow.MlflowClient(tracking_uri=team.address)
+    logged = log_audit(run, audit_of(run), team.address)
+    client.create_registered_model("digits")
+    client.create_model_version("digits", "s3://audits/digits")
+    client.set_registered_model_alias("digits", "audited", "1")
+    anna = {"username": "anna", "password": "another-l0ng-one"}
+    users = f"{team.address}/api/2.0/mlflow/users/create"
+    requests.post(users, json=anna, auth=(ADMIN, PASSWORD), timeout=30).raise_for_status()
+    before = contents(team, s3_client)
+    assert len(before["runs.runs"]) >= 9
+    assert len(before["passwords.users"]) == 2
+
+    follow("Back up", "pg_dump", team, tmp_path)
+    lose(team, s3_client)
+    follow("Restore", "pg_restore", team, tmp_path)
+    assert contents(team, s3_client) == before
+
+    team.start()
+    report = client.download_artifacts(logged.runs["dense"], "report.html", str(tmp_path))
+    assert Path(report).read_bytes() == run.path("report.html").read_bytes()
+    assert client.get_model_version_by_alias("digits", "audited").version == "1"
+    assert log_audit(run, audit_of(run), team.address).runs == logged.runs  # not logged twice
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", anna["username"])
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", anna["password"])
+    assert client.search_experiments() == []  # she may log in, and nobody gave her anything
