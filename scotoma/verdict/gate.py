@@ -17,6 +17,7 @@ from scotoma.verdict.since_last import Last, not_compared, since_last
 
 __all__ = ["Gate", "VariantVerdict", "judge"]
 
+RATES = (*LABELS, "since_last")
 HARMLESS = {
     "bh": "correct: bh bounds the share of false alarms among alarms, not the chance of one: a "
     "harmless variant fails more often than alpha says; use holm",
@@ -232,7 +233,7 @@ def _few_but_far(variant: VariantVerdict, min_events: float) -> list[str]:
     lines = []
     for finding in variant.counted:
         asked, change = finding.question, finding.question.change
-        if change is None or asked.metric not in LABELS or not change.events < min_events:
+        if change is None or asked.metric not in RATES or not change.events < min_events:
             continue
         low, limit = change.absolute.low, asked.absolute or 0.0
         if low > limit:

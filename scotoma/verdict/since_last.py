@@ -78,7 +78,9 @@ def difference(before: Estimate, after: Estimate) -> Estimate:
     """The rise of a number from one audit to another that shares no randomness with it.
 
     The standard error of a rate, which its audit gives on the logit scale, is carried over to the
-    rate itself; variances add; degrees of freedom are Welch's and Satterthwaite's.
+    rate itself; of a rate that no example or every one shows it is the whole bound of the rule of
+    three, which is more than its spread. Variances add; degrees of freedom are Welch's and
+    Satterthwaite's.
 
     Args:
         before: A rate, or a difference of rates.
@@ -108,8 +110,9 @@ def difference(before: Estimate, after: Estimate) -> Estimate:
     if math.isnan(value) or math.isnan(total) or not total > 0:
         reason = before.reason and f"last time: {before.reason}"
         return undefined(reason or after.reason or "nothing varies", value=value, **rests)
-    parts = zip(variances, (before.df, after.df), strict=True)
-    df = total**2 / sum(variance**2 / own for variance, own in parts)
+    free = [math.inf if math.isnan(one.df) else one.df for one in (before, after)]
+    df_part = sum(own**2 / df for own, df in zip(variances, free, strict=True))
+    df = total**2 / df_part if df_part else math.inf
     return Estimate.on_scale(value, math.sqrt(total), df, level=after.level, **rests)
 
 
@@ -122,7 +125,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any], variant: str) -
         variant: Its name; of `dense` there is no excess.
 
     Returns:
-        Changes in the order of the later audit.
+        Changes in the order of the later audit. Of one model a variant there is no excess.
 
     Raises:
         KeyError: An audit lacks a part.
@@ -153,6 +156,7 @@ def kept(audit: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return {
             "config_sha256": str(audit["config_sha256"]),
+            "scope": str(audit["scope"]),
             "examples": {key: audit["examples"].get(key) for key in ("classes", "positive")},
             "variants": [{"name": variant["name"]} for variant in audit["variants"]],
             "subgroups": {
@@ -257,13 +261,16 @@ def _numbers(audit: Mapping[str, Any], variant: str) -> dict[tuple[str, str], Es
         for row in rows
         if row["class"] is None
     }
-    if side == "compressed":
+    if side == "compressed" and audit["scope"] != "shipped":  # whose flips have no floor
         found[EXCESS, "all"] = read_estimate(audit["divergence"][variant]["cie"]["excess"])
     return found
 
 
 def _variance(estimate: Estimate) -> float:
     """Of the number itself; nan where its audit gives none."""
+    if estimate.scale == "rule of three":  # 3/n and more of a tail than any that is asked for
+        bounds = estimate.at(0.95)
+        return max(bounds.value - bounds.low, bounds.high - bounds.value) ** 2
     if estimate.scale == "logit":
         return (estimate.se * estimate.value * (1 - estimate.value)) ** 2
     return estimate.se**2 if estimate.scale == "identity" else math.nan

@@ -6,6 +6,7 @@ import copy
 import datetime
 import math
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from scotoma.verdict.documents import markdown
 from scotoma.verdict.since_last import changes, difference, judged, kept
 
 TODAY = datetime.date(2027, 3, 1)
+RATE = Estimate.on_scale(0.1, 0.01, 9.0, n=900, members=5)
 RULES = parse_rules("rules: [{id: since, metric: since_last, margin: 0.02}]", "gate.yaml")
 
 
@@ -75,17 +77,31 @@ def test_turning_time_round_turns_the_sign(
 
 
 @pytest.mark.parametrize(
-    ("before", "reason"),
+    ("before", "after", "reason"),
     [
-        (undefined("no negatives", n=0, members=5), "last time: no negatives"),
-        (none_seen(0.0, n=90, members=5, lowest=0.0), "nothing varies"),
+        (undefined("no negatives", n=0, members=5), RATE, "last time: no negatives"),
+        (RATE, undefined("no negatives", n=0, members=5), "no negatives"),
+        (replace(RATE, se=0.0), replace(RATE, se=0.0), "nothing varies"),
     ],
 )
-def test_what_one_audit_lacks_has_no_interval(before: Estimate, reason: str) -> None:
-    after = Estimate.on_scale(0.1, 0.01, 9.0, n=900, members=5)
+def test_what_one_audit_lacks_has_no_interval(
+    before: Estimate, after: Estimate, reason: str
+) -> None:
     found = difference(before, after)
     assert math.isnan(found.low)
     assert found.reason == reason
+
+
+@pytest.mark.parametrize("n", [40, 400])
+def test_a_rate_that_nobody_or_everybody_shows_is_compared_with_care(n: int) -> None:
+    """Beside a rate known well, the interval holds the exact one of an unseen event, and more."""
+    known = Estimate.on_scale(0.5, 1e-6, math.inf, n=10**6, members=5)
+    for seen, ends in ((0.0, {"lowest": 0.0}), (1.0, {"highest": 1.0})):
+        found = difference(known, none_seen(seen, n=n, members=5, **ends))
+        exact = 1 - 0.025 ** (1 / n)  # Clopper and Pearson
+        reached = (found.high + 0.5) if seen == 0 else (0.5 - found.low)
+        assert exact < reached < 3 * exact
+        assert found.p_above(0.0) > 0.999 if seen == 0 else found.p_above(0.0) < 1e-3
 
 
 def month(seed: int, relative: float = 0.0, *, rates_only: Any, n: int = 900) -> dict[str, Any]:

@@ -1,0 +1,165 @@
+"""Months of one project, from tables of predictions through a real MLflow store to its trend."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from scotoma import checksums
+from scotoma.config import load_config
+from scotoma.config.gate import parse_rules
+from scotoma.runs import Run, read_json
+from scotoma.stages import STAGES
+from scotoma.stages.judging import Judging
+from scotoma.stages.predicted import complete
+from scotoma.stages.shards import shards
+from scotoma.tracking import log_failure, tracking_uri
+from tests.commands import measured, scotoma
+from tests.test_predicted import CONFIG, write
+
+RETRAINING = """\
+retraining:
+  cron: "0 6 1 * *"
+  no_worse_than_last: 0.3
+  model: faces
+  keep: {audits: 1}
+"""
+RULES = "rules: [{id: all, metric: error, over: all, max_increase: {absolute: 0.3}}]"
+FANNED_OUT = ("train", "prune", "quantize", "predict")
+
+
+def month(home: Path, name: str, *, drift: bool = False) -> tuple[Run, str]:
+    """An audit of examples that no other month has, and what its last step said."""
+    data = home / name
+    data.mkdir()
+    write(data, n=900)
+    examples = pl.read_csv(data / "examples.csv").with_columns(pl.col("sex").fill_null("m"))
+    harmed = examples.filter(label="cat", sex="f")["example_id"].to_list() if drift else []
+    for path in data.glob("preds/*/*.csv"):
+        table = pl.read_csv(path)
+        if path.parent.name == "int8":
+            wrong = pl.when(pl.col("example_id").is_in(harmed)).then(pl.lit("=dog()"))
+            table = table.with_columns(wrong.otherwise("predicted").alias("predicted"))
+        path.write_text(table.write_csv().replace("img/", f"{name}/"))
+    (data / "examples.csv").write_text(examples.write_csv().replace("img/", f"{name}/"))
+    (data / "audit.yaml").write_text(CONFIG.replace('tracking: {uri: "off"}\n', RETRAINING))
+    run = Run.create(home / "runs" / name, complete(load_config(data / "audit.yaml")))
+    Judging(parse_rules(RULES, "gate.yaml"), Judging.of(run).today).leave(run)
+    return run, stepped(run)
+
+
+def stepped(run: Run) -> str:
+    """All steps in this process."""
+    (every,) = shards(run.config.population.models, 1)
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        for step, module in STAGES.items():
+            function = getattr(import_module(module), step)
+            function(run, every) if step in FANNED_OUT else function(run)
+    checksums.seal(run.mirror)
+    return said.getvalue()
+
+
+@pytest.fixture(scope="module")
+def year(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Run, str]]:
+    """Three audits, the second of them with drift, and one that failed."""
+    home = tmp_path_factory.mktemp("year")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("SCOTOMA_TRACKING_URI", "MLFLOW_TRACKING_URI"):
+            patch.delenv(name, raising=False)
+        found = {"m1": month(home, "m1"), "m2": month(home, "m2", drift=True)}
+        run = found["m2"][0]
+        assert log_failure(run, "no images", str(tracking_uri(run, {}))) == ""
+        found["m3"] = month(home, "m3")
+    return found
+
+
+def gate_of(run: Run) -> dict[str, Any]:
+    found: dict[str, Any] = read_json(run.path("gate.json"))
+    return found
+
+
+def test_each_audit_is_judged_beside_the_one_before(year: dict[str, tuple[Run, str]]) -> None:
+    first, second, third = (gate_of(run) for run, _ in year.values())
+    assert (first["verdict"], second["verdict"], third["verdict"]) == ("PASS", "FAIL", "PASS")
+    (said,) = [line for line in first["warnings"] if "since_last" in line]
+    assert said == "since_last is not judged: the project has no earlier audit in MLflow"
+    failed = [t for t in second["variants"][0]["tests"] if t["verdict"] == "FAIL"]
+    assert "FNR f since the last audit" in [test["where"] for test in failed]
+    assert {test["rule"] for test in failed} == {"since_last"}
+    for before, run in (("m1", year["m2"][0]), ("m2", year["m3"][0])):
+        last, tracked = read_json(run.path("last.json")), year[before][0].path("tracking.json")
+        assert last["of"] == f"MLflow run {read_json(tracked)['runs']['dense']}"
+
+
+def test_the_same_run_again_is_judged_as_it_was(year: dict[str, tuple[Run, str]]) -> None:
+    run = year["m3"][0]
+    before = {name: run.path(name).read_bytes() for name in ("gate.json", "last.json")}
+    for step in ("prepare", "verdict"):
+        getattr(import_module(STAGES[step]), step)(run)
+    assert {name: run.path(name).read_bytes() for name in before} == before
+
+
+def test_what_passes_has_the_alias_and_old_audits_give_up(
+    year: dict[str, tuple[Run, str]],
+) -> None:
+    registered = {name: read_json(run.path("tracking.json"))["registered"]
+                  for name, (run, _) in year.items()}  # fmt: skip
+    assert {name: (one["version"], one["alias"]) for name, one in registered.items()} == {
+        "m1": ("1", "audited"), "m2": ("", ""), "m3": ("2", "audited"),
+    }  # fmt: skip
+    assert "gave up" not in year["m1"][1] + year["m2"][1]  # m1 is the last that passed
+    assert [line for line in year["m3"][1].splitlines() if "gave up" in line] == [
+        f"keep    {year[name][0].root} gave up its models and predictions" for name in ("m2", "m1")
+    ]
+    assert not year["m1"][0].examples.exists()
+
+
+def test_a_trend_is_drawn_from_mlflow_alone(
+    year: dict[str, tuple[Run, str]], tmp_path: Path
+) -> None:
+    runs = year["m1"][0].root.parent
+    page = tmp_path / "trend.html"
+    found = measured("trend", "elsewhere", "--runs", runs, "--out", page)
+    assert [(one["state"], one["verdict"]) for one in found["audits"]] == [
+        ("finished", "PASS"), ("finished", "FAIL"), ("failed", ""), ("finished", "PASS"),
+    ]  # fmt: skip
+    assert "The audit failed: no images" in page.read_text()
+    config = runs.parent / "m1" / "audit.yaml"
+    code, out, err = scotoma("trend", config, "--runs", runs, "--out", page)
+    assert (code, out) == (0, f"{page}\n")
+    assert err == "note    4 audits: 2 PASS, 1 FAIL, 1 failed\n"
+
+
+@pytest.mark.parametrize(
+    ("project", "runs", "sentence"),
+    [
+        ("of nobody", "runs", "'of nobody' must have an experiment in MLflow, got none at sqlite"),
+        ("elsewhere", "nowhere", "mlflow.db must hold the runs of MLflow, got no such file"),
+    ],
+)
+def test_a_trend_of_nothing_is_refused(
+    year: dict[str, tuple[Run, str]], tmp_path: Path, project: str, runs: str, sentence: str
+) -> None:
+    home = year["m1"][0].root.parents[1]
+    page = tmp_path / "trend.html"
+    code, out, err = scotoma("trend", project, "--runs", home / runs, "--out", page)
+    assert (code, out) == (4, "")
+    assert sentence in err
+    assert not page.exists()
+
+
+def test_a_gate_may_be_asked_beside_any_audit(year: dict[str, tuple[Run, str]]) -> None:
+    run, before = year["m3"][0], year["m1"][0]
+    found = scotoma("gate", run.root, "--against", before.root, "--json")
+    assert found[0] == 0
+    assert gate_of(run)["last_audit"]["of"] == str(before.root)
+    code, _, err = scotoma("gate", run.root, "--against", before.root / "nowhere")
+    assert code == 4
+    assert "--against must name a finished audit, got no" in err
