@@ -9,6 +9,7 @@ the parent is gone and the group ends.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -33,11 +34,11 @@ def run_locally(place: str, *, shard_count: int = 1) -> None:
         RuntimeError: A step failed; what it refused is in `error.json`.
     """
     run = Run.open(place)
-    definition = run.path("pipeline.yaml")
+    definition = run.path("pipeline.yaml")  # the compiler goes by the suffix
+    compiled = Path(tempfile.mkdtemp(prefix="kfp-"), definition.name)
+    compile_pipeline(run.config, compiled, shard_count=shard_count)
     with written(definition) as temporary:
-        suffixed = temporary.with_name(f"{temporary.name}.yaml")  # the compiler goes by it
-        compile_pipeline(run.config, suffixed, shard_count=shard_count)
-        suffixed.rename(temporary)
+        shutil.copyfile(compiled, temporary)
     run.publish(definition)
     # kfp pastes sys.executable into a shell line unquoted, and puts it for every `python3` in the
     # line, paths included. Found by its name, it is both whole and harmless.

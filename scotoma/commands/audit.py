@@ -21,6 +21,7 @@ from scotoma.commands.watching import run_watched
 from scotoma.config import Config, default_config, load_config
 from scotoma.config.newest import at_newest
 from scotoma.errors import ConfigError, DataError, ScotomaError
+from scotoma.exhausted import exhausted
 from scotoma.files import remove_partial
 from scotoma.locking import locked
 from scotoma.mirror import local_folder
@@ -156,7 +157,8 @@ def _audit(
         except ScotomaError:
             raise
         except OSError as error:  # a broken pipe too: left alone it would end the command with 1
-            raise ScotomaError(f"{error}; free the path or the disk, repeat") from error
+            why = exhausted(error) or f"{error}; free the path"
+            raise ScotomaError(f"{why}, and repeat the command to go on") from error
         except Exception as error:
             log = run.path("logs", "audit.log")
             log.parent.mkdir(exist_ok=True)

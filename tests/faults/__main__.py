@@ -65,10 +65,7 @@ def _chain(chain: list[Fault], whole: Undisturbed, out: Path) -> list[tuple[Faul
     began = time.monotonic()
     outcomes = disturb(chain, whole, out)
     for fault, outcome in zip(chain, outcomes, strict=True):
-        print(
-            f"{fault.kind:8} {outcome.hit:16} in {outcome.during:17} ends {outcome.code}",
-            flush=True,
-        )
+        print(f"{fault.kind:8} {outcome.hit:16} in {outcome.during:17} ends {outcome.code}")
     print(f"equal to the undisturbed run, after {time.monotonic() - began:.0f} s", flush=True)
     return list(zip(chain, outcomes, strict=True))
 

@@ -48,11 +48,11 @@ def copy(whole: Undisturbed, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of its own of 150 KB, less than half of what a run needs."""
+    """A disk of its own of 64 KB, a fifth of what a run needs."""
     folder = tmp_path / "disk"
     folder.mkdir()
     subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=150k", "none", str(folder)],
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)],
         check=True,
         capture_output=True,
     )
