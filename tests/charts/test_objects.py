@@ -249,17 +249,25 @@ def test_a_schedule_s_job_finds_its_files_which_are_valid(rendered: Rendered) ->
     for job in jobs:
         (container,) = job["spec"]["template"]["spec"]["containers"]
         words = [*container["command"], *container["args"]]
-        files = [word.rpartition("=")[2] for word in words if "/schedules/" in word]
-        (config,) = of_kind(objects, "ConfigMap")
-        assert {file.removeprefix("/schedules/") for file in files} <= config["data"].keys()
+        name = job["metadata"]["name"].rpartition("-")[2]
+        asked = values["schedules"][name]
+        reached = [
+            f"--endpoint={values['kubeflow']['endpoint']}",
+            f"--namespace={values['kubeflow'].get('namespace', 'mlops')}",
+        ]
         hook = job["metadata"]["annotations"]["helm.sh/hook"]
-        name = Path(files[0]).stem
-        kept = hook != "pre-delete" and values["schedules"][name].get("enabled", True)
-        assert words[:3] == ["scotoma", "pipeline", "schedule" if kept else "unschedule"]
-        assert (f"--out={values['schedules'][name]['out']}" in words) == kept
-        parse_config(config["data"][f"{name}.yaml"], name)
-        if gate := config["data"].get(f"{name}.gate.yaml"):
-            parse_rules(gate, name)
+        if hook == "pre-delete" or not asked.get("enabled", True):
+            assert words == ["scotoma", "pipeline", "unschedule", name, *reached]
+            continue
+        gate = [f"--gate=/schedules/{name}.gate.yaml"] if "gate" in asked else []
+        assert words == [
+            *("scotoma", "pipeline", "schedule", f"/schedules/{name}.yaml"),
+            *(f"--name={name}", f"--out={asked['out']}", *gate, *reached),
+        ]
+        (config,) = of_kind(objects, "ConfigMap")
+        assert parse_config(config["data"][f"{name}.yaml"], name).retraining
+        if gate:
+            parse_rules(config["data"][f"{name}.gate.yaml"], name)
 
 
 # --- how many, and where --------------------------------------------------------------------------

@@ -27,9 +27,13 @@ spec:
           image: {{ include "scotoma.image" (list .root "core") }}
           imagePullPolicy: {{ $values.images.pullPolicy }}
           {{- include "scotoma.container" .root | nindent 10 }}
-          command: [scotoma, pipeline, {{ .verb }}, /schedules/{{ .name }}.yaml]
+          command: [scotoma, pipeline, {{ .verb }}]
           args:
-            {{- if eq .verb "schedule" }}
+            {{- if eq .verb "unschedule" }}
+            - {{ .name | quote }}
+            {{- else }}
+            - /schedules/{{ .name }}.yaml
+            - --name={{ .name }}
             - --out={{ .schedule.out }}
             {{- if .schedule.gate }}
             - --gate=/schedules/{{ .name }}.gate.yaml
