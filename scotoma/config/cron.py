@@ -158,8 +158,10 @@ class Cron:
             for time in [origin - (offset or datetime.timedelta())]
         }
         shifts = {days for _, _, days in moved}
-        month_days, months = _shifted(self.days, self.months, shifts)
+        month_days, months = _shifted(self.days, self.months, shifts, alone=not self.either)
         weekdays = {(day + days) % 7 for day in self.weekdays for days in shifts}
+        if self.either and (len(month_days) == 31 or len(weekdays) == 7):  # one of them: any day
+            month_days, weekdays = set(range(1, 32)), set(range(7))
         return " ".join(
             [
                 "0",
@@ -206,22 +208,24 @@ def _number(field: _Field, text: str) -> int:
 
 
 def _shifted(
-    days: frozenset[int], months: frozenset[int], shifts: set[int]
+    days: frozenset[int], months: frozenset[int], shifts: set[int], *, alone: bool
 ) -> tuple[set[int], set[int]]:
-    """Days of the month and months that hold every shifted day, of months of any length."""
+    """Days of the month and months that hold every shifted day, of months of any length.
+
+    `alone`: whether all days that count are of `days`.
+    """
     if len(days) == 31:
-        crossed = months if len(months) == 12 else _neighbours(months, shifts)
-        return set(days), set(crossed)
+        return set(days), _neighbours(months, shifts)
     found: set[int] = set()
-    beyond: set[int] = set()
+    beyond: set[int] = set() if alone else shifts
     for shift in shifts:
         for day in days:
             if day + shift < 1:
                 found |= {28, 29, 30, 31}
-                beyond.add(-1)
+                beyond = beyond | {-1}
             elif shift == 1 and day >= 28:
                 found |= {min(day + 1, 31), 1}
-                beyond.add(1)
+                beyond = beyond | {1}
             else:
                 found.add(day + shift)
     return found, _neighbours(months, beyond)
