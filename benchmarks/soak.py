@@ -2,9 +2,8 @@
 
     python benchmarks/soak.py [AUDITS] [--svg soak.svg]
 
-Prints a line an audit: memory, descriptors, threads and children of this process, temporary files
-and shared memory, and the largest process that the audits have begun. Ends with 1 where one of them
-grows.
+Prints a line an audit: memory, descriptors, threads and children of this process, temporary files,
+and the largest process that the audits have begun. Ends with 1 where one of them grows.
 """
 
 from __future__ import annotations
@@ -54,7 +53,6 @@ def held(temporary: Path) -> dict[str, float]:
         "threads": len(list((me / "task").iterdir())),
         "children": len(children),
         "temporary_files": len(list(temporary.rglob("*"))),
-        "shared_memory_files": len(list(Path("/dev/shm").iterdir())),
         "largest_child_mib": round(
             resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**10, 1
         ),
@@ -88,7 +86,7 @@ def _temporary() -> Iterator[Path]:
 def grown(rows: Sequence[dict[str, float]]) -> list[str]:
     """What is more at the end than when the first audits had ended."""
     early, last = rows[min(SETTLED, len(rows)) - 1], rows[-1]
-    counts = ("descriptors", "threads", "children", "temporary_files", "shared_memory_files")
+    counts = ("descriptors", "threads", "children", "temporary_files")
     found = [name for name in counts if last[name] > early[name]]
     return found + ["memory_mib"] * (last["memory_mib"] > early["memory_mib"] + GROWTH_MIB)
 

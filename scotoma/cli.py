@@ -41,7 +41,10 @@ def _root(
 
 
 def _whole(command: Callable[..., None]) -> Callable[..., None]:
-    """The command; click would end an EOFError, such as a dead worker's, with 1: a verdict."""
+    """The command; click ends an EOFError, such as a dead worker's, with 1, which is a verdict.
+
+    And an interrupt in silence.
+    """
 
     @functools.wraps(command)
     def called(*arguments: Any, **options: Any) -> None:
@@ -49,6 +52,9 @@ def _whole(command: Callable[..., None]) -> Callable[..., None]:
             command(*arguments, **options)
         except EOFError as error:
             raise RuntimeError("a file or a pipe ended too early") from error
+        except KeyboardInterrupt as error:
+            sys.stderr.write("scotoma: interrupted; repeat the command to go on from here\n")
+            raise typer.Exit(130) from error
 
     return called
 
@@ -84,9 +90,6 @@ def main() -> None:
     except OSError as error:
         sys.stderr.write(f"scotoma: {printable(str(error))}; free the path or the disk, repeat\n")
         sys.exit(5)
-    except KeyboardInterrupt:
-        sys.stderr.write("scotoma: interrupted; repeat the command to go on from here\n")
-        sys.exit(130)
     except Exception:  # left alone it would end with 1, which is a verdict of the gate
         traceback.print_exc()
         sys.exit(5)

@@ -19,7 +19,11 @@ from tests.commands import scotoma
         (OSError(28, "No space left"), 5, "scotoma: [Errno 28] No space left; free the path or "),
         (ZeroDivisionError("x"), 5, "Traceback (most recent call last):\n"),
         (AssertionError(), 5, "Traceback (most recent call last):\n"),
-        (KeyboardInterrupt(), 130, ""),
+        (
+            KeyboardInterrupt(),
+            130,
+            "scotoma: interrupted; repeat the command to go on from here\n",
+        ),
         (EOFError(), 5, "Traceback (most recent call last):\n"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",

@@ -153,16 +153,42 @@ def test_what_a_step_refuses_is_left_for_the_command_with_its_exit_code(
     assert not (tmp_path / "pointer").exists()
 
 
-def test_an_internal_error_is_no_refusal(
-    run: Run, tmp_path: Path, stage: Callable[..., None]
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (
+            ZeroDivisionError(),
+            "the step make ended with an internal error (ZeroDivisionError); its traceback is in "
+            "logs/pipeline.log of the run, or in the log of the step",
+        ),
+        (
+            OSError(28, "No space left on device"),
+            "the step make stopped: the disk is full, or a limit on files is reached; free some of "
+            "it, and repeat the command to go on",
+        ),
+        (
+            MemoryError(),
+            "the step make stopped: there is no memory left; free some, and repeat the command to "
+            "go on",
+        ),
+        (
+            PermissionError(13, "Permission denied", "audit.json"),
+            "the step make stopped: [Errno 13] Permission denied: 'audit.json'; free the path, and "
+            "repeat the command to go on",
+        ),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_what_stops_a_step_is_named_and_no_refusal(
+    run: Run, tmp_path: Path, stage: Callable[..., None], fault: Exception, message: str
 ) -> None:
     def break_down(run: Run) -> list[Path]:
-        raise ZeroDivisionError
+        raise fault
 
     stage(break_down)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(type(fault)):
         execute("make", str(run.root), str(tmp_path / "pointer"))
-    assert not run.path("error.json").exists()
+    assert read_json(run.path("error.json")) == {"message": message, "exit_code": 5}
     assert not (tmp_path / "pointer").exists()
 
 

@@ -62,8 +62,8 @@ def execute(
         ended: How the steps before it ended, for the one that comes last in any case.
 
     Raises:
-        ScotomaError: Whatever the step refuses or was stopped by; its sentence is also left in
-            `error.json`.
+        ScotomaError: Whatever the step refuses. Its sentence is also left in `error.json`, as is
+            one for what stopped the step without being refused.
     """
     left = [read_json(Path(path)) for path in after or []]
     run_uri = left[0]["run_uri"] if left else run_uri
@@ -78,9 +78,7 @@ def execute(
         refused = error if isinstance(error, ScotomaError) else _stopped(step, error)
         with contextlib.suppress(ScotomaError, OSError):  # what was refused first is what to say
             _leave(refused, run_uri)
-        if refused is error:
-            raise
-        raise refused from error
+        raise
     if step == "log" and ended == "SUCCEEDED":
         if run.uri:  # what an earlier try left
             storage.remove(storage.join(run.uri, "error.json"))
