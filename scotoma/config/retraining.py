@@ -20,7 +20,9 @@ Alias = Annotated[str, Field(pattern=r"^[A-Za-z][\w.-]*$", max_length=255)]
 class Keep(Frozen):
     """How many finished audits stay; the last one that passed always does."""
 
-    audits: int | None = Field(None, ge=1, description="At least so many; empty: all.")
+    audits: int | None = Field(
+        None, ge=1, description="At least so many; where days is empty too, all."
+    )
     days: float | None = Field(
         None, gt=0, description="And those that ended so recently; empty: no further ones."
     )
