@@ -30,12 +30,14 @@ def tie_to_parent(temporary: Path) -> None:
     group = os.getpgrp()
     if os.fork():
         return
-    os.setsid()
-    while os.read(0, 1):
-        pass
-    end_group(group)
-    shutil.rmtree(temporary, ignore_errors=True)
-    os._exit(0)
+    try:  # whatever happens, it must not go on as what it was forked from
+        os.setsid()
+        while os.read(0, 1):
+            pass
+        end_group(group)
+        shutil.rmtree(temporary, ignore_errors=True)
+    finally:
+        os._exit(0)
 
 
 def end_group(group: int, reap: Callable[[], object] = lambda: None) -> None:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -36,3 +39,34 @@ def test_a_folder_of_long_name_for_temporary_files_is_no_hindrance(
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     with worker_pool(1, no_preparation) as pool:
         assert pool.submit(os.getpid).result() != os.getpid()
+
+
+POOL = """
+import os, time
+from tests.test_workers import no_preparation
+from scotoma.workers import worker_pool
+if __name__ == "__main__":
+    with worker_pool(2, no_preparation) as pool:
+        print(*{pool.submit(os.getpid).result() for _ in range(8)}, flush=True)
+        time.sleep(60)
+"""
+
+
+def test_workers_end_with_the_pool_that_was_killed(tmp_path: Path) -> None:
+    (tmp_path / "pool.py").write_text(POOL)
+    root = str(Path(__file__).parents[1])
+    with subprocess.Popen(
+        [sys.executable, str(tmp_path / "pool.py")],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": root},
+    ) as process:
+        assert process.stdout is not None
+        workers = [Path("/proc", pid) for pid in process.stdout.readline().split()]
+        assert workers
+        assert all(worker.exists() for worker in workers)
+        process.kill()
+    end = time.monotonic() + 10
+    while any(worker.exists() for worker in workers) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not any(worker.exists() for worker in workers)
