@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
+from pathlib import Path
 from typing import Any
 
 from scotoma.errors import MissingExtra
 
-__all__ = ["needs"]
+__all__ = ["home_of", "needs"]
 
 
 def needs(module: str, extra: str, purpose: str) -> Any:
@@ -34,6 +35,28 @@ def needs(module: str, extra: str, purpose: str) -> Any:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise MissingExtra(
-            f"{purpose} needs {error.name}; pip install 'scotoma[{extra}]'"
-        ) from error
+        raise _missing(error.name, extra, purpose) from error
+
+
+def home_of(package: str, extra: str, purpose: str) -> Path:
+    """The folder of an optional package, which is not imported: torch would take seconds.
+
+    Args:
+        package: Its name.
+        extra: As of `needs`.
+        purpose: As of `needs`.
+
+    Raises:
+        MissingExtra: It is not installed; the message says which extra brings it.
+
+    >>> home_of("email", "train", "writing").name
+    'email'
+    """
+    found = importlib.util.find_spec(package)
+    if found is None or found.origin is None:
+        raise _missing(package, extra, purpose)
+    return Path(found.origin).parent
+
+
+def _missing(module: str | None, extra: str, purpose: str) -> MissingExtra:
+    return MissingExtra(f"{purpose} needs {module}; pip install 'scotoma[{extra}]'")

@@ -261,6 +261,11 @@ class Run:
         """Sizes and latencies of a member a variant, which always differ; no step reads them."""
         return self.path("shards", "000", "costs.json")
 
+    @property
+    def last(self) -> Path:
+        """The audit before this one, where they are compared."""
+        return self.path("last.json")
+
     def section(self, name: str) -> Path:
         """One part of audit.json, as the step that measured it left it."""
         return self.path("sections", f"{name}.json")

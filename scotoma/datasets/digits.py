@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from scotoma.config import DigitsSource
-from scotoma.extras import needs
+from scotoma.extras import home_of, needs
 
 __all__ = ["load_digits_s"]
 
@@ -35,9 +35,10 @@ def load_digits_s(source: DigitsSource) -> pl.DataFrame:
         `exposure` (majority or minority: how often training shows this class in this style) and
         `source_id`, which both styles of one test digit share.
     """
-    datasets = needs("sklearn.datasets", "train", "making the embedded digits")
-    bunch = datasets.load_digits()
-    pixels, digits = np.asarray(bunch.images) * (255 / 16), np.asarray(bunch.target)
+    # As sklearn.datasets.load_digits reads it, without the second that importing scikit-learn takes.
+    sklearn = home_of("sklearn", "train", "making the embedded digits")
+    table = np.loadtxt(sklearn / "datasets" / "data" / "digits.csv.gz", delimiter=",")
+    pixels, digits = table[:, :-1].reshape(-1, 8, 8) * (255 / 16), table[:, -1].astype(int)
     rng = np.random.default_rng(MADE_WITH_SEED)
     order = rng.permutation(len(digits))
     train, test = np.split(order, [round(TRAIN_SHARE * len(digits))])

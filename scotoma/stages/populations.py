@@ -7,7 +7,7 @@ from typing import Any
 
 from scotoma import progress
 from scotoma.config import OnnxSource, PredictionsSource, Variant
-from scotoma.extras import needs
+from scotoma.extras import home_of, needs
 from scotoma.machine import versions
 from scotoma.own_code import is_code, module_digest
 from scotoma.runs import Run, file_digest, read_json, write_json, written
@@ -18,7 +18,10 @@ __all__ = ["gather", "predict", "prepare", "prune", "quantize", "train"]
 
 def prepare(run: Run) -> list[Path]:
     """Read the source, check it, write the examples of both splits; bring the last audit here."""
-    from scotoma.stages.last import fetch_last  # scipy comes with it
+    run.fetch(run.last)
+    if run.config.retraining is None and not run.last.exists():
+        return _examples(run)
+    from scotoma.stages.last import fetch_last  # SciPy comes with it
 
     return [*_examples(run), *fetch_last(run)]
 
@@ -76,7 +79,7 @@ def _train(run: Run, step: str, variants: list[str], shard: Shard) -> list[Path]
     made_with = str(versions()) + (module_digest(model) if is_code(model) else "")
     with run.step(f"{step}-{shard.index:03d}", outputs, [run.examples], made_with=made_with) as due:
         if due and variants:
-            needs("torch", "train", "training")
+            home_of("torch", "train", "training")  # which the workers import
             from scotoma.training.population import train_populations
 
             run.fetch(*outputs)  # of members that an earlier try has finished
