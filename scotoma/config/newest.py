@@ -15,6 +15,7 @@ from scotoma.printable import printable
 __all__ = ["MARK", "at_newest", "natural"]
 
 MARK = "{newest}"
+FOLDERS = ("source.images", "source.data", "source.models")  # the others are files
 
 
 def at_newest(config: Config) -> tuple[Config, str | None]:
@@ -83,7 +84,7 @@ class _Pattern:
                 f"{key} may have {MARK} below a folder or bucket and after no wildcard, got "
                 f"{redact(path)}; name the level that holds the names"
             )
-        return cls(key, path, folder or "/", before, after, bool(deeper))
+        return cls(key, path, folder or "/", before, after, bool(deeper) or key in FOLDERS)
 
     def names(self) -> set[str]:
         """What stands for the placeholder; hidden names and those that begin with `_` do not."""
