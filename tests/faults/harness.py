@@ -120,7 +120,7 @@ def audit(
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=900,
     )
 
 
@@ -196,7 +196,7 @@ def _disturb(fault: Fault, whole: Undisturbed, out: Path, temporary: Path) -> Ou
         time.sleep(fault.share * whole.steps[fault.step])
         during = (_started(out) or ["begin"])[-1]
         hit = _strike(fault, mark, memory)
-        _, words = process.communicate(timeout=120)
+        _, words = process.communicate(timeout=600)
         assert gone(mark, GONE_S), "processes are left"
     if hit != "tree":
         assert not list(temporary.iterdir()), "temporary files are left"
