@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from scotoma.config import load_config
 from scotoma.datasets import Examples
 from scotoma.predictions import Predictions
 from scotoma.storage import read_bytes, upload
-from tests.faults.harness import Fault, Undisturbed, disturb
+from tests.faults.harness import Fault, Undisturbed, disturb, in_a_network_of_its_own
 
 SMALL = """\
 version: 1
@@ -38,13 +40,11 @@ tracking: {uri: "off"}
 VARIANTS = ("dense", "prune-0.5", "int8-dynamic", "int8-static")
 
 
-def audit(config: Path, out: Path | str, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "scotoma", "audit", str(config), "--out", str(out), *options],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def audit(
+    config: Path, out: Path | str, *options: str, before: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "scotoma", "audit", str(config), "--out", str(out), *options]
+    return subprocess.run([*before, *command], capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +59,11 @@ def run(config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = (
         tmp_path_factory.mktemp("audit") / "my python3 runs" / "run"
     )  # kfp once stumbled over both
-    done = audit(config, out, "--deterministic")
+    alone = in_a_network_of_its_own(config.with_name("tried")) if os.geteuid() == 0 else []
+    done = audit(config, out, "--deterministic", before=alone)
     assert done.returncode == 0, done.stderr + (out / "logs" / "pipeline.log").read_text()
+    if alone:
+        assert config.with_name("tried").read_text() == "0", "packets that were to leave"
     assert done.stdout.startswith("small: 1,798 test examples (899 sources), 3 members")
     assert str(out / "report.html") in done.stderr
     return out

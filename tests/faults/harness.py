@@ -21,8 +21,26 @@ from scotoma.locking import locked
 from scotoma.mirror import Mirror
 from tests.faults.processes import MARK, Memory, chosen, gone, kill
 
-__all__ = ["Fault", "Outcome", "Undisturbed", "audit", "compare", "disturb", "undisturbed"]
+__all__ = [
+    "Fault",
+    "Outcome",
+    "Undisturbed",
+    "audit",
+    "compare",
+    "disturb",
+    "in_a_network_of_its_own",
+    "short_folder",
+    "undisturbed",
+]
 
+# In a network without a way out, whose kernel counts what was to leave it.
+ALONE = """
+import subprocess, sys
+done = subprocess.run(sys.argv[2:])
+names, counts = (line.split() for line in open("/proc/self/net/snmp") if line.startswith("Ip:"))
+open(sys.argv[1], "w").write(dict(zip(names, counts))["OutNoRoutes"])
+sys.exit(done.returncode)
+"""
 GONE_S = 10.0  # in which every process of an audit has ended that lost its command
 BEGUN = re.compile(r"(\d+):(\d+):([\d.]+) - INFO - Executing task \S*?'([a-z0-9-]+)'")
 
@@ -122,6 +140,15 @@ def audit(
         check=False,
         timeout=900,
     )
+
+
+def in_a_network_of_its_own(tried: Path) -> list[str]:
+    """What stands before a command that is to have no network.
+
+    Args:
+        tried: Where to write how many packets were to leave it.
+    """
+    return ["unshare", "--net", sys.executable, "-c", ALONE, str(tried)]
 
 
 @contextmanager

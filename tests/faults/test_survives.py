@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,14 @@ import pytest
 from scotoma.checksums import CHECKSUMS
 from scotoma.locking import locked
 from tests.commands import scotoma
-from tests.faults.harness import Undisturbed, audit, compare, short_folder, undisturbed
+from tests.faults.harness import (
+    Undisturbed,
+    audit,
+    compare,
+    in_a_network_of_its_own,
+    short_folder,
+    undisturbed,
+)
 from tests.faults.made import predictions_made_elsewhere
 
 # Imported by every Python process of an audit: a clock that jumps by a year, forth and back.
@@ -23,14 +29,6 @@ JUMPING = """
 import random, time
 real, drawn = time.time, random.Random(7)
 time.time = lambda: real() + drawn.choice([-1, 0, 1]) * 365.25 * 86400
-"""
-# The network's own view of what was tried, written down as the last word of a command in it.
-ALONE = """
-import subprocess, sys
-done = subprocess.run(sys.argv[2:])
-names, counts = (line.split() for line in open("/proc/self/net/snmp") if line.startswith("Ip:"))
-open(sys.argv[1], "w").write(dict(zip(names, counts))["OutNoRoutes"])
-sys.exit(done.returncode)
 """
 
 
@@ -94,7 +92,7 @@ def test_a_full_disk_a_wrong_clock_and_no_network_cost_nothing(
         done = audit(
             whole.config,
             out,
-            before=["unshare", "--net", sys.executable, "-c", ALONE, str(tried)],
+            before=in_a_network_of_its_own(tried),
             PYTHONPATH=f"{tmp_path / 'python'}:{os.environ.get('PYTHONPATH', '')}".rstrip(":"),
             TMPDIR=str(temporary),
         )
