@@ -39,6 +39,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
         "`passwords` in database.secret",
         POSTGRES,
     ),
+    "tables changed at once": (
+        S3 | {"mlflow": {"replicas": 2}, "database": POSTGRES["database"] | {"migrate": True}},
+        "database.migrate would change the tables from 2 pods at once; set mlflow.replicas=1 for "
+        "this upgrade",
+        {"mlflow": {"replicas": 1}},
+    ),
     "sqlite with an address": (
         {"database": {"secret": "mlflow-database"}},
         'database.secret is "mlflow-database", but sqlite asks for no secret; set '
