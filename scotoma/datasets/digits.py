@@ -35,7 +35,7 @@ def load_digits_s(source: DigitsSource) -> pl.DataFrame:
         `exposure` (majority or minority: how often training shows this class in this style) and
         `source_id`, which both styles of one test digit share.
     """
-    # As sklearn.datasets.load_digits reads it, without the second that importing scikit-learn takes.
+    # As load_digits of sklearn.datasets reads it, without the second that its import takes.
     sklearn = home_of("sklearn", "train", "making the embedded digits")
     table = np.loadtxt(sklearn / "datasets" / "data" / "digits.csv.gz", delimiter=",")
     pixels, digits = table[:, :-1].reshape(-1, 8, 8) * (255 / 16), table[:, -1].astype(int)

@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import as_completed
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,7 +17,7 @@ from scotoma import progress
 from scotoma.config import Config
 from scotoma.datasets import Examples, Images, StoredImages, store_images
 from scotoma.errors import ConfigError
-from scotoma.machine import cores, hardware, versions
+from scotoma.machine import cores, hardware, has_gpu_driver, versions
 from scotoma.own_code import is_code, module_digest
 from scotoma.runs import Run, code_digest, file_digest, read_json, read_record, write_json, written
 from scotoma.training.randomness import member_seed
@@ -67,11 +68,14 @@ def _train(
     task = f"train {variants[0] if len(variants) == 1 else f'{len(variants)} pruned variants'}"
     recipe = run.config.source.recipe.resolved(len(data[1]))
     shared = recipe.mask_updates[0] if run.config.variant(variants[0]).forked else 0
-    with worker_pool(1, _start_worker, run, data) as pool:
+    most = min(1 if has_gpu_driver() else cores(), len(due))
+    with ExitStack() as pools:
+        pool = pools.enter_context(worker_pool(most, _start_worker, run, data))
         backend, size, workers = pool.submit(_choose_way).result()
-    chunks = _chunks(wanted, due, size)
-    progress.start(task, sum(len(own) for _, own in chunks) * (recipe.total_steps - shared))
-    with worker_pool(min(len(chunks), workers), _start_worker, run, data) as pool:
+        if workers > most == 1 < len(due):  # torch has no use for that GPU
+            pool = pools.enter_context(worker_pool(workers, _start_worker, run, data))
+        chunks = _chunks(wanted, due, size)
+        progress.start(task, sum(len(own) for _, own in chunks) * (recipe.total_steps - shared))
         futures = [pool.submit(_train_chunk, *c, backend, data_digest, task) for c in chunks]
         for future in as_completed(futures):
             future.result()
