@@ -19,7 +19,7 @@ from scotoma.stages import STAGES
 from scotoma.stages.judging import Judging
 from scotoma.stages.predicted import complete
 from scotoma.stages.shards import shards
-from scotoma.tracking import log_failure, tracking_uri
+from scotoma.tracking import log_failure, log_skip, tracking_uri
 from tests.commands import measured, scotoma
 from tests.test_predicted import CONFIG, write
 
@@ -68,7 +68,7 @@ def stepped(run: Run) -> str:
 
 @pytest.fixture(scope="module")
 def year(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Run, str]]:
-    """Three audits, the second of them with drift, and one that failed."""
+    """Three audits, the second of them with drift, one that failed and one with nothing new."""
     home = tmp_path_factory.mktemp("year")
     with pytest.MonkeyPatch.context() as patch:
         for name in ("SCOTOMA_TRACKING_URI", "MLFLOW_TRACKING_URI"):
@@ -77,6 +77,9 @@ def year(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Run, str]]
         run = found["m2"][0]
         assert log_failure(run, "no images", str(tracking_uri(run, {}))) == ""
         found["m3"] = month(home, "m3")
+        last = found["m3"][0]
+        why = "nothing new: m3 was audited before"
+        assert log_skip(last.config, "m3", why, str(tracking_uri(last, {}))) == ""
     return found
 
 
@@ -129,12 +132,14 @@ def test_a_trend_is_drawn_from_mlflow_alone(
     found = measured("trend", "elsewhere", "--runs", runs, "--out", page)
     assert [(one["state"], one["verdict"]) for one in found["audits"]] == [
         ("finished", "PASS"), ("finished", "FAIL"), ("failed", ""), ("finished", "PASS"),
+        ("skipped", ""),
     ]  # fmt: skip
     assert "The audit failed: no images" in page.read_text()
+    assert "The audit was skipped: nothing new: m3 was audited before" in page.read_text()
     config = runs.parent / "m1" / "audit.yaml"
     code, out, err = scotoma("trend", config, "--runs", runs, "--out", page)
     assert (code, out) == (0, f"{page}\n")
-    assert err == "note    4 audits: 2 PASS, 1 FAIL, 1 failed\n"
+    assert err == "note    5 audits: 2 PASS, 1 FAIL, 1 failed, 1 skipped\n"
 
 
 @pytest.mark.parametrize(
