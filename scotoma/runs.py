@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 
@@ -286,6 +286,7 @@ class Run:
             Whether there is anything to do.
 
         Raises:
+            DataError: An input is not there, or object storage does not show it yet.
             RuntimeError: The step ended without one of its outputs.
         """
         outputs, inputs = list(outputs), list(inputs)
@@ -293,7 +294,7 @@ class Run:
         self.fetch(record)
         made_from = [self.config.digest(), code_digest(), name, made_with]
         for path, digest in self.mirror.digests(inputs).items():
-            made_from.append(digest or file_digest(path))
+            made_from.append(digest or self._refuse_absent(path))
         key = hashlib.sha256("/".join(made_from).encode()).hexdigest()
         finished = read_record(record)
         if finished.get("key") == key:
@@ -304,6 +305,9 @@ class Run:
                 yield False
                 return
         self.fetch(*inputs)
+        for path in inputs:
+            if not path.is_file():
+                self._refuse_absent(path)
         began = time.perf_counter()
         yield True
         if missing := [str(path) for path in outputs if not path.exists()]:
@@ -337,6 +341,12 @@ class Run:
         record = self.path("steps", f"{name}.json")
         write_json(record, read_record(record) | {"key": ""})
         self.publish(record)
+
+    def _refuse_absent(self, path: Path) -> NoReturn:
+        raise DataError(
+            f"{self.mirror.place(path)} must be there, as a step before has left it, and is not; "
+            "repeat the command"
+        )
 
     def _relative(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix()

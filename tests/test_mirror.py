@@ -295,6 +295,21 @@ def test_what_was_finished_and_not_sent_is_sent_without_being_redone(s3: Any, ma
     ]
 
 
+def test_an_input_that_the_storage_does_not_show_is_named(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentence = rf"^{run.uri}/a must be there, as a step before has left it, and is not; repeat the"
+    with pytest.raises(DataError, match=sentence):
+        make(run)
+    write_json(run.path("a"), 1)
+    run.publish(run.path("a"))
+    run.path("a").unlink()
+    monkeypatch.setattr(Mirror, "fetch", lambda *_: None)  # shown, and then no longer
+    with pytest.raises(DataError, match=sentence):
+        make(run)
+    assert not run.path("steps", "make.json").exists()
+
+
 def fail_half_way(run: Run) -> None:
     with run.step("fail", [run.path("out", "c")]), written(run.path("out", "c")) as temporary:
         temporary.write_text("half")
