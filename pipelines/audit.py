@@ -10,6 +10,7 @@ from scotoma import components
 from scotoma.config import Config, Kubeflow
 from scotoma.pipelines.placing import check_for_cluster, pipeline_config, place
 from scotoma.runs import shareable
+from scotoma.stages.scheduled import NOTHING
 from scotoma.stages.shards import shards
 
 __all__ = ["build_pipeline", "build_scheduled", "compile_pipeline"]
@@ -80,7 +81,7 @@ def build_scheduled(
                 config=shareable(config),
                 rules=rules,
             ).output
-            with dsl.If(run_uri != "", name="due"):
+            with dsl.If(run_uri != NOTHING, name="due"):
                 # Into a loop no task's output may go; where the run is, steps see from each other.
                 steps.measure(root, steps.task(components.prepare_data, run_uri=run_uri))
 

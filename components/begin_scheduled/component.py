@@ -21,7 +21,7 @@ def begin_scheduled(
         rules: Gate file (YAML); empty for the default rules.
 
     Returns:
-        Where the audit runs; empty if there is nothing to do.
+        Where the audit runs; `nothing` if there is nothing to do.
     """
     from scotoma.stages.scheduled import begin
 

@@ -157,13 +157,13 @@ def schedule(
     from scotoma.commands.pipeline import Reached, Submission
     from scotoma.commands.pipeline_schedule import run_schedule, run_schedule_status
 
-    asked = Submission(config, gate, seed, data, deterministic)
     reached = Reached(endpoint, namespace, as_json, quiet)
     if show:
-        run_schedule_status(asked, reached, name=name)
+        run_schedule_status(config, reached, name=name)
         return
     if out is None:
         raise typer.BadParameter("give --out, where its audits are to be, or --status")
+    asked = Submission(config, gate, seed, data, deterministic)
     run_schedule(asked, out, reached, name=name)
 
 

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from scotoma.commands.gate import print_out
 from scotoma.commands.pipeline import Reached, Submission, check_place
-from scotoma.config import Config, Kubeflow, Retraining
+from scotoma.config import Config, Kubeflow, Retraining, load_config
 from scotoma.config.cron import Cron
 from scotoma.errors import ConfigError
 from scotoma.printable import printable
@@ -71,7 +71,7 @@ def run_schedule(asked: Submission, root: str, reached: Reached, *, name: str | 
     print_out(_json(shown) if reached.as_json else f"{found.schedule_id}\n", sys.stdout)
 
 
-def run_schedule_status(asked: Submission, reached: Reached, *, name: str | None) -> None:
+def run_schedule_status(path: Path, reached: Reached, *, name: str | None) -> None:
     """Print what Kubeflow's calendar has of an audit, whether by this code, and what was missed.
 
     Raises:
@@ -80,8 +80,9 @@ def run_schedule_status(asked: Submission, reached: Reached, *, name: str | None
     """
     from scotoma.pipelines.schedules import Schedules, missed
 
-    config, kubeflow = asked.read()
-    retraining = _retraining(config, asked.path)
+    config = load_config(path)
+    kubeflow = config.kubeflow or Kubeflow()
+    retraining = _retraining(config, path)
     zone, cron = ZoneInfo(retraining.time_zone), Cron.parse(retraining.cron)
     now = datetime.datetime.now(datetime.UTC)
     cluster = reached.cluster(kubeflow)
@@ -125,8 +126,8 @@ def run_unschedule(which: str, reached: Reached) -> None:
 
     name, kubeflow = which, Kubeflow()
     if Path(which).suffix in (".yaml", ".yml"):
-        config, kubeflow = Submission(Path(which)).read()
-        name = config.project
+        config = load_config(Path(which))
+        name, kubeflow = config.project, config.kubeflow or Kubeflow()
     count = Schedules(reached.cluster(kubeflow)).remove(name)
     said = f"removed   {name}" if count else f"unchanged no schedule is called {name}"
     reached.console.print(printable(said), markup=False, highlight=False, soft_wrap=True)

@@ -26,10 +26,11 @@ from scotoma.mirror import Mirror, local_folder
 from scotoma.runs import Run, code_digest, read_json, write_json
 from scotoma.stages.beginning import begun, read_configuration
 
-__all__ = ["begin", "end"]
+__all__ = ["NOTHING", "begin", "end"]
 
 EARLY = datetime.timedelta(minutes=2)  # by which clocks of a cluster may differ
 SCHEDULE = "schedule.json"
+NOTHING = "nothing"  # to do; an empty text is easily lost between steps
 
 
 def begin(root: str, job: str, since: str, config: str, rules: str) -> str:
@@ -43,8 +44,8 @@ def begin(root: str, job: str, since: str, config: str, rules: str) -> str:
         rules: Gate file (YAML); empty for the default rules.
 
     Returns:
-        Where the audit runs; empty if there is nothing to do. That there was nothing new is logged
-        to MLflow as a run `skipped`.
+        Where the audit runs; `NOTHING` if there is nothing to do. That there was nothing new is
+        logged to MLflow as a run `skipped`.
 
     Raises:
         ScotomaError: The newest input cannot be had, or the places cannot be read or written.
@@ -52,12 +53,12 @@ def begin(root: str, job: str, since: str, config: str, rules: str) -> str:
     home = _home(root)
     mine = _record(home, job)
     if found := _read(home, mine):
-        return str(found["run_uri"])
+        return str(found["run_uri"]) or NOTHING
     asked = read_configuration(config)
     schedule = _read(home, home.root / SCHEDULE)
     due = _due(asked.retraining, since, schedule.get("due"))
     if due is None:
-        return ""
+        return NOTHING
     run_uri = storage.join(root, f"{due:%Y-%m-%dT%H%MZ}")
     _write(home, home.root / SCHEDULE, schedule | {"due": due.isoformat()})
     _write(home, mine, {"run_uri": run_uri, "made_of": None})
@@ -77,7 +78,7 @@ def begin(root: str, job: str, since: str, config: str, rules: str) -> str:
     if newest is not None and schedule.get("made_of") == made_of:
         _say_skipped(Run(local_folder(run_uri), resolved, home.uri and run_uri), newest)
         _write(home, mine, {"run_uri": "", "made_of": None})
-        return ""
+        return NOTHING
     begun(run_uri, resolved, rules, newest=newest)
     _write(home, mine, {"run_uri": run_uri, "made_of": made_of})
     return run_uri

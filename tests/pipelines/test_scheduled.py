@@ -117,7 +117,7 @@ def test_woken_when_nothing_is_due_it_does_nothing(schedule: Schedule) -> None:
     schedule.data("2026-06")
     schedule.audited("job-1", "2026-07-01T00:30:00+00:00")
     before = schedule.s3.names()
-    assert schedule.begin("job-2", "2026-07-01T01:30:00+00:00") == ""
+    assert schedule.begin("job-2", "2026-07-01T01:30:00+00:00") == scheduled.NOTHING
     assert schedule.end("job-2") == {"run_uri": "", "files": {}}
     assert schedule.s3.names() == before
     assert schedule.skipped == []
@@ -128,13 +128,13 @@ def test_woken_when_nothing_is_due_it_does_nothing(schedule: Schedule) -> None:
 
 def test_what_was_due_before_the_schedule_was_made_is_not(schedule: Schedule) -> None:
     schedule.data("2026-06")
-    assert schedule.begin("job-1", "2026-01-01T00:30:00+00:00") == ""
+    assert schedule.begin("job-1", "2026-01-01T00:30:00+00:00") == scheduled.NOTHING
 
 
 def test_nothing_new_is_skipped_and_said(schedule: Schedule) -> None:
     schedule.data("2026-06")
     assert schedule.audited("job-1", "2026-07-01T00:30:00+00:00") == "2026-07-01T0030Z"
-    assert schedule.begin("job-2", "2026-08-01T00:30:00+00:00") == ""
+    assert schedule.begin("job-2", "2026-08-01T00:30:00+00:00") == scheduled.NOTHING
     assert schedule.end("job-2") == {"run_uri": "", "files": {}}
     assert schedule.skipped == [
         "nothing new: 2026-06 was audited before, with this configuration, gate and code"
