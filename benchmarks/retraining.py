@@ -103,7 +103,14 @@ def months(
 ) -> Iterator[Gate]:
     """The verdicts of a year of audits, each beside the one before it."""
     chosen = default_rules(positive=True)
-    rules = chosen.model_copy(update={"rules": [*chosen.rules, SinceLastRule()]})
+    rules = chosen.model_copy(
+        update={
+            "rules": [
+                *chosen.rules,
+                SinceLastRule(id="since_last", metric="since_last", margin=0.01),
+            ]
+        }
+    )
     last = Last(None, reason="the first audit")
     for month in range(count):
         with tempfile.TemporaryDirectory() as folder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import shutil
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from scotoma.config.gate import parse_rules
 from scotoma.runs import Run, read_json
 from scotoma.stages import STAGES
 from scotoma.stages.judging import Judging
+from scotoma.stages.last import fetch_last, leave_last, margin_of
 from scotoma.stages.predicted import complete
 from scotoma.stages.shards import shards
 from scotoma.tracking import log_failure, log_skip, tracking_uri
@@ -107,6 +109,23 @@ def test_the_same_run_again_is_judged_as_it_was(year: dict[str, tuple[Run, str]]
     for step in ("prepare", "verdict"):
         getattr(import_module(STAGES[step]), step)(run)
     assert {name: run.path(name).read_bytes() for name in before} == before
+
+
+def test_the_margin_is_the_configurations(year: dict[str, tuple[Run, str]], tmp_path: Path) -> None:
+    """A folder judged with one margin is judged with another where the configuration changed."""
+    run, home = year["m2"][0], tmp_path / "run"
+    shutil.copytree(run.root, home)
+    text = (home / "config.yaml").read_text()
+    (home / "config.yaml").write_text(
+        text.replace("no_worse_than_last: 0.3", "no_worse_than_last: 1.0")
+    )
+    other = Run.open(home)
+    fetch_last(other)
+    before, after = (read_json(folder / "last.json") for folder in (run.root, home))
+    assert (before["margin"], after["margin"]) == (0.3, 1.0)
+    assert before["audit"] == after["audit"]
+    leave_last(other.mirror, str(year["m1"][0].root), margin_of(run.config))
+    assert read_json(home / "last.json")["margin"] == 0.3
 
 
 def test_what_passes_has_the_alias_and_old_audits_give_up(

@@ -30,7 +30,7 @@ from scotoma.printable import printable
 from scotoma.runs import Run, read_json
 from scotoma.stages.alone import check_step, refuse_too_early
 from scotoma.stages.judging import Given, Judging, give_verdict
-from scotoma.stages.last import leave_last
+from scotoma.stages.last import leave_last, margin_of
 
 __all__ = ["configuration", "own_code", "run_audit"]
 
@@ -140,7 +140,7 @@ def _audit(
             judging.leave(run)
             run.leave_newest(newest)
             if against is not None:
-                leave_last(run.mirror, against)
+                leave_last(run.mirror, against, margin_of(run.config))
             if only is not None:
                 refuse_too_early(run, only)
                 run_watched(run, ["scotoma.stages.alone", run.place, only], console, lock)

@@ -113,9 +113,9 @@ class SlicesRule(_Frozen):
 class SinceLastRule(_Frozen):
     """No rate of a group and no CIE excess rose since the last audit beyond a margin."""
 
-    id: Id = "since_last"
-    metric: Literal["since_last"] = "since_last"
-    margin: float = Field(0.01, ge=0, le=1, description="Rise allowed: 0.01 for one point.")
+    id: Id
+    metric: Literal["since_last"]
+    margin: float = Field(ge=0, le=1, description="Rise allowed: 0.01 for one point.")
 
 
 Rule = Annotated[

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from scotoma import checksums, storage
+from scotoma.config import Config
 from scotoma.config.gate import GateRules, SinceLastRule
 from scotoma.errors import DataError, ScotomaError
 from scotoma.files import file_digest
@@ -17,9 +18,10 @@ from scotoma.mirror import Mirror
 from scotoma.runs import Run, read_json, write_json
 from scotoma.verdict.since_last import Last, kept
 
-__all__ = ["NAME", "fetch_last", "leave_last", "read_last", "with_last"]
+__all__ = ["NAME", "fetch_last", "leave_last", "margin_of", "read_last", "with_last"]
 
 NAME = "last.json"
+MARGIN = 0.01  # where the configuration says no more than that it is asked
 FIRST = "the project has no earlier audit in MLflow"
 UNTRACKED = "MLflow is off, or no server is named; name the last audit with --against"
 
@@ -36,21 +38,23 @@ def fetch_last(run: Run) -> list[Path]:
     Returns:
         The file; none where the configuration asks for no comparison and nobody left one.
     """
-    path = run.path(NAME)
-    run.fetch(path, run.path("audit.json"))
-    asked = run.config.retraining is not None and run.config.retraining.no_worse_than_last
-    if asked is not False and not (path.exists() and not read_json(path)["missing"]):
-        margin = SinceLastRule().margin if asked is True else float(asked)
-        _write(run.mirror, _from_mlflow(run), margin)
+    path, margin = run.path(NAME), margin_of(run.config)
+    last, known = read_last(run.mirror)
+    if margin is not None:
+        if last is None or last.missing:
+            last, known = _from_mlflow(run), None
+        if margin != known:
+            _write(run.mirror, last, margin)
     return [path] if path.exists() else []
 
 
-def leave_last(folder: Mirror, place: str) -> None:
+def leave_last(folder: Mirror, place: str, margin: float | None = None) -> None:
     """Leave an audit that lies elsewhere as the last one.
 
     Args:
-        folder: Of the run that is to be compared with it; a margin that it has stays.
+        folder: Of the run that is to be compared with it.
         place: Folder of the last audit, or its `s3://BUCKET/PREFIX`.
+        margin: By how much a number may rise; None for what the folder says, if it does.
 
     Raises:
         DataError: There is no audit, or it is not what an audit writes.
@@ -58,11 +62,18 @@ def leave_last(folder: Mirror, place: str) -> None:
     address = storage.join(place, "audit.json")
     if not storage.exists(address):
         raise DataError(f"--against must name a finished audit, got no {address}; correct it")
-    path = folder.root / NAME
-    folder.fetch([path])
-    margin = read_json(path)["margin"] if path.exists() else SinceLastRule().margin
-    _write(folder, _read(storage.read_bytes(address), place), margin)
+    if margin is None:
+        margin = read_last(folder)[1]
+    _write(folder, _read(storage.read_bytes(address), place), MARGIN if margin is None else margin)
     checksums.amend(folder, [NAME])
+
+
+def margin_of(config: Config) -> float | None:
+    """By how much a number may rise since the last audit; None where nobody asks."""
+    asked = False if config.retraining is None else config.retraining.no_worse_than_last
+    if asked is False:
+        return None
+    return MARGIN if asked is True else float(asked)
 
 
 def read_last(folder: Mirror) -> tuple[Last | None, float | None]:
@@ -100,7 +111,9 @@ def with_last(rules: GateRules, margin: float | None) -> GateRules:
     name = "since_last"
     while name in ids:  # a gate file may call another rule so
         name += "_"
-    return rules.model_copy(update={"rules": [*rules.rules, SinceLastRule(id=name, margin=margin)]})
+    return rules.model_copy(
+        update={"rules": [*rules.rules, SinceLastRule(id=name, metric="since_last", margin=margin)]}
+    )
 
 
 def _from_mlflow(run: Run) -> Last:
@@ -111,6 +124,7 @@ def _from_mlflow(run: Run) -> Last:
     if not uri:
         return Last(None, reason=UNTRACKED)
     mine = run.path("audit.json")
+    run.fetch(mine)
     try:
         found = last_audit(run.config.project, uri, file_digest(mine) if mine.exists() else "")
         return _read(found[1], f"MLflow run {found[0]}") if found else Last(None, reason=FIRST)

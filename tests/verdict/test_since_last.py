@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from scotoma.config.gate import parse_rules
-from scotoma.errors import DataError
+from scotoma.errors import ConfigError, DataError
 from scotoma.mirror import Mirror
 from scotoma.power import PlantedGroup, planted_audit
 from scotoma.runs import read_json, write_json
@@ -251,3 +251,9 @@ def test_what_is_no_audit_is_refused(two: tuple[Mirror, Path], text: str) -> Non
     (folder.root / "last.json").write_text(text)
     with pytest.raises(DataError, match=r"last\.json must be what an audit leaves; remove it"):
         give_verdict(folder, None, TODAY)
+
+
+def test_an_unknown_key_of_the_rule_is_named_with_the_one_that_exists() -> None:
+    text = "rules:\n  - {id: since, metric: since_last, margins: 0.01}"
+    with pytest.raises(ConfigError, match=r"gate.yaml:2 .*margins.*did you mean 'margin'"):
+        parse_rules(text, "gate.yaml")
