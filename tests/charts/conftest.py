@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import io
 import os
@@ -81,6 +82,7 @@ def template(helm: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 def render(template: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., Objects]:
     """The objects that helm makes of the chart and of values as YAML, hooks among them."""
 
+    @functools.cache
     def objects(values: str = "") -> Objects:
         done = template(values=values)
         assert done.returncode == 0, done.stderr
