@@ -89,7 +89,7 @@ def audited(record: Mapping[str, Any]) -> Audited:
     try:
         audit, gate = record["audit"], record["gate"]
         return Audited(
-            at, "finished", run, "", str(gate["verdict"]), int(audit["examples"]["test"]),
+            at, "finished", run, "", _verdict(gate["verdict"]), int(audit["examples"]["test"]),
             tuple(_measured(audit, judged) for judged in gate["variants"]),
             tuple(map(str, gate["warnings"])),
         )  # fmt: skip
@@ -107,12 +107,25 @@ def _measured(audit: Mapping[str, Any], judged: Mapping[str, Any]) -> Measured:
     )  # fmt: skip
     return Measured(
         variant=str(name),
-        verdict=str(judged["verdict"]),
+        verdict=_verdict(judged["verdict"]),
         members=int(judged["members"]),
-        top1=audit["accuracy"][name]["top1"],
-        excess=audit["divergence"][name]["cie"]["excess"],
-        worst=None if worst is None else worst["relative"],
+        top1=_estimate(audit["accuracy"][name]["top1"]),
+        excess=_estimate(audit["divergence"][name]["cie"]["excess"]),
+        worst=None if worst is None else _estimate(worst["relative"]),
         where=where,
         failed=counted.count("FAIL"),
         unsure=counted.count("UNSURE"),
     )
+
+
+def _verdict(text: str) -> str:
+    if text not in ("PASS", "UNSURE", "FAIL"):
+        raise ValueError(f"a verdict is PASS, UNSURE or FAIL, got {text!r}")
+    return text
+
+
+def _estimate(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What is shown of an estimate, and nothing that cannot be."""
+    numbers = {key: found[key] and float(found[key]) for key in ("value", "low", "high")}
+    words = {key: str(found[key]) for key in ("reason", "note")}
+    return numbers | words | {"n": int(found["n"])}

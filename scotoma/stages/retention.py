@@ -47,9 +47,7 @@ class Audited:
     kept: str = ""
 
 
-def sorted_out(
-    audits: Sequence[Audited], keep: Keep, now: datetime.datetime
-) -> list[Audited]:  # fmt: skip
+def sorted_out(audits: Sequence[Audited], keep: Keep, now: datetime.datetime) -> list[Audited]:
     """Say of each audit why it keeps its large files, or that it need not.
 
     The last one and the last one that passed always do, and any that has not ended: it may be at

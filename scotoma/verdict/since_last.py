@@ -157,7 +157,7 @@ def kept(audit: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "config_sha256": str(audit["config_sha256"]),
             "scope": str(audit["scope"]),
-            "examples": {key: audit["examples"].get(key) for key in ("classes", "positive")},
+            "examples": {key: audit["examples"].get(key) for key in LABELLING},
             "variants": [{"name": variant["name"]} for variant in audit["variants"]],
             "subgroups": {
                 name: [{key: row[key] for key in ROW} for row in rows]

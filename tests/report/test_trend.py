@@ -77,7 +77,15 @@ def test_names_are_text_wherever_they_come_from(records: list[dict[str, Any]]) -
     assert "<script>alert" not in page
 
 
-@pytest.mark.parametrize("broken", [[], {"variants": 3}, {"verdict": "PASS", "variants": [{}]}])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        [],
+        {"variants": 3},
+        {"verdict": "PASS", "variants": [{}]},
+        {"verdict": "<b>", "variants": [], "warnings": []},
+    ],
+)
 def test_a_gate_that_is_none_is_shown_as_unreadable(
     records: list[dict[str, Any]], broken: Any
 ) -> None:

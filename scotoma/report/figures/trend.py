@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -135,7 +136,7 @@ def _panels(
 ) -> Figure | None:
     """One panel a variant: a number with its interval, audit by audit."""
     found = [(a, one, of(one)) for a in audits for one in a.variants]
-    known = [(a, one, e) for a, one, e in found if e is not None and e["value"] is not None]
+    known = [(a, one, e) for a, one, e in found if e is not None and _is_finite(e["value"])]
     if not known:
         return None
     domain = _domain([estimate for _, _, estimate in known], factor)
@@ -254,6 +255,10 @@ def _domain(estimates: Sequence[Mapping[str, Any]], factor: float) -> tuple[floa
     inside = [min(max(end, -reach), reach) for end in ends]
     low, high = min([0.0, *values, *inside]), max([0.0, *values, *inside])
     return float(f"{low:.3g}"), float(f"{high:.3g}") if high > low else low + 1.0
+
+
+def _is_finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
 
 
 def _names(audits: Sequence[Audited]) -> list[str]:
