@@ -44,6 +44,8 @@ class Means:
         least: Rows that a slice must hold to be tested, at least 2.
         clusters: Code of each row's source, shape (N,): the variance over examples is then no
             smaller than that over sources, and sources carry a mean; None: every row is its own.
+        part_of: The same evidence on more rows, and which of them these are. Sums are made of its
+            numbers: the mean that those are centred on moves roundings alone.
     """
 
     outcome: Floats
@@ -53,6 +55,7 @@ class Means:
     direction: Direction
     least: int
     clusters: Codes | None = None
+    part_of: tuple[Means, Rows | slice] | None = None
 
     @property
     def rows(self) -> int:
@@ -66,7 +69,7 @@ class Means:
 
     def at_least(self, rows: int) -> Means:
         """The same evidence with another smallest slice."""
-        return replace(self, least=rows)
+        return replace(self, least=rows, part_of=self.part_of or (self, slice(None)))
 
     def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
         """Test every cell that holds enough rows and is carried by enough examples."""
@@ -94,7 +97,10 @@ class Means:
 
         Its n counts examples, or sources where rows share them.
         """
-        n, members = int(inside.sum()), min(own.shape[1] for own in self._populations)
+        n = int(inside.sum())
+        members = self.outcome.shape[1]
+        if self.baseline is not None:
+            members = min(members, self.baseline.shape[1])
         if n < 2 or (self.reference == "rest" and self.rows - n < 2):
             return undefined("undefined (fewer than two examples)", n=n, members=members)
         sums, size = self._lanes[inside].sum(0)[None], np.array([float(n)])
@@ -109,7 +115,9 @@ class Means:
         """The same evidence on some of the rows."""
         other = None if self.baseline is None else self.baseline[rows]
         own = None if self.clusters is None else self.clusters[rows]
-        return replace(self, outcome=self.outcome[rows], baseline=other, clusters=own)
+        return replace(
+            self, outcome=self.outcome[rows], baseline=other, clusters=own, part_of=(self, rows)
+        )
 
     def shuffled(self, rng: np.random.Generator) -> Means:
         """Scores in random order; against a baseline the two exchanged at random instead.
@@ -124,21 +132,24 @@ class Means:
         if own == other:
             swap = signs(self.rows, self.clusters, rng)[:, None]
             first = np.where(swap, self.baseline, self.outcome)
-            return replace(
-                self, outcome=first, baseline=np.where(swap, self.outcome, self.baseline)
-            )
+            second = np.where(swap, self.outcome, self.baseline)
+            return replace(self, outcome=first, baseline=second, part_of=None)
         members = np.concatenate([self.outcome, self.baseline], axis=1)
         members = members[:, rng.permutation(own + other)]
-        return replace(self, outcome=members[:, :own], baseline=members[:, own:])
+        return replace(self, outcome=members[:, :own], baseline=members[:, own:], part_of=None)
 
-    @cached_property
-    def _populations(self) -> list[Floats]:
-        if self.baseline is None:
-            return [self.outcome]
-        return [self.outcome - self.baseline] if self.paired else [self.outcome, self.baseline]
+    @property
+    def _widths(self) -> list[int]:
+        """Members of each population that has several."""
+        widths = [self.outcome.shape[1]]
+        if self.baseline is not None and not self.paired:
+            widths.append(self.baseline.shape[1])
+        return [width for width in widths if width > 1]
 
     @cached_property
     def _mean(self) -> float:
+        if self.part_of is not None:
+            return self.part_of[0]._mean
         return float(self._psi.mean()) if self.rows else 0.0
 
     @cached_property
@@ -149,19 +160,23 @@ class Means:
     @cached_property
     def _lanes(self) -> Floats:
         """Powers of psi, what carries it, the scatter within examples, the members."""
+        if self.part_of is not None:
+            whole, rows = self.part_of
+            return np.asarray(whole._lanes[rows])
         centred = self._psi - self._mean
         carrier = np.abs(self._psi)
         if self.baseline is None and 0.5 < self._mean <= 1 and carrier.max() <= 1:
             carrier = 1.0 - carrier  # a rate near 1 is carried by those that lack the event
         columns = [centred, centred**2, centred**3, centred**4, carrier, carrier**2]
-        columns += [((own - own.mean(1, keepdims=True)) ** 2).sum(1) for own in self._several]
-        lanes = [np.stack(columns, axis=1)]
-        lanes += [own - own.mean() for own in self._several]
+        several = [own for own in self._populations() if own.shape[1] > 1]
+        columns += [((own - own.mean(1, keepdims=True)) ** 2).sum(1) for own in several]
+        lanes = [np.stack(columns, axis=1), *(own - own.mean() for own in several)]
         return np.concatenate(lanes, axis=1)
 
-    @cached_property
-    def _several(self) -> list[Floats]:
-        return [own for own in self._populations if own.shape[1] > 1]
+    def _populations(self) -> list[Floats]:
+        if self.baseline is None:
+            return [self.outcome]
+        return [self.outcome - self.baseline] if self.paired else [self.outcome, self.baseline]
 
     @cached_property
     def _totals(self) -> Floats:
@@ -223,9 +238,8 @@ class Means:
             spread = np.where(larger, over.variance**2 / over.df, spread)
             examples = np.where(larger, over.variance, examples)
         members = residual = np.zeros(n.shape)
-        first = EXAMPLES + len(self._several)
-        for place, own in enumerate(self._several):
-            k = own.shape[1]
+        first = EXAMPLES + len(self._widths)
+        for place, k in enumerate(self._widths):
             mine = sums[:, first : first + k]
             rates, left = mine / n[:, None], _residual(sums[:, EXAMPLES + place], mine, n)
             if self.reference == "rest":
