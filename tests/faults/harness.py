@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scotoma.checksums import verify
-from scotoma.locking import locked
+from scotoma.locking import LOCK, locked
 from scotoma.mirror import Mirror
 from tests.faults.processes import MARK, Memory, chosen, gone, kill
 
@@ -276,15 +276,13 @@ def compare(whole: Path, out: Path) -> None:
     promised += [*whole.rglob("*.parquet"), *whole.rglob("*.safetensors"), *whole.rglob("*.onnx")]
     for path in promised:
         assert (out / path.relative_to(whole)).read_bytes() == path.read_bytes(), path.name
-    names, expected = (
-        {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
-        for folder in (out, whole)
-    )
-    assert names == expected, names ^ expected
+    assert (found := _names(out)) == (expected := _names(whole)), found ^ expected
     assert verify(Mirror(out)).whole
     with locked(out):
         pass
 
 
 def _names(folder: Path) -> set[str]:
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+    """Everything in a run's folder but what belongs to the command: its lock and logs."""
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+    return {name for name in names if name != LOCK and name.partition("/")[0] != "logs"}

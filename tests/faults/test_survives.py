@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,9 +21,8 @@ from tests.faults.harness import (
     compare,
     in_a_network_of_its_own,
     short_folder,
-    undisturbed,
 )
-from tests.faults.made import predictions_made_elsewhere
+from tests.faults.made import audited_here, predictions_made_elsewhere
 
 # Imported by every Python process of an audit: a clock that jumps by a year, forth and back.
 JUMPING = """
@@ -35,7 +35,8 @@ time.time = lambda: real() + drawn.choice([-1, 0, 1]) * 365.25 * 86400
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     home = tmp_path_factory.mktemp("whole")
-    return undisturbed(home / "run", predictions_made_elsewhere(home))
+    config = predictions_made_elsewhere(home)
+    return Undisturbed(audited_here(config, home / "run"), config, {})
 
 
 @pytest.fixture
@@ -235,3 +236,20 @@ def test_files_have_the_modes_that_the_user_asks_for(whole: Undisturbed) -> None
         mode = path.stat().st_mode & 0o777
         assert not mode & mask, path
         assert path.is_dir() or not mode & 0o111, path
+
+
+# --- nothing is told to anyone --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("asked", "told"), [({}, False), ({"ORT_DISABLE_TELEMETRY": "0"}, True)])
+def test_onnx_runtime_tells_its_makers_nothing_unless_asked(
+    asked: dict[str, str], told: bool, tmp_path: Path
+) -> None:
+    hidden = ("XDG_CACHE_HOME", "ORT_DISABLE_TELEMETRY")
+    environment = {name: value for name, value in os.environ.items() if name not in hidden}
+    environment |= {"HOME": str(tmp_path), **asked}
+    subprocess.run(
+        [sys.executable, "-c", "import scotoma, onnxruntime"], env=environment, check=True
+    )
+    # Before it sends, it leaves an identifier of this machine among the user's files.
+    assert bool(list(tmp_path.rglob("deviceid"))) == told
