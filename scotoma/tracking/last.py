@@ -10,9 +10,9 @@ from typing import Any
 
 from scotoma.errors import DataError
 from scotoma.extras import needs
-from scotoma.tracking.connection import fault, prepare_store, quiet
+from scotoma.tracking.connection import fault, prepare_store, quiet, sqlite_file
 
-__all__ = ["finished_audits", "last_audit"]
+__all__ = ["last_audit"]
 
 # The dense variant is logged last: where its run has ended, the whole audit is there.
 FINISHED = "tags.`scotoma.variant` = 'dense' and attributes.status = 'FINISHED'"
@@ -33,13 +33,16 @@ def last_audit(project: str, uri: str, besides: str = "") -> tuple[str, bytes] |
     Raises:
         ScotomaError: MLflow is not installed, does not answer or does not give the file.
     """
+    database = sqlite_file(uri)
+    if database is not None and not database.exists():  # nothing was ever logged there
+        return None
     with quiet():
         mlflow = needs("mlflow", "tracking", "tracking")
         try:
             prepare_store(uri)
             client = mlflow.MlflowClient(tracking_uri=uri)
             experiment = client.get_experiment_by_name(project)
-            for run in finished_audits(client, experiment) if experiment else ():
+            for run in _finished_audits(client, experiment) if experiment else ():
                 with tempfile.TemporaryDirectory() as folder:
                     path = client.download_artifacts(run.info.run_id, "audit.json", folder)
                     content = Path(path).read_bytes()
@@ -50,7 +53,7 @@ def last_audit(project: str, uri: str, besides: str = "") -> tuple[str, bytes] |
     return None
 
 
-def finished_audits(client: Any, experiment: Any) -> Iterator[Any]:
+def _finished_audits(client: Any, experiment: Any) -> Iterator[Any]:
     """The dense runs of an experiment's finished audits, newest first."""
     token = None
     while True:
