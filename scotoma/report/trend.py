@@ -54,7 +54,12 @@ def _lead(audits: Sequence[Audited]) -> str:
     finished = [one for one in audits if one.state == "finished"]
     verdicts = Counter(one.verdict for one in finished)
     said = ", ".join(f"{verdicts[v]} {v}" for v in ("PASS", "UNSURE", "FAIL") if verdicts[v])
-    words = {"failed": "did not end", "skipped": "had nothing new", "unreadable": "cannot be read"}
+    words = {
+        "failed": "did not end",
+        "missed": "did not begin",
+        "skipped": "had nothing new",
+        "unreadable": "cannot be read",
+    }
     states = Counter(one.state for one in audits)
     others = [f"{states[state]} {word}" for state, word in words.items() if states[state]]
     span = f" from {audits[0].at:%Y-%m-%d} to {audits[-1].at:%Y-%m-%d}" if audits else ""

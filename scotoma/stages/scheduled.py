@@ -18,7 +18,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from scotoma import storage
-from scotoma.config import Retraining
+from scotoma.config import Config, Retraining
 from scotoma.config.cron import Cron
 from scotoma.config.newest import at_newest
 from scotoma.errors import ConfigError, ScotomaError
@@ -30,6 +30,7 @@ __all__ = ["NOTHING", "begin", "end"]
 
 EARLY = datetime.timedelta(minutes=2)  # by which clocks of a cluster may differ
 SCHEDULE = "schedule.json"
+MOST = 100  # due times that are counted
 NOTHING = "nothing"  # to do; an empty text is easily lost between steps
 
 
@@ -45,23 +46,28 @@ def begin(root: str, job: str, since: str, config: str, rules: str) -> str:
 
     Returns:
         Where the audit runs; `NOTHING` if there is nothing to do. That there was nothing new is
-        logged to MLflow as a run `skipped`.
+        logged to MLflow as a run `skipped`, that nothing began at earlier times as one `missed`.
 
     Raises:
         ScotomaError: The newest input cannot be had, or the places cannot be read or written.
     """
     home = _home(root)
     mine = _record(home, job)
-    if found := _read(home, mine):
+    found = _read(home, mine)
+    if found.get("begun"):
         return str(found["run_uri"]) or NOTHING
     asked = read_configuration(config)
     schedule = _read(home, home.root / SCHEDULE)
-    due = _due(asked.retraining, since, schedule.get("due"))
-    if due is None:
-        return NOTHING
-    run_uri = storage.join(root, f"{due:%Y-%m-%dT%H%MZ}")
-    _write(home, home.root / SCHEDULE, schedule | {"due": due.isoformat()})
-    _write(home, mine, {"run_uri": run_uri, "made_of": None})
+    if not found:  # else an earlier try was cut off: it goes on, whatever else is due by now
+        due, lost = _due(asked.retraining, since, schedule.get("due"))
+        if due is None:
+            return NOTHING
+        found = {"run_uri": storage.join(root, f"{due:%Y-%m-%dT%H%MZ}"), "begun": False}
+        _write(home, mine, found)
+        _write(home, home.root / SCHEDULE, schedule | {"due": due.isoformat()})
+        if lost:
+            _say_missed(_run(home, found["run_uri"], asked), lost)
+    run_uri = str(found["run_uri"])
     try:
         resolved, newest = at_newest(asked)
     except ScotomaError as error:
@@ -76,11 +82,11 @@ def begin(root: str, job: str, since: str, config: str, rules: str) -> str:
         "code": code_digest(),
     }
     if newest is not None and schedule.get("made_of") == made_of:
-        _say_skipped(Run(local_folder(run_uri), resolved, home.uri and run_uri), newest)
-        _write(home, mine, {"run_uri": "", "made_of": None})
+        _say_skipped(_run(home, run_uri, resolved), newest)
+        _write(home, mine, {"run_uri": "", "begun": True})
         return NOTHING
     begun(run_uri, resolved, rules, newest=newest)
-    _write(home, mine, {"run_uri": run_uri, "made_of": made_of})
+    _write(home, mine, {"run_uri": run_uri, "begun": True, "made_of": made_of})
     return run_uri
 
 
@@ -107,17 +113,38 @@ def end(root: str, job: str, pointer: str, ended: str) -> None:
         _write(home, home.root / SCHEDULE, schedule | {"made_of": mine["made_of"]})
 
 
-def _due(retraining: Retraining | None, since: str, served: str | None) -> datetime.datetime | None:
-    """The last due time, if it was not served yet."""
+def _due(
+    retraining: Retraining | None, since: str, served: str | None
+) -> tuple[datetime.datetime | None, list[datetime.datetime]]:
+    """The last due time, if it was not served yet, and the first ones before it that were not."""
     if retraining is None:
         raise ConfigError(
             "a scheduled audit needs the section `retraining`, and the pipeline's configuration "
             "has none; schedule it again"
         )
     now = datetime.datetime.now(datetime.UTC)
-    due = Cron.parse(retraining.cron).last(ZoneInfo(retraining.time_zone), now + EARLY)
+    cron, zone = Cron.parse(retraining.cron), ZoneInfo(retraining.time_zone)
+    due = cron.last(zone, now + EARLY)
     before = max(datetime.datetime.fromisoformat(text) for text in (since, served) if text)
-    return due if due is not None and due > before else None
+    if due is None or due <= before:
+        return None, []
+    return due, [time for time in cron.next_few(zone, before, MOST) if time < due]
+
+
+def _run(home: Mirror, run_uri: str, config: Config) -> Run:
+    """A run of which nothing is made."""
+    return Run(local_folder(run_uri), config, home.uri and run_uri)
+
+
+def _say_missed(run: Run, lost: list[datetime.datetime]) -> None:
+    from scotoma.tracking import log_missed, tracking_uri
+
+    times = ", ".join(f"{time:%Y-%m-%d %H:%M}" for time in lost[:3])
+    more = f" and {'at least ' if len(lost) == MOST else ''}{len(lost) - 3} times more"
+    why = f"nothing began when it was due, UTC: {times}{more if len(lost) > 3 else ''}"
+    uri = tracking_uri(run, dict(os.environ))
+    if uri and (reason := log_missed(run.config, why, uri)):
+        sys.stderr.write(f"not logged: {reason}\n")
 
 
 def _say_skipped(run: Run, newest: str) -> None:

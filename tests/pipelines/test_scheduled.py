@@ -41,6 +41,7 @@ class Schedule:
         self.config = CONFIG.replace("s3://b-1", s3.uri("data"))
         self.skipped: list[str] = []
         self.failures: list[str] = []
+        self.missed: list[str] = []
 
     def data(self, name: str) -> None:
         for file in ("images/a.png", "people.csv"):
@@ -76,6 +77,9 @@ def schedule(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Schedu
     monkeypatch.setitem(stages.STAGES, "log", step.__name__)
     monkeypatch.setattr(
         "scotoma.tracking.log_skip", lambda config, newest, why, uri: made.skipped.append(why) or ""
+    )
+    monkeypatch.setattr(
+        "scotoma.tracking.log_missed", lambda config, why, uri: made.missed.append(why) or ""
     )
     monkeypatch.setattr(
         "scotoma.tracking.log_failure", lambda run, why, uri: made.failures.append(why) or ""
@@ -162,6 +166,39 @@ def test_old_data_are_audited_again_if_anything_else_is_new(
     assert schedule.skipped == []
 
 
+def test_what_was_missed_is_said_once(schedule: Schedule) -> None:
+    """Due since January in winter at 01:30 UTC, in summer an hour before; asked on 1 August."""
+    schedule.data("2026-06")
+    schedule.audited("job-1", "2026-08-01T00:31:00+00:00")
+    assert schedule.missed == [
+        "nothing began when it was due, UTC: 2026-01-01 01:30, 2026-02-01 01:30, 2026-03-01 01:30 "
+        "and 4 times more"
+    ]
+    schedule.begin("job-2", "2026-09-01T00:31:00+00:00")
+    assert len(schedule.missed) == 1
+    schedule.begin("job-3", "2026-11-01T01:31:00+00:00")
+    assert schedule.missed[1:] == ["nothing began when it was due, UTC: 2026-10-01 00:30"]
+
+
+@pytest.mark.parametrize("cut", ["at_newest", "begun"])
+def test_a_first_step_that_was_cut_off_goes_on(
+    schedule: Schedule, cut: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule.data("2026-06")
+
+    def killed(*words: Any, **named: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scheduled, cut, killed)
+        with pytest.raises(KeyboardInterrupt):
+            schedule.begin("job-1")
+    assert schedule.begin("job-2") == scheduled.NOTHING  # of a second schedule, for a moment
+    place = schedule.begin("job-1")
+    assert place.endswith("/2026-07-01T0030Z")
+    assert Run.open(place).newest == "2026-06"
+
+
 def test_without_a_placeholder_there_is_always_something_new(schedule: Schedule) -> None:
     schedule.config = schedule.config.replace("{newest}", "all")
     for month in (7, 8):
@@ -232,7 +269,9 @@ def test_kfp_runs_the_audit_where_one_is_due_and_nothing_where_none_is(tmp_path:
         check=False,
     )
     assert not (tmp_path / "later").exists(), done.stdout[-3000:]
-    (place,) = (tmp_path / "now").glob("20*Z")
+    places = list((tmp_path / "now").glob("20*Z"))
+    assert len(places) == 1, done.stdout[-3000:]
+    (place,) = places
     left = json.loads((place / "error.json").read_text())
     assert "label" in left["message"]
     (job,) = (tmp_path / "now" / "jobs").iterdir()
