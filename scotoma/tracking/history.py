@@ -27,8 +27,8 @@ def history(project: str, uri: str) -> list[dict[str, Any]]:
         uri: MLflow tracking URI.
 
     Returns:
-        Of each `at` (ISO 8601, UTC), `state` (`finished`, `failed`, `missed`, `skipped`), `run` (id of
-        the MLflow run that stands for it), `reason` (why it has no result, as a sentence), and
+        Of each `at` (ISO 8601, UTC), `state` (`finished`, `failed`, `missed`, `skipped`), `run` (the
+        id of the MLflow run that stands for it), `reason` (why it has no result, as a sentence), and
         `audit` and `gate`, the content of its audit.json and gate.json; None where there is none.
 
     Raises:
