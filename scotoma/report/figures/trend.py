@@ -29,7 +29,12 @@ __all__ = ["trend_figures"]
 
 PANEL = 252  # width of one drawing with its labels, pixels
 SIZE = {"width": 176, "height": 130}
-OUTSIDE = {"failed": ("cross", INK), "skipped": ("stroke", QUIET), "unreadable": ("square", QUIET)}
+OUTSIDE = {
+    "failed": ("cross", INK),
+    "missed": ("triangle-down", INK),
+    "skipped": ("stroke", QUIET),
+    "unreadable": ("square", QUIET),
+}
 FILLED = ("PASS", "FAIL", "failed")
 ROW = "no result"
 MOST = 3.0  # times the largest change drawn: a longer interval is cut, and the table has it
