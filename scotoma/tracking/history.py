@@ -27,9 +27,10 @@ def history(project: str, uri: str) -> list[dict[str, Any]]:
         uri: MLflow tracking URI.
 
     Returns:
-        Of each `at` (ISO 8601, UTC), `state` (`finished`, `failed`, `missed`, `skipped`), `run` (the
-        id of the MLflow run that stands for it), `reason` (why it has no result, as a sentence), and
-        `audit` and `gate`, the content of its audit.json and gate.json; None where there is none.
+        Of each `at` (ISO 8601, UTC), `state` (`finished`, `failed`, `missed`, `skipped`), `run`
+        (the id of the MLflow run that stands for it), `reason` (why it has no result, as a
+        sentence), and `audit` and `gate`, the content of its audit.json and gate.json; None where
+        there is none.
 
     Raises:
         ScotomaError: MLflow is not installed, does not answer, or has no such project.
