@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from scotoma.config import load_config
 from scotoma.datasets import Examples
 from scotoma.predictions import Predictions
 from scotoma.storage import read_bytes, upload
+from tests.commands import scotoma
 from tests.faults.harness import Fault, Undisturbed, disturb, in_a_network_of_its_own
 
 SMALL = """\
@@ -100,6 +102,22 @@ def test_an_audit_that_meets_five_faults_ends_with_the_bytes_of_an_undisturbed_o
     ]
     outcomes = disturb(faults, Undisturbed.of(run, config), tmp_path / "again")
     assert sum(outcome.code != 0 for outcome in outcomes) >= 3
+
+
+def test_a_flipped_bit_is_named_in_every_kind_of_file(run: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(run, tmp_path / "copy")
+    own = (path for path in sorted(copy.rglob("*")) if path.parent.name != "logs")
+    kinds = {path.suffix: path for path in own if path.is_file() and path.suffix}
+    assert {".json", ".parquet", ".safetensors", ".onnx", ".html", ".yaml", ".md", ".xml"} == set(
+        kinds
+    )
+    for path in kinds.values():
+        content = path.read_bytes()
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        found = scotoma("verify", copy, "--quiet")
+        assert found[:2] == (4, f"damaged  {path.relative_to(copy).as_posix()}\n")
+        path.write_bytes(content)
+    assert scotoma("verify", copy, "--quiet") == (0, "", "")
 
 
 def test_a_finished_run_is_taken_up_without_doing_anything_again(run: Path, config: Path) -> None:
