@@ -27,8 +27,8 @@ def test_commands_in_the_documents_run(
 ) -> None:
     if any("s3://" in block for block in blocks(page, "sh")):
         request.getfixturevalue("s3").client.create_bucket(Bucket="my-bucket")
-    for text in blocks(page, "yaml"):
-        if name := re.match(r"# (\S+\.yaml)\n", text):
+    for text in [*blocks(page, "yaml"), *blocks(page, "python")]:
+        if name := re.match(r"# (\S+\.(yaml|py))\n", text):
             (tmp_path / name[1]).write_text(text)
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M))
     inherited = {name: v for name, v in os.environ.items() if not name.startswith("MLFLOW_")}
