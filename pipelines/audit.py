@@ -10,6 +10,7 @@ from scotoma import components
 from scotoma.config import Config, Kubeflow
 from scotoma.pipelines.placing import check_for_cluster, pipeline_config, place
 from scotoma.runs import shareable
+from scotoma.stages.idle import idle_steps
 from scotoma.stages.scheduled import NOTHING
 from scotoma.stages.shards import shards
 
@@ -95,10 +96,12 @@ class _Steps:
     Attributes:
         kubeflow: The cluster; None for this machine.
         pieces: The shards, as text.
+        idle: Steps with nothing to do, which get no task.
     """
 
     kubeflow: Kubeflow | None
     pieces: list[str]
+    idle: frozenset[str]
 
     @classmethod
     def of(cls, config: Config, kubeflow: Kubeflow | None, shard_count: int) -> "_Steps":
@@ -106,7 +109,7 @@ class _Steps:
             check_for_cluster(config, kubeflow)
             shard_count = kubeflow.shards
         pieces = [str(shard) for shard in shards(config.population.models, shard_count)]
-        return cls(kubeflow, pieces)
+        return cls(kubeflow, pieces, idle_steps(config))
 
     def task(self, component: Any, **arguments: Any) -> Any:
         """A task without KFP's cache: steps skip by themselves, and see what it cannot."""
@@ -120,15 +123,14 @@ class _Steps:
         with dsl.ParallelFor(items=self.pieces, name="shards", parallelism=parallelism) as shard:
             mine = {"run_uri": run_uri, "shard": shard, "examples": examples}
             dense = task(components.train_dense, **mine).outputs["dense"]
-            pruned = task(components.prune_magnitude, **mine, dense=dense).outputs["pruned"]
-            quantized = task(components.quantize_int8, **mine, dense=dense, pruned=pruned)
-            predicted = task(
-                components.predict_batch,
-                **mine,
-                dense=dense,
-                pruned=pruned,
-                quantized=quantized.outputs["quantized"],
-            )
+            pruned = quantized = dense  # where nothing is made of them
+            if "prune" not in self.idle:
+                pruned = task(components.prune_magnitude, **mine, dense=dense).outputs["pruned"]
+            if "quantize" not in self.idle:
+                given = {**mine, "dense": dense, "pruned": pruned}
+                quantized = task(components.quantize_int8, **given).outputs["quantized"]
+            given = {**mine, "dense": dense, "pruned": pruned, "quantized": quantized}
+            predicted = task(components.predict_batch, **given)
         parts = dsl.Collected(predicted.outputs["predictions"])
         gathered = task(components.gather_shards, run_uri=run_uri, parts=parts)
         measured = {"run_uri": run_uri, "predictions": gathered.outputs["predictions"]}

@@ -11,6 +11,7 @@ from scotoma.errors import ConfigError
 from scotoma.printable import nearest, printable
 from scotoma.runs import Run
 from scotoma.stages import STAGES, execute
+from scotoma.stages.idle import idle_steps
 from scotoma.stages.shards import shards
 from scotoma.tied import tie_to_parent
 
@@ -59,10 +60,12 @@ def refuse_too_early(run: Run, step: str) -> None:
         ConfigError: A step right before it has not ended in this run.
     """
     run.mirror.fetch_folder("steps")
-    elsewhere = isinstance(run.config.source, PredictionsSource)
-    for name in BEFORE[step]:
-        # Predictions made elsewhere are taken in where others are trained, and none are made.
-        needed = "train" if name == "predict" and elsewhere else name
+    passed = idle_steps(run.config)
+    if isinstance(run.config.source, PredictionsSource):
+        passed |= {"predict"}  # they are taken in where others are trained
+    for needed in BEFORE[step]:
+        while needed in passed:
+            (needed,) = BEFORE[needed]
         record = f"{needed}-000.json" if needed in FANNED_OUT else f"{needed}.json"
         if not run.path("steps", record).exists():
             raise ConfigError(
