@@ -48,6 +48,10 @@ LONGEST = (
     "test_beam.py",
     "test_cli.py",
     "test_machines.py",
+    "test_survives.py",
+    "test_postgres.py",
+    "test_retraining.py",
+    "test_serving.py",
 )
 
 
