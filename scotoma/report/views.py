@@ -96,6 +96,7 @@ def context(
         "trap": _trap(audit, names),
         "measurements": measured,
         "frontier": measured.get("frontier"),
+        "newest": measured.get("newest"),
         "versions": sorted(measured.get("versions", {}).items()),
         "facts": answers.facts(audit, focus["name"]),
         "answers": answers.answers(audit, gate, focus["name"]),

@@ -37,6 +37,7 @@ OUTSIDE = {
 }
 FILLED = ("PASS", "FAIL", "failed")
 ROW = "no result"
+DAY_MS = 86_400_000
 MOST = 3.0  # times the largest change drawn: a longer interval is cut, and the table has it
 
 
@@ -94,7 +95,10 @@ def _verdicts(audits: Sequence[Audited]) -> Figure | None:
         spec=single(
             data=data(rows),
             height={"step": 26},
-            encoding={"x": _time(at), "y": category(variant, scale={"domain": lines})},
+            encoding={
+                "x": _time(at, _span(audits)),
+                "y": category(variant, scale={"domain": lines}),
+            },
             layer=[
                 {
                     "mark": {"type": "point", "size": 90, "strokeWidth": 2, "opacity": 1},
@@ -145,12 +149,11 @@ def _panels(
     if not known:
         return None
     domain = _domain([estimate for _, _, estimate in known], factor)
-    span = [_ms(audit) for audit in audits]
     each = [
         _panel(
             name,
             [(_ms(a), *clipped(e, domain, factor)) for a, one, e in known if one.variant == name],
-            unit, domain, (min(span), max(span)),
+            unit, domain, _span(audits),
         )
         for name in _names(audits)
     ]  # fmt: skip
@@ -228,13 +231,13 @@ def _panel(
     }
 
 
-def _time(field: str, span: tuple[int, int] | None = None) -> dict[str, Any]:
-    """The channel of time, in UTC on any machine; `span` makes panels share it."""
+def _time(field: str, span: tuple[int, int]) -> dict[str, Any]:
+    """The channel of time, in UTC on any machine, the same in every panel."""
     scale: dict[str, Any] = {"type": "utc", "nice": False, "padding": 14}
-    if span is not None and span[0] < span[1]:
+    if span[0] < span[1]:
         scale["domain"] = [_date(ms) for ms in span]
-    axis = {"title": None, "tickCount": 4, "grid": False, "labelOverlap": True,
-            "format": "%d %b %y"}  # fmt: skip
+    days = "%d %b %y" if span[1] - span[0] > 4 * DAY_MS else "%d %b %H:%M"
+    axis = {"title": None, "tickCount": 4, "grid": False, "labelOverlap": True, "format": days}
     return {"field": field, "type": "temporal", "scale": scale, "axis": axis}
 
 
@@ -243,7 +246,7 @@ def _date(ms: int) -> dict[str, Any]:
     at = datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC)
     return {
         "utc": True, "year": at.year, "month": at.month, "date": at.day, "hours": at.hour,
-        "minutes": at.minute,
+        "minutes": at.minute, "seconds": at.second, "milliseconds": at.microsecond // 1000,
     }  # fmt: skip
 
 
@@ -269,6 +272,11 @@ def _is_finite(value: float | None) -> bool:
 def _names(audits: Sequence[Audited]) -> list[str]:
     """Every variant, in the order in which the audits came to have them."""
     return list(dict.fromkeys(one.variant for audit in audits for one in audit.variants))
+
+
+def _span(audits: Sequence[Audited]) -> tuple[int, int]:
+    moments = [_ms(audit) for audit in audits]
+    return min(moments), max(moments)
 
 
 def _ms(audit: Audited) -> int:
