@@ -119,6 +119,30 @@ def test_number_of_shards_changes_nothing_but_the_items() -> None:
     assert one == three
 
 
+@pytest.mark.parametrize(
+    ("variants", "made_by"),
+    [
+        (
+            "dense, {prune: [0.5]}",
+            {"dense": "train-dense", "pruned": "prune-magnitude", "quantized": "train-dense"},
+        ),
+        (
+            "dense, {int8: [static]}",
+            {"dense": "train-dense", "pruned": "train-dense", "quantized": "quantize-int8"},
+        ),
+    ],
+)
+def test_steps_with_nothing_to_do_are_left_out(variants: str, made_by: dict[str, str]) -> None:
+    text = re.sub("variants: .*", f"variants: [{variants}]", CLUSTER)
+    ir, _ = cluster(text)
+    inside = loop(ir)[1]["dag"]["tasks"]
+    assert inside.keys() == {*made_by.values(), "predict-batch"}
+    artifacts = inside["predict-batch"]["inputs"]["artifacts"]
+    given = {name: artifacts[name]["taskOutputArtifact"]["producerTask"] for name in made_by}
+    assert given == made_by
+    assert [found for rule in RULES for found in rule(ir)] == []
+
+
 def test_the_pipeline_asks_for_the_folder_of_the_run_alone() -> None:
     wanted = {"parameters": {"run_uri": {"parameterType": "STRING"}}}
     assert audit()["root"]["inputDefinitions"] == wanted
