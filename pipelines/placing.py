@@ -10,6 +10,7 @@ from kfp import dsl
 from scotoma import storage
 from scotoma.config import Config, Kubeflow
 from scotoma.config.reading import LOCATIONS
+from scotoma.config.registered import SCHEME
 from scotoma.errors import ConfigError
 from scotoma.files import redact
 from scotoma.own_code import is_code
@@ -97,7 +98,7 @@ def check_for_cluster(config: Config, kubeflow: Kubeflow) -> None:
     mount = PurePosixPath(kubeflow.volume.mount) if kubeflow.volume else None
     for key in LOCATIONS:
         found = getattr(config.source, key, None)
-        if found is None or storage.is_remote(str(found)):
+        if found is None or storage.is_remote(str(found)) or str(found).startswith(SCHEME):
             continue
         if mount is None or not PurePosixPath(str(found)).is_relative_to(mount):
             raise ConfigError(

@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,6 +19,7 @@ import yaml
 from scotoma import storage
 from scotoma.config import Config, load_config, parse_config
 from scotoma.config.differing import differing
+from scotoma.config.newest import Newest
 from scotoma.errors import ConfigError, DataError
 from scotoma.files import file_digest, redact, written
 from scotoma.locking import LOCK
@@ -59,7 +60,7 @@ def read_record(path: Path) -> dict[str, Any]:
     """
     try:
         found = read_json(path)
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -325,15 +326,15 @@ class Run:
 
     @property
     def newest(self) -> str | None:
-        """Which name stood for `{newest}` when the run began; None where no path asked."""
+        """What was newest when the run began, in words; None where its source does not ask."""
         path = self.path("newest.json")
         self.fetch(path)
         return read_json(path)["newest"] if path.exists() else None
 
-    def leave_newest(self, name: str | None) -> None:
-        """Write down which name stands for `{newest}`; nothing where no path asked."""
-        if name is not None:
-            write_json(self.path("newest.json"), {"newest": name})
+    def leave_newest(self, newest: Newest | None) -> None:
+        """Write down what is newest; nothing where the source does not ask."""
+        if newest is not None:
+            write_json(self.path("newest.json"), {"newest": str(newest), **asdict(newest)})
             self.publish(self.path("newest.json"))
 
     def forget(self, name: str) -> None:

@@ -31,6 +31,7 @@ from scotoma.runs import Run, read_json
 from scotoma.stages.alone import check_step, refuse_too_early
 from scotoma.stages.judging import Given, Judging, give_verdict
 from scotoma.stages.last import leave_last, margin_of
+from scotoma.stages.newest import resolved
 
 __all__ = ["configuration", "own_code", "run_audit"]
 
@@ -127,7 +128,7 @@ def _audit(
 ) -> int:
     judging = Judging(chosen_rules(rules), day(today))  # refused before hours of training
     traces = Traces.before(place)
-    config, newest = at_newest(config)
+    config, newest = resolved(config, place)
     run = Run.create(place, config)
     for name in (signal.SIGTERM, signal.SIGHUP):  # a closed terminal ends the children too
         signal.signal(name, signal.default_int_handler)

@@ -17,7 +17,7 @@ from scotoma.commands.audit import configuration, own_code
 from scotoma.commands.check_groups import POWER, GroupOutlook, group_outlooks
 from scotoma.commands.check_text import check_text, steps_text
 from scotoma.config import CelebaSource, Config, FolderSource, OnnxSource, PredictionsSource
-from scotoma.config.newest import at_newest
+from scotoma.config.newest import Newest
 from scotoma.costs.images import ImageFacts, look_at_images
 from scotoma.costs.steps import (
     Size,
@@ -36,6 +36,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.extras import needs
 from scotoma.jsonable import jsonable
 from scotoma.machine import cores
+from scotoma.stages.newest import looked_at
 
 __all__ = ["Checked", "run_check", "run_dry"]
 
@@ -51,6 +52,7 @@ class Checked:
     Attributes:
         project: Name of the audit.
         origin: What its data are called.
+        newest: What is newest as of now; None where the source does not ask.
         size: Examples, classes, groups, cores.
         units: Independent test examples: sources, where rows share them.
         members: Members a variant.
@@ -69,6 +71,7 @@ class Checked:
 
     project: str
     origin: str
+    newest: str | None
     size: Size
     units: int
     members: int
@@ -118,6 +121,7 @@ class Checked:
             "version": 1,
             "project": self.project,
             "source": self.origin,
+            "newest": self.newest,
             "examples": {**test, "classes": self.size.classes, "notes": list(self.notes)},
             "join": jsonable(self.join),
             "images": jsonable(self.images)
@@ -171,9 +175,9 @@ def run_check(
             f"--error must be a fraction between 0 and 1, got {error:g}: write 0.05 for 5%"
         )
     asked = configuration(path, deterministic=False, seed=None, data=data)
-    config, _ = at_newest(asked)
-    with own_code(config, path, allowed=allow_code):
-        found, refused = _checked(config, error, TRIAL_S if trial else 0.0, quiet=quiet)
+    seconds = TRIAL_S if trial else 0.0
+    with looked_at(asked) as (config, newest), own_code(config, path, allowed=allow_code):
+        found, refused = _checked(config, error, seconds, newest, quiet=quiet)
     _print(found, check_text(found), as_json=as_json)
     if refused:
         raise DataError(refused)
@@ -205,14 +209,13 @@ def run_dry(
         DataError: The data cannot be audited.
     """
     asked = configuration(path, deterministic=deterministic, seed=seed, data=data)
-    config, _ = at_newest(asked)
-    if isinstance(config.source, PredictionsSource):
+    if isinstance(asked.source, PredictionsSource):
         raise ConfigError(
             "--dry-run tells what training will cost, and source.kind predictions trains nothing; "
             "run scotoma check"
         )
-    with own_code(config, path, allowed=allow_code):
-        found, refused = _checked(config, None, TRIAL_S, quiet=quiet)
+    with looked_at(asked) as (config, newest), own_code(config, path, allowed=allow_code):
+        found, refused = _checked(config, None, TRIAL_S, newest, quiet=quiet)
     if refused:
         raise DataError(refused)
     _print(found, steps_text(found), as_json=as_json)
@@ -224,7 +227,7 @@ def _print(found: Checked, text: str, *, as_json: bool) -> None:
 
 
 def _checked(
-    config: Config, error: float | None, seconds: float, *, quiet: bool
+    config: Config, error: float | None, seconds: float, newest: Newest | None, *, quiet: bool
 ) -> tuple[Checked, str]:
     """All that can be told, and the sentence on data that cannot be audited."""
     survey = survey_examples(config)
@@ -257,6 +260,7 @@ def _checked(
     return Checked(
         project=config.project,
         origin=survey.origin,
+        newest=None if newest is None else str(newest),
         size=size,
         units=size.test if clusters is None else int(clusters.max()) + 1,
         members=config.population.models,

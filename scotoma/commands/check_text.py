@@ -83,10 +83,11 @@ def steps_text(found: Checked) -> str:
 def _head(found: Checked) -> list[str]:
     sources = f" ({found.units:,} sources)" if found.units < found.size.test else ""
     training = f"{found.size.train:,} training and " if found.trained else ""
-    return _wrapped(
+    head = _wrapped(
         f"{printable(found.project)}: {training}{found.size.test:,} test examples{sources}, "
         f"{found.size.classes:,} classes, {_members(found)}"
     )
+    return head if found.newest is None else [*head, *_item("newest", printable(found.newest))]
 
 
 def _members(found: Checked) -> str:

@@ -8,21 +8,47 @@ from dataclasses import dataclass
 from scotoma import storage
 from scotoma.config.model import Config
 from scotoma.config.reading import LOCATIONS
+from scotoma.config.registered import RegisteredModel
 from scotoma.errors import DataError
 from scotoma.files import redact
 from scotoma.printable import printable
 
-__all__ = ["MARK", "at_newest", "natural"]
+__all__ = ["MARK", "Newest", "at_newest", "natural"]
 
 MARK = "{newest}"
 FOLDERS = ("source.images", "source.data", "source.models")  # the others are files
 
 
-def at_newest(config: Config) -> tuple[Config, str | None]:
+@dataclass(frozen=True)
+class Newest:
+    """What a source that asks for the newest was found to mean.
+
+    Attributes:
+        name: What stands for `{newest}`; empty where no path asks.
+        asked: `models:/NAME@ALIAS`, as the source has it; empty where it has none.
+        models: `models:/NAME/VERSION`, which that stands for.
+
+    >>> str(Newest("2026-11", "models:/faces@champion", "models:/faces/7"))
+    '2026-11, faces version 7'
+    """
+
+    name: str = ""
+    asked: str = ""
+    models: str = ""
+
+    def __str__(self) -> str:
+        model = RegisteredModel.parse(self.models)
+        return ", ".join(
+            part for part in (self.name, model and f"{model.name} version {model.version}") if part
+        )
+
+
+def at_newest(config: Config, known: str = "") -> tuple[Config, str | None]:
     """A configuration with the newest name in every path that asks for one.
 
     Args:
         config: Its source may have `{newest}` in paths: `s3://bucket/{newest}/images`.
+        known: The name that it was before; empty to look for it.
 
     Returns:
         The configuration without placeholders, and the name: the last in natural order of those
@@ -38,7 +64,7 @@ def at_newest(config: Config) -> tuple[Config, str | None]:
     }
     if not asking:
         return config, None
-    name = _newest(list(asking.values()))
+    name = known or _newest(list(asking.values()))
     places = {key: pattern.path.replace(MARK, name) for key, pattern in asking.items()}
     source = config.source.model_copy(update=places)
     return config.model_copy(update={"source": source}), name

@@ -33,6 +33,7 @@ from scotoma.config.model import (
     Split,
     Tracking,
 )
+from scotoma.config.registered import SCHEME
 from scotoma.config.retraining import Keep, Retraining
 from scotoma.config.sheet import Location, Sheet, sentence, unknown_key
 from scotoma.errors import ConfigError
@@ -106,13 +107,13 @@ def load_config(path: Path) -> Config:
     """
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # also bytes that no path and no UTF-8 text has
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ConfigError(f"configuration {path} cannot be read: {reason}") from error
     config = parse_config(text, str(path))
     base = path.resolve().parent
     places = {
-        key: value if "://" in value else str(base / value)
+        key: value if "://" in value or value.startswith(SCHEME) else str(base / value)
         for key in LOCATIONS
         if (value := getattr(config.source, key, None)) is not None
     }

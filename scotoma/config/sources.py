@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from scotoma.config.predictions_source import PredictionsSource
 from scotoma.config.recipe import Recipe
+from scotoma.config.registered import RegisteredModel
 from scotoma.config.variants import Frozen
 
 __all__ = [
@@ -86,11 +87,25 @@ class OnnxSource(Frozen):
     """Models made elsewhere, and the images and attributes to audit them on."""
 
     kind: Literal["onnx"]
-    models: str = Field(description="Folder with a folder of .onnx files for each variant.")
+    models: str = Field(
+        description="Folder with a folder of .onnx files for each variant, or the registered model "
+        "of MLflow that has them: models:/NAME@ALIAS or models:/NAME/VERSION."
+    )
     preprocessing: Preprocess = Preprocess()
     images: str = Field(description="Folder or s3:// prefix of image files, all of one size.")
     attributes: str = Field(description="CSV with the key column `image`, one row an image.")
     split: Split
+
+    @field_validator("models")
+    @classmethod
+    def _an_address_of_a_registry_is_whole(cls, models: str) -> str:
+        RegisteredModel.parse(models)
+        return models
+
+    @property
+    def registered(self) -> RegisteredModel | None:
+        """The model of the registry that `models` names; None for a folder."""
+        return RegisteredModel.parse(self.models)
 
     @property
     def model(self) -> str:

@@ -89,12 +89,12 @@ def execute(
 
 
 def _begun(run_uri: str, config: str, rules: str) -> Run:
-    """The run, with what it is to audit, of `{newest}` what is there now, and its gate file."""
-    from scotoma.config.newest import at_newest
+    """The run, with what it is to audit, the newest where that is asked, and its gate file."""
     from scotoma.stages.beginning import begun, read_configuration
+    from scotoma.stages.newest import resolved
 
-    resolved, newest = at_newest(read_configuration(config))
-    return begun(run_uri, resolved, rules, newest=newest)
+    found, newest = resolved(read_configuration(config), run_uri)
+    return begun(run_uri, found, rules, newest=newest)
 
 
 def _stopped(step: str, error: Exception) -> ScotomaError:

@@ -18,12 +18,21 @@ __all__ = ["gather", "predict", "prepare", "prune", "quantize", "train"]
 
 def prepare(run: Run) -> list[Path]:
     """Read the source, check it, write the examples of both splits; bring the last audit here."""
+    left = [*_models(run), *_examples(run)]
     run.fetch(run.last)
     if run.config.retraining is None and not run.last.exists():
-        return _examples(run)
+        return left
     from scotoma.stages.last import fetch_last  # SciPy comes with it
 
-    return [*_examples(run), *fetch_last(run)]
+    return [*left, *fetch_last(run)]
+
+
+def _models(run: Run) -> list[Path]:
+    if not isinstance(run.config.source, OnnxSource):
+        return []
+    from scotoma.stages.registered import fetch_models
+
+    return fetch_models(run)
 
 
 def _examples(run: Run) -> list[Path]:
@@ -61,7 +70,7 @@ def _take_in(run: Run, shard: Shard) -> list[Path]:
 
     names = [variant.name for variant in run.config.resolved_variants]
     outputs = _members(run, names, shard)
-    made_with = files_digest(run.config)
+    made_with = files_digest(run)
     with run.step(f"train-{shard.index:03d}", outputs, [run.examples], made_with=made_with) as due:
         if due:
             take_in(run, shard)

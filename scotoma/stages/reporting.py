@@ -86,6 +86,7 @@ def _write(
     measured: dict[str, Any] = {"frontier": frontier(audit, gate, costs), "versions": made_with}
     if run.config.deterministic:  # what differs from run to run and from day to day stays outside
         measured = {"frontier": frontier(audit, gate, _sizes(costs))}
+    measured["newest"] = run.newest
     shown, remark = _shown(_kept(run), blur=blur) if images else ({}, "Images are left out.")
     if blur and images:
         remark = thumbnails.BLURRED

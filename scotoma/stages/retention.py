@@ -21,7 +21,8 @@ __all__ = ["RECORD", "Audited", "audits_of", "give_up", "sorted_out", "tidy"]
 
 RECORD = "retention.json"
 LARGE = (
-    "populations/*/member-*", "predictions/*", "shards/*", "examples.parquet", "divergence.parquet",
+    "populations/*/member-*", "models/*", "predictions/*", "shards/*", "examples.parquet",
+    "divergence.parquet",
 )  # fmt: skip
 SPARED = ("shards/*/costs.json",)  # from which the page is drawn again
 

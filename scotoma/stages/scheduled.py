@@ -20,11 +20,12 @@ from zoneinfo import ZoneInfo
 from scotoma import storage
 from scotoma.config import Config, Retraining
 from scotoma.config.cron import Cron
-from scotoma.config.newest import at_newest
+from scotoma.config.newest import Newest
 from scotoma.errors import ConfigError, ScotomaError
 from scotoma.mirror import Mirror, local_folder
 from scotoma.runs import Run, code_digest, read_json, write_json
 from scotoma.stages.beginning import begun, read_configuration
+from scotoma.stages.newest import resolved
 
 __all__ = ["NOTHING", "begin", "end"]
 
@@ -69,23 +70,23 @@ def begin(root: str, job: str, since: str, config: str, rules: str) -> str:
             _say_missed(_run(home, found["run_uri"], asked), lost)
     run_uri = str(found["run_uri"])
     try:
-        resolved, newest = at_newest(asked)
+        audited, newest = resolved(asked, run_uri)
     except ScotomaError as error:
         run = Run.create(run_uri, asked)
         write_json(run.path("error.json"), {"message": str(error), "exit_code": error.exit_code})
         run.publish(run.path("error.json"))
         raise
     made_of = {
-        "newest": newest,
-        "config": resolved.digest(),
+        "newest": None if newest is None else str(newest),
+        "config": audited.digest(),
         "rules": hashlib.sha256(rules.encode()).hexdigest(),
         "code": code_digest(),
     }
     if newest is not None and schedule.get("made_of") == made_of:
-        _say_skipped(_run(home, run_uri, resolved), newest)
+        _say_skipped(_run(home, run_uri, audited), newest)
         _write(home, mine, {"run_uri": "", "begun": True})
         return NOTHING
-    begun(run_uri, resolved, rules, newest=newest)
+    begun(run_uri, audited, rules, newest=newest)
     _write(home, mine, {"run_uri": run_uri, "begun": True, "made_of": made_of})
     return run_uri
 
@@ -147,12 +148,12 @@ def _say_missed(run: Run, lost: list[datetime.datetime]) -> None:
         sys.stderr.write(f"not logged: {reason}\n")
 
 
-def _say_skipped(run: Run, newest: str) -> None:
+def _say_skipped(run: Run, newest: Newest) -> None:
     from scotoma.tracking import log_skip, tracking_uri
 
     why = f"nothing new: {newest} was audited before, with this configuration, gate and code"
     uri = tracking_uri(run, dict(os.environ))
-    if uri and (reason := log_skip(run.config, newest, why, uri)):
+    if uri and (reason := log_skip(run.config, str(newest), why, uri)):
         sys.stderr.write(f"not logged: {reason}\n")
 
 

@@ -18,6 +18,7 @@ from scotoma.inference.foreign import model_files, read_model, trials
 from scotoma.machine import versions
 from scotoma.printable import printable
 from scotoma.runs import Run, write_json, written
+from scotoma.stages.registered import models_here
 from scotoma.stages.shards import Shard
 
 __all__ = ["files_digest", "find_models", "network_of", "take_in"]
@@ -64,10 +65,10 @@ def find_models(config: Config) -> dict[str, list[Path]]:
     return found
 
 
-def files_digest(config: Config) -> str:
+def files_digest(run: Run) -> str:
     """SHA-256 over all models: if one changes, all are taken in again."""
     digest = hashlib.sha256()
-    for name, files in find_models(config).items():
+    for name, files in find_models(models_here(run)).items():
         for path in files:
             digest.update(f"{name}/{path.name}:{file_digest(path)}\n".encode())
     return digest.hexdigest()
@@ -78,7 +79,7 @@ def take_in(run: Run, shard: Shard) -> None:
 
     External data are put into the copies.
     """
-    found = find_models(run.config)
+    found = find_models(models_here(run))
     examples = Examples.read(run.examples, split="test")
     images = decode_images(replace(examples, table=examples.table.head(TRIED)))
     network = network_of(run.config, len(examples.classes))

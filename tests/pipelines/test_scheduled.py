@@ -180,7 +180,7 @@ def test_what_was_missed_is_said_once(schedule: Schedule) -> None:
     assert schedule.missed[1:] == ["nothing began when it was due, UTC: 2026-10-01 00:30"]
 
 
-@pytest.mark.parametrize("cut", ["at_newest", "begun"])
+@pytest.mark.parametrize("cut", ["resolved", "begun"])
 def test_a_first_step_that_was_cut_off_goes_on(
     schedule: Schedule, cut: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,73 @@
+"""What an audit is of, where its source asks for the newest: looked up once, then kept."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+from scotoma import storage
+from scotoma.config import Config, OnnxSource
+from scotoma.config.newest import Newest, at_newest
+
+__all__ = ["looked_at", "resolved"]
+
+
+def resolved(config: Config, place: str) -> tuple[Config, Newest | None]:
+    """A configuration that names its data and models, and no more asks for the newest.
+
+    Args:
+        config: Its source may have `{newest}` in paths, and `models:/NAME@ALIAS`.
+        place: Folder of the run, or its `s3://BUCKET/PREFIX`. What was found when a run began
+            there stays, whatever is newer by now.
+
+    Returns:
+        The configuration, and what was found; None where it does not ask.
+
+    Raises:
+        ConfigError: MLflow is to be asked, and none is named.
+        DataError: There is nothing, or it cannot be looked up.
+    """
+    known = _known(place)
+    config, name = at_newest(config, known.name)
+    asked = config.source.registered if isinstance(config.source, OnnxSource) else None
+    if asked is None or not asked.alias:
+        return config, name if name is None else Newest(name)
+    if known.asked != str(asked):
+        from scotoma.stages.registered import registry_of
+        from scotoma.tracking.models import aliased
+
+        known = Newest("", str(asked), str(aliased(asked, registry_of(config, place))))
+    return _of(config, known.models), Newest(name or "", known.asked, known.models)
+
+
+@contextlib.contextmanager
+def looked_at(config: Config) -> Iterator[tuple[Config, Newest | None]]:
+    """As of `resolved`, without a run: models of a registry are here until the block ends."""
+    found, newest = resolved(config, "")
+    if not isinstance(found.source, OnnxSource) or found.source.registered is None:
+        yield found, newest
+        return
+    from scotoma.stages.registered import download_models
+
+    with tempfile.TemporaryDirectory() as folder:
+        download_models(found, "", Path(folder))
+        yield _of(found, folder), newest
+
+
+def _of(config: Config, models: str) -> Config:
+    source = config.source.model_copy(update={"models": models})
+    return config.model_copy(update={"source": source})
+
+
+def _known(place: str) -> Newest:
+    """What a run that has begun is of."""
+    if not place or not storage.exists(record := storage.join(place, "newest.json")):
+        return Newest()
+    with contextlib.suppress(ValueError, AttributeError):  # a damaged record
+        found = json.loads(storage.read_bytes(record))
+        return Newest(**{one.name: str(found.get(one.name, "")) for one in fields(Newest)})
+    return Newest()
