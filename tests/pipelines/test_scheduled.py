@@ -15,11 +15,20 @@ from typing import Any
 import pytest
 
 from scotoma import stages
+from scotoma.config.registered import RegisteredModel
 from scotoma.errors import DataError
 from scotoma.runs import Run
 from scotoma.stages import execute, failed, scheduled
 from tests.pipelines.test_schedule import CONFIG
 
+ALIASED = """\
+project: aliased
+source: {kind: onnx, models: "models:/faces@champion", images: s3://b/i, attributes: s3://b/t.csv,
+         split: {column: part, train: a, test: b}}
+label: {column: smiling}
+variants: [dense, {onnx: [int8]}]
+retraining: {cron: "30 2 1 * *", time_zone: Europe/Berlin}
+"""
 SINCE = "2026-01-01T00:00:00+00:00"
 
 
@@ -197,6 +206,26 @@ def test_a_first_step_that_was_cut_off_goes_on(
     place = schedule.begin("job-1")
     assert place.endswith("/2026-07-01T0030Z")
     assert Run.open(place).newest == "2026-06"
+
+
+def test_a_version_that_an_alias_still_has_is_nothing_new(
+    schedule: Schedule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule.config = ALIASED
+    version = ["1"]
+    monkeypatch.setattr(
+        "scotoma.tracking.models.aliased",
+        lambda model, uri: RegisteredModel(model.name, version=version[0]),
+    )
+    place = schedule.begin("job-7", "2026-07-01T00:30:00+00:00")
+    source: Any = Run.open(place).config.source
+    assert (source.models, Run.open(place).newest) == ("models:/faces/1", "faces version 1")
+    schedule.end("job-7")
+    assert schedule.begin("job-8", "2026-08-01T00:30:00+00:00") == scheduled.NOTHING
+    (why,) = schedule.skipped
+    assert why.startswith("nothing new: faces version 1 was audited before")
+    version[0] = "2"
+    assert schedule.audited("job-9", "2026-09-01T00:30:00+00:00") == "2026-09-01T0030Z"
 
 
 def test_without_a_placeholder_there_is_always_something_new(schedule: Schedule) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from scotoma.commands.report import run_report
 from scotoma.config.gate import parse_rules
+from scotoma.config.newest import Newest
 from scotoma.errors import ConfigError, DataError
 from scotoma.machine import versions
 from scotoma.mirror import Mirror
@@ -47,6 +48,13 @@ def test_drawn_again_it_has_the_bytes_that_the_audit_wrote(
     told = capsys.readouterr()
     assert told.out == f"{run.path('report.html')}\n"
     assert "works offline" in told.err
+
+
+def test_what_was_newest_stands_on_the_page(audit: Any, run: Run) -> None:
+    assert "Newest input" not in audit.page
+    run.leave_newest(Newest("<b>2026-11", "models:/faces@champion", "models:/faces/7"))
+    page = draw(run).read_text(encoding="utf-8")
+    assert "<dt>Newest input</dt><dd><bdi>&lt;b&gt;2026-11, faces version 7</bdi></dd>" in page
 
 
 def test_without_images_none_is_in_the_file(run: Run) -> None:

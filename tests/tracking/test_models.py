@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from scotoma.commands.check import run_check
-from scotoma.config import Config, parse_config
+from scotoma.config import Config, Kubeflow, parse_config
 from scotoma.config.newest import Newest
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.pipelines.placing import check_for_cluster
@@ -209,4 +209,4 @@ def test_an_address_is_no_path(tmp_path: Path) -> None:
     assert "models:/our faces@champion" in portable(shareable(found))
     table = {"attributes": "s3://bucket/table.csv"}
     distant = found.model_copy(update={"source": found.source.model_copy(update=table)})
-    check_for_cluster(distant, SimpleNamespace(volume=None))  # type: ignore[arg-type]
+    check_for_cluster(distant, Kubeflow())
