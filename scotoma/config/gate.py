@@ -229,7 +229,7 @@ def load_rules(path: Path) -> GateRules:
     """
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # also bytes that no path and no UTF-8 text has
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ConfigError(f"gate file {printable(str(path))} cannot be read: {reason}") from error
     return parse_rules(text, str(path))

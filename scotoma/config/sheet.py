@@ -17,6 +17,10 @@ __all__ = ["Location", "Sheet", "sentence", "unknown_key"]
 Location = tuple[str | int, ...]
 
 
+MOST_CHARACTERS = 200_000  # of a file: reading them takes seconds
+MOST_VALUES = 100_000  # of a file, anchors written out: a few lines can stand for a billion
+
+
 class _Loader(yaml.SafeLoader):
     """YAML in which a day stays text: a day that is none is then named with its line."""
 
@@ -56,7 +60,11 @@ class Sheet:
         """
         origin = printable(origin)
         try:
+            if len(text) > MOST_CHARACTERS:
+                raise ValueError(f"it has more than {MOST_CHARACTERS:,} characters")
             tree = yaml.compose(text, Loader=_Loader)
+            if _written_out(tree, {}) > MOST_VALUES:
+                raise ValueError(f"its anchors stand for more than {MOST_VALUES:,} values")
             values = yaml.load(text, Loader=_Loader)
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             said = " ".join(str(error).split())
@@ -121,6 +129,19 @@ def unknown_key(path: str, key: str, known: list[str]) -> str:
     "min.model is not a key here; known are events, models; did you mean 'models'?"
     """
     return f"{path} is not a key here; known are {', '.join(known)}{nearest(key, known)}"
+
+
+def _written_out(node: yaml.Node | None, known: dict[int, int]) -> int:
+    """Values below a node, those of an anchor counted wherever it is named; of a loop, once."""
+    if not isinstance(node, yaml.CollectionNode):
+        return 1
+    if id(node) not in known:
+        known[id(node)] = 1
+        children = node.value
+        if isinstance(node, yaml.MappingNode):
+            children = [one for pair in node.value for one in pair]
+        known[id(node)] = 1 + sum(_written_out(child, known) for child in children)
+    return known[id(node)]
 
 
 def _doubled_key(node: yaml.Node | None, seen: set[int]) -> str:
