@@ -18,6 +18,7 @@ from rich.cells import cell_len, set_cell_size
 from scotoma.errors import ConfigError, DataError
 from scotoma.summary import printable
 from scotoma.uncertainty import Estimate
+from scotoma.unreadable import UNREADABLE, reason
 
 WIDTH = 100
 INDENT = 4  # of a reason that needs a line of its own
@@ -46,11 +47,10 @@ def read_table(path: Path) -> pl.DataFrame:
             table = pl.read_csv(path, infer_schema=False, glob=False)
     except pl.exceptions.NoDataError:
         table = pl.DataFrame()
-    except (OSError, pl.exceptions.PolarsError) as error:
-        why = printable(str(error).splitlines()[0])
+    except UNREADABLE as error:
         raise DataError(
-            f"table {name} cannot be read as {kind[1]} ({why}): write it in UTF-8 with one header "
-            "line and as many fields in every row"
+            f"table {name} cannot be read as {kind[1]} ({reason(error)}): write it in UTF-8 with "
+            "one header line and as many fields in every row"
         ) from error
     if not table.height:
         raise DataError(f"table {name} holds no rows: give it one row an example or run")
@@ -109,7 +109,13 @@ def texts(table: pl.DataFrame, name: str, *, missing: str | None = None) -> Text
     series = table[name]
     if series.dtype.is_nested():
         raise DataError(f"column {quoted(name)} holds lists: give every member a column of its own")
-    text = series.cast(pl.String)
+    try:
+        text = series.cast(pl.String)
+    except pl.exceptions.PolarsError as error:
+        raise DataError(
+            f"column {quoted(name)} must hold text or numbers, got values of type {series.dtype}: "
+            "write it as text"
+        ) from error
     text = text.set(text.str.to_lowercase() == "nan", None)
     if empty := text.null_count():
         if missing is None:

@@ -13,12 +13,16 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from scotoma.errors import DataError
+from scotoma.unreadable import UNREADABLE, readable, reason
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Examples", "Partition"]
 
 ROW_GROUP = 256  # rows with images, which are read back some at a time
+AGAIN = "repeat the audit, which makes it again"
 
 
 @dataclass(frozen=True)
@@ -162,18 +166,36 @@ class Examples:
             split: The only split to read; None for all.
             only: Ids of the examples to read, in the order wanted; the images of others are not
                 brought into memory. None for all.
+
+        Raises:
+            DataError: It is no such file.
         """
-        metadata = pl.read_parquet_metadata(path)
-        classes, attributes, intersections, notes, size = (
-            json.loads(metadata[f"scotoma.{key}"])
-            for key in ("classes", "attributes", "intersections", "notes", "size")
-        )
-        scan = pl.scan_parquet(path, glob=False)
-        scan = scan if split is None else scan.filter(pl.col("split") == split)
-        scan = scan if only is None else scan.filter(pl.col("example_id").is_in(list(only)))
-        table = (scan if images else scan.drop("image", strict=False)).collect()
+        with readable(path, AGAIN):
+            metadata = pl.read_parquet_metadata(path)
+            scan = pl.scan_parquet(path, glob=False)
+            scan = scan if split is None else scan.filter(pl.col("split") == split)
+            scan = scan if only is None else scan.filter(pl.col("example_id").is_in(list(only)))
+            table = (scan if images else scan.drop("image", strict=False)).collect()
+        try:
+            classes, attributes, intersections, notes, size = (
+                json.loads(metadata[f"scotoma.{key}"])
+                for key in ("classes", "attributes", "intersections", "notes", "size")
+            )
+            crossed = tuple(map(tuple, intersections))
+            _check(table.select("example_id", "split", "label", *attributes), classes)
+        except (ValueError, LookupError, TypeError, RecursionError, *UNREADABLE) as error:
+            raise DataError(
+                f"{path} must hold examples as an audit leaves them ({reason(error)}); {AGAIN}"
+            ) from error
         if only is not None:
             wanted = pl.DataFrame({"example_id": list(only)}, schema={"example_id": pl.String})
             table = wanted.join(table, on="example_id", maintain_order="left").select(table.columns)
-        crossed = tuple(map(tuple, intersections))
         return cls(table, tuple(classes), tuple(attributes), crossed, tuple(notes), size)
+
+
+def _check(table: pl.DataFrame, classes: Sequence[str]) -> None:
+    """Refuse what no audit writes: columns that hold no text, or not in every row, other labels."""
+    for column in table:
+        if column.dtype != pl.String or column.null_count():
+            raise ValueError(f"column {column.name} of type {column.dtype} with gaps or no text")
+    table["label"].cast(pl.Enum(list(classes)))

@@ -11,6 +11,7 @@ from scotoma import storage
 from scotoma.config import PredictionsSource
 from scotoma.errors import DataError
 from scotoma.printable import printable
+from scotoma.unreadable import UNREADABLE, reason
 
 __all__ = ["load_listed"]
 
@@ -67,8 +68,8 @@ def _read(place: str) -> pl.DataFrame:
         return pl.read_csv(content, infer_schema=False)
     except pl.exceptions.NoDataError:
         return pl.DataFrame({KEY: []})
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+    except UNREADABLE as error:
         raise DataError(
-            f"{printable(place)} cannot be read ({printable(str(error).splitlines()[0])[:200]}); "
-            "write it as Parquet, or as CSV in UTF-8 with one header line"
+            f"{printable(place)} cannot be read ({reason(error)}); write it as "
+            "Parquet, or as CSV in UTF-8 with one header line"
         ) from error

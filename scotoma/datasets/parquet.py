@@ -16,6 +16,7 @@ import polars as pl
 from scotoma import storage
 from scotoma.errors import DataError
 from scotoma.printable import printable
+from scotoma.unreadable import UNREADABLE
 
 __all__ = ["Shards", "load_parquet", "named_classes", "read_shards"]
 
@@ -24,7 +25,6 @@ SPLITS = ("train", "test")
 IMAGES = ("image", "img")
 OURS = ("split", "image")  # what the audit calls its own columns, beside example_id
 READERS = 8  # objects downloaded at a time
-UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 
 
 @dataclass(frozen=True)

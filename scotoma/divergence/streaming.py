@@ -17,6 +17,7 @@ from scotoma.divergence.scoring import CieCount, Scores, score
 from scotoma.errors import DataError
 from scotoma.inputs import Labels, class_ids
 from scotoma.runs import written
+from scotoma.unreadable import readable
 
 ROWS = 2**18  # rows of a slice: the row group that Polars writes by default
 IDS = 2**24  # ids compared for duplicates at a time: 128 MiB as 64-bit numbers
@@ -141,6 +142,9 @@ def score_parquet(
     )
 
 
+WRITE = "write predictions with Predictions.write"
+
+
 @dataclass(frozen=True)
 class _Table:
     """One file of predictions, not read yet."""
@@ -152,16 +156,11 @@ class _Table:
 
     @classmethod
     def open(cls, path: Path) -> _Table:
-        try:
+        with readable(path, WRITE):
             scan = pl.scan_parquet(path, glob=False)
             schema = scan.collect_schema()
             rows = int(scan.select(pl.len()).collect().item())
             metadata = pl.read_parquet_metadata(path)
-        except (OSError, pl.exceptions.PolarsError) as error:
-            raise DataError(
-                f"{path} cannot be read as Parquet ({str(error).splitlines()[0]}): write "
-                "predictions with Predictions.write"
-            ) from error
         predicted = schema.get("predicted")
         if "example_id" not in schema or not isinstance(predicted, pl.Array):
             found = ", ".join(f"{name} {dtype}" for name, dtype in schema.items())
@@ -229,7 +228,8 @@ def _scored(
     ascending, last = True, ""
     for start in range(0, min(dense.rows, compressed.rows), rows):
         common = min(rows, dense.rows - start, compressed.rows - start)
-        parts = pl.collect_all([table.scan.slice(start, common) for table in pair])
+        with readable(f"{dense.path} or {compressed.path}", WRITE):
+            parts = pl.collect_all([table.scan.slice(start, common) for table in pair])
         ids = parts[0]["example_id"]
         _same(pair, start, ids, parts[1]["example_id"])
         ascending = ascending and _ascends(ids, last)

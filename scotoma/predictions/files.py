@@ -14,6 +14,7 @@ from polars.io.plugins import register_io_source
 
 from scotoma.errors import DataError
 from scotoma.predictions.matrix import Predictions, label_counts, smallest_type
+from scotoma.unreadable import readable, reason
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["ROWS", "PredictionFile", "write_predictions"]
 
 ROWS = 2**18  # examples in a row group
+WRITE = "write predictions with Predictions.write"
 
 
 def write_predictions(
@@ -166,37 +168,42 @@ class PredictionFile:
         Raises:
             DataError: It is no Parquet file that `write_predictions` wrote.
         """
-        try:
+        with readable(path, WRITE):
             metadata = pl.read_parquet_metadata(path)
             scan = pl.scan_parquet(path, glob=False)
             columns = scan.collect_schema()
             rows = int(scan.select(pl.len()).collect().item())
-        except (OSError, pl.exceptions.PolarsError) as error:
-            raise DataError(
-                f"{path} cannot be read as Parquet ({str(error).splitlines()[0]}): write "
-                "predictions with Predictions.write"
-            ) from error
         if "scotoma.variant" not in metadata or "predicted" not in columns:
             raise DataError(
                 f"{path} must hold predictions as Predictions.write leaves them, got columns "
                 f"{', '.join(columns)}; read other tables with read_long"
             )
-        return cls(
-            path=path,
-            rows=rows,
-            variant=metadata["scotoma.variant"],
-            members=tuple(map(int, metadata["scotoma.members"].split(","))),
-            classes=tuple(json.loads(metadata["scotoma.classes"])),
-            paired_with=metadata["scotoma.paired_with"],
-            has_scores="score" in columns,
-            runtimes=tuple(json.loads(metadata.get("scotoma.runtimes", "[]"))),
-        )
+        members = metadata.get("scotoma.members", "").split(",")
+        kind = columns["predicted"]
+        try:
+            if not isinstance(kind, pl.Array) or kind.size != len(members):
+                raise ValueError(f"{len(members)} members and a column of {kind}")
+            return cls(
+                path=path,
+                rows=rows,
+                variant=metadata["scotoma.variant"],
+                members=tuple(map(int, members)),
+                classes=tuple(map(str, json.loads(metadata["scotoma.classes"]))),
+                paired_with=metadata["scotoma.paired_with"],
+                has_scores="score" in columns,
+                runtimes=tuple(map(str, json.loads(metadata.get("scotoma.runtimes", "[]")))),
+            )
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise DataError(
+                f"{path} must say whose predictions it holds ({reason(error)}); {WRITE}"
+            ) from error
 
     def slices(self, rows: int = ROWS) -> Iterator[tuple[pl.Series, NDArray[Any]]]:
         """Ids and class ids (n, K), `rows` examples at a time; only one slice is in memory."""
         scan = pl.scan_parquet(self.path, glob=False).select("example_id", "predicted")
         for start in range(0, self.rows, rows):
-            part = scan.slice(start, rows).collect()
+            with readable(self.path, WRITE):
+                part = scan.slice(start, rows).collect()
             yield part["example_id"], _matrix(part["predicted"], len(self.members))
 
     def label_counts(self, rows: int = ROWS) -> Iterator[tuple[pl.Series, NDArray[np.int64]]]:
@@ -209,7 +216,8 @@ class PredictionFile:
 
     def read(self) -> Predictions:
         """The whole file in memory."""
-        table = pl.read_parquet(self.path, glob=False)
+        with readable(self.path, WRITE):
+            table = pl.read_parquet(self.path, glob=False)
         wide = len(self.members)
         return Predictions(
             variant=self.variant,

@@ -11,6 +11,7 @@ import polars as pl
 from scotoma.errors import DataError
 from scotoma.predictions.matrix import Predictions, smallest_type
 from scotoma.printable import nearest
+from scotoma.unreadable import UNREADABLE, reason
 
 __all__ = ["read_long"]
 
@@ -52,6 +53,11 @@ def read_long(
             raise DataError(
                 f"{origin} must have the columns {', '.join(COLUMNS)}, got "
                 f"{', '.join(frame.columns)}{nearest(name, frame.columns)}"
+            )
+        if frame[name].dtype.is_nested():
+            raise DataError(
+                f"{origin} must hold one {name} a row, got values of type {frame[name].dtype}; "
+                "give every prediction a row of its own"
             )
         if empty := frame[name].null_count():
             raise DataError(f"{origin} has {empty:,} rows without {name}; fill or remove them")
@@ -103,9 +109,9 @@ def _read(path: Path) -> pl.DataFrame:
         if path.suffix == ".csv":
             return pl.read_csv(path, infer_schema=False, glob=False)
         return pl.read_parquet(path, glob=False)
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except UNREADABLE as error:
         raise DataError(
-            f"{path} cannot be read ({str(error).splitlines()[0]}); write it as CSV or Parquet"
+            f"{path} cannot be read ({reason(error)}); write it as CSV or Parquet"
         ) from error
 
 

@@ -12,6 +12,7 @@ import polars as pl
 from scotoma import storage
 from scotoma.errors import DataError
 from scotoma.printable import nearest, printable
+from scotoma.unreadable import UNREADABLE, reason
 
 __all__ = [
     "NAMED",
@@ -151,7 +152,7 @@ def columns_of(table: Table, *needed: str) -> Iterator[pl.LazyFrame]:
                 else pl.scan_csv(path, infer_schema=False, glob=False)
             )
             known = scan.collect_schema().names()
-        except (OSError, pl.exceptions.PolarsError) as error:
+        except UNREADABLE as error:
             raise _unreadable(table, error) from error
         named = [name for name in NAMED if name not in table.named and name in known]
         if "variant" not in [*table.named, *named]:
@@ -196,15 +197,14 @@ def collect(scan: pl.LazyFrame, table: Table) -> pl.DataFrame:
     """
     try:
         return scan.collect()
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+    except UNREADABLE as error:
         raise _unreadable(table, error) from error
 
 
 def _unreadable(table: Table, error: BaseException) -> DataError:
-    why = printable(str(error).splitlines()[0] if str(error) else type(error).__name__)[:200]
     return DataError(
-        f"{printable(table.place)} cannot be read ({why}); write it as Parquet, or as CSV in UTF-8 "
-        "with one header line"
+        f"{printable(table.place)} cannot be read ({reason(error)}); write it as Parquet, or as "
+        "CSV in UTF-8 with one header line"
     )
 
 
