@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.inference.preprocessing import OURS, Preprocessing
+from scotoma.inference.weights import read_weights
 from scotoma.machine import has_gpu_driver
 
 if TYPE_CHECKING:
@@ -70,9 +72,7 @@ def open_engine(path: Path, network: Network, *, together: bool = False) -> Engi
     if path.suffix == ".onnx":
         return OnnxEngine(path, network, together=together)
     if network.graph is not None and not gpu_at_hand():
-        from safetensors.numpy import load_file
-
-        member = _architecture(network.graph).with_weights(load_file(path))
+        member = _architecture(network.graph).with_weights(read_weights(path))
         return OnnxEngine(member.SerializeToString(), network)
     return TorchEngine(path, network)
 
@@ -98,8 +98,6 @@ class TorchEngine:
 
     def __init__(self, path: Path, network: Network) -> None:
         torch = needs("torch", "train", "prediction")
-        from safetensors.torch import load_file
-
         from scotoma.quantization.graphs import fold
         from scotoma.training.models import build_model
 
@@ -109,7 +107,14 @@ class TorchEngine:
             torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
             torch.backends.cudnn.deterministic = network.deterministic
         model = build_model(network.model, network.classes, 0).eval()
-        model.load_state_dict(load_file(path))
+        weights = {name: torch.from_numpy(value) for name, value in read_weights(path).items()}
+        try:
+            model.load_state_dict(weights)
+        except RuntimeError as error:
+            raise DataError(
+                f"{path} must hold the weights of {network.model} with {network.classes} classes, "
+                "got others; repeat the audit, which makes them again"
+            ) from error
         self.model = fold(model).to(self.device).to(memory_format=torch.channels_last)
         self.preprocessing = network.preprocessing
 

@@ -12,7 +12,6 @@ import numpy as np
 import onnx
 import torch
 from numpy.typing import NDArray
-from safetensors.numpy import load_file
 
 from scotoma import progress
 from scotoma.config import Variant
@@ -20,6 +19,7 @@ from scotoma.datasets import Examples, decode_images
 from scotoma.errors import DataError
 from scotoma.inference import OURS, Network, scores_onnx
 from scotoma.inference.foreign import Trial, trials
+from scotoma.inference.weights import read_weights
 from scotoma.machine import cores, versions
 from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.compressing import compress
@@ -107,7 +107,7 @@ class _Work:
         """A member as a graph in float32, and how far its scores are from torch's."""
         path = self.run.member(base, index)
         model = build_model(self.network.model, self.network.classes, 0).eval()
-        weights = load_file(path)
+        weights = read_weights(path)
         model.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
         shown = OURS(self.pixels["sound"][:CHECKED])
         with torch.inference_mode():

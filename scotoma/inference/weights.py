@@ -1,0 +1,39 @@
+"""The weights of a member, from its file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from scotoma.errors import DataError
+from scotoma.extras import needs
+from scotoma.unreadable import reason
+
+__all__ = ["read_weights"]
+
+
+def read_weights(path: Path) -> dict[str, NDArray[Any]]:
+    """Read a .safetensors file: numbers and names, nothing that could run.
+
+    Args:
+        path: The file.
+
+    Returns:
+        Arrays by name.
+
+    Raises:
+        DataError: It is no such file, or not whole.
+    """
+    safetensors = needs("safetensors", "train", "prediction")
+    try:
+        found: dict[str, NDArray[Any]] = needs(
+            "safetensors.numpy", "train", "prediction"
+        ).load_file(path)
+    except (OSError, KeyError, ValueError, safetensors.SafetensorError) as error:
+        raise DataError(
+            f"weights {path} cannot be read ({reason(error)}); repeat the audit, which makes them "
+            "again"
+        ) from error
+    return found
