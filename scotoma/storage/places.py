@@ -46,11 +46,15 @@ def is_remote(uri: str) -> bool:
     """Whether a place is in object storage and not a path of this machine.
 
     Raises:
-        ConfigError: It has a scheme that cannot be read.
+        ConfigError: It has a scheme that cannot be read, or a character that no path has.
 
     >>> is_remote("s3://bucket/runs"), is_remote("runs/small")
     (True, False)
     """
+    if "\0" in uri:
+        raise ConfigError(
+            f"a place must be a path or a URI without NUL, got {uri[:200]!r}; correct it"
+        )
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", uri)
     if scheme is None:
         return False
@@ -66,7 +70,7 @@ def split_uri(uri: str) -> tuple[str, str]:
     """Bucket and key of an `s3://` URI; the key may be empty and has no slash at its ends.
 
     Raises:
-        DataError: It names no bucket, or one that no bucket can be named.
+        DataError: It names no bucket, or one that no bucket can be named, or is no UTF-8 text.
 
     >>> split_uri("s3://bucket/runs/small/")
     ('bucket', 'runs/small')
@@ -78,6 +82,8 @@ def split_uri(uri: str) -> tuple[str, str]:
             f"{redact(uri)} must be s3://BUCKET/PREFIX with a bucket of letters, digits, dots and "
             f"dashes, got {redact(f's3://{bucket}')[5:] or 'none'!r}; correct the address"
         )
+    if any("\ud800" <= character <= "\udfff" for character in key):
+        raise DataError(f"{uri[:200]!r} must be text in UTF-8; correct the address")
     return bucket, key.strip("/")
 
 
@@ -109,7 +115,9 @@ def list_files(uri: str) -> dict[str, int]:
     if not is_remote(uri):
         root = Path(uri)
         local = (Path(folder, name) for folder, _, names in os.walk(root) for name in names)
-        sizes = {path.relative_to(root).as_posix(): path.stat().st_size for path in local}
+        # A link to nowhere is no file.
+        there = (path for path in local if path.exists())
+        sizes = {path.relative_to(root).as_posix(): path.stat().st_size for path in there}
         return dict(sorted(sizes.items()))
     bucket, key = split_uri(uri)
     prefix = f"{key}/" if key else ""
