@@ -156,8 +156,9 @@ def _left_by_steps(run: Mirror, names: Iterable[str]) -> dict[str, str]:
     run.fetch(records)
     said: dict[str, set[str]] = {}
     for record in records:
-        for name, digest in json.loads(record.read_text(encoding="utf-8"))["outputs"].items():
-            said.setdefault(name, set()).add(digest)
+        with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError, AttributeError):
+            for name, digest in json.loads(record.read_bytes())["outputs"].items():
+                said.setdefault(name, set()).add(str(digest))
     return {name: digest for name, (digest, *others) in said.items() if not others}
 
 
@@ -167,7 +168,7 @@ def _read(run: Mirror) -> dict[str, str] | None:
     run.fetch([path])
     if not path.is_file():
         return None
-    with contextlib.suppress(ValueError, KeyError, TypeError):
+    with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
         found = json.loads(path.read_text(encoding="utf-8"))
         if found["sha256"] == _own(found["files"]):
             return dict(found["files"])
