@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: audit test lint images faults soak
+.PHONY: audit test lint images faults soak fuzz
 
 audit: $(VENV)/installed
 	$(BIN)/scotoma audit
@@ -25,6 +25,10 @@ images: $(VENV)/installed-test
 # Fifty kills at random moments, each taken up again and compared: half an hour.
 faults: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults 50
+
+# Readers of what comes from outside, ten seconds each: six minutes.
+fuzz: $(VENV)/installed-test
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --seconds 10
 
 # Twelve audits in one process: does anything grow?
 soak: $(VENV)/installed-test

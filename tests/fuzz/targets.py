@@ -1,0 +1,380 @@
+"""Every way in which bytes from outside enter: what reads them, and what they may stumble over."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from scotoma.checksums import verify
+from scotoma.commands.tables import numbers, read_table, texts
+from scotoma.config import PredictionsSource, load_config, parse_config
+from scotoma.config.cron import Cron
+from scotoma.config.gate import load_rules
+from scotoma.config.model import CelebaSource, FolderSource, Split
+from scotoma.datasets.celeba import load_celeba
+from scotoma.datasets.choosing import examples_from_source
+from scotoma.datasets.cifar_binary import binary_files, load_binary
+from scotoma.datasets.decoding import decode_rows
+from scotoma.datasets.examples import Examples
+from scotoma.datasets.folder import load_folder
+from scotoma.datasets.listed import load_listed
+from scotoma.datasets.parquet import load_parquet
+from scotoma.divergence.streaming import score_parquet
+from scotoma.errors import ConfigError, DataError
+from scotoma.files import redact
+from scotoma.inference import Network, Preprocessing
+from scotoma.inference.engines import TorchEngine
+from scotoma.inference.foreign import Trial, read_model, trials
+from scotoma.mirror import Mirror, cache_folder
+from scotoma.predictions.elsewhere import Asked, read_answers
+from scotoma.predictions.files import PredictionFile
+from scotoma.predictions.long import read_long
+from scotoma.predictions.tables import find_models, find_tables
+from scotoma.report.thumbnails import blurred, shrunk
+from scotoma.report.trend import render_trend
+from scotoma.runs import portable, read_record
+from scotoma.stages.judging import give_verdict
+from scotoma.stages.last import read_last
+from scotoma.storage import is_remote, join, split_uri
+from tests.fuzz.words import CELLS, CRON, JSON, ONNX, PIXELS, PLACES, TENSORS, YAML
+
+__all__ = ["CORPUS", "TARGETS", "Target", "seeds"]
+
+CORPUS = Path(__file__).parent / "corpus"
+TODAY = datetime.date(2027, 3, 1)
+IDS, CLASSES = [f"e{row}" for row in range(6)], ("cat", "dog")
+PARSED = """\
+source: {kind: predictions, files: preds, examples: examples.csv}
+label: {column: label}
+groups: {sex: {column: sex}}
+"""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader of bytes.
+
+    Attributes:
+        read: Takes the bytes and an empty folder of its own; what it returns is a result.
+        corpus: Folder of the corpus that holds inputs for it.
+        words: What is spliced into them.
+        quick: Inputs that the tests try.
+    """
+
+    read: Callable[[bytes, Path], object]
+    corpus: str
+    words: tuple[bytes, ...] = ()
+    quick: int = 40
+
+
+def seeds(target: Target) -> list[bytes]:
+    """The corpus of a target, in the order of its names."""
+    return [path.read_bytes() for path in sorted((CORPUS / target.corpus).iterdir())]
+
+
+def file(data: bytes, folder: Path, name: str) -> Path:
+    """The bytes as a file."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def text(data: bytes) -> str:
+    """The bytes as an argument of a command: what is no UTF-8 is half a character there."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+# --- what people write ---------------------------------------------------------------------------
+
+
+def config(data: bytes, folder: Path) -> object:
+    return load_config(file(data, folder, "audit.yaml")).digest()
+
+
+def gate(data: bytes, folder: Path) -> object:
+    return load_rules(file(data, folder, "gate.yaml"))
+
+
+def cron(data: bytes, folder: Path) -> object:
+    """A line that is refused is refused by its key's model, with what is raised here."""
+    try:
+        return Cron.parse(text(data))
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+def place(data: bytes, folder: Path) -> object:
+    """An address: read as a place, and as what a message shows."""
+    uri = text(data)
+    shown = redact(uri)
+    assert ":s3cr3t@" not in shown or "://" not in uri, shown
+    if not is_remote(uri):
+        return shown
+    bucket, key = split_uri(uri)
+    assert not {"", ".", ".."} & {bucket}
+    assert cache_folder(uri).parent == cache_folder("s3://bucket/x").parent
+    return join(uri, "audit.json"), key
+
+
+def path(data: bytes, folder: Path) -> object:
+    """A path of this machine, in turn of each thing that a command takes; below the folder."""
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        given = text(data)
+        if "://" in given:  # of those, `place` asks
+            return given
+        given = given.replace("..", "_.")  # what lies above is none of ours, and never the same
+        given = f".{given}" if given.startswith("/") else given
+        load = (
+            lambda: load_config(Path(given)),
+            lambda: load_rules(Path(given)),
+            lambda: read_table(Path(given)),
+            lambda: load_listed(PredictionsSource.model_construct(examples=given)),
+            lambda: find_tables(given),
+            lambda: load_parquet(given, "label"),
+        )
+        return load[len(data) % len(load)]()
+    finally:
+        os.chdir(before)
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def examples(name: str) -> Callable[[bytes, Path], object]:
+    def read(data: bytes, folder: Path) -> object:
+        given = str(file(data, folder, name))
+        source = PredictionsSource(kind="predictions", files="preds", examples=given)
+        found = examples_from_source(load_listed(source), parse_config(PARSED, "a.yaml"), given)
+        return found.labels, found.partition(), found.clusters
+
+    return read
+
+
+def predictions(name: str) -> Callable[[bytes, Path], object]:
+    def read(data: bytes, folder: Path) -> object:
+        file(data, folder, name)
+        tables = find_tables(str(folder / f"*{Path(name).suffix}"))
+        models = find_models(tables)
+        asked = {"dense": models.get("dense", ["0"])}
+        return read_answers(tables, Asked(asked, IDS, CLASSES, scores=len(data) % 2 == 0))
+
+    return read
+
+
+def long(name: str) -> Callable[[bytes, Path], object]:
+    return lambda data, folder: read_long(file(data, folder, name), variant="dense")
+
+
+def command(name: str) -> Callable[[bytes, Path], object]:
+    """A table of `scotoma bias`, `slices` and `variance`."""
+
+    def read(data: bytes, folder: Path) -> object:
+        table = read_table(file(data, folder, name))
+        return [
+            texts(table, table.columns[0], missing="(missing)"),
+            numbers(table, table.columns[-1]),
+        ]
+
+    return read
+
+
+def shards(data: bytes, folder: Path) -> object:
+    """A data set in Parquet, whose images are then decoded."""
+    file(data, folder, "train.parquet")
+    file(data, folder, "test.parquet")
+    table = load_parquet(str(folder), "label")
+    return decode_rows(table["example_id"], table["image"], 8)
+
+
+def scored(data: bytes, folder: Path) -> object:
+    """Predictions of ours on a disk of others."""
+    given = file(data, folder, "dense.parquet")
+    found = PredictionFile.open(given)
+    return (
+        found.read(),
+        list(found.label_counts()),
+        score_parquet(given, given, folder / "scores.parquet"),
+    )
+
+
+def ours(data: bytes, folder: Path) -> object:
+    """Examples of ours on a disk of others."""
+    found = Examples.read(file(data, folder, "examples.parquet"))
+    return found.labels, found.partition()
+
+
+def attributes(data: bytes, folder: Path) -> object:
+    """A folder of images and its table."""
+    given = file(data, folder, "attributes.csv")
+    for name in ("a.png", "b.png"):
+        file((CORPUS / "image" / "rgb.png").read_bytes(), folder, f"images/{name}")
+    source = FolderSource(
+        kind="image_folder", images=str(folder / "images"), attributes=str(given),
+        split=Split(column="split", train="0", test="1"),
+    )  # fmt: skip
+    return load_folder(source)
+
+
+def celeba(data: bytes, folder: Path) -> object:
+    """One of its lists, the others whole."""
+    names = ("list_attr_celeba.txt", "list_eval_partition.txt", "identity_CelebA.txt")
+    for name in names:
+        file((CORPUS / "celeba" / name).read_bytes(), folder, name)
+    file(data, folder, names[0] if b"Blond" in data else names[len(data) % 3])
+    for row in (1, 2):
+        image = (CORPUS / "image" / "rgb.png").read_bytes()
+        file(image, folder, f"img_align_celeba/00000{row}.jpg")
+    return load_celeba(CelebaSource(kind="celeba", data=str(folder)), ("identity", "Blond_Hair"))
+
+
+# --- images --------------------------------------------------------------------------------------
+
+
+def image(data: bytes, folder: Path) -> object:
+    ids = pl.Series(["a"])
+    images = pl.DataFrame({"bytes": [data], "path": ["a.png"]}).to_struct("image")
+    return decode_rows(ids, images, 8 if len(data) % 2 else None)
+
+
+def thumbnail(data: bytes, folder: Path) -> object:
+    return shrunk(data), blurred(data)
+
+
+def cifar(data: bytes, folder: Path) -> object:
+    """The names of the classes, or records of which a label and three pixels are given."""
+    names = [f"data_batch_{number}.bin" for number in range(1, 6)] + ["test_batch.bin"]
+    for name in names:
+        file(data[:1] + data[1:].ljust(3072, b"\1") if data[3:] else data, folder, name)
+    file(data, folder, "batches.meta.txt") if b"cat" in data else None
+    return load_binary(str(folder), binary_files(str(folder), names), CLASSES)
+
+
+# --- models --------------------------------------------------------------------------------------
+
+NETWORK = Network("onnx", 4, Preprocessing(255.0))
+
+
+def onnx(data: bytes, folder: Path) -> object:
+    given = file(data, folder, "dense/a.onnx")
+    return read_model(given, NETWORK, (8, 8)).ByteSize()
+
+
+def runtime(data: bytes, folder: Path) -> object:
+    """A model that reads well is run, in a process that it may take down."""
+    given = file(data, folder, "dense/a.onnx")
+    read_model(given, NETWORK, (8, 8))
+    try:
+        _trial()(given, NETWORK, np.zeros((2, 3, 8, 8), np.uint8))
+    except DataError as error:
+        if "takes ONNX Runtime down" in str(error):
+            _trial.cache_clear()
+        raise
+    return given
+
+
+@cache
+def _trial() -> Trial:
+    """One process for all models, until one takes it down."""
+    return ExitStack().enter_context(trials())
+
+
+def weights(data: bytes, folder: Path) -> object:
+    return TorchEngine(file(data, folder, "a.safetensors"), Network("tiny-convnet", 2))
+
+
+# --- what audits leave, on a disk of others ------------------------------------------------------
+
+
+def audit(data: bytes, folder: Path) -> object:
+    """Judged, which is what `scotoma gate` does to a folder that holds audit.json alone."""
+    file(data, folder, "audit.json")
+    return give_verdict(Mirror(folder), None, TODAY)
+
+
+def last(data: bytes, folder: Path) -> object:
+    file(data, folder, "last.json")
+    return read_last(Mirror(folder))
+
+
+def record(data: bytes, folder: Path) -> object:
+    return read_record(file(data, folder, "step.json"))
+
+
+def sealed(data: bytes, folder: Path) -> object:
+    file(data, folder, "checksums.json")
+    return verify(Mirror(folder))
+
+
+def trend(data: bytes, folder: Path) -> object:
+    """What MLflow holds of an audit: JSON of any kind."""
+    try:
+        found: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        found = None
+    whole = _example()
+    record = {"at": "2027-03-01T06:00:00+00:00", "state": "finished", "run": "r", "reason": ""}
+    return render_trend(
+        "p",
+        [record | {"audit": found, "gate": whole[1]}, record | {"audit": whole[0], "gate": found}],
+    )
+
+
+@cache
+def _example() -> tuple[Any, Any]:
+    return tuple(
+        json.loads((CORPUS / name / "whole.json").read_bytes()) for name in ("audit", "gated")
+    )
+
+
+def configured(data: bytes, folder: Path) -> object:
+    """The config.yaml of a run, taken up again and made portable."""
+    given = file(data, folder / "run", "config.yaml")
+    load_config(given)
+    return portable(given.read_text(encoding="utf-8"))
+
+
+TARGETS = {
+    "config": Target(config, "config", YAML, quick=30),
+    "config of a run": Target(configured, "config", YAML, quick=15),
+    "gate rules": Target(gate, "gate", YAML),
+    "cron": Target(cron, "cron", CRON),
+    "address": Target(place, "place", PLACES),
+    "path": Target(path, "place", PLACES),
+    "examples, CSV": Target(examples("examples.csv"), "examples-csv", CELLS),
+    "examples, Parquet": Target(examples("examples.parquet"), "examples-parquet", CELLS),
+    "predictions, CSV": Target(predictions("p.csv"), "predictions-csv", CELLS),
+    "predictions, Parquet": Target(predictions("p.parquet"), "predictions-parquet", CELLS),
+    "long table, CSV": Target(long("p.csv"), "long-csv", CELLS),
+    "long table, Parquet": Target(long("p.parquet"), "long-parquet", CELLS),
+    "command's table, CSV": Target(command("t.csv"), "examples-csv", CELLS),
+    "command's table, Parquet": Target(command("t.parquet"), "examples-parquet", CELLS),
+    "image folder's table": Target(attributes, "attributes", CELLS),
+    "CelebA's lists": Target(celeba, "celeba", CELLS),
+    "CIFAR-10, binary": Target(cifar, "cifar", CELLS),
+    "data set, Parquet": Target(shards, "shards", CELLS),
+    "image": Target(image, "image", PIXELS),
+    "thumbnail": Target(thumbnail, "image", PIXELS),
+    "ONNX": Target(onnx, "onnx", ONNX),
+    "ONNX Runtime": Target(runtime, "onnx", ONNX, quick=0),
+    "safetensors": Target(weights, "safetensors", TENSORS),
+    "predictions of a run": Target(scored, "scored", CELLS),
+    "examples of a run": Target(ours, "ours", CELLS),
+    "audit.json": Target(audit, "audit", JSON),
+    "last.json": Target(last, "last", JSON),
+    "record of a step": Target(record, "record", JSON),
+    "checksums.json": Target(sealed, "record", JSON),
+    "trend": Target(trend, "gated", JSON, quick=6),
+}  # fmt: skip
