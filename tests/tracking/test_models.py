@@ -104,8 +104,10 @@ def test_a_name_that_stood_in_paths_stays_as_well(registry: Any, tmp_path: Path)
 def test_files_come_as_they_were_registered_and_once(
     registry: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = Run.create(tmp_path / "run", config(registry.uri, "models:/faces/2"))
+    secret = registry.uri.replace("://", "://me:s3cret@")
+    run = Run.create(tmp_path / "run", config(secret, "models:/faces/2"))
     files = fetch_models(run)
+    assert not any(b"s3cret" in content for content in contents(run.root).values())
     assert contents(run.path("models")) == contents(registry.folders[2])
     assert read_json(files[-1])["models"] == "models:/faces/2"
     files[0].write_bytes(b"damaged")
