@@ -85,7 +85,9 @@ def predict_members(
         Answers, as they come; within a member in the order of the rows only if it is alone.
 
     Raises:
-        DataError: A model gives other than one finite score a class, or takes a worker down.
+        DataError: A model gives other than one finite score a class, or takes a worker down. A
+            member of ours that diverged, whose scores are no numbers at all, is not refused: like
+            anything that takes the highest of such scores, it says the first class.
     """
     file = images if isinstance(images, Path) else None
     pixels = np.load(images, mmap_mode="r") if isinstance(images, Path) else images
@@ -173,8 +175,9 @@ class _Work:
             here = slice(at - rows.start, at - rows.start + len(pixels))
             predicted[here] = scores.argmax(axis=1)
             if kept is not None:
-                highest = scores.max(axis=1, keepdims=True)
-                kept[here] = 1 / np.exp(scores - highest).sum(axis=1)
+                with np.errstate(invalid="ignore"):  # of a member that diverged: nan
+                    highest = scores.max(axis=1, keepdims=True)
+                    kept[here] = 1 / np.exp(scores - highest).sum(axis=1)
         runtime = f"{engine.runtime}; batches of {batch}"
         return Answers(member, rows, predicted, kept, runtime)
 
@@ -187,7 +190,9 @@ class _Work:
                 f"{name} must give {classes} scores an image, got an output of shape "
                 f"{scores.shape} for {images} images; name a classifier of these classes"
             )
-        if not np.isfinite(scores).all():
+        finite = np.isfinite(scores)
+        diverged = self.network.model != "onnx" and not finite.any()  # one of ours; it is kept
+        if not finite.all() and not diverged:
             raise DataError(
                 f"{name} must give finite scores, got nan or infinity; run it in float32 or "
                 "train it with a smaller learning rate"

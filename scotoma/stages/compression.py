@@ -103,8 +103,11 @@ class _Work:
                     self._write(variant, index, member, made_of, difference, attempt)
         progress.advance("quantize", sum(v.derived_from == base for v in self.variants))
 
-    def _graph(self, base: str, index: int) -> tuple[onnx.ModelProto, float]:
-        """A member as a graph in float32, and how far its scores are from torch's."""
+    def _graph(self, base: str, index: int) -> tuple[onnx.ModelProto, float | None]:
+        """A member as a graph in float32, and how far its scores are from torch's.
+
+        A member that diverged, whose scores are no numbers at all, has no such distance.
+        """
         path = self.run.member(base, index)
         model = build_model(self.network.model, self.network.classes, 0).eval()
         weights = read_weights(path)
@@ -112,12 +115,14 @@ class _Work:
         shown = OURS(self.pixels["sound"][:CHECKED])
         with torch.inference_mode():
             expected = model(torch.from_numpy(shown)).numpy()
+        member = self.architecture.with_weights(weights)
+        if not np.isfinite(expected).any():
+            return member, None
         if not np.isfinite(expected).all():
             raise DataError(
                 f"{base} member {index} must give finite scores, got nan or infinity; train with a "
                 "smaller source.recipe.learning_rate"
             )
-        member = self.architecture.with_weights(weights)
         found = scores_onnx(member.SerializeToString(), shown)
         difference = float(np.abs(found - expected).max() / max(1.0, np.abs(expected).max()))
         if not difference <= TOLERANCE:
@@ -132,7 +137,7 @@ class _Work:
         index: int,
         member: onnx.ModelProto,
         made_of: str,
-        difference: float,
+        difference: float | None,
         attempt: Trial | None,
     ) -> None:
         path = self.run.member(variant.name, index)
@@ -140,8 +145,13 @@ class _Work:
         static = variant.mode == "static"
         calibration = OURS(self.pixels[variant.protocol][: variant.images])
         with written(path) as temporary:
-            compress(member, temporary, variant, calibration, self.plans.get(variant.name))
-            if attempt:  # what the first member does to ONNX Runtime, all of its variant do
+            if difference is None:  # no ranges to quantize by, and the same answers in any type
+                onnx.save_model(member, temporary)
+            else:
+                compress(member, temporary, variant, calibration, self.plans.get(variant.name))
+            if (
+                attempt and difference is not None
+            ):  # what the first member does to ONNX Runtime, all of its variant do
                 named = f"{variant.name}/{path.name}"
                 attempt(temporary, self.network, self.pixels["sound"][:TRIED], called=named)
             left = untouched_layers(member, temporary, variant) if attempt else None

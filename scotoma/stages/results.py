@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from scotoma.machine import hardware, versions
 from scotoma.predictions import Predictions
 from scotoma.printable import printable
 from scotoma.runs import Run, file_digest, read_json, write_json
+from scotoma.stages.collapsed import collapsed
 from scotoma.stages.few_runs import frontier, one_model
 from scotoma.stages.measures import accuracy
 from scotoma.uncertainty import holm
@@ -57,7 +59,7 @@ def assemble(run: Run, examples: Examples) -> dict[str, Any]:
             "dataset_sha256": file_digest(run.examples),
             "classes": examples.classes,
             "positive": None if config.label.positive is None else str(config.label.positive),
-            "notes": examples.notes,
+            "notes": [*examples.notes, *_collapsed(run, test)],
         },
         "groups": [
             {"key": key, "name": name, "n": int(mask.sum()), "train": int(trained.sum())}
@@ -97,6 +99,11 @@ def assemble(run: Run, examples: Examples) -> dict[str, Any]:
     }
     plain: dict[str, Any] = jsonable(found)
     return plain
+
+
+def _collapsed(run: Run, test: Examples) -> Iterator[str]:
+    for variant in run.config.resolved_variants:
+        yield from collapsed(Predictions.read(run.predictions(variant.name)), test.labels)
 
 
 def _training_masks(examples: Examples, keys: tuple[str, ...]) -> list[np.ndarray[Any, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import tempfile
 from collections.abc import Callable
@@ -227,7 +228,8 @@ def _train_together(
                 "trained_with": indices,
                 "products": str(products_precision(recipe, device)).removeprefix("torch."),
                 "hardware": hardware() | {"device": device_name(device)},
-                "loss": list(result.loss),
+                # JSON has no nan: a member that diverged is kept, and its loss has no value.
+                "loss": [loss if math.isfinite(loss) else None for loss in result.loss],
                 **({"trunk_sha256": trunk} if trunk else {}),
                 "sha256": file_digest(path),
                 "bytes": path.stat().st_size,
