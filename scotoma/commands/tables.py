@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -35,7 +36,7 @@ def read_table(path: Path) -> pl.DataFrame:
         DataError: A file that cannot be read, has no rows, or names a column twice.
     """
     name = quoted(path.name)
-    if not path.is_file():
+    if not os.path.isfile(path):  # of a name that is too long a Path would raise
         raise ConfigError(f"table {quoted(str(path))} does not exist: check the path")
     kind = re.search(r"\.(csv|csv\.gz|parquet)$", path.name.lower())
     if not kind:

@@ -89,7 +89,7 @@ def load_folder(
 
 def _attributes(uri: str) -> pl.DataFrame:
     """The CSV, every column as text."""
-    if not storage.is_remote(uri) and not Path(uri).is_file():
+    if not storage.is_remote(uri) and not os.path.isfile(uri):
         raise DataError(f"source.attributes {uri} is not a file; name a CSV with column 'image'")
     try:
         return pl.read_csv(storage.read_bytes(uri), infer_schema=False)
@@ -116,7 +116,7 @@ def image_files(folder: str, names: list[str], table: str) -> tuple[set[str], st
     if storage.is_remote(folder):
         return set(storage.list_files(folder)), ""  # object storage has no empty folders
     root = Path(folder)
-    if not root.is_dir():
+    if not os.path.isdir(root):
         raise DataError(f"source.images {root} is not a folder; name the folder of the images")
     found: set[str] = set()
     bare: list[str] = []

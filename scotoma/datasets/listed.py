@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
+import os
 
 import polars as pl
 
@@ -56,7 +56,7 @@ def load_listed(source: PredictionsSource) -> pl.DataFrame:
 
 
 def _read(place: str) -> pl.DataFrame:
-    if not storage.is_remote(place) and not Path(place).is_file():
+    if not storage.is_remote(place) and not os.path.isfile(place):
         raise DataError(
             f"source.examples {printable(place)} is not a file; name a CSV or Parquet file with "
             f"the columns {KEY}, label and attributes"

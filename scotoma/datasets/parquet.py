@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
@@ -156,7 +157,7 @@ def read_shards(uri: str, wanted: Collection[str] = (), *, images: bool = True) 
 
 def _files(uri: str) -> dict[str, list[str]]:
     """Names of the files of each split, in order."""
-    if not storage.is_remote(uri) and not Path(uri).is_dir():
+    if not storage.is_remote(uri) and not os.path.isdir(uri):
         raise DataError(
             f"source.data {uri} is not a folder; name the folder with train*.parquet and "
             "test*.parquet"

@@ -143,6 +143,8 @@ def _check_external_data(model: onnx.ModelProto, path: Path, name: str) -> None:
             continue
         facts = {entry.key: entry.value for entry in tensor.external_data}
         location = facts.get("location", "")
+        if not isinstance(location, str) or "\0" in location:  # protobuf leaves what is no UTF-8
+            raise DataError(f"{name} names data by what is no text; export it again")
         place = path.parent / location
         outside = Path(location).is_absolute() or ".." in Path(location).parts or not location
         if outside or not place.resolve().is_relative_to(path.parent.resolve()):

@@ -173,7 +173,7 @@ class PredictionFile:
             scan = pl.scan_parquet(path, glob=False)
             columns = scan.collect_schema()
             rows = int(scan.select(pl.len()).collect().item())
-        if "scotoma.variant" not in metadata or "predicted" not in columns:
+        if "scotoma.variant" not in metadata or not {"example_id", "predicted"} <= set(columns):
             raise DataError(
                 f"{path} must hold predictions as Predictions.write leaves them, got columns "
                 f"{', '.join(columns)}; read other tables with read_long"

@@ -24,7 +24,9 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=10**9, help="of each reader, at most")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="readers whose name holds this")
-    parser.add_argument("--kept", type=Path, default=Path(tempfile.gettempdir(), "fuzz-failures"), help="folder")
+    parser.add_argument(
+        "--kept", type=Path, default=Path(tempfile.gettempdir(), "fuzz-failures"), help="folder"
+    )
     parser.add_argument("--atheris", action="store_true", help="choose inputs by coverage")
     asked = parser.parse_args()
     chosen = {name: target for name, target in TARGETS.items() if asked.only in name}
