@@ -197,7 +197,8 @@ def session(
     options.add_session_config_entry("session.x64quantprecision", "1" if exact else "0")
     model = path if isinstance(path, bytes) else str(path)
     wanted = [provider] if provider else providers()
-    return onnxruntime.InferenceSession(model, options, providers=wanted)
+    again = int(len(wanted) > 1)  # where one provider is left, it would only print and fail again
+    return onnxruntime.InferenceSession(model, options, providers=wanted, enable_fallback=again)
 
 
 LEVELS = {

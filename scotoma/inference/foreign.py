@@ -179,7 +179,9 @@ def _check_input(
         )
     kind = inputs[0].type.tensor_type.elem_type
     if kind != TensorProto.FLOAT:
-        found = TensorProto.DataType.Name(kind).lower() if kind else "no tensor"
+        known = TensorProto.DataType.items()
+        found = next((name.lower() for name, number in known if number == kind), f"type {kind}")
+        found = found if kind else "no tensor"
         raise DataError(
             f"{name} must take images in float32, got {found}; export it with float32 at its ends"
         )
