@@ -27,7 +27,6 @@ def main() -> int:
     parser.add_argument(
         "--kept", type=Path, default=Path(tempfile.gettempdir(), "fuzz-failures"), help="folder"
     )
-    parser.add_argument("--atheris", action="store_true", help="choose inputs by coverage")
     asked = parser.parse_args()
     chosen = {name: target for name, target in TARGETS.items() if asked.only in name}
     watch, failed = Watch(), 0
