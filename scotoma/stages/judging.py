@@ -152,7 +152,7 @@ def give_verdict(folder: Mirror, rules: GateRules | None, today: datetime.date) 
     given = Given(
         gate=gate,
         content=texts["gate.json"],
-        summary=summary(audit, gate),
+        summary=_summary(audit, gate, folder.place(path)),
         notes=tuple(f"note    {printable(warning)}" for warning in gate.warnings),
     )
     for name, text in texts.items():  # gate.json last: where it is, the others are
@@ -189,6 +189,16 @@ def _audit(path: Path, shown: str) -> dict[str, Any]:
     if not isinstance(audit, dict):
         raise DataError(f"{shown} must be what scotoma audit writes; run the audit again")
     return audit
+
+
+def _summary(audit: dict[str, Any], gate: Gate, shown: str) -> str:
+    try:
+        return summary(audit, gate)
+    except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
+        raise DataError(
+            f"{shown} must be what scotoma audit writes ({type(error).__name__}: {error}); run the "
+            "audit again"
+        ) from error
 
 
 def _json(value: dict[str, Any]) -> str:

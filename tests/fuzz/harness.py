@@ -100,7 +100,7 @@ def fuzz(
     tally, known = Tally(), seeds(target)
     with contextlib.suppress(Exception, Hang):  # what imports do is not what an input does
         (folder / "warm").mkdir(parents=True)
-        with _limit():
+        with _limit(12 * SECONDS):
             target.read(known[0], folder / "warm")
     shutil.rmtree(folder / "warm")
     began, grown = time.monotonic(), _memory()
@@ -122,7 +122,7 @@ def _try(target: Target, data: bytes, folder: Path, watch: Watch, tally: Tally) 
     began = time.monotonic()
     failure = ""
     try:
-        with _limit(), watch.over(home), warnings.catch_warnings():
+        with _limit(SECONDS), watch.over(home), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             target.read(data, home)
         tally.results += 1
@@ -149,12 +149,12 @@ def _try(target: Target, data: bytes, folder: Path, watch: Watch, tally: Tally) 
 
 
 @contextlib.contextmanager
-def _limit() -> Iterator[None]:
+def _limit(seconds: float) -> Iterator[None]:
     def ring(number: int, frame: FrameType | None) -> None:
-        raise Hang(f"more than {SECONDS} s")
+        raise Hang(f"more than {seconds} s")
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
