@@ -26,7 +26,9 @@ ROOT = Path(__file__).resolve().parents[1]
 IMAGE = f"scotoma-core:{__version__}"
 PATIENCE_S = 900
 # Times and machines, which no two runs share.
-ELSE = re.compile(r"(steps|logs|shards)/|measurements\.json|tracking\.json|pipeline\.yaml|\.lock")
+ELSE = re.compile(  # what holds times and places, or the checksums of such
+    r"(steps|logs|shards)/|(measurements|tracking|checksums)\.json|pipeline\.yaml|\.lock"
+)
 
 
 @dataclass(frozen=True)

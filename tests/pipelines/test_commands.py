@@ -143,12 +143,12 @@ def test_a_step_that_refused_is_heard_with_its_own_sentence_and_code(
 
 
 def test_a_step_that_died_is_named_with_what_to_do(kfp: KfpServer, config: Path, s3: Any) -> None:
-    kfp.store.outcome, kfp.store.failing = "FAILED", "quantize-int8"
+    kfp.store.outcome, kfp.store.failing = "FAILED", "prune-magnitude"
     code, _, err = scotoma("pipeline", "submit", config, "--out", s3.uri("run"), "--wait")
     (run_id,) = kfp.store.runs
     assert code == 5
     assert err.splitlines()[-1] == (
-        "scotoma: the run failed at quantize-int8 (exit status 1); see scotoma pipeline logs "
+        "scotoma: the run failed at prune-magnitude (exit status 1); see scotoma pipeline logs "
         f"{run_id}, then scotoma pipeline retry {run_id}"
     )
 
