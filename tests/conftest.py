@@ -13,6 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("scotoma", deadline=None)  # no test asserts a time
+settings.load_profile("scotoma")
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("SCOTOMA_SHARED", ROOT.parent / "shared"))

@@ -338,7 +338,7 @@ configs = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(values=configs)
 def test_a_configuration_written_as_yaml_and_read_is_the_same(values: dict[str, Any]) -> None:
     try:
@@ -354,7 +354,6 @@ def test_a_configuration_written_as_yaml_and_read_is_the_same(values: dict[str, 
     assert Config.model_validate_json(config.model_dump_json()) == config
 
 
-@settings(deadline=None)
 @given(
     at=st.integers(0, len(DEFAULT_CONFIG) - 1),
     noise=st.text(alphabet="{}[]:,-&*!|>'\"%@`#\n\t 01.eyn~", min_size=1, max_size=6),

@@ -78,7 +78,7 @@ TIMES = CHANGES | st.datetimes(datetime.datetime(2024, 1, 1), datetime.datetime(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(line=LINES, name=st.sampled_from(ZONES), start=TIMES)
 def test_due_times_are_those_of_the_twin(line: str, name: str, start: datetime.datetime) -> None:
     zone = ZoneInfo(name)
@@ -95,7 +95,7 @@ def test_due_times_are_those_of_the_twin(line: str, name: str, start: datetime.d
         assert cron.last(zone, time - MINUTE / 60) == before
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(line=LINES, name=st.sampled_from(ZONES[:6]), start=TIMES)
 def test_in_utc_no_due_time_is_left_out(line: str, name: str, start: datetime.datetime) -> None:
     zone, cron = ZoneInfo(name), Cron.parse(line)

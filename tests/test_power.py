@@ -65,7 +65,7 @@ def test_smallest_amplification_of_binomial_counts_solves_the_textbook_equation(
     assert found.absolute == pytest.approx(p * found.relative)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     n=st.integers(200, 20_000),
     rate=st.floats(0.02, 0.3),

@@ -29,7 +29,7 @@ PURE = Probit(difficulty_sd=0, run_sd=0)  # every member errs on its own: binomi
 # --- the count model ------------------------------------------------------------------------------
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(a=st.floats(-5, 5), b=st.floats(-5, 5), correlation=st.floats(0, 0.99))
 def test_chance_of_two_events_is_the_bivariate_normal_distribution(a, b, correlation):
     expected = multivariate_normal([0, 0], [[1, correlation], [correlation, 1]]).cdf([a, b])

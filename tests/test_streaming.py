@@ -59,7 +59,7 @@ def test_streamed_scores_are_those_of_the_whole(members, others, rows, tmp_path)
     assert list(found.taxicab) == sorted(found.taxicab)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.data())
 def test_rows_on_which_all_agree_need_no_counting(data):
     votes = st.lists(st.integers(0, 2), min_size=3, max_size=3)

@@ -155,7 +155,7 @@ def test_batches_of_influences_are_batches_of_variances():
             assert getattr(batch, part)[i] == pytest.approx(getattr(one, part), rel=1e-12)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.data(), st.booleans(), st.booleans())
 def test_moments_give_what_the_matrices_give(data, paired, ratio):
     n, k = data.draw(st.integers(2, 40)), data.draw(st.integers(1, 6))
@@ -190,7 +190,7 @@ def test_moments_give_the_intervals_of_the_matrices_at_full_size():
             )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data(), st.booleans())
 def test_shards_sum_to_the_whole_in_any_order(data, paired):
     n, cut = 24, data.draw(st.integers(0, 24))
@@ -219,7 +219,7 @@ def sources(data, n: int = 12, k: int = 3, k_c: int = 3):
     return r, *(np.floor(data.draw(part) * (r[:, None] + 0.999)).astype(int) for part in share)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data(), st.booleans(), st.booleans())
 def test_cluster_moments_give_what_the_influences_of_sources_give(data, paired, ratio):
     r, d, c = sources(data, k_c=3 if paired else 4)
@@ -246,7 +246,7 @@ def test_cluster_moments_give_what_the_influences_of_sources_give(data, paired, 
     assert float(moments.carriers()[0]) == pytest.approx(n_effective(d[risky].sum(axis=1)))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data(), st.booleans())
 def test_shards_of_whole_sources_sum_to_the_whole_in_any_order(data, paired):
     r, d, c = sources(data)
@@ -289,7 +289,7 @@ def test_fourth_powers_of_255_members_fit():
         Moments.of(np.ones((1, 256)))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.randoms(use_true_random=False), st.booleans())
 def test_order_of_examples_and_members_changes_nothing(random, paired):
     rng = np.random.default_rng(random.randrange(2**32))

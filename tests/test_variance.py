@@ -131,7 +131,7 @@ def exact_two_sided(b: list[float], o: list[float]) -> float:
     values=st.lists(st.integers(0, 10**6), min_size=5, max_size=10, unique=True),
     cut=st.integers(2, 3),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_sound_p_value_counts_all_arrangements(values, cut):
     b, o = [float(v) for v in values[:cut]], [float(v) for v in values[cut:]]
     assert compare(b, o).u_p == pytest.approx(exact_two_sided(b, o), abs=1e-12)
@@ -294,7 +294,7 @@ def test_intervals_of_the_ratio_of_spreads_hold_the_truth(draw, least):
     st.lists(st.integers(0, 1000), min_size=3, max_size=12),
     st.lists(st.integers(0, 1000), min_size=3, max_size=12),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_swapping_base_and_other_turns_signs_and_keeps_p_values(b, o):
     there, back = compare(b, o), compare(o, b)
     assert there.u_p == pytest.approx(back.u_p)

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import entropy, hypergeom
@@ -259,7 +259,6 @@ def fliptest_twin(d, p, x) -> float:
 
 
 @given(small_audits())
-@settings(deadline=None)
 def test_strata_neighbours_and_benefits_follow_the_papers_notation(audit):
     d, y, p, x = audit["d"], audit["y"], audit["p"], audit["features"]
     for name, outcome in (("CDDL", y), ("CDDPL", p)):
@@ -298,7 +297,6 @@ def test_ties_beyond_the_first_search_and_small_blocks_are_exact(monkeypatch):
 
 
 @given(small_audits())
-@settings(deadline=None)
 def test_swapping_the_facets_does_what_the_table_says(audit):
     swapped = {**audit, "d": ~audit["d"]}
     for name, row in METRICS.items():
@@ -312,7 +310,6 @@ def test_swapping_the_facets_does_what_the_table_says(audit):
 
 
 @given(small_audits(), st.randoms(use_true_random=False))
-@settings(deadline=None)
 def test_the_order_of_the_examples_does_not_matter(audit, random):
     order = list(range(audit["d"].size))
     random.shuffle(order)
@@ -323,7 +320,6 @@ def test_the_order_of_the_examples_does_not_matter(audit, random):
 
 
 @given(small_audits())
-@settings(deadline=None)
 def test_facets_that_are_copies_of_each_other_are_neutral(audit):
     half = {name: values[audit["d"]] for name, values in audit.items()}
     n = half["d"].size

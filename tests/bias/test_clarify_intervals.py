@@ -276,7 +276,7 @@ def test_the_number_of_examples_is_that_which_enters():
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_the_same_predictions_give_the_same_bytes_and_every_interval_holds_its_value(seed):
     one = audit(np.random.default_rng(seed), 60, 2)
     first, again = all_metrics(**one), all_metrics(**one)

@@ -58,7 +58,7 @@ def test_rates_of_every_group_are_fairlearns_averaged_over_members():
         assert ours[name, "error"].n == frames[0].loc[name, "n"]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1))
 def test_group_metrics_are_fairlearns(seed):
     labels, predicted, group = audit(seed, n=120, members=1)

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -97,7 +97,6 @@ def max_or_nan(values) -> float:
 
 
 @given(tensors(groups=(2, 4)), st.sampled_from(["examples", "negatives"]))
-@settings(deadline=None)
 def test_metrics_follow_the_papers_notation(confusion, weights):
     assume((confusion.sum(axis=(1, 2)) > 0).all())
     positives = confusion.sum(axis=2)
@@ -121,7 +120,6 @@ def test_metrics_follow_the_papers_notation(confusion, weights):
 
 
 @given(tensors(groups=(2, 4)))
-@settings(deadline=None)
 def test_metrics_are_fractions_and_know_no_order_of_groups(confusion):
     for name in NAMES:
         seen = metric(name, confusion)
@@ -132,7 +130,6 @@ def test_metrics_are_fractions_and_know_no_order_of_groups(confusion):
 
 
 @given(tensors(groups=(1, 1)), st.integers(1, 4))
-@settings(deadline=None)
 def test_groups_treated_alike_are_fair_whatever_their_size(confusion, times):
     for name in NAMES:
         seen = metric(name, np.concatenate([confusion, times * confusion]))
@@ -141,7 +138,6 @@ def test_groups_treated_alike_are_fair_whatever_their_size(confusion, times):
 
 
 @given(tensors())
-@settings(deadline=None)
 def test_with_two_groups_the_subgroup_metrics_are_weighted_gaps(confusion):
     n = confusion.sum(axis=(1, 2))
     assume((n > 0).all())

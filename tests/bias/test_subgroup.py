@@ -135,7 +135,7 @@ def test_additive_route_gives_the_intervals_of_the_rows(positive, paired):
             )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 1000), cut=st.integers(1, 299), paired=st.booleans())
 def test_shards_are_merged_into_the_same_table(seed, cut, paired):
     labels, dense, compressed, groups = random_audit(seed, k_c=4)
@@ -147,7 +147,7 @@ def test_shards_are_merged_into_the_same_table(seed, cut, paired):
     assert repr(changes(merge(parts), NAMES, n_classes=3)) == repr(whole)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 1000), cut=st.integers(1, 99), paired=st.booleans())
 def test_shards_of_whole_sources_are_merged_into_the_same_table(seed, cut, paired):
     labels, dense, compressed, groups = random_audit(seed, k_c=4)
@@ -198,7 +198,7 @@ def test_a_source_that_is_cut_counts_once_in_each_shard():
         assert (change.absolute.se < 0.8 * whole.absolute.se) == cut
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 1000), paired=st.booleans(), clustered=st.booleans())
 def test_order_of_examples_members_and_groups_changes_nothing(seed, paired, clustered):
     labels, dense, compressed, groups = random_audit(seed, k_c=4)

@@ -4,7 +4,7 @@ import io
 from itertools import product
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from PIL import Image
@@ -20,7 +20,6 @@ def test_grey_is_what_pillow_makes_of_every_shade() -> None:
     np.testing.assert_array_equal(found.reshape(-1), expected)
 
 
-@settings(deadline=None)
 @given(
     grey=st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 9)).flatmap(
         lambda shape: arrays(np.uint8, shape)
@@ -34,7 +33,6 @@ def test_pngs_hold_every_pixel_and_verify(grey: np.ndarray) -> None:
             np.testing.assert_array_equal(np.asarray(opened), pixels)
 
 
-@settings(deadline=None)
 @given(
     rgb=st.tuples(st.integers(1, 3), st.just(3), st.integers(1, 9), st.integers(1, 9)).flatmap(
         lambda shape: arrays(np.uint8, shape)

@@ -43,7 +43,7 @@ def places(tree: Any) -> list[tuple[Any, ...]]:
     return found
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(data=st.data())
 def test_any_value_anywhere_in_a_file_of_keys_is_taken_or_refused(data: st.DataObject) -> None:
     readers: list[tuple[str, Callable[[str, str], object]]] = [
@@ -61,7 +61,7 @@ def test_any_value_anywhere_in_a_file_of_keys_is_taken_or_refused(data: st.DataO
         read(yaml.safe_dump(tree), "a.yaml")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     table=dataframes(
         min_cols=len(COLUMNS), max_cols=len(COLUMNS), max_size=6, allow_null=True,

@@ -49,7 +49,7 @@ def test_two_populations_on_a_slice_have_the_crossed_variance(members, paired):
     assert judged.p[0] == pytest.approx(stats.t.sf(effect / np.sqrt(variance), df), rel=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.sampled_from([1, 2, 6]), st.booleans())
 def test_a_slice_against_the_rest_has_the_crossed_variance_of_its_influences(seed, k, lognormal):
     rng = np.random.default_rng(seed)
@@ -129,7 +129,7 @@ def test_tally_is_the_sum_over_the_rows_of_each_cell(seed, subsets):
 # --- AUC ------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.integers(2, 12))
 def test_auc_is_the_share_of_pairs_in_order_with_rows_repeated_by_their_weight(seed, values):
     rng = np.random.default_rng(seed)

@@ -185,7 +185,7 @@ def test_priority_counts_candidates_by_the_rate_at_which_they_hold_a_row(K):
     assert hits.nonempty < everything.nonempty
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.sampled_from([1, 5, 20]), st.sampled_from([0.01, 0.05, 0.3]))
 def test_iterative_finds_exactly_batchs_minimal_slices_under_shared_weights(seed, least, alpha):
     encoded, errors = table(seed, rows=120)
@@ -198,7 +198,7 @@ def test_iterative_finds_exactly_batchs_minimal_slices_under_shared_weights(seed
     assert exhaustive == batch
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.integers(1, 9), min_size=1, max_size=6),
     st.integers(1, 80),
@@ -222,7 +222,7 @@ def test_sizes_over_a_level_sum_to_rows_times_feature_subsets(sizes, rows, most_
         assert occupied == sum(distinct)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     st.integers(0, 10**6),
     st.sampled_from([1, 3, 40, 1 << 14]),

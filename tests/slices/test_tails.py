@@ -12,7 +12,7 @@ from scotoma.slices.tails import hypergeometric_tail, sign_tail
 from scotoma.uncertainty import benjamini_hochberg, holm
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows=st.integers(2, 5000), data=st.data())
 def test_tails_are_those_of_scipys_hypergeometric(rows, data):
     all_events = data.draw(st.integers(0, rows))
