@@ -19,12 +19,16 @@ def written(path: Path) -> Iterator[Path]:
     """A temporary name beside `path`, renamed to it when the block ends well, removed when not.
 
     The content is on the disk before it has its name: a power failure leaves the old file or the
-    new, never an empty one.
+    new, never an empty one. Its mode is what the umask leaves, whoever writes it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
     try:
+        temporary.touch()
+        mode = temporary.stat().st_mode
         yield temporary
+        if temporary.stat().st_mode != mode:  # safetensors puts a file for its owner alone there
+            temporary.chmod(mode)
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         os.replace(temporary, path)

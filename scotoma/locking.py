@@ -35,7 +35,7 @@ def locked(folder: Path) -> Iterator[int]:
     ...     Path(folder, LOCK).read_text() == f"{os.getpid()}"
     True
     """
-    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         end = time.monotonic() + WINDING_UP_S
         while not _taken(descriptor):

@@ -343,6 +343,21 @@ class Run:
         write_json(record, read_record(record) | {"key": ""})
         self.publish(record)
 
+    def rewritten(self, name: str, path: Path) -> list[Path]:
+        """Say that a command has written an output of a step anew, which the next run makes again.
+
+        Returns:
+            What changed: the file, and the step's record where it has one.
+        """
+        record = self.path("steps", f"{name}.json")
+        self.fetch(record)
+        if not record.exists():
+            return [path]
+        found = read_record(record)
+        outputs = found.get("outputs", {}) | {self._relative(path): file_digest(path)}
+        write_json(record, found | {"key": "", "outputs": outputs})
+        return [path, record]
+
     def _refuse_absent(self, path: Path) -> NoReturn:
         raise DataError(
             f"{self.mirror.place(path)} must be there, as a step before has left it, and is not; "

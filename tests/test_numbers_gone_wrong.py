@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 from collections.abc import Iterator
@@ -105,9 +106,10 @@ def test_what_is_undefined_has_a_reason_up_to_the_page(case: str, tmp_path: Path
     audit = predicted(
         tmp_path, given["dense"], given["int8"], label=labels, sex=given.get("sex", SEX)
     )
-    notes = audit["examples"]["notes"]
     constant = (given["dense"] == given["dense"][0]).all(axis=0).sum()
-    assert sum("member" in note and "of dense says" in note for note in notes) == constant
+    lines = audit.get("collapsed", [])
+    assert sum("member" in line and "of dense says" in line for line in lines) == constant
+    assert ("collapsed" in audit) == bool(lines)
     cie = audit["divergence"]["int8"]["cie"]
     if case == "all examples are CIEs":
         flagged = (np.array([np.bincount(row, minlength=3).argmax() for row in given["dense"]]) != [
@@ -117,13 +119,18 @@ def test_what_is_undefined_has_a_reason_up_to_the_page(case: str, tmp_path: Path
         assert cie["cie"]["count"] == 0
 
 
-def test_a_note_says_what_a_member_that_collapsed_does_to_the_mean(tmp_path: Path) -> None:
-    audit = predicted(tmp_path, ONE, WORSE, label=CLASSES[LABELS].tolist(), sex=SEX)
+def test_the_verdict_warns_of_a_member_that_collapsed(tmp_path: Path) -> None:
+    predicted(tmp_path, ONE, WORSE, label=CLASSES[LABELS].tolist(), sex=SEX)
     right = 100 * (LABELS[:, None] == ONE).mean(axis=0)
-    assert audit["examples"]["notes"] == [
+    line = (
         "member 1 of dense says 'dog' of every example and stays: mean top-1 is "
         f"{right.mean():.1f}% with it, {right[[0, 2]].mean():.1f}% without"
-    ]
+    )
+    run = tmp_path / "run"
+    assert read_json(run / "gate.json")["warnings"] == [line]
+    assert line in (run / "summary.md").read_text(encoding="utf-8")
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert html.unescape(page).count(line) == 1
 
 
 def trained(home: Path, rate: float) -> Run:

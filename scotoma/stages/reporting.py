@@ -64,8 +64,9 @@ def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
     judged = _judged(run, found, read_json(gate)) if gate.exists() else read_json(section)
     with_versions = read_json(measured).get("versions", {}) if measured.exists() else {}
     _write(run, page, found, judged, with_versions, blur=blur, images=images)
-    run.publish(page)
-    checksums.amend(run.mirror, [page.name])
+    changed = run.rewritten("report", page)
+    run.publish(*changed)
+    checksums.amend(run.mirror, [path.relative_to(run.root).as_posix() for path in changed])
     return page
 
 

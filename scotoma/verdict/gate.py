@@ -176,6 +176,7 @@ def judge(
             key: audit[key] for key in ("project", "scope", "config_sha256", "level", "scotoma")
         }
         facts["examples"] = {key: audit["examples"][key] for key in ("test", "units")}
+        warnings = [str(line) for line in audit.get("collapsed", ())]
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
         found = f"no {error}" if isinstance(error, KeyError) else f"{error}" or "no dense variant"
         raise DataError(
@@ -196,7 +197,7 @@ def judge(
         )
         for name, found in asked.items()
     )
-    warnings = [HARMLESS[rules.correct]] if rules.correct in HARMLESS else []
+    warnings += [HARMLESS[rules.correct]] if rules.correct in HARMLESS else []
     warnings += [
         f"the waiver of {waiver.rule} for {waiver.variant} expired after {waiver.until}: "
         f"{waiver.reason}"

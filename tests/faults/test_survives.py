@@ -11,9 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
-from scotoma.checksums import CHECKSUMS
-from scotoma.locking import locked
+from scotoma.checksums import CHECKSUMS, seal
+from scotoma.commands.watching import _temporary
+from scotoma.files import written
+from scotoma.locking import LOCK, locked
+from scotoma.mirror import Mirror
 from tests.commands import scotoma
 from tests.faults.harness import (
     Undisturbed,
@@ -224,18 +229,32 @@ def test_what_a_command_on_a_finished_run_writes_is_verified_too(copy: Path) -> 
     assert scotoma("gate", copy, "--today", "2027-03-01")[0] in (0, 1, 3)
     assert scotoma("report", copy, "--no-images")[0] == 0
     assert scotoma("verify", copy)[0] == 0
+    seal(Mirror(copy))  # as an audit of one step does when it ends
+    assert scotoma("verify", copy)[0] == 0
 
 
 # --- modes ----------------------------------------------------------------------------------------
 
 
-def test_files_have_the_modes_that_the_user_asks_for(whole: Undisturbed) -> None:
-    mask = os.umask(0)
-    os.umask(mask)
-    for path in [whole.folder, *whole.folder.rglob("*")]:
-        mode = path.stat().st_mode & 0o777
-        assert not mode & mask, path
-        assert path.is_dir() or not mode & 0o111, path
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
+def test_every_file_has_the_mode_that_the_umask_asks_for(
+    mask: int, whole: Undisturbed, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    before = os.umask(mask)
+    try:
+        run = audited_here(whole.config, home / "run")
+        with written(run / "weights") as temporary:  # its writer makes it for its owner alone
+            save_file({"w": torch.zeros(1)}, temporary)
+        with locked(run), _temporary(run) as private:
+            assert private.stat().st_mode & 0o777 == 0o700, "whatever the umask"
+    finally:
+        os.umask(before)
+    looked_at = [home, *home.rglob("*")]
+    assert {run / LOCK, run / "report.html", run / "predictions" / "dense.parquet"} < {*looked_at}
+    for path in looked_at:
+        asked = (0o777 if path.is_dir() else 0o666) & ~mask
+        assert path.stat().st_mode & 0o777 == asked, path
 
 
 # --- nothing is told to anyone --------------------------------------------------------------------
