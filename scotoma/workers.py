@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from scotoma.errors import DataError
 
-__all__ = ["WORKER_ENVIRONMENT", "in_order", "worker_died", "worker_pool"]
+__all__ = ["WORKER_ENVIRONMENT", "end_with_parent", "in_order", "worker_died", "worker_pool"]
 
 LONGEST_FOLDER = 70  # bytes: 107 without what multiprocessing puts behind it
 
@@ -115,12 +115,12 @@ def _start(environment: dict[str, str], initializer: Callable[..., None], *argum
     """In a worker: what it was forked from may have been started in another environment."""
     os.environ.clear()
     os.environ.update(environment)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     initializer(*arguments)
 
 
-def _end_with_parent() -> None:
-    """A pool that was killed tells its workers nothing: each would wait for work for ever."""
+def end_with_parent() -> None:
+    """In a thread of a child: end it with its parent, which tells it nothing if it was killed."""
     if parent := multiprocessing.parent_process():
         parent.join()
         os._exit(1)

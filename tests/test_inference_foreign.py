@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from scotoma.errors import DataError
 from scotoma.inference import Network, Preprocessing, predict_members
-from scotoma.inference.foreign import model_files, read_model, trials
+from scotoma.inference import trials as trying
+from scotoma.inference.foreign import model_files, read_model
+from scotoma.inference.trials import trials
 
 CLASSES = 4
 NETWORK = Network("onnx", CLASSES, Preprocessing(255.0))
@@ -277,6 +280,42 @@ def test_a_model_that_takes_the_runtime_down_does_not_take_us_down(folder: Path)
     assert str(caught.value) == (
         "dense/a.onnx takes ONNX Runtime down; export it again with another opset, or leave its "
         "variant out"
+    )
+
+
+def endless() -> onnx.ModelProto:
+    """A classifier whose bias goes around a loop 2^62 times."""
+    model = classifier()
+    graph = model.graph
+    kinds = {
+        "round": (TensorProto.INT64, ()),
+        "go": (TensorProto.BOOL, ()),
+        "held": (TensorProto.FLOAT, (CLASSES,)),
+    }
+    inputs = [helper.make_tensor_value_info(name, *kind) for name, kind in kinds.items()]
+    outputs = [helper.make_tensor_value_info(f"{name}_on", *kinds[name]) for name in ("go", "held")]
+    handing_on = [helper.make_node("Identity", [name], [f"{name}_on"]) for name in ("go", "held")]
+    body = helper.make_graph(handing_on, "body", inputs, outputs)
+    graph.initializer.append(numpy_helper.from_array(np.array(2**62), "rounds"))
+    graph.node[2].input[2] = "looped"
+    graph.node.insert(2, helper.make_node("Loop", ["rounds", "", "bias"], ["looped"], body=body))
+    return model
+
+
+def test_a_model_that_does_not_end_is_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trying, "TRIAL_S", 1.0)
+    onnx.save_model(endless(), folder / "a.onnx")
+    onnx.save_model(classifier(), folder / "b.onnx")
+    read_model(folder / "a.onnx", NETWORK, SIDES)
+    with trials() as attempt:
+        with pytest.raises(DataError) as caught:
+            attempt(folder / "a.onnx", NETWORK, np.zeros((2, 3, 8, 8), np.uint8))
+        assert multiprocessing.active_children() == []
+        attempt(folder / "b.onnx", NETWORK, np.zeros((2, 3, 8, 8), np.uint8))
+    assert multiprocessing.active_children() == []
+    assert str(caught.value) == (
+        "dense/a.onnx must give the scores of 2 images within 1 s, and did not; export a faster "
+        "one, or leave its variant out"
     )
 
 

@@ -6,24 +6,18 @@ it, and libraries of custom operators are never loaded.
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
 import onnx
-from numpy.typing import NDArray
 from onnx import TensorProto
 
 from scotoma.errors import DataError
-from scotoma.inference.engines import Network, OnnxEngine
+from scotoma.inference.engines import Network
 from scotoma.printable import printable
 
-__all__ = ["Trial", "model_files", "read_model", "trials"]
+__all__ = ["model_files", "read_model"]
 
 DOMAINS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft", "com.ms.internal.nhwc"}
 
@@ -219,61 +213,3 @@ def _check_output(model: onnx.ModelProto, name: str, classes: int) -> None:
             f"{name} must give a score for each of {classes} classes, got an output of "
             f"{_shown(shape)}; name a classifier of these classes"
         )
-
-
-class Trial(Protocol):
-    """Runs a model on a few images, in another process."""
-
-    def __call__(
-        self, path: Path, network: Network, images: NDArray[np.uint8], *, called: str = ""
-    ) -> None:
-        """Run it.
-
-        Args:
-            path: The model.
-            network: Classes and preprocessing.
-            images: uint8, shape (B, 3, H, W).
-            called: What messages call it; its folder and name where empty.
-
-        Raises:
-            DataError: ONNX Runtime refuses it or dies of it, or its scores are no finite numbers.
-        """
-
-
-@contextmanager
-def trials() -> Iterator[Trial]:
-    """A process that models are tried in one after the other, and that they may take down."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-
-        def attempt(
-            path: Path, network: Network, images: NDArray[np.uint8], *, called: str = ""
-        ) -> None:
-            name = printable(called or f"{path.parent.name}/{path.name}")
-            try:
-                complaint = pool.submit(_tried, path, network, images).result()
-            except BrokenProcessPool as error:
-                raise DataError(
-                    f"{name} takes ONNX Runtime down; export it again with another opset, or leave "
-                    "its variant out"
-                ) from error
-            if complaint:
-                raise DataError(f"{name} {complaint}")
-
-        yield attempt
-
-
-def _tried(path: Path, network: Network, images: NDArray[np.uint8]) -> str:
-    """What is wrong with a model, as the rest of a sentence; empty if nothing."""
-    try:
-        scores = OnnxEngine(path, network).scores(images)
-    except Exception as error:  # the runtime's errors have no common base that it exports
-        reason = printable(" ".join(str(error).split()))[:200]
-        return f"is refused by ONNX Runtime ({reason}); export it again"
-    if scores.shape != (len(images), network.classes):
-        return (
-            f"must give {network.classes} scores an image, got an output of shape {scores.shape} "
-            f"for {len(images)} images; name a classifier of these classes"
-        )
-    if not np.isfinite(scores).all():
-        return "must give finite scores, got nan or infinity; check its weights and preprocessing"
-    return ""

@@ -18,7 +18,7 @@ from scotoma.config import Variant
 from scotoma.datasets import Examples, decode_images
 from scotoma.errors import DataError
 from scotoma.inference import OURS, Network, scores_onnx
-from scotoma.inference.foreign import Trial, trials
+from scotoma.inference.trials import Trial, trials
 from scotoma.inference.weights import read_weights
 from scotoma.machine import cores, versions
 from scotoma.quantization.architecture import Architecture

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import faulthandler
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
 import torch
 
 from scotoma.errors import ConfigError
@@ -9,16 +16,29 @@ from scotoma.own_code import function_of, said
 
 __all__ = ["own_network", "try_outputs"]
 
+LIMIT_S = 120  # for the network to be made, which may load weights, and again for two images
+
+
+class Endless(BaseException):
+    """The time is over; not an Exception, which code of the user's may catch."""
+
 
 def own_network(name: str, classes: int) -> torch.nn.Module:
     """What the function that a name stands for makes of the number of classes.
 
     Raises:
-        ConfigError: It cannot be called so, or makes no network.
+        ConfigError: It cannot be called so, makes no network, or is not done in two minutes.
     """
-    function = function_of(name)
     try:
-        made = function(classes)
+        with _in_time():
+            made = function_of(name)(classes)
+    except ConfigError:
+        raise
+    except Endless as error:
+        raise ConfigError(
+            f"source.model {name!r} must make a network of {classes} classes within {LIMIT_S} s, "
+            "and did not; correct it"
+        ) from error
     except Exception as error:  # the user's code may raise anything
         raise ConfigError(
             f"source.model {name!r} raised {said(error)} when called with {classes} classes; "
@@ -41,12 +61,17 @@ def try_outputs(model: torch.nn.Module, name: str, classes: int, shape: tuple[in
         shape: Height and width of an image.
 
     Raises:
-        ConfigError: It raises, or gives something else.
+        ConfigError: It raises, gives something else, or nothing in two minutes.
     """
     training = model.training
     try:
-        with torch.no_grad():
+        with torch.no_grad(), _in_time():
             outputs = model.eval()(torch.zeros(2, 3, *shape))
+    except Endless as error:
+        raise ConfigError(
+            f"source.model {name!r} must give scores of two images of {shape[1]}x{shape[0]} pixels "
+            f"within {LIMIT_S} s, and did not; make it faster"
+        ) from error
     except Exception as error:  # the user's code may raise anything
         raise ConfigError(
             f"source.model {name!r} raised {said(error)} on two images of {shape[1]}x{shape[0]} "
@@ -60,3 +85,29 @@ def try_outputs(model: torch.nn.Module, name: str, classes: int, shape: tuple[in
             f"source.model {name!r} must give scores of shape {(2, classes)} for two images and "
             f"{classes} classes, got {found}; correct its last layer"
         )
+
+
+@contextmanager
+def _in_time() -> Iterator[None]:
+    """End the code in this block after its time, or the process if it is deaf to that.
+
+    Raises:
+        Endless: The time is over. What is stuck in a library does not hear of it: after twice the
+            time the process ends, with what it was at on stderr.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # where no signal arrives; the steps of an audit make networks in main threads
+        return
+
+    def over(_number: int, _frame: FrameType | None) -> None:
+        raise Endless
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, LIMIT_S)
+    faulthandler.dump_traceback_later(2 * LIMIT_S, exit=True, file=2)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        faulthandler.cancel_dump_traceback_later()
+        signal.signal(signal.SIGALRM, before)

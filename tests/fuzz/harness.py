@@ -59,8 +59,6 @@ class Watch:
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self.on:
             return
-        if event == "pickle.find_class" and str(arguments[0]).startswith("concurrent.futures"):
-            return  # what the process says in which a model is tried
         if event in DONE and not self._inside(arguments[0]):
             self.heard.append(f"{event} {arguments[0]!r}")
         elif event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):

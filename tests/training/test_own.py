@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from scotoma.own_code import CODE_VARIABLE, code_allowed, function_of, module_di
 from scotoma.runs import Run, read_json
 from scotoma.stages.populations import prepare, train
 from scotoma.stages.shards import Shard
+from scotoma.training import own
 from scotoma.training.models import build_model
 from scotoma.training.own import try_outputs
 from tests.commands import measured, scotoma
@@ -52,6 +54,20 @@ def pair(classes):
         def forward(self, images):
             return images, images
     return Pair()
+
+def asleep(classes):
+    import time
+    while True:
+        try:
+            time.sleep(60)
+        except Exception:
+            pass
+
+def tired(classes):
+    class Tired(nn.Module):
+        def forward(self, images):
+            return asleep(classes)
+    return Tired()
 
 table = {}
 """
@@ -163,6 +179,24 @@ def test_scores_of_another_shape_are_refused(home: Path) -> None:
         made = function_of(model)(10)
         with pytest.raises(ConfigError, match=r"shape \(2, 10\) for two images .* got \(2, 2\)"):
             try_outputs(made, model, 10, (8, 8))
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        (
+            "own_nets:asleep",
+            "must make a network of 10 classes within 0.2 s, and did not; correct it",
+        ),
+        ("own_nets:tired", "must give scores of two images of 8x8 pixels within 0.2 s, and did"),
+    ],
+)
+def test_what_does_not_end_is_ended(
+    model: str, sentence: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own, "LIMIT_S", 0.2)
+    assert sentence in refusal(model, home)
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
 
 
 def test_digest_is_that_of_the_file_and_needs_the_permission(home: Path) -> None:
