@@ -41,7 +41,7 @@ def gradients(
 
     Args:
         template: The architecture, in training mode; its own weights are not used.
-        objective: Loss of one member's batch.
+        objective: Losses of members' batches.
         backend: `stacked` makes one network of all members and wins for tiny ones of plain
             layers; `loop` takes the members in turn, images channels last, and serves any network.
         precision: Of the products; bfloat16 is autocast's, and weights stay as they are.
@@ -57,7 +57,7 @@ def gradients(
         forward = stacked_forward(template, precision)
         if forward is None:
             raise ValueError("a network with other layers than plain ones cannot be stacked")
-        return _together(forward, torch.vmap(objective))
+        return _together(forward, objective)
     return _in_turn(template, objective, precision, device.type)
 
 

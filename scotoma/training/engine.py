@@ -120,7 +120,7 @@ class Training:
         template = build_model(model, task.outputs, 0)
         self._decayed = prunable(template)
         self._masked = prunable(template, pruning.exempt)
-        self._device = device
+        self._device, self._backend = device, backend
         self._gradients = gradients(
             template.to(device), task.objective, backend,
             precision=products_precision(recipe, device), device=device,
@@ -178,7 +178,8 @@ class Training:
                 f"a state of {state.members} after step {state.step}"
             )
         tenths = [round(part * steps / 10) for part in range(11)]
-        reported, state = state.step, state.copy(self._device)
+        reported = state.step
+        state = state.copy(self._device, channels_last=self._backend == "loop")
         parameters, buffers = state.parameters, state.buffers
         masks = {name: state.masks[name] for name in self._masked}  # a trunk exempts no layer
         losses, running = state.losses, state.running

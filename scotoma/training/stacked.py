@@ -14,12 +14,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from scotoma.training.stacked_layers import convolve, norm_relu
+from scotoma.training.stacked_layers import convolve
 
 __all__ = ["Tensors", "stacked_forward"]
 
 Tensors = dict[str, torch.Tensor]
-# State, buffers (replaced in place), activations: new activations.
+# State, buffers (replaced in it), activations (K, C, H, W, B): new activations.
 Layer = Callable[[Tensors, Tensors, torch.Tensor], torch.Tensor]
 
 
@@ -45,7 +45,7 @@ def stacked_forward(
     while rest:
         kinds = [type(child) for _, child in rest]
         if kinds[:3] == [nn.Conv2d, nn.BatchNorm2d, nn.ReLU] and _is_plain(rest[0][1], rest[1][1]):
-            layers.append(_block(rest[0], rest[1], precision))
+            layers.append(_block(rest[0], rest[1]))
             del rest[:3]
         elif kinds == [nn.AdaptiveAvgPool2d, nn.Flatten, nn.Linear]:
             layers.append(_head(rest[0][1], rest[2][0]))
@@ -54,7 +54,8 @@ def stacked_forward(
             return None
 
     def forward(state: Tensors, buffers: Tensors, images: torch.Tensor) -> torch.Tensor:
-        active = images.permute(0, 1, 3, 4, 2)
+        products = precision if precision == torch.bfloat16 else images.dtype
+        active = images.permute(0, 2, 3, 4, 1).to(products, memory_format=torch.contiguous_format)
         for layer in layers:
             active = layer(state, buffers, active)
         return active
@@ -77,30 +78,31 @@ def _is_plain(convolution: Any, norm: Any) -> bool:
     )
 
 
-def _block(
-    convolution: tuple[str, nn.Module], norm: tuple[str, nn.Module], precision: torch.dtype
-) -> Layer:
+def _block(convolution: tuple[str, nn.Module], norm: tuple[str, nn.Module]) -> Layer:
     """Convolution, normalisation over the member's own batch, ReLU."""
     (name, conv), (norm_name, bn) = convolution, norm
     assert isinstance(conv, nn.Conv2d)
     assert isinstance(bn, nn.BatchNorm2d)
-    size, stride, padding = conv.kernel_size[0], conv.stride[0], int(conv.padding[0])
+    stride, padding = conv.stride[0], int(conv.padding[0])
 
     def layer(state: Tensors, buffers: Tensors, active: torch.Tensor) -> torch.Tensor:
-        products = precision if precision == torch.bfloat16 else active.dtype
-        made = convolve(active.to(products), state[f"{name}.weight"], size, stride, padding)
-        flat, mean, variance = norm_relu(
-            made.flatten(1, 3),
-            state[f"{norm_name}.weight"],
-            state[f"{norm_name}.bias"],
-            bn.eps,
-        )
-        for statistic, value in (("mean", mean), ("var", variance)):
-            running = buffers[f"{norm_name}.running_{statistic}"]
-            buffers[f"{norm_name}.running_{statistic}"] = running.lerp(value, bn.momentum or 0.0)
+        made = convolve(active, state[f"{name}.weight"], stride, padding)
+        for statistic in ("running_mean", "running_var"):
+            buffers[f"{norm_name}.{statistic}"] = buffers[f"{norm_name}.{statistic}"].clone()
         seen = f"{norm_name}.num_batches_tracked"
         buffers[seen] = buffers[seen] + 1
-        return torch.reshape(flat, made.shape)
+        # To torch the channels of all members are those of one network, with one long image.
+        normal = functional.batch_norm(
+            made.view(1, made.shape[0] * made.shape[1], 1, -1),
+            buffers[f"{norm_name}.running_mean"].view(-1),
+            buffers[f"{norm_name}.running_var"].view(-1),
+            state[f"{norm_name}.weight"].flatten(),
+            state[f"{norm_name}.bias"].flatten(),
+            training=True,
+            momentum=bn.momentum or 0.0,
+            eps=bn.eps,
+        )
+        return normal.relu_().view(made.shape)
 
     return layer
 
@@ -109,14 +111,14 @@ def _head(pool: Any, name: str) -> Layer:
     """Pooling, flattening in torch's order, and the linear layer."""
 
     def layer(state: Tensors, buffers: Tensors, active: torch.Tensor) -> torch.Tensor:
-        members, batch = active.shape[:2]
-        images = active.flatten(0, 1).permute(0, 3, 1, 2)
+        members, _, height, width, batch = active.shape
         size = pool.output_size if isinstance(pool.output_size, tuple) else (pool.output_size,) * 2
-        if images.shape[2:] != size:
-            images = functional.adaptive_avg_pool2d(images, size)
-        features = images.reshape(members, batch, -1)
+        if (height, width) != size:
+            images = active.permute(0, 4, 1, 2, 3).flatten(0, 1)
+            pooled = functional.adaptive_avg_pool2d(images, size)
+            active = pooled.view(members, batch, -1).transpose(1, 2)
         bias, weight = state[f"{name}.bias"], state[f"{name}.weight"]
-        features = features.to(weight.dtype)
-        return torch.baddbmm(bias.unsqueeze(1), features, weight.transpose(1, 2))
+        features = active.reshape(members, -1, batch).to(weight.dtype)
+        return torch.baddbmm(bias.unsqueeze(2), weight, features).transpose(1, 2)
 
     return layer

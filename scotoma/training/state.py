@@ -100,21 +100,25 @@ class TrainingState:
             }
         )
 
-    def copy(self, device: torch.device | None = None) -> TrainingState:
-        """The same values in memory of their own, in the order that products want.
+    def copy(
+        self, device: torch.device | None = None, *, channels_last: bool = False
+    ) -> TrainingState:
+        """The same values in memory of their own.
 
         Args:
             device: Where to; None for where they are.
+            channels_last: Whether the channels of each member's convolution lie together, as
+                torch's own convolution wants them.
 
         Returns:
             A state that shares no tensor with this one.
         """
-        table = self.tensors()
-        return self.of({n: _channels_last(v).to(device or v.device) for n, v in table.items()})
+        laid = _channels_last if channels_last else torch.clone
+        return self.of({n: laid(v).to(device or v.device) for n, v in self.tensors().items()})
 
 
 def _channels_last(value: torch.Tensor) -> torch.Tensor:
-    """A copy in which the channels of each member's convolution, (K, O, C, H, W), lie together."""
+    """A copy of (K, O, C, H, W) in the memory order (K, O, H, W, C); any other is just a copy."""
     if value.ndim != 5:
         return value.clone()
     return value.movedim(2, -1).clone(memory_format=torch.contiguous_format).movedim(-1, 2)

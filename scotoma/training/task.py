@@ -15,7 +15,8 @@ from scotoma.training.randomness import minibatch
 
 __all__ = ["Objective", "Sampler", "Task", "classification", "cross_entropy"]
 
-# Outputs, labels and attributes of one member's batch to one number.
+# Outputs (..., B, outputs), labels (..., B) and attributes (..., B, A) of a batch of each of any
+# number of members to their losses (...).
 Objective = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 # Seed, step, batch size and number of examples to the rows of a batch.
 Sampler = Callable[[int, int, int, int], NDArray[np.int64]]
@@ -28,18 +29,28 @@ def cross_entropy(
     *,
     label_smoothing: float = 0.0,
 ) -> torch.Tensor:
-    """Mean cross-entropy of the labels; attributes play no part.
+    """Mean cross-entropy of each member's labels; attributes play no part.
 
     Args:
-        outputs: Scores, shape (B, outputs).
-        labels: Class ids, shape (B,).
-        attributes: Codes, shape (B, A).
+        outputs: Scores, shape (..., B, outputs).
+        labels: Class ids, shape (..., B).
+        attributes: Codes, shape (..., B, A).
         label_smoothing: Share of each label that is spread over all classes, in [0, 1).
 
     Returns:
-        A scalar.
+        Of every member, shape (...).
+
+    >>> labels = torch.zeros(2, 3, dtype=torch.long)
+    >>> cross_entropy(torch.zeros(2, 3, 4), labels, torch.zeros(2, 3, 0)).exp()
+    tensor([4., 4.])
     """
-    return torch.nn.functional.cross_entropy(outputs, labels, label_smoothing=label_smoothing)
+    losses = torch.nn.functional.cross_entropy(
+        outputs.flatten(0, -2),
+        labels.flatten(),
+        reduction="none",
+        label_smoothing=label_smoothing,
+    )
+    return losses.view(labels.shape).mean(-1)
 
 
 @dataclass(frozen=True)
@@ -48,7 +59,7 @@ class Task:
 
     Attributes:
         outputs: Scores of the network for one image: one a class, and those of further heads.
-        objective: From the scores, labels and attributes of a batch to the loss.
+        objective: From the scores, labels and attributes of batches to the losses.
         sampler: Which rows a member sees at a step; a function of its seed and the step.
     """
 

@@ -28,6 +28,7 @@ from scotoma.training.pruning import Pruning, cubic_sparsity, prunable
 from scotoma.training.randomness import member_seed, minibatch
 from scotoma.training.schedules import learning_rate
 from scotoma.training.task import Task, classification
+from scotoma.training.task import cross_entropy as each_cross_entropy
 
 RECIPE = Recipe(
     precision="float32", steps=12, batch_size=16, prune_begin=0.2, prune_end=0.8, prune_every=0.1
@@ -248,8 +249,10 @@ def test_a_second_head_and_another_sampler_are_pieces_of_the_task(data, backend:
     def two_heads(
         outputs: torch.Tensor, classes: torch.Tensor, attributes: torch.Tensor
     ) -> torch.Tensor:
-        first, second = outputs.split([CLASSES, 2], dim=1)
-        return cross_entropy(first, classes) + cross_entropy(second, attributes[:, 0])
+        first, second = outputs.split([CLASSES, 2], dim=-1)
+        return each_cross_entropy(first, classes, attributes) + each_cross_entropy(
+            second, attributes[..., 0], attributes
+        )
 
     def only_the_first(seed: int, step: int, batch_size: int, examples: int) -> NDArray[np.int64]:
         rows = minibatch(seed, step, batch_size, 40)
