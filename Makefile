@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: audit test lint images faults soak fuzz
+.PHONY: audit test lint images faults soak fuzz vulnerabilities
 
 audit: $(VENV)/installed
 	$(BIN)/scotoma audit
@@ -33,6 +33,13 @@ fuzz: $(VENV)/installed-test
 # Twelve audits in one process: does anything grow?
 soak: $(VENV)/installed-test
 	$(BIN)/python benchmarks/soak.py 12 --svg docs/soak.svg
+
+# What is known against the packages that are installed: asks pypi.org, so no part of the tests.
+vulnerabilities: $(VENV)/installed
+	$(PYTHON) -m venv $(VENV)/pip-audit
+	$(VENV)/pip-audit/bin/python -m pip install --quiet pip-audit
+	$(BIN)/python -m pip freeze --exclude-editable >$(VENV)/packages.txt
+	$(VENV)/pip-audit/bin/pip-audit --strict --disable-pip --no-deps -r $(VENV)/packages.txt
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \

@@ -250,7 +250,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, **request: Any) -> list[dict[str, Any
         "batch": 64,
         "seconds": 0,
         "files": None,
-        "asked": time.time(),
+        "asked": time.monotonic(),
     }
     monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(given | request)))
     told = io.StringIO()

@@ -104,7 +104,7 @@ def network(config: Config, request: dict[str, Any]) -> None:
     model = build_model(request["model"], request["classes"], 0)
     if is_code(request["model"]) and request["shape"]:
         try_outputs(model, request["model"], request["classes"], tuple(request["shape"]))
-    tell({"start_s": time.time() - request["asked"]} | sizes(model))
+    tell({"start_s": time.monotonic() - request["asked"]} | sizes(model))
     if not seconds or not request["shape"]:
         return
     end = time.perf_counter() + seconds
@@ -225,7 +225,7 @@ def foreign(config: Config, request: dict[str, Any]) -> None:
     asked = source.preprocessing
     ready = Preprocessing(asked.scale, tuple(asked.mean), tuple(asked.std), asked.layout)
     known = Network("onnx", request["classes"], ready)
-    tell({"start_s": time.time() - request["asked"]})
+    tell({"start_s": time.monotonic() - request["asked"]})
     seconds, shape, files = request["seconds"], request["shape"], request["files"]
     if not shape:
         return
