@@ -22,6 +22,8 @@ __all__ = ["Tracked", "log_audit", "tracking_uri"]
 ARTIFACTS = (
     "report.html", "audit.json", "config.yaml", "gate.json", "junit.xml", "summary.md"
 )  # fmt: skip
+# With a server that answers, but slowly; that it is silent ends the first request.
+PATIENCE_S, PATIENCE_A_RUN_S = 300.0, 5.0
 
 
 @dataclass(frozen=True)
@@ -90,8 +92,8 @@ def log_audit(
         uri: MLflow tracking URI; a sqlite file keeps artifacts in `mlartifacts` beside it.
 
     Returns:
-        Where the runs are. A server that is down, a full disk or an absent mlflow is no error: the
-        audit is on disk, and `reason` says what kept it from being logged.
+        Where the runs are. A server that is down or slow, a full disk or an absent mlflow is no
+        error: the audit is on disk, and `reason` says what kept it from being logged.
     """
     experiment, models = audit["project"], f"{audit['project']}.models"
     trained = getattr(run.config.source, "recipe", None)
@@ -106,13 +108,15 @@ def log_audit(
             record.tags["scotoma.newest"] = newest
     attached = [path for path in map(run.path, ARTIFACTS) if path.exists()]
     runs: dict[str, str] = {}
+    total = len(variants) + len(members)
+    end = time.monotonic() + PATIENCE_S + PATIENCE_A_RUN_S * total
     link, logged, reason = "", 0, ""
     try:
         with quiet():
             mlflow = needs("mlflow", "tracking", "tracking")
             prepare_store(uri)
             client = mlflow.MlflowClient(tracking_uri=uri)
-            writer = _Writer(mlflow, client, audit)
+            writer = _Writer(mlflow, client, audit, end)
             home = experiment_id(mlflow, client, uri, experiment)
             for record, run_id in writer.log(home, variants, attached):
                 runs[record.name] = run_id
@@ -123,7 +127,6 @@ def log_audit(
     except ScotomaError as error:
         reason = str(error)
     except Exception as error:
-        total = len(variants) + len(members)
         reason = (
             f"{fault(error, uri)}; {logged} of {total} runs were logged, the audit itself is "
             "complete: repeat the command to log it"
@@ -134,13 +137,17 @@ def log_audit(
 class _Writer:
     """Records into MLflow with as few requests as it takes."""
 
-    def __init__(self, mlflow: Any, client: Any, audit: Mapping[str, Any]) -> None:
-        self.entities, self.client, self.audit = mlflow.entities, client, audit
+    def __init__(self, mlflow: Any, client: Any, audit: Mapping[str, Any], end: float) -> None:
+        self.entities, self.client, self.audit, self.end = mlflow.entities, client, audit, end
 
     def log(
         self, experiment_id: str, records: Sequence[Record], attached: Sequence[Path] = ()
     ) -> Iterator[tuple[Record, str]]:
-        """Log what is not there yet; yields each record with the id of its run."""
+        """Log what is not there yet; yields each record with the id of its run.
+
+        Raises:
+            TimeoutError: It has taken too long in all; no further run is begun.
+        """
         wanted = {record.key() for record in records}
         present: dict[tuple[str | None, ...], str] = {}
         for run in list(self._found(experiment_id)):
@@ -151,6 +158,8 @@ class _Writer:
                 self.client.delete_run(run.info.run_id)
         for record in records:
             run_id = present.get(record.key())
+            if run_id is None and time.monotonic() > self.end:
+                raise TimeoutError("too slow to be waited for")
             yield record, run_id or self._write(experiment_id, record, attached)
 
     def _found(self, experiment_id: str) -> Iterator[Any]:

@@ -23,7 +23,7 @@ import pytest
 import yaml
 
 from scotoma.runs import Run, read_json
-from scotoma.tracking import Tracked, log_audit, tracking_uri
+from scotoma.tracking import Tracked, log_audit, store, tracking_uri
 from scotoma.tracking.records import member_records, variant_records
 from scotoma.uncertainty import undefined
 from tests.faults.faulty import faulty
@@ -311,6 +311,21 @@ def test_a_closed_port_is_a_reason_within_seconds(
     )
     assert (bare.runs, bare.link) == ({}, "")
     assert "s3cr" not in str(tracked)
+
+
+def test_a_server_that_is_slow_in_all_is_not_waited_for(
+    sqlite: str, folder: Folder, audit_of: AuditOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = folder(tmp_path / "run", "slow")
+    monkeypatch.setattr(store, "PATIENCE_A_RUN_S", 0.0)
+    monkeypatch.setattr(store, "PATIENCE_S", 0.0)
+    tracked = log_audit(run, audit_of(run), sqlite)
+    assert tracked.reason == (
+        f"MLflow at {sqlite} failed (TimeoutError: too slow to be waited for); 0 of 9 runs were "
+        "logged, the audit itself is complete: repeat the command to log it"
+    )
+    monkeypatch.undo()
+    assert log_audit(run, audit_of(run), sqlite).reason == ""
 
 
 def test_a_server_that_refuses_is_a_reason_without_credentials(
