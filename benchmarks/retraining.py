@@ -32,7 +32,7 @@ from scotoma.power import PlantedGroup, Probit, planted_audit, smallest_amplific
 from scotoma.predictions import Predictions
 from scotoma.runs import Run
 from scotoma.stages import measures
-from scotoma.stages.results import assemble
+from scotoma.stages.assembling import assemble
 from scotoma.verdict import Gate, Last, judge
 
 CELLS = {  # sex & age: examples, error

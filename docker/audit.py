@@ -17,7 +17,7 @@ from kfp import components, local
 from scotoma.config import load_config
 from scotoma.pipelines import compile_pipeline
 from scotoma.runs import Run
-from scotoma.stages.judging import Judging
+from scotoma.stages.judged_by import Judging
 from scotoma.stages.predicted import complete
 
 NOBODY = 65532  # the images' own user

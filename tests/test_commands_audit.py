@@ -119,7 +119,7 @@ def test_a_folder_in_use_is_refused_and_left_as_it_is(home: Path) -> None:
 def test_a_fault_of_our_own_is_one_sentence_and_a_traceback_in_the_logs(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stumble(*_: object) -> None:
+    def stumble(*_: object, **__: object) -> None:
         raise ZeroDivisionError("s3cret")
 
     monkeypatch.setattr(audit, "run_watched", stumble)

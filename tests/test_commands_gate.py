@@ -320,7 +320,7 @@ def test_a_run_in_object_storage_is_judged_there(
 def measured(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An audit command whose pipeline has found harm."""
 
-    def pipeline(found: Any, *_: object) -> None:
+    def pipeline(found: Any, *_: object, **__: object) -> None:
         write_json(found.path("audit.json"), content(1.0))
         write_json(found.path("tracking.json"), {"reason": "", "link": "", "runs": {}})
         found.path("report.html").write_text("")

@@ -17,7 +17,7 @@ from scotoma.config import load_config
 from scotoma.config.gate import parse_rules
 from scotoma.runs import Run, read_json
 from scotoma.stages import STAGES
-from scotoma.stages.judging import Judging
+from scotoma.stages.judged_by import Judging
 from scotoma.stages.last import fetch_last, leave_last, margin_of
 from scotoma.stages.predicted import complete
 from scotoma.stages.shards import shards

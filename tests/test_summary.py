@@ -34,7 +34,7 @@ SOURCES = 150  # of the test split; each stands there once in each style
 @pytest.fixture(scope="module")
 def assembled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What audit.json holds, from predictions made up in which the minority pays."""
-    from scotoma.stages import measures, results
+    from scotoma.stages import assembling, measures
 
     config = parse_config(CONFIG, "audit.yaml")
     run = Run.create(tmp_path_factory.mktemp("summary") / "run", config)
@@ -72,7 +72,7 @@ def assembled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     measures.divergence(run)
     measures.bias(run)
     write_json(run.section("slices"), {})
-    return results.assemble(run, Examples.read(run.examples))
+    return assembling.assemble(run, Examples.read(run.examples))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from scotoma.components.image import CORE_IMAGE
 @dsl.component(base_image=CORE_IMAGE, install_kfp_package=False)
 def gather_shards(
     run_uri: str,
-    parts: dsl.Input[list[dsl.Dataset]],
+    parts: dsl.Input[list[dsl.Artifact]],
     predictions: dsl.Output[dsl.Dataset],
 ) -> None:
     """Put the shards of every variant together, predictions and manifests.

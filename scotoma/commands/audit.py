@@ -12,6 +12,7 @@ import time
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -29,9 +30,11 @@ from scotoma.own_code import code_allowed
 from scotoma.printable import printable
 from scotoma.runs import Run, read_json
 from scotoma.stages.alone import check_step, refuse_too_early
-from scotoma.stages.judging import Given, Judging, give_verdict
-from scotoma.stages.last import leave_last, margin_of
+from scotoma.stages.judged_by import Judging
 from scotoma.stages.newest import resolved
+
+if TYPE_CHECKING:
+    from scotoma.stages.judging import Given
 
 __all__ = ["configuration", "own_code", "run_audit"]
 
@@ -141,6 +144,8 @@ def _audit(
             judging.leave(run)
             run.leave_newest(newest)
             if against is not None:
+                from scotoma.stages.last import leave_last, margin_of
+
                 leave_last(run.mirror, against, margin_of(run.config))
             if only is not None:
                 refuse_too_early(run, only)
@@ -148,7 +153,10 @@ def _audit(
                 checksums.seal(run.mirror)
                 _say_step(run, only, as_json=as_json)
                 return 0
-            run_watched(run, ["scotoma.pipelines.local", run.place], console, lock)
+            pipeline = ["scotoma.pipelines.local", run.place]
+            run_watched(run, pipeline, console, lock, meanwhile="scotoma.stages.judging")
+            from scotoma.stages.judging import give_verdict
+
             given = give_verdict(run.mirror, judging.rules, judging.today)
             _say(run, place, console, time.perf_counter() - began, given, as_json=as_json)
         except (ConfigError, DataError):

@@ -17,8 +17,6 @@ from scotoma import storage
 from scotoma.config.gate import GateRules, load_rules
 from scotoma.errors import ConfigError, ScotomaError
 from scotoma.mirror import Mirror, local_folder
-from scotoma.stages.judging import forget, give_verdict
-from scotoma.stages.last import leave_last
 
 __all__ = ["chosen_rules", "day", "print_out", "run_gate"]
 
@@ -51,6 +49,9 @@ def run_gate(
         DataError: There is no audit, or it cannot be judged.
         ScotomaError: Something went wrong inside; its traceback is in the logs of the run.
     """
+    from scotoma.stages.judging import forget, give_verdict  # SciPy comes with it
+    from scotoma.stages.last import leave_last
+
     folder = _folder(place)
     try:
         forget(folder)

@@ -21,7 +21,8 @@ from scotoma.jsonable import jsonable
 from scotoma.power import PlantedAudit, PlantedGroup, planted_audit
 from scotoma.runs import Run, read_json
 from scotoma.stages import STAGES, populations
-from scotoma.stages.judging import Judging, verdict
+from scotoma.stages.judged_by import Judging
+from scotoma.stages.judging import verdict
 from scotoma.stages.predicted import complete
 from scotoma.stages.shards import shards
 from scotoma.uncertainty import Estimate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import shutil
 import signal
@@ -33,10 +34,20 @@ from scotoma.tied import end_group
 __all__ = ["run_watched"]
 
 TRACKING_VARIABLE = "SCOTOMA_TRACKING_URI"  # credentials travel here, never through a file
+# OpenBLAS's threads sleep when they have nothing to do, where they would look for more for some 25
+# ms after every product, on cores that other threads could use. And glibc keeps arrays of some MiB
+# for the next ones, 256 MiB at most, where it would give each back to the system.
+STEP_ENVIRONMENT = {
+    "OPENBLAS_THREAD_TIMEOUT": "4",
+    "MALLOC_MMAP_THRESHOLD_": str(2**25),
+    "MALLOC_TRIM_THRESHOLD_": str(2**28),
+}
 FULL_BYTES = 2**16  # free on a disk on which no file of a run can be written
 
 
-def run_watched(run: Run, command: list[str], console: Console, lock: int) -> None:
+def run_watched(
+    run: Run, command: list[str], console: Console, lock: int, *, meanwhile: str = ""
+) -> None:
     """Run a Python module in a process group of its own; its words go to logs/pipeline.log.
 
     Args:
@@ -45,6 +56,7 @@ def run_watched(run: Run, command: list[str], console: Console, lock: int) -> No
             us and may have to remove its temporary files.
         console: Where the bars are shown.
         lock: Descriptor of the folder's lock, which the child holds too.
+        meanwhile: A module to import while the child starts, for use once it has ended.
 
     Raises:
         ScotomaError: What a step refused, with the exit code that it asked for; or a fault inside.
@@ -54,7 +66,8 @@ def run_watched(run: Run, command: list[str], console: Console, lock: int) -> No
     log.parent.mkdir(exist_ok=True)
     with _temporary(run.root) as temporary, log.open("wb") as sink:
         events = temporary / "progress"
-        environment = os.environ | {"TMPDIR": str(temporary), PROGRESS_VARIABLE: str(events)}
+        environment = STEP_ENVIRONMENT | os.environ
+        environment |= {"TMPDIR": str(temporary), PROGRESS_VARIABLE: str(events)}
         environment["PYTHONSAFEPATH"] = "1"  # a random.py in the user's folder is not ours
         if run.config.tracking.uri:
             environment[TRACKING_VARIABLE] = run.config.tracking.uri
@@ -68,6 +81,8 @@ def run_watched(run: Run, command: list[str], console: Console, lock: int) -> No
             pass_fds=(lock,),  # the folder is in use until the child has ended too
         ) as child:
             try:
+                if meanwhile:
+                    importlib.import_module(meanwhile)
                 _watch(child, events, console)
             finally:
                 if child.poll() != 0:  # killed alone, it leaves its steps at work

@@ -246,13 +246,14 @@ class _Question:
             return math.inf
         if self.half(self.k, level) <= 1:
             return float(self.k)  # the audit's own degrees of freedom were fewer
-
-        def missing(log_members: float) -> float:
-            return self.half(math.exp(log_members), level) - 1
-
-        from scipy.optimize import brentq  # costly to import, and only needed here
-
-        return math.exp(brentq(missing, math.log(self.k), math.log(ENDLESS)))
+        few, enough = float(self.k), ENDLESS
+        while enough / few > 1 + 1e-12:
+            between = math.sqrt(few * enough)
+            if self.half(between, level) > 1:
+                few = between
+            else:
+                enough = between
+        return enough
 
     def examples(self, level: float) -> tuple[float, bool]:
         """n', and whether it takes more members too."""

@@ -6,7 +6,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from scotoma.config import PredictionsSource
 from scotoma.errors import ConfigError
 from scotoma.printable import nearest, printable
 from scotoma.runs import Run
@@ -61,8 +60,6 @@ def refuse_too_early(run: Run, step: str) -> None:
     """
     run.mirror.fetch_folder("steps")
     passed = idle_steps(run.config)
-    if isinstance(run.config.source, PredictionsSource):
-        passed |= {"predict"}  # they are taken in where others are trained
     for needed in BEFORE[step]:
         while needed in passed:
             (needed,) = BEFORE[needed]

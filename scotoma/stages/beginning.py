@@ -8,7 +8,7 @@ from scotoma.config import Config, parse_config
 from scotoma.config.gate import parse_rules
 from scotoma.config.newest import Newest
 from scotoma.runs import Run
-from scotoma.stages.judging import Judging
+from scotoma.stages.judged_by import Judging
 
 __all__ = ["begun", "read_configuration"]
 

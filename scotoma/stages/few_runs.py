@@ -1,4 +1,4 @@
-"""What one dense and one compressed model would have said, and how far one can compress."""
+"""What one dense and one compressed model would have said of the groups."""
 
 from __future__ import annotations
 
@@ -6,94 +6,69 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from scotoma.datasets import Examples
-from scotoma.predictions import Predictions
-from scotoma.runs import Run
-from scotoma.summary import worst_change
+from scotoma.config import Config
 from scotoma.verdict.one_model import one_model_trap
 
-__all__ = ["frontier", "one_model"]
+__all__ = ["group_errors", "one_model"]
 
 RELATIVE, ABSOLUTE = 0.2, 0.005  # of the default gate
 
 
-def one_model(run: Run, test: Examples) -> dict[str, Any]:
+def group_errors(
+    predicted: NDArray[np.unsignedinteger[Any]],
+    labels: NDArray[np.integer[Any]],
+    masks: NDArray[np.bool_],
+    positive: int | None,
+) -> NDArray[np.float64]:
+    """Error of every member on every group.
+
+    Args:
+        predicted: Class ids, shape (N, K).
+        labels: True class ids, shape (N,).
+        masks: Which examples belong to each group, shape (G, N).
+        positive: Class whose confusion with the others is the error; None where any is one.
+
+    Returns:
+        Fractions, shape (G, K); nan where a group is empty.
+
+    >>> masks = np.array([[True, True, True], [False, True, True]])
+    >>> group_errors(np.array([[1], [1], [2]], np.uint8), np.array([1, 2, 0]), masks, 1).round(2)
+    array([[0.33],
+           [0.5 ]])
+    """
+    truth = labels[:, None]
+    wrong = (
+        predicted != truth if positive is None else (predicted == positive) != (truth == positive)
+    )
+    with np.errstate(invalid="ignore"):
+        found: NDArray[np.float64] = masks.astype(np.float64) @ wrong / masks.sum(axis=1)[:, None]
+    return found
+
+
+def one_model(config: Config, errors: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
     """How often few runs a side would contradict all of them about the error of the groups.
 
     Args:
-        run: With predictions of all variants.
-        test: The test examples.
+        config: Its variants and its seed.
+        errors: Of `group_errors`, by variant.
 
     Returns:
         The limits, and rows of `one_model_trap` by compressed variant.
     """
-    positive = run.config.label.positive
-    of = None if positive is None else test.classes.index(str(positive))
-    masks = test.partition().masks
-    sizes = masks.sum(axis=1)[:, None]
-
-    def errors(name: str) -> Any:
-        said = Predictions.read(run.predictions(name)).predicted
-        labels = test.labels[:, None]
-        wrong = said != labels if of is None else (said == of) != (labels == of)
-        with np.errstate(invalid="ignore"):
-            return masks.astype(np.float64) @ wrong / sizes
-
-    dense = errors("dense")
     return {
         "relative": RELATIVE,
         "absolute": ABSOLUTE,
         "variants": {
             variant.name: one_model_trap(
-                dense,
-                errors(variant.name),
+                errors["dense"],
+                errors[variant.name],
                 relative=RELATIVE,
                 absolute=ABSOLUTE,
                 paired=variant.paired,
-                seed=run.config.population.seed,
+                seed=config.population.seed,
             )
-            for variant in run.config.resolved_variants[1:]
+            for variant in config.resolved_variants[1:]
         },
     }
-
-
-def frontier(
-    audit: Mapping[str, Any], gate: Mapping[str, Any], costs: Mapping[str, Any]
-) -> list[dict[str, Any]]:
-    """What each variant gives and costs: accuracy, worst group, size, latency, verdict.
-
-    Args:
-        audit: Content of audit.json.
-        gate: The verdict, as gate.json has it.
-        costs: Sizes and latencies of the first member of each variant, where they were measured.
-
-    Returns:
-        A row a variant, in the order of the audit. Apart from audit.json, since times differ.
-    """
-    verdicts = {variant["name"]: variant["verdict"] for variant in gate["variants"]}
-    names = {group["key"]: group["name"] for group in audit["groups"]}
-    rows = []
-    for variant in audit["variants"]:
-        name = variant["name"]
-        worst = worst_change(audit, name) if name in audit["subgroups"] else None
-        rows.append(
-            {
-                "variant": name,
-                "verdict": verdicts.get(name),
-                "sparsity": variant["sparsity"],
-                "bits": variant["bits"],
-                "top1": audit["accuracy"][name]["top1"],
-                "worst": None
-                if worst is None
-                else {
-                    "group": names[worst["group"]],
-                    "metric": worst["metric"],
-                    "relative": worst["relative"],
-                    "dense": worst["dense"],
-                    "compressed": worst["compressed"],
-                },
-                "costs": costs.get(name),
-            }
-        )
-    return rows

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from scotoma.config import Config
+from scotoma.config import Config, PredictionsSource
 
 __all__ = ["idle_steps"]
 
 
 def idle_steps(config: Config) -> frozenset[str]:
-    """Steps that would only start and end: there is nothing to prune, or nothing to quantize.
+    """Steps that would only start and end: nothing to prune, to quantize, or to predict.
 
     Args:
-        config: Its variants decide.
+        config: Its variants and its source decide.
 
     >>> from scotoma.config import default_config
     >>> config = default_config()
@@ -24,5 +24,6 @@ def idle_steps(config: Config) -> frozenset[str]:
     busy = {
         "prune": any(variant.kind == "prune" for variant in made_here),
         "quantize": any(variant.derived_from for variant in made_here),
+        "predict": not isinstance(config.source, PredictionsSource),  # taken in where others train
     }
     return frozenset(step for step, needed in busy.items() if not needed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,8 @@ from scotoma.errors import DataError
 from scotoma.files import file_digest, written
 from scotoma.mirror import Mirror
 from scotoma.printable import printable
-from scotoma.runs import Run, read_json, write_json
+from scotoma.runs import Run, write_json
+from scotoma.stages.judged_by import Judging
 from scotoma.stages.last import NAME as LAST
 from scotoma.stages.last import read_last, with_last
 from scotoma.summary import summary
@@ -24,46 +24,9 @@ from scotoma.verdict import Gate, judge
 from scotoma.verdict.documents import junit, markdown
 from scotoma.verdict.words import said
 
-__all__ = ["Given", "Judging", "for_readers", "forget", "give_verdict", "verdict"]
+__all__ = ["Given", "for_readers", "forget", "give_verdict", "verdict"]
 
 OUTCOMES = ("gate.json", "junit.xml", "summary.md")
-
-
-@dataclass(frozen=True)
-class Judging:
-    """What a run is judged by, as it was asked for when the run was started.
-
-    Attributes:
-        rules: The gate; None for the default rules.
-        today: Day that decides which waivers have expired.
-    """
-
-    rules: GateRules | None
-    today: datetime.date
-
-    @classmethod
-    def of(cls, run: Run) -> Judging:
-        """What was left in the run's folder; without it the default rules, today."""
-        path = run.path("judging.json")
-        run.fetch(path)
-        if not path.exists():
-            return cls(None, datetime.date.today())
-        found = read_json(path)
-        rules = found["rules"] and GateRules.model_validate_json(json.dumps(found["rules"]))
-        return cls(rules, datetime.date.fromisoformat(found["today"]))
-
-    def leave(self, run: Run) -> None:
-        """Leave it in the run's folder, for the step that judges."""
-        rules = self.rules and self.rules.model_dump(mode="json", exclude_unset=True)
-        write_json(run.path("judging.json"), {"rules": rules, "today": self.today.isoformat()})
-        run.publish(run.path("judging.json"))
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of what decides the verdict: the day counts where something expires by it."""
-        waived = self.rules is not None and bool(self.rules.waivers)
-        rules = "" if self.rules is None else self.rules.model_dump_json(exclude_unset=True)
-        return hashlib.sha256(f"{rules}/{self.today if waived else ''}".encode()).hexdigest()
 
 
 def verdict(run: Run) -> list[Path]:
@@ -83,7 +46,7 @@ def verdict(run: Run) -> list[Path]:
     with run.step("verdict", [audit, section], inputs, made_with=judging.digest) as due:
         if due:
             from scotoma.datasets import Examples
-            from scotoma.stages.results import assemble
+            from scotoma.stages.assembling import assemble
 
             progress.start("judge", 1)
             write_json(audit, assemble(run, Examples.read(run.examples, images=False)))

@@ -18,7 +18,7 @@ from scotoma.errors import DataError
 from scotoma.machine import versions
 from scotoma.report import thumbnails
 from scotoma.runs import Run, read_json, written
-from scotoma.stages.few_runs import frontier
+from scotoma.stages.frontier import frontier
 
 __all__ = ["draw", "report"]
 

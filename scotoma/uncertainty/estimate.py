@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from scipy.special import stdtr, stdtrit
-
 from scotoma.errors import DataError
 
 Scale = Literal["identity", "logit", "log", "ratio", "rule of three"]
@@ -144,7 +142,7 @@ class Estimate:
         if self.scale == "rule of three":
             return self._p_unseen(self.value - limit, self.value - self.low)
         distance = _hidden(self.value, self.scale) - _hidden(limit, self.scale)
-        return float(stdtr(self.df, -distance / self.se)) if self.se > 0 else math.nan
+        return _tail(self.df, distance / self.se) if self.se > 0 else math.nan
 
     def p_below(self, limit: float) -> float:
         """One-sided p-value of "the truth is at least `limit`": small says it lies below.
@@ -161,7 +159,7 @@ class Estimate:
         if self.scale == "rule of three":
             return self._p_unseen(limit - self.value, self.high - self.value)
         distance = _hidden(limit, self.scale) - _hidden(self.value, self.scale)
-        return float(stdtr(self.df, -distance / self.se)) if self.se > 0 else math.nan
+        return _tail(self.df, distance / self.se) if self.se > 0 else math.nan
 
     def _p_unseen(self, distance: float, reach: float) -> float:
         # The bound that `level` gives solved for the level: a whole reach away p is 1 - level.
@@ -265,8 +263,17 @@ def json_safe(value: float | int | str) -> float | int | str | None:
 
 
 def _quantile(level: float, df: float) -> float:
+    from scipy.special import stdtrit  # costly to import; who only reads numbers needs it not
+
     check_level(level)
     return float(stdtrit(df, (1 + level) / 2))
+
+
+def _tail(df: float, t: float) -> float:
+    """Chance that Student's t lies above a value."""
+    from scipy.special import stdtr
+
+    return float(stdtr(df, -t))
 
 
 def _three(level: float) -> float:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from scotoma.config.gate import GateRules, Waiver
-from scotoma.power import MembersRange, members_needed
 from scotoma.uncertainty import Estimate
 from scotoma.verdict.questions import Question
+
+if TYPE_CHECKING:
+    from scotoma.power import MembersRange
 
 __all__ = ["Correction", "Deciding", "Finding", "Verdict", "decide", "multipliers"]
 
@@ -201,6 +203,8 @@ def _at(estimate: Estimate, chance: float) -> Estimate:
 
 def _needed(question: Question, rules: GateRules, multiplier: float) -> MembersRange | None:
     """How many members would decide, towards the side of the limits on which the estimate lies."""
+    from scotoma.power import members_needed  # SciPy comes with it
+
     change = question.change
     assert change is not None
     variances = {"relative": change.relative_variance, "absolute": change.absolute_variance}

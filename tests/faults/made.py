@@ -14,7 +14,8 @@ from scotoma.runs import Run
 from scotoma.stages import STAGES, execute
 from scotoma.stages.alone import FANNED_OUT
 from scotoma.stages.idle import idle_steps
-from scotoma.stages.judging import Judging, give_verdict
+from scotoma.stages.judged_by import Judging
+from scotoma.stages.judging import give_verdict
 
 __all__ = ["TRAINED", "audited_here", "predictions_made_elsewhere"]
 

@@ -143,6 +143,23 @@ def test_steps_with_nothing_to_do_are_left_out(variants: str, made_by: dict[str,
     assert [found for rule in RULES for found in rule(ir)] == []
 
 
+def test_predictions_made_elsewhere_are_taken_in_by_one_step_and_then_gathered() -> None:
+    text = """\
+version: 1
+project: elsewhere
+source: {kind: predictions, files: "*.csv", examples: examples.csv}
+label: {column: label}
+variants: [dense, {predictions: [int8]}]
+population: {models: 3}
+"""
+    ir = compiled(build_pipeline(parse_config(text, "audit.yaml"), shard_count=3))
+    inside = loop(ir)[1]["dag"]
+    assert inside["tasks"].keys() == {"train-dense"}
+    (selected,) = inside["outputs"]["artifacts"].values()
+    assert [one["producerSubtask"] for one in selected["artifactSelectors"]] == ["train-dense"]
+    assert [found for rule in RULES for found in rule(ir)] == []
+
+
 def test_the_pipeline_asks_for_the_folder_of_the_run_alone() -> None:
     wanted = {"parameters": {"run_uri": {"parameterType": "STRING"}}}
     assert audit()["root"]["inputDefinitions"] == wanted

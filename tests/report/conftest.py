@@ -20,7 +20,7 @@ from scotoma.machine import versions
 from scotoma.predictions import Predictions
 from scotoma.runs import Run
 from scotoma.stages import judging, measures, reporting, slicing
-from scotoma.stages.few_runs import frontier
+from scotoma.stages.frontier import frontier
 
 
 @dataclass(frozen=True)

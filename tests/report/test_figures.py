@@ -12,7 +12,7 @@ import pytest
 from scotoma.report.figures import Figure, figures
 from scotoma.report.figures.drawing import drawn
 from scotoma.report.readable import readable
-from scotoma.stages.few_runs import frontier
+from scotoma.stages.frontier import frontier
 from tests.report.reading import HOSTILE
 
 SLOTS = [

@@ -10,7 +10,7 @@ import pytest
 
 from scotoma.config.gate import GateRules, default_rules, parse_rules
 from scotoma.runs import Run
-from scotoma.stages.judging import Judging
+from scotoma.stages.judged_by import Judging
 from scotoma.verdict import judge
 
 TODAY = datetime.date(2027, 3, 1)
