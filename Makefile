@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: audit test lint images faults soak fuzz vulnerabilities
 
 audit: $(VENV)/installed
-	$(BIN)/scotoma audit
+	$(BIN)/scotoma audit $(AUDIT_ARGUMENTS)
 
 # Workers of one thread: a second OpenMP thread stalls the first when its core is busy.
 test: $(VENV)/installed-test

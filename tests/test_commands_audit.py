@@ -104,6 +104,17 @@ def test_data_may_be_elsewhere_than_the_configuration_says(home: Path) -> None:
     )
 
 
+def test_members_are_counted_only_where_some_are_trained(home: Path) -> None:
+    text = "{kind: predictions, files: a, examples: b}, label: {column: x}"
+    (home / "audit.yaml").write_text(f"{{source: {text}}}\n")
+    done = scotoma("audit.yaml", "--models", "30")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "scotoma: --models says how many members are trained, and source.kind 'predictions' trains "
+        "none; leave it out\n"
+    )
+
+
 def test_a_folder_in_use_is_refused_and_left_as_it_is(home: Path) -> None:
     run = Run.create(home / "run", load_config(home / "audit.yaml"))
     with locked(run.root):

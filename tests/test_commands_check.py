@@ -201,8 +201,9 @@ def test_json_has_every_number_and_nothing_is_written(
 def test_a_dry_run_names_the_steps_of_the_pipeline_in_order(
     own: Path, tried: list[dict[str, Any]]
 ) -> None:
-    code, out, err = scotoma("audit", "own.yaml", "--dry-run", "--seed", "3")
+    code, out, err = scotoma("audit", "own.yaml", "--dry-run", "--seed", "3", "--models", "7")
     assert (code, err) == (0, "")
+    assert "7 members a variant" in " ".join(out.split())
     table = out.split("\n\n")[1].splitlines()
     assert [line.split()[0] for line in table[1:]] == list(STAGES)
     assert "audit   about" in out

@@ -48,6 +48,7 @@ def run_audit(
     data: str | None,
     as_json: bool,
     quiet: bool,
+    models: int | None = None,
     rules: Path | None = None,
     today: str | None = None,
     allow_code: bool = False,
@@ -66,6 +67,7 @@ def run_audit(
         data: Overrides `source.data`.
         as_json: Print audit.json instead of the summary.
         quiet: Write nothing to stderr.
+        models: Overrides `population.models`.
         rules: Gate file; None for the default rules.
         today: Day that decides which waivers have expired, YYYY-MM-DD; None for the date.
         allow_code: Whether code that the configuration names may run.
@@ -88,7 +90,9 @@ def run_audit(
     if resume and path is None and out is not None:
         _refuse_nothing(out)
         written = Run.open(out).path("config.yaml")
-    config = configuration(written, deterministic=deterministic, seed=seed, data=data)
+    config = configuration(
+        written, deterministic=deterministic, seed=seed, data=data, models=models
+    )
     place = out or str(Path("runs", f"{config.project.replace(' ', '-')}-{config.digest()[:8]}"))
     if resume:
         _refuse_nothing(place)
@@ -279,7 +283,12 @@ def _remove_what_is_new(root: Path, standing: Path | None) -> None:
 
 
 def configuration(
-    path: Path | None, *, deterministic: bool, seed: int | None, data: str | None
+    path: Path | None,
+    *,
+    deterministic: bool,
+    seed: int | None,
+    data: str | None,
+    models: int | None = None,
 ) -> Config:
     """A configuration with what the command line overrides.
 
@@ -288,16 +297,23 @@ def configuration(
         deterministic: Overrides `deterministic` with True.
         seed: Overrides `population.seed`.
         data: Overrides `source.data`.
+        models: Overrides `population.models`.
 
     Raises:
-        ConfigError: It breaks a rule, or its source has no `data`.
+        ConfigError: It breaks a rule, or its source has no `data` or trains no members.
 
     >>> configuration(None, deterministic=False, seed=7, data=None).population.seed
     7
     """
     config = default_config() if path is None else load_config(path)
-    if seed is not None:
-        population = config.population.model_copy(update={"seed": seed})
+    if models is not None and not hasattr(config.source, "recipe"):
+        raise ConfigError(
+            f"--models says how many members are trained, and source.kind {config.source.kind!r} "
+            "trains none; leave it out"
+        )
+    changed = {key: n for key, n in (("seed", seed), ("models", models)) if n is not None}
+    if changed:
+        population = config.population.model_copy(update=changed)
         config = config.model_copy(update={"population": population})
     if data is not None:
         if not hasattr(config.source, "data"):

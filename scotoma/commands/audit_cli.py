@@ -27,6 +27,9 @@ def audit(
     seed: Annotated[
         int | None, typer.Option(help="Overrides population.seed.", min=0, max=2**32 - 1)
     ] = None,
+    models: Annotated[
+        int | None, typer.Option(help="Overrides population.models.", min=1, max=255)
+    ] = None,
     data: Annotated[
         str | None, typer.Option(help="Overrides source.data: a folder or s3:// prefix.")
     ] = None,
@@ -73,16 +76,16 @@ def audit(
         from scotoma.commands.check import run_dry
 
         run_dry(
-            config, deterministic=deterministic, seed=seed, data=data, as_json=as_json,
-            quiet=quiet, allow_code=allow_code,
+            config, deterministic=deterministic, seed=seed, models=models, data=data,
+            as_json=as_json, quiet=quiet, allow_code=allow_code,
         )  # fmt: skip
         return
     from scotoma.commands.audit import run_audit
 
     code = run_audit(
-        config, out, deterministic=deterministic, seed=seed, data=data, as_json=as_json,
-        quiet=quiet, rules=rules, today=today, allow_code=allow_code, resume=resume, only=only,
-        against=against,
+        config, out, deterministic=deterministic, seed=seed, models=models, data=data,
+        as_json=as_json, quiet=quiet, rules=rules, today=today, allow_code=allow_code,
+        resume=resume, only=only, against=against,
     )  # fmt: skip
     if gate:
         raise typer.Exit(code)

@@ -191,6 +191,7 @@ def run_dry(
     data: str | None,
     as_json: bool,
     quiet: bool,
+    models: int | None = None,
     allow_code: bool = False,
 ) -> None:
     """Print the steps of an audit with what each will cost, and do none.
@@ -202,13 +203,14 @@ def run_dry(
         data: Overrides `source.data`.
         as_json: Print JSON instead of text.
         quiet: Show no progress.
+        models: Overrides `population.models`.
         allow_code: Whether code that the configuration names may run.
 
     Raises:
         ConfigError: The configuration cannot be.
         DataError: The data cannot be audited.
     """
-    asked = configuration(path, deterministic=deterministic, seed=seed, data=data)
+    asked = configuration(path, deterministic=deterministic, seed=seed, data=data, models=models)
     if isinstance(asked.source, PredictionsSource):
         raise ConfigError(
             "--dry-run tells what training will cost, and source.kind predictions trains nothing; "

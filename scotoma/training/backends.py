@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal, NamedTuple
 
 import torch
@@ -26,7 +27,8 @@ class Batch(NamedTuple):
 
 # State and buffers of K members, each tensor with a first axis of K, and a batch of each, to their
 # gradients, losses and new buffers.
-Gradients = Callable[[Tensors, Tensors, Batch], tuple[Tensors, torch.Tensor, Tensors]]
+Found = tuple[Tensors, torch.Tensor, Tensors]
+Gradients = Callable[[Tensors, Tensors, Batch], Found]
 
 
 def gradients(
@@ -58,7 +60,7 @@ def gradients(
         if forward is None:
             raise ValueError("a network with other layers than plain ones cannot be stacked")
         return _together(forward, objective)
-    return _in_turn(template, objective, precision, device.type)
+    return _in_turn(template, objective, precision, device)
 
 
 def _together(
@@ -79,7 +81,10 @@ def _together(
 
 
 def _in_turn(
-    template: torch.nn.Module, objective: Objective, precision: torch.dtype, device: str
+    template: torch.nn.Module,
+    objective: Objective,
+    precision: torch.dtype,
+    device: torch.device,
 ) -> Gradients:
     def one(
         state: Tensors, buffers: Tensors, batch: Batch
@@ -87,7 +92,12 @@ def _in_turn(
         leaves = {name: value.detach().requires_grad_() for name, value in state.items()}
         updated = {name: value.clone() for name, value in buffers.items()}
         pixels = batch.images.contiguous(memory_format=torch.channels_last)
-        with torch.autocast(device, torch.bfloat16, enabled=precision == torch.bfloat16):
+        with torch.autocast(
+            device.type,
+            torch.bfloat16,
+            enabled=precision == torch.bfloat16,
+            cache_enabled=False,  # a CUDA graph must not hold what another step has cast
+        ):
             outputs = torch.func.functional_call(template, (leaves, updated), (pixels,))
         value = objective(outputs.to(pixels.dtype), batch.labels, batch.attributes)
         slopes = torch.autograd.grad(value, list(leaves.values()))
@@ -96,18 +106,38 @@ def _in_turn(
     def step(
         state: Tensors, buffers: Tensors, batch: Batch
     ) -> tuple[Tensors, torch.Tensor, Tensors]:
-        found = [
-            one(
-                {name: value[k] for name, value in state.items()},
-                {name: value[k] for name, value in buffers.items()},
-                Batch(*(part[k] for part in batch)),
-            )
-            for k in range(len(batch.images))
-        ]
+        found = _side_by_side(
+            [
+                partial(
+                    one,
+                    {name: value[k] for name, value in state.items()},
+                    {name: value[k] for name, value in buffers.items()},
+                    Batch(*(part[k] for part in batch)),
+                )
+                for k in range(len(batch.images))
+            ],
+            device,
+        )
         slopes, values, updated = zip(*found, strict=True)
         return _stack(slopes), torch.stack(values), _stack(updated)
 
     return step
+
+
+def _side_by_side(works: list[Callable[[], Found]], device: torch.device) -> list[Found]:
+    """Do some works that know nothing of each other: on a GPU, each in a stream of its own."""
+    if device.type != "cuda":
+        return [work() for work in works]
+    here, found = torch.cuda.current_stream(device), []
+    # From a pool that torch keeps.
+    streams = [torch.cuda.Stream(device) for _ in works]  # type: ignore[no-untyped-call]
+    for work, stream in zip(works, streams, strict=True):
+        stream.wait_stream(here)
+        with torch.cuda.stream(stream):
+            found.append(work())
+    for stream in streams:
+        here.wait_stream(stream)
+    return found
 
 
 def _stack(members: tuple[Tensors, ...]) -> Tensors:

@@ -14,14 +14,16 @@ from scotoma.config import Recipe
 from scotoma.datasets import Images, looking_ahead
 from scotoma.machine import has_fast_bfloat16
 from scotoma.training.augmentation import augment
-from scotoma.training.averaging import averaged, fresh_average, update_average
+from scotoma.training.averaging import averaged, fresh_average
 from scotoma.training.backends import Backend, Batch, Tensors, gradients
 from scotoma.training.models import build_model, prepare
-from scotoma.training.optimising import fresh_memory, update_weights
+from scotoma.training.optimising import fresh_memory
 from scotoma.training.placement import PROCESSOR, Rows, batches_from
 from scotoma.training.pruning import Pruning, cubic_sparsity, prunable, update_masks
+from scotoma.training.replay import Replay
 from scotoma.training.schedules import learning_rate
 from scotoma.training.state import TrainingState
+from scotoma.training.step import Moving, Step
 from scotoma.training.task import Task
 
 __all__ = [
@@ -180,34 +182,30 @@ class Training:
         tenths = [round(part * steps / 10) for part in range(11)]
         reported = state.step
         state = state.copy(self._device, channels_last=self._backend == "loop")
-        parameters, buffers = state.parameters, state.buffers
+        moving = Moving(state.parameters, state.buffers, state.memory, state.running)
         masks = {name: state.masks[name] for name in self._masked}  # a trunk exempts no layer
-        losses, running = state.losses, state.running
-        # Bools are slow to multiply with; and before the first update there is nothing to mask.
-        kept = {} if all(bool(m.all()) for m in masks.values()) else _as_factors(masks, parameters)
+        if not all(bool(mask.all()) for mask in masks.values()):
+            moving.keep(masks)
+        way, losses = Step(self._gradients, self._decayed, recipe), state.losses
+        take = (
+            Replay(way, moving).take if self._device.type == "cuda" else partial(way.take, moving)
+        )
 
         for step, batch in self._batches(state.step, until):
             if self._masks_change_at(step):
-                update_masks(masks, parameters, self._sparsities(step), self.pruning)
-                kept = _as_factors(masks, parameters)
-            effective = {**parameters, **{n: parameters[n] * keep for n, keep in kept.items()}}
-            gradient, loss, buffers = self._gradients(effective, buffers, batch)
-            update_weights(
-                parameters, state.memory, gradient, self._decayed, step=step,
-                rate=learning_rate(step, recipe), recipe=recipe,
-            )  # fmt: skip
-            update_average(state.memory, {**parameters, **buffers}, step=step, recipe=recipe)
-            running = running + loss
+                update_masks(masks, moving.parameters, self._sparsities(step), self.pruning)
+                moving.keep(masks)
+            take(batch, learning_rate(step, recipe), step)
+            way.average(moving, step)
             if step + 1 in tenths:
                 since = max(mark for mark in tenths if mark <= step)
-                losses = torch.cat([losses, (running / (step + 1 - since))[:, None]], dim=1)
-                running = torch.zeros_like(running)
+                mean = moving.running / (step + 1 - since)
+                losses = torch.cat([losses, mean[:, None]], dim=1)
+                moving.running.zero_()
             if step + 1 in tenths or step + 1 == until:
                 progress((step + 1 - reported) * len(members))
                 reported = step + 1
-        return replace(
-            state, step=until, buffers=buffers, masks=masks, losses=losses, running=running
-        )
+        return replace(state, step=until, masks=masks, losses=losses)
 
     def finish(self, state: TrainingState) -> list[TrainedMember]:
         """What a state has made of the members, in their order; masked weights are exactly 0."""
@@ -292,7 +290,3 @@ def _stack(models: list[torch.nn.Module]) -> tuple[Tensors, Tensors]:
     """Parameters and buffers of many models, each stacked along a new first axis."""
     state, buffers = torch.func.stack_module_state(models)
     return {name: value.detach().clone() for name, value in state.items()}, dict(buffers)
-
-
-def _as_factors(masks: Tensors, weights: Tensors) -> Tensors:
-    return {name: mask.to(weights[name].dtype) for name, mask in masks.items()}

@@ -1,0 +1,97 @@
+"""One step of a chunk of members: gradients, weights, losses, all in place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from scotoma.config import Recipe
+from scotoma.training.averaging import update_average
+from scotoma.training.backends import Batch, Gradients, Tensors
+from scotoma.training.optimising import update_weights
+
+__all__ = ["Moving", "Step"]
+
+
+@dataclass(frozen=True)
+class Moving:
+    """What steps change; every tensor has a first axis of K and stays where it is in memory.
+
+    Attributes:
+        parameters: By name; of masked weights, what stands behind the mask.
+        buffers: By name.
+        memory: What the optimiser and the average of weights remember.
+        running: Sum of the losses of the steps, shape (K,).
+        kept: By name, 1 where a weight is kept and 0 where it is masked; empty while all are kept.
+    """
+
+    parameters: Tensors
+    buffers: Tensors
+    memory: Tensors
+    running: torch.Tensor
+    kept: Tensors = field(default_factory=dict)
+
+    def keep(self, masks: Tensors) -> None:
+        """Mask weights from now on.
+
+        Args:
+            masks: By name; True is kept.
+        """
+        for name, mask in masks.items():  # bools are slow to multiply with
+            factor = self.kept.setdefault(name, torch.empty_like(self.parameters[name]))
+            factor.copy_(mask)
+
+    def sections(self) -> tuple[list[torch.Tensor], ...]:
+        """All that a step changes: parameters, buffers, memory, losses."""
+        tables = (self.parameters, self.buffers, self.memory, {"": self.running})
+        return tuple(list(table.values()) for table in tables)
+
+
+@dataclass(frozen=True)
+class Step:
+    """How the members of a chunk take a step.
+
+    Attributes:
+        gradients: Of the members, from their weights and a batch of each.
+        decayed: Names of the weights that decay.
+        recipe: Of their training.
+    """
+
+    gradients: Gradients
+    decayed: tuple[str, ...]
+    recipe: Recipe
+
+    def take(
+        self, moving: Moving, batch: Batch, rate: float | torch.Tensor, step: int | torch.Tensor
+    ) -> None:
+        """Learn from a batch.
+
+        Args:
+            moving: Changed in place.
+            batch: One of each member.
+            rate: Step size.
+            step: Optimiser steps done before this one.
+        """
+        masked = {name: moving.parameters[name] * keep for name, keep in moving.kept.items()}
+        gradient, loss, buffers = self.gradients(
+            {**moving.parameters, **masked}, moving.buffers, batch
+        )
+        update_weights(
+            moving.parameters, moving.memory, gradient, self.decayed, step=step, rate=rate,
+            recipe=self.recipe,
+        )  # fmt: skip
+        names = list(moving.buffers)
+        if names:
+            torch._foreach_copy_([moving.buffers[n] for n in names], [buffers[n] for n in names])
+        moving.running.add_(loss)
+
+    def average(self, moving: Moving, step: int) -> None:
+        """Move averages of the weights, where the recipe keeps some.
+
+        Args:
+            moving: Changed in place.
+            step: The step just taken, from 0.
+        """
+        values = {**moving.parameters, **moving.buffers}
+        update_average(moving.memory, values, step=step, recipe=self.recipe)
