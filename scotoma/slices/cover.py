@@ -49,6 +49,21 @@ def key_of(encoded: Encoded, hits: Hits, place: int) -> Key:
     return subset, tuple(int(code) for code in codes)
 
 
+def keys_of(encoded: Encoded, hits: Hits) -> list[Key]:
+    """Features and codes of all candidates, in their order."""
+    found: dict[int, Key] = {}
+    for cross in np.unique(hits.cross).tolist():
+        places = np.flatnonzero(hits.cross == cross)
+        subsets = [hits.subsets[place] for place in hits.subset[places].tolist()]
+        cell, sizes = hits.cell[places], encoded.sizes[np.array(subsets)]
+        codes = np.empty((places.size, cross), np.int64)
+        for feature in reversed(range(cross)):
+            cell, codes[:, feature] = np.divmod(cell, sizes[:, feature])
+        keys = zip(subsets, map(tuple, codes.tolist()), strict=True)
+        found |= zip(places.tolist(), keys, strict=True)
+    return [found[place] for place in range(hits.p.size)]
+
+
 def rows_of(encoded: Encoded, key: Key) -> Flags:
     """Which examples lie in a slice, shape (N,).
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import NormalDist
-from typing import Literal, Protocol, Self
+from typing import Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from scotoma.slices.tails import hypergeometric_tail, sign_tail
-from scotoma.slices.tally import Keys, count
+from scotoma.slices.tally import Cells, Keys, Lanes, Tallied
 from scotoma.uncertainty import ONE_RUN, Estimate, single_mean, undefined
 
 Floats = npt.NDArray[np.float64]
@@ -79,6 +80,21 @@ class Evidence(Protocol):
         """The outcome as it might be if no slice meant anything."""
 
 
+@runtime_checkable
+class Additive(Evidence, Protocol):
+    """Evidence whose test asks for nothing but sums over a slice's rows."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether sums of sums are the sums to the last digit: they are of whole numbers."""
+
+    def sums(self, cells: Tallied) -> tuple[Lanes, ...]:
+        """What is summed over the rows of every cell, each of shape (cells,) or (cells, W)."""
+
+    def judge_sums(self, sums: tuple[Lanes, ...], keep: float) -> Judged:
+        """Test every cell from its sums, wherever they were added up."""
+
+
 def two_sided(upper: Floats, lower: Floats, direction: Direction) -> Floats:
     """The p-value in the direction asked: twice the smaller tail for both.
 
@@ -108,7 +124,7 @@ class Rates:
     direction: Direction
     least: int
 
-    width = 8
+    width, exact = 8, True
 
     @property
     def rows(self) -> int:
@@ -121,10 +137,20 @@ class Rates:
 
     def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
         """Test every cell that holds enough rows and leaves a rest."""
-        size = count(keys, cells)
-        events = count(np.take(keys, np.flatnonzero(self.events), axis=1), cells)
-        whole = int(self.events.sum()), self.rows
+        return self.judge_sums(self.sums(Cells(keys, cells)), keep)
+
+    def sums(self, cells: Tallied) -> tuple[Lanes, ...]:
+        """Rows of every cell, and those with the event."""
+        return cells.count(), cells.count(self._places)
+
+    def judge_sums(self, sums: tuple[Lanes, ...], keep: float) -> Judged:
+        """The test from the counts."""
+        (size, events), whole = sums, (self._places.size, self.rows)
         return judge_rates(size, events, whole, self.direction, self.least, keep)
+
+    @cached_property
+    def _places(self) -> Rows:
+        return np.flatnonzero(self.events)
 
     def effect(self, inside: Flags, level: float) -> Estimate:
         """Rate inside minus rate outside, Newcombe's interval of two independent rates."""
@@ -158,7 +184,7 @@ class Changes:
     direction: Direction
     least: int
 
-    width = 8
+    width, exact = 8, True
 
     @property
     def rows(self) -> int:
@@ -171,9 +197,16 @@ class Changes:
 
     def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
         """Test every cell that holds enough rows; without a change p is 1."""
-        size = count(keys, cells)
-        up = count(np.take(keys, np.flatnonzero(self.change > 0), axis=1), cells)
-        down = count(np.take(keys, np.flatnonzero(self.change < 0), axis=1), cells)
+        return self.judge_sums(self.sums(Cells(keys, cells)), keep)
+
+    def sums(self, cells: Tallied) -> tuple[Lanes, ...]:
+        """Rows of every cell, those that gain the event and those that lose it."""
+        up, down = (np.flatnonzero(self.change == side) for side in (1, -1))
+        return cells.count(), cells.count(up), cells.count(down)
+
+    def judge_sums(self, sums: tuple[Lanes, ...], keep: float) -> Judged:
+        """The test from the counts."""
+        size, up, down = sums
         return judge_changes(size, up, down, self.direction, self.least)
 
     def effect(self, inside: Flags, level: float) -> Estimate:

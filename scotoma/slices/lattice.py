@@ -35,12 +35,15 @@ class Block:
         keys: Cell of each row under each subset, shape (G, N).
         occupied: For subsets of many more cells than rows the cells that hold rows, of which
             alone the block has numbers; None where it has one for each.
+        tables: Where the subsets are margins, all those of some larger sets one after the other:
+            the shapes of the sets' tables, under which the keys then stand, each counted from 0.
     """
 
     subsets: tuple[Subset, ...]
     starts: npt.NDArray[np.int64]
     keys: Keys
     occupied: tuple[npt.NDArray[np.int64] | None, ...]
+    tables: tuple[tuple[int, ...], ...] = ()
 
     @property
     def cells(self) -> int:
@@ -94,7 +97,8 @@ def blocks(
     prefix: Subset = ()
     shared: Keys = np.zeros(rows, np.int32)
     widths = np.prod(encoded.sizes[np.array(subsets, np.intp)], axis=1).tolist() if subsets else []
-    for first, last in _groups(widths, rows, most_cells, most_keys):
+    bounded = [min(width, SPARSE * rows) for width in widths]
+    for first, last in groups(bounded, most_cells, most_keys // max(rows, 1)):
         chosen = tuple(subsets[first:last])
         keys = np.empty((len(chosen), rows), np.int32)
         starts = np.zeros(len(chosen) + 1, np.int64)
@@ -102,7 +106,7 @@ def blocks(
         for g, subset in enumerate(chosen):
             if subset[:-1] != prefix:
                 prefix = subset[:-1]
-                shared = _cells(codes, sizes, prefix)
+                shared = cells_of(codes, sizes, prefix)
             own = widths[first + g]
             if own <= SPARSE * rows:
                 np.multiply(shared, sizes[subset[-1]], out=keys[g])
@@ -118,22 +122,24 @@ def blocks(
         yield Block(chosen, starts, keys, tuple(occupied))
 
 
-def _groups(
-    widths: list[int], rows: int, most_cells: int, most_keys: int
-) -> Iterator[tuple[int, int]]:
-    """First and last place of neighbours that share a block."""
+def groups(widths: list[int], most_cells: int, most: int) -> Iterator[tuple[int, int]]:
+    """First and last place of neighbours that share a block: at least one, and at most `most`.
+
+    >>> list(groups([4, 4, 4], 9, 10))
+    [(0, 2), (2, 3)]
+    """
     first = cells = 0
     for place, width in enumerate(widths):
-        own = min(width, SPARSE * rows)
-        if place > first and (cells + own > most_cells or (place + 1 - first) * rows > most_keys):
+        if place > first and (cells + width > most_cells or place + 1 - first > most):
             yield first, place
             first, cells = place, 0
-        cells += own
+        cells += width
     if widths:
         yield first, len(widths)
 
 
-def _cells(codes: Keys, sizes: list[int], subset: Subset) -> Keys:
+def cells_of(codes: Keys, sizes: list[int], subset: Subset) -> Keys:
+    """Cell of each row in the table of some features, the last one running fastest."""
     cell = np.zeros(codes.shape[1], codes.dtype)
     for feature in subset:
         cell *= sizes[feature]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scotoma.hashing import hash_ids
 from scotoma.slices.confirm import cross_screen
 from scotoma.slices.correction import Correction, adjust
-from scotoma.slices.cover import Key, cover, key_of
+from scotoma.slices.cover import Key, cover, keys_of
 from scotoma.slices.evidence import Evidence, Flags, Rows
 from scotoma.slices.predicates import Encoded
 from scotoma.slices.priority import prioritise
@@ -115,12 +115,12 @@ def significant(
     places = np.flatnonzero(q <= alpha)
     places = places[minimal(encoded, hits.take(places))]
     order = np.lexsort((hits.cell[places], hits.subset[places], hits.p[places]))
-    findings: list[Finding] = []
-    for place in places[order].tolist():
-        p, own = float(hits.p[place]), float(q[place])
-        look = Look(p, own, int(hits.size[place]))
-        findings.append(Finding(key_of(encoded, hits, place), p, own, look))
-    return findings
+    found = hits.take(places[order])
+    seen = zip(
+        keys_of(encoded, found), found.p.tolist(), q[places[order]].tolist(), found.size.tolist(),
+        strict=True,
+    )  # fmt: skip
+    return [Finding(key, p, q, Look(p, q, size)) for key, p, q, size in seen]
 
 
 def _covered(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,12 @@ from scipy.special import stdtr, stdtrit
 
 from scotoma.slices.clusters import Codes, shuffle
 from scotoma.slices.evidence import Direction, Flags, Floats, Judged, Rows, two_sided
-from scotoma.slices.tally import Keys, Lanes, count, narrow, tally
+from scotoma.slices.tally import Cells, Keys, Lanes, Tallied, narrow
 from scotoma.uncertainty import Estimate, undefined
 
 Sums = tuple[Lanes, Lanes]
+FIRST = 6  # replicates that most cells need to show that they are not significant
+ROUNDING = 1 - 1e-9  # so that it rules no slice out
 ABREAST = 8  # 16-bit lanes that a processor adds at once: full registers cost less than tails
 
 
@@ -52,8 +55,13 @@ class Ratio:
 
     def sums(self, keys: Keys, cells: int) -> Sums:
         """Numerators and denominators of every cell, shape (cells, B + 1) each."""
-        above, below = (_sums(part, keys, cells) for part in self._nonzero)
+        above, below = self.padded(Cells(keys, cells))
         return above[:, : self.draws + 1], below[:, : self.draws + 1]
+
+    def padded(self, cells: Tallied) -> Sums:
+        """The same with the columns of zeros, shape (cells, W) each."""
+        above, below = (cells.tally(lanes, rows) for rows, lanes in self._nonzero)
+        return above, below
 
     def take(self, rows: Rows) -> Ratio:
         """The same on some of the rows."""
@@ -111,46 +119,64 @@ class Replicates:
         """The same evidence with another smallest slice."""
         return replace(self, least=rows)
 
+    @property
+    def exact(self) -> bool:
+        """Whether all sums are of whole numbers."""
+        ratios = [self.model] if self.baseline is None else [self.model, self.baseline]
+        return all(lanes.dtype.kind in "iu" for one in ratios for lanes in (one.above, one.below))
+
     def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
         """Test every cell that holds enough rows and has the metric."""
-        sums = self.model.sums(keys, cells)
-        other = self.baseline.sums(keys, cells) if self.baseline else None
-        size = sums[1][:, 0].astype(np.intp) if self.counts_rows else count(keys, cells)
-        return self.judge_sums(size, sums, other, keep)
+        return self.judge_sums(self.sums(Cells(keys, cells)), keep)
 
-    def judge_sums(
-        self,
-        size: npt.NDArray[np.intp],
-        sums: Sums,
-        other: Sums | None,
-        keep: float,
-    ) -> Judged:
+    def sums(self, cells: Tallied) -> tuple[Lanes, ...]:
+        """Numerators, denominators, those of the baseline, and rows where nothing counts them."""
+        ratios = [self.model] if self.baseline is None else [self.model, self.baseline]
+        sums = chain.from_iterable(one.padded(cells) for one in ratios)
+        return *sums, *(() if self.counts_rows else (cells.count(),))
+
+    def judge_sums(self, sums: tuple[Lanes, ...], keep: float) -> Judged:
         """The test from the sums alone, wherever they were added up.
 
         Args:
-            size: Rows of every cell, shape (cells,).
-            sums: Numerators and denominators, shape (cells, B + 1) each.
-            other: The same of the baseline.
+            sums: Numerators and denominators of every cell, shape (cells, B + 1) or more, after
+                them those of the baseline, then its rows, shape (cells,).
             keep: P-values beyond this interest nobody.
         """
-        defined = (size >= max(self.least, 1)) & _rests(sums, self.fewest)
-        if other is not None:
-            defined &= _rests(other, self.fewest)
+        ratios = (
+            [(sums[0], sums[1])]
+            if self.baseline is None
+            else [(sums[0], sums[1]), (sums[2], sums[3])]
+        )
+        size = (sums[1][:, 0] if self.counts_rows else sums[-1]).astype(np.intp)
+        defined = size >= max(self.least, 1)
+        for _, below in ratios:
+            defined &= (below[:, 0] > 0) & (below[:, 0] >= self.fewest)
         cell = np.flatnonzero(defined)
-        effect = sums[0][cell, 0] / sums[1][cell, 0]
-        effect -= self.whole[0] if other is None else other[0][cell, 0] / other[1][cell, 0]
+        effect = _metric(ratios[0], cell)
+        effect -= self.whole[0] if len(ratios) == 1 else _metric(ratios[1], cell)
         p = np.ones(cell.shape)
         # The tail of an effect to the other side is at least one half.
         asked = {"higher": effect > 0, "lower": effect < 0, "both": effect != 0}[self.direction]
         looked = np.flatnonzero(asked if keep < 0.5 else np.isfinite(effect))
-        part = cell[looked]
-        draws, drawn = _quotients(sums, part, self.whole if other is None else None)
-        if other is not None:
-            base, also = _quotients(other, part, None)
-            draws, drawn = np.where(also, draws - base, 0.0), drawn & also
-            draws[~drawn] = 0.0
-        p[looked] = _student(effect[looked], draws, drawn, self.direction, keep)
+        if keep < 0.5:
+            some = self._draws(ratios, cell[looked], slice(1, 1 + FIRST))
+            looked = looked[_may_reach(effect[looked], *some, self.model.draws, keep)]
+        every = self._draws(ratios, cell[looked], slice(1, 1 + self.model.draws))
+        p[looked] = _student(effect[looked], *every, self.direction, keep)
         return Judged(size, cell, effect, p)
+
+    def _draws(self, ratios: list[Sums], cell: Rows, wanted: slice) -> tuple[Floats, Flags]:
+        """The difference in some replicates, one a row, and where there is one; 0 where not."""
+        values, drawn = _quotients(ratios[0], cell, wanted)
+        if len(ratios) == 1:
+            values -= self.whole[wanted, None]
+        else:
+            base, also = _quotients(ratios[1], cell, wanted)
+            values, drawn = values - base, drawn & also
+        if not drawn.all():
+            values[~drawn] = 0.0
+        return values, drawn
 
     def effect(self, inside: Flags, level: float) -> Estimate:
         """Metric inside minus the whole's or the baseline's, the t interval of its replicates."""
@@ -187,19 +213,23 @@ class Replicates:
         return replace(moved, clusters=self.clusters)
 
 
-def _rests(sums: Sums, fewest: float) -> Flags:
-    return np.asarray((sums[1][:, 0] > 0) & (sums[1][:, 0] >= fewest))
+def _may_reach(effect: Floats, draws: Floats, drawn: Flags, most: int, keep: float) -> Flags:
+    """Whether p could be as small as `keep`, by what some of the replicates scatter.
+
+    The squares about the mean of all replicates are no fewer than those of some.
+    """
+    squares, _ = _scatter(draws, drawn)
+    return effect**2 * (most - 1) >= stdtrit(most - 1.0, 1.0 - keep) ** 2 * squares * ROUNDING
 
 
 def _student(
     effect: Floats, draws: Floats, drawn: Flags, direction: Direction, keep: float
 ) -> Floats:
     """P-values of effects by the spread of their replicates, which are 0 where not drawn."""
-    most = draws.shape[1]
-    b = np.full(effect.shape, float(most)) if drawn.all() else drawn.sum(1, dtype=np.float64)
-    total, square = draws @ np.ones(most), np.einsum("sb,sb->s", draws, draws)
+    most = len(draws)
+    squares, b = _scatter(draws, drawn)
     with np.errstate(invalid="ignore", divide="ignore"):
-        t = effect / np.sqrt(np.maximum(square - total**2 / b, 0.0) / (b - 1))
+        t = effect / np.sqrt(squares / (b - 1))
     t = np.where((b >= 2) & (effect != 0), t, 0.0)
     p = np.ones(t.shape)
     # Fewer replicates ask for a larger t still.
@@ -207,6 +237,15 @@ def _student(
     t, df = t[looked], b[looked] - 1.0
     p[looked] = two_sided(stdtr(df, -t), stdtr(df, t), direction)
     return p
+
+
+def _scatter(draws: Floats, drawn: Flags) -> tuple[Floats, Floats]:
+    """Squares about the mean of each cell's replicates, and how many it has."""
+    b = np.full(draws.shape[1], float(len(draws)))
+    if not drawn.all():
+        b = drawn.sum(0, dtype=np.float64)
+    total, squares = np.einsum("bs->s", draws), np.einsum("bs,bs->s", draws, draws)
+    return np.maximum(squares - total**2 / np.maximum(b, 1.0), 0.0), b
 
 
 def spread(replicates: Floats, n: int, level: float, members: int = 1) -> Estimate:
@@ -243,17 +282,18 @@ def metric_of(sums: Sums) -> Floats:
     return np.where(sums[1] > 0, ratio, np.nan)
 
 
-def _quotients(sums: Sums, cell: Rows, whole: Floats | None) -> tuple[Floats, Flags]:
-    """The metric in every draw minus the whole's, 0 where it has no denominator."""
-    above, below = sums[0][cell, 1:], sums[1][cell, 1:]
-    drawn = below > 0
+def _metric(sums: Sums, cell: Rows) -> Floats:
+    """The metric of some cells, which have a denominator."""
+    above, below = (part[:, 0][cell] for part in sums)
+    return np.divide(above, below, dtype=np.float64)
+
+
+def _quotients(sums: Sums, cell: Rows, wanted: slice) -> tuple[Floats, Flags]:
+    """The metric of some cells in some replicates, one a row, and where it has a denominator."""
+    above, below = (np.take(part, cell, axis=0)[:, wanted].T for part in sums)
     with np.errstate(invalid="ignore", divide="ignore"):
-        ratio = np.divide(above, below, dtype=np.float64)
-    if whole is not None:
-        ratio -= whole[1:]
-    if not drawn.all():
-        ratio[~drawn] = 0.0
-    return ratio, drawn
+        ratio = np.divide(above, below, out=np.empty(above.shape), dtype=np.float64)
+    return ratio, below > 0
 
 
 def _weighted(part: npt.NDArray[Any], weights: npt.NDArray[Any]) -> Lanes:
@@ -269,8 +309,3 @@ def _adding(lanes: Lanes) -> tuple[Rows | None, Lanes]:
     if rows.size < len(lanes) // 2:  # errors are few: most rows add nothing
         return rows, np.ascontiguousarray(lanes[rows])
     return None, np.ascontiguousarray(lanes)
-
-
-def _sums(part: tuple[Rows | None, Lanes], keys: Keys, cells: int) -> Lanes:
-    rows, lanes = part
-    return tally(keys if rows is None else np.take(keys, rows, axis=1), cells, lanes)

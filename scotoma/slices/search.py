@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.slices.evidence import Evidence, Flags, Floats
+from scotoma.slices.evidence import Additive, Evidence, Flags, Floats
+from scotoma.slices.joint import FULL, Margins, families, joint_blocks
 from scotoma.slices.lattice import (
     CELLS,
     KEYS,
@@ -132,18 +133,39 @@ def sweep(
         subsets = feature_subsets(len(encoded.predicates), cross)
         prune = decide is not None
         level: list[Hits] = []
-        cut = blocks(encoded, subsets, most_cells=budget.cells, most_keys=budget.keys)
+        cut = _blocks(encoded, evidence, subsets, budget)
         look = partial(visit, encoded, evidence, keep=keep, blocked=blocked if prune else None)
         for hits, small in in_order(look, cut, budget.threads):
             level.append(hits)
             if prune and cross < max_cross:
                 blocked |= small
-        levels.append(join(level))
+        levels.append(_ordered(join(level)))
         if decide is not None and cross < max_cross:
             so_far = join(levels)
             found = decide(so_far)[-levels[-1].p.size :] if levels[-1].p.size else np.zeros(0, bool)
             flag(blocked, levels[-1].take(found))
     return join(levels)
+
+
+def _blocks(
+    encoded: Encoded, evidence: Evidence, subsets: list[Subset], budget: Budget
+) -> Iterator[Block]:
+    """All subsets of one cross size, those together that can share a pass over the rows."""
+    bounds = {"most_cells": budget.cells, "most_keys": budget.keys}
+    if isinstance(evidence, Additive) and evidence.exact:
+        most = min(evidence.rows // FULL, budget.cells)
+        joint, subsets = families(encoded.sizes.tolist(), subsets, most)
+        yield from joint_blocks(encoded, joint, **bounds)
+    yield from blocks(encoded, subsets, **bounds)
+
+
+def _ordered(hits: Hits) -> Hits:
+    """The same in lexicographic order of the feature subsets, each of which is there once."""
+    order = sorted(range(len(hits.subsets)), key=hits.subsets.__getitem__)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    moved = replace(hits, subsets=tuple(hits.subsets[i] for i in order), subset=place[hits.subset])
+    return moved.take(np.argsort(moved.subset, kind="stable"))
 
 
 def visit(
@@ -168,7 +190,11 @@ def visit(
         The candidates kept, and by subset the cells that are barred, too small or empty; nothing
         of the kind where none are blocked.
     """
-    judged = evidence.judge(block.keys, block.cells, keep)
+    if block.tables:
+        additive = cast(Additive, evidence)  # for nothing else are such blocks cut
+        judged = additive.judge_sums(additive.sums(Margins(block)), keep)
+    else:
+        judged = evidence.judge(block.keys, block.cells, keep)
     cell, effect, p = judged.cell, judged.effect, judged.p
     nonempty = int(np.count_nonzero(judged.size))
     small: dict[Subset, Flags] = {}

@@ -57,7 +57,7 @@ class SumsTest:
         size = sums.lanes[:, 0].astype(np.intp)
         model, other = self._parts(sums)
         if self.draws:
-            return self._replicates(whole).judge_sums(size, model, other, self.keep)
+            return self._replicates(whole).judge_sums((*model, *(other or ()), size), self.keep)
         events = model[0][:, 0]
         if other is not None:
             return judge_changes(size, events, other[0][:, 0], self.direction, self.least)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,9 +12,49 @@ from scipy import sparse
 
 Keys = npt.NDArray[np.integer[Any]]
 Lanes = npt.NDArray[Any]
+Rows = npt.NDArray[np.intp]
+Counts = npt.NDArray[np.intp]
 
 
-def count(keys: Keys, cells: int) -> npt.NDArray[np.intp]:
+class Tallied(Protocol):
+    """Cells whose rows can be counted and summed, whichever way that is cheapest."""
+
+    def count(self, rows: Rows | None = None) -> Counts:
+        """How many of all rows, or of some, lie in each cell."""
+
+    def tally(self, lanes: Lanes, rows: Rows | None = None) -> Lanes:
+        """Sum of every lane over the rows of each cell, or over some; a row of lanes for each."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of some feature subsets, by the cell of each row.
+
+    Attributes:
+        keys: Cell of each row under each of G feature subsets, shape (G, N).
+        number: Cells of all subsets together.
+
+    >>> cells = Cells(np.array([[0, 1, 1]]), 2)
+    >>> cells.count(), cells.count(np.array([1]))
+    (array([1, 2]), array([0, 1]))
+    """
+
+    keys: Keys
+    number: int
+
+    def count(self, rows: Rows | None = None) -> Counts:
+        """How many of all rows, or of some, lie in each cell."""
+        return count(self._of(rows), self.number)
+
+    def tally(self, lanes: Lanes, rows: Rows | None = None) -> Lanes:
+        """Sum of every lane over the rows of each cell, or over some."""
+        return tally(self._of(rows), self.number, lanes)
+
+    def _of(self, rows: Rows | None) -> Keys:
+        return self.keys if rows is None else np.take(self.keys, rows, axis=1)
+
+
+def count(keys: Keys, cells: int) -> Counts:
     """Rows in each cell.
 
     Args:
