@@ -5,11 +5,13 @@ Prints how often each fault was tried, what became of it, and what was lost.
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -22,23 +24,44 @@ KINDS = (
     ("SIGKILL", "parent"),
     ("SIGKILL", "pipeline"),
     ("SIGKILL", "step"),
-    ("SIGKILL", "worker"),
     ("SIGKILL", "guardian"),
     ("SIGTERM", "parent"),
     ("SIGTERM", "pipeline"),
     ("SIGTERM", "step"),
     ("memory", "largest"),
 )
+POOLED = (("SIGKILL", "worker"),)
 CHAIN = 5  # faults that one audit suffers, a command each
 MAKING = ("train-dense", "prune-magnitude", "quantize-int8", "predict-batch")
+POOLS = ("train-dense", "prune-magnitude", "predict-batch")
+
+# Imported by every Python process of an audit: predictions are shared out, however few they are.
+SHARED_OUT = """
+import importlib.machinery, sys
+class Finder:
+    @staticmethod
+    def find_spec(name, path, target=None):
+        if name != "scotoma.inference.population":
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        whole = spec.loader.exec_module
+        def exec_module(module):
+            whole(module)
+            module.ALONE_S = module.WORTH_S = -1
+        spec.loader.exec_module = exec_module
+        return spec
+sys.meta_path.insert(0, Finder)
+"""
 
 
-def plan(kills: int, steps: Sequence[str], seed: int) -> list[list[Fault]]:
+def plan(
+    kills: int, steps: Sequence[str], kinds: Iterator[tuple[str, str]], seed: int
+) -> list[list[Fault]]:
     """As many faults, of all kinds in turn, at every step in turn; chains in the order of steps."""
     rng = np.random.default_rng(seed)
     at = [*rng.permutation(np.arange(kills) % len(steps))]
     faults = [
-        Fault(*KINDS[index % len(KINDS)], step=steps[at[index]], share=float(rng.uniform(0, 1)))
+        Fault(*next(kinds), step=steps[at[index]], share=float(rng.uniform(0, 1)))
         for index in range(kills)
     ]
     chains = [faults[index : index + CHAIN] for index in range(0, kills, CHAIN)]
@@ -46,18 +69,27 @@ def plan(kills: int, steps: Sequence[str], seed: int) -> list[list[Fault]]:
 
 
 def main(kills: int, seed: int = 0) -> None:
-    """A fifth of them while members are made, the others on an audit of predictions."""
+    """A fifth of them while members are made, a tenth on workers, the others on predictions."""
+    tried: list[tuple[Fault, Outcome]] = []
+    kinds = cycle(KINDS)
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         home = Path(folder)
-        parts = (
-            ("trained", TRAINED, kills // 5, MAKING),
-            ("predicted", predictions_made_elsewhere(home), kills - kills // 5, ()),
-        )
-        tried: list[tuple[Fault, Outcome]] = []
-        for number, (name, config, own, steps) in enumerate(parts):
-            whole = undisturbed(home / name, config)
-            for at, chain in enumerate(plan(own, steps or [*whole.steps], seed + number)):
-                tried += _chain(chain, whole, home / f"{name}-{at}")
+        trained = undisturbed(home / "trained", TRAINED)
+        predicted = undisturbed(home / "predicted", predictions_made_elsewhere(home))
+        making, pooled = kills // 5, kills // 10
+        chains = [
+            *((chain, trained) for chain in plan(making, MAKING, kinds, seed)),
+            *(
+                (chain, predicted)
+                for chain in plan(kills - making - pooled, [*predicted.steps], kinds, seed + 1)
+            ),
+        ]
+        for at, (chain, whole) in enumerate(chains):
+            tried += _chain(chain, whole, home / f"{at}")
+        (home / "sitecustomize.py").write_text(SHARED_OUT)
+        os.environ["PYTHONPATH"] = f"{home}:{os.environ.get('PYTHONPATH', '')}".rstrip(":")
+        for at, chain in enumerate(plan(pooled, POOLS, cycle(POOLED), seed + 2)):
+            tried += _chain(chain, trained, home / f"pooled-{at}")
     _table(tried)
 
 
@@ -72,7 +104,7 @@ def _chain(chain: list[Fault], whole: Undisturbed, out: Path) -> list[tuple[Faul
 
 def _table(tried: list[tuple[Fault, Outcome]]) -> None:
     print(f"\n{'fault':8} {'hits':10} {'tried':>5} {'killed':>7} {'sentence':>9} {'went on':>8}")
-    for kind, target in KINDS:
+    for kind, target in (*KINDS, *POOLED):
         own = [o for f, o in tried if (f.kind, f.target) == (kind, target)]
         ends = Counter(
             "killed" if o.code < 0 else "went on" if o.code == 0 else "sentence" for o in own

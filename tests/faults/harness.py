@@ -53,7 +53,8 @@ class Fault:
         kind: `SIGKILL`, `SIGTERM` or `memory`.
         target: Which processes: see `processes.chosen`.
         step: The task of the pipeline that is waited for.
-        share: How far into it, as a share of the time that it takes undisturbed.
+        share: How far into it, as a share of the time that it takes undisturbed; for a worker,
+            from when there is one.
     """
 
     kind: str
@@ -220,6 +221,8 @@ def _disturb(fault: Fault, whole: Undisturbed, out: Path, temporary: Path) -> Ou
         )
         while fault.step not in _started(out) and process.poll() is None:
             time.sleep(0.01)
+        if fault.target == "worker":
+            _wait_for_a_worker(fault.step, out, mark, process)
         time.sleep(fault.share * whole.steps[fault.step])
         during = (_started(out) or ["begin"])[-1]
         hit = _strike(fault, mark, memory)
@@ -231,6 +234,14 @@ def _disturb(fault: Fault, whole: Undisturbed, out: Path, temporary: Path) -> Ou
     return Outcome(
         process.returncode, words.strip().rpartition("\n")[2], hit, during, _members(out)
     )
+
+
+def _wait_for_a_worker(step: str, out: Path, mark: str, process: subprocess.Popen[str]) -> None:
+    """Until a step has one, or ends: pools are there for a part of their step."""
+    while not chosen(mark, "worker") and process.poll() is None:
+        if _started(out)[-1:] != [step]:
+            return
+        time.sleep(0.05)
 
 
 def _strike(fault: Fault, mark: str, memory: Memory) -> str:
