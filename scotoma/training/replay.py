@@ -14,7 +14,7 @@ import torch
 from scotoma.training.backends import Batch
 from scotoma.training.step import Moving, Step
 
-__all__ = ["Record", "Replay", "cuda_graph"]
+__all__ = ["STEPS_BEFORE", "Record", "Replay", "cuda_graph"]
 
 # What does some work on tensors that stay where they are, to what does the same work again.
 Record = Callable[[Callable[[], None]], Callable[[], None]]
@@ -57,7 +57,7 @@ class Replay:
         """Learn from a batch: `Step.take`."""
         if self._masked != bool(self._moving.kept):  # a record knows of no masks that came later
             self._taken, self._masked, self._replay = 0, not self._masked, None
-        if self._replay is not None:
+        if self._replay is not None and batch.images.shape == self._batch.images.shape:
             self._give(batch, rate, step)
             self._replay()
         elif self._recordable and self._taken == STEPS_BEFORE:

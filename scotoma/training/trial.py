@@ -14,6 +14,7 @@ from scotoma.training.backends import Backend
 from scotoma.training.engine import Member, Training
 from scotoma.training.models import build_model
 from scotoma.training.placement import MEMBERS_IN_FLIGHT, PROCESSOR
+from scotoma.training.replay import STEPS_BEFORE
 from scotoma.training.stacked import stacked_forward
 from scotoma.training.task import Task
 
@@ -87,8 +88,9 @@ def choose_backend(
             ).run()
             return clock() - began
 
-        trained(1)
-        return (trained(1 + TIMED_STEPS) - trained(1)) / TIMED_STEPS / members
+        untimed = STEPS_BEFORE + 1 if device.type == "cuda" else 1  # of a record, its making
+        trained(untimed)
+        return (trained(untimed + TIMED_STEPS) - trained(untimed)) / TIMED_STEPS / members
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in the workers

@@ -14,7 +14,7 @@ from scotoma.training.replay import STEPS_BEFORE, Record, Replay
 from scotoma.training.step import Moving, Step
 from scotoma.training.task import cross_entropy
 
-MEMBERS, BATCH, STEPS = 2, 8, 9
+MEMBERS, BATCH, STEPS = 2, 8, 10
 Work = Callable[[], None]
 
 
@@ -45,7 +45,7 @@ def start(optimiser: str) -> tuple[Step, Moving]:
 
 
 def taken(optimiser: str, record: Record | None) -> Moving:
-    """The members after nine steps, two thirds of their weights masked from the sixth one on."""
+    """The members after ten steps; from the sixth on masked, the last with fewer images."""
     step, moving = start(optimiser)
     replay = Replay(step, moving, record) if record else None
     drawn = torch.Generator().manual_seed(0)
@@ -53,9 +53,10 @@ def taken(optimiser: str, record: Record | None) -> Moving:
         if number == 5:
             moving.keep({n: torch.rand(v.shape, generator=drawn) > 2 / 3
                          for n, v in moving.parameters.items() if n in step.decayed})  # fmt: skip
-        images = torch.randn(MEMBERS, BATCH, 3, 8, 8, generator=drawn)
-        labels = torch.randint(0, 3, (MEMBERS, BATCH), generator=drawn)
-        batch = Batch(images, labels, torch.empty(MEMBERS, BATCH, 0))
+        size = BATCH if number < STEPS - 1 else BATCH - 2
+        images = torch.randn(MEMBERS, size, 3, 8, 8, generator=drawn)
+        labels = torch.randint(0, 3, (MEMBERS, size), generator=drawn)
+        batch = Batch(images, labels, torch.empty(MEMBERS, size, 0))
         rate = 0.01 * (number + 1)
         if replay:
             replay.take(batch, rate, number)
@@ -76,9 +77,10 @@ def test_a_recorded_step_learns_from_each_batch_at_its_own_rate(
 ) -> None:
     tape = Tape()
     assert_same(taken(optimiser, tape.record), taken(optimiser, None))
-    # Anew once there are masks; the step at which a record is made is taken as it is.
+    # Anew once there are masks; the step at which a record is made is taken as it is, and so is
+    # the one with fewer images.
     assert tape.recorded == 2
-    assert tape.played == 2 + STEPS - 2 * (STEPS_BEFORE + 1)
+    assert tape.played == 2 + STEPS - 2 * (STEPS_BEFORE + 1) - 1
     assert capsys.readouterr().err == ""
 
 
