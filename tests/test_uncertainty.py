@@ -236,8 +236,8 @@ def test_cluster_moments_give_what_the_influences_of_sources_give(data, paired, 
         np.testing.assert_allclose(
             getattr(fast, part), getattr(slow, part), rtol=1e-9, atol=1e-13 * scale
         )
-    if slow.examples > 1e-6 * scale:
-        assert fast.df == pytest.approx(slow.df, rel=1e-6)
+    if slow.examples > 1e-6 * scale:  # from 10^12 degrees of freedom on rounding makes them endless
+        assert 1 / fast.df == pytest.approx(1 / slow.df, rel=1e-6, abs=1e-12)
     alone = moments.compressed_only()
     np.testing.assert_allclose(
         alone.variance(1.0, None).total, crossed_variance(of_c).total, rtol=1e-9, atol=1e-13

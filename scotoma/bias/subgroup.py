@@ -271,7 +271,7 @@ def gap(
     wrong = [[by_cluster(found, mask, e, codes) for found in both] for mask in masks]
     rows = [np.bincount(codes, weights=mask).astype(np.float64) for mask in risk]
     rises = [
-        ChangeEvidence.of_clusters(pair[0], pair[1], r, paired=paired).absolute(
+        ChangeEvidence.of_clusters(pair[0], pair[1], r, paired=paired, relative=False).absolute(
             (), kinds[e].words(name), level=level
         )
         for pair, r, name in zip(wrong, rows, names, strict=True)

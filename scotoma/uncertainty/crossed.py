@@ -364,7 +364,9 @@ def _population(e: Array, n: float, times: Array | None) -> tuple[Array, Array, 
     if k == 1 or n < 2:
         return np.zeros(e.shape[:-2]), np.zeros(e.shape[:-2]), k
     columns = _mean(np.swapaxes(e, -1, -2), n, times)[..., None, :]
-    residuals = e - e.mean(-1, keepdims=True) - columns + columns.mean(-1, keepdims=True)
+    residuals = e - e.mean(-1, keepdims=True)
+    residuals -= columns
+    residuals += columns.mean(-1, keepdims=True)
     weighed = residuals if times is None else residuals * times[:, None]
     sse = np.einsum("...xm,...xm->...", residuals, weighed)
     return member_variance(columns[..., 0, :]), sse / ((n - 1) * (k - 1) * n * k), k

@@ -170,6 +170,7 @@ class ChangeEvidence:
         at_risk: npt.ArrayLike,
         *,
         paired: bool = False,
+        relative: bool = True,
     ) -> ChangeEvidence:
         """The evidence on two populations whose rows were summed by cluster.
 
@@ -178,6 +179,7 @@ class ChangeEvidence:
             compressed: Events of each compressed member, shape (n, K').
             at_risk: Rows at risk in each cluster, shape (n,); clusters with none do not count.
             paired: Member m of `compressed` derives from member m of `dense`.
+            relative: Whether the relative change will be asked for, too.
 
         >>> evidence = ChangeEvidence.of_clusters([[1, 0], [2, 1]], [[1], [2]], [1, 2])
         >>> round(float(evidence.compressed.value), 4)
@@ -191,7 +193,7 @@ class ChangeEvidence:
             d, c = ratio_influence(d, r), ratio_influence(c, r)
         difference = crossed_variance(d, c, paired=paired)
         log_ratio = UNKNOWN
-        if of_dense.value > 0 and of_compressed.value > 0:
+        if relative and of_dense.value > 0 and of_compressed.value > 0:
             d, c = d / of_dense.value, c / of_compressed.value
             log_ratio = crossed_variance(d, c, paired=paired)
         return cls(of_dense, of_compressed, difference, log_ratio)

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.bias.clarify.fliptest import Fliptest, fliptest
 from scotoma.bias.clarify.rates import count_cells
 from scotoma.bias.clarify.table import METRICS
 from scotoma.errors import DataError
 from scotoma.inputs import array, booleans, coded, floats, units
 from scotoma.uncertainty import cluster_sums, n_effective
+
+if TYPE_CHECKING:
+    from scotoma.bias.clarify.fliptest import Fliptest
 
 Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -132,8 +134,14 @@ class Case:
 
     @property
     def index(self) -> Ids:
-        """Flat cell of each example on each member, shape (N, K)."""
+        """Flat index into the cells of each example on each member, shape (N, K)."""
         return self._counted[1]
+
+    @cached_property
+    def shares(self) -> Array:
+        """Members that put each example into each cell of the facets, strata as one, (N, 8)."""
+        cells = self.index % 8 + 8 * np.arange(len(self.index))[:, None]
+        return np.bincount(cells.ravel(), minlength=8 * len(cells)).reshape(-1, 8).astype(float)
 
     @cached_property
     def label_cells(self) -> Ids:
@@ -152,6 +160,8 @@ class Case:
     @cached_property
     def flips(self) -> Fliptest:
         """The fliptest of every member."""
+        from scotoma.bias.clarify.fliptest import fliptest  # SciPy's trees come with it
+
         assert self.features is not None
         assert self.p is not None
         return fliptest(self.features, self.d, self.p)

@@ -112,7 +112,7 @@ def count_cells(
 
     Returns:
         Counts, shape (K, S, 2, 2, 2) [member, stratum, facet, label, prediction], and the flat
-        index into [S, 2, 2, 2] of each example on each member, shape (N, K).
+        index into them of each example on each member, shape (N, K).
 
     >>> import numpy as np
     >>> yes, no = True, False
@@ -123,11 +123,10 @@ def count_cells(
     """
     s = np.zeros(d.shape, np.intp) if strata is None else strata
     size = 8 * (int(s.max(initial=0)) + 1)
-    index = ((s * 2 + d) * 2 + y)[:, None] * 2 + p
     members = p.shape[1]
-    flat = (index + np.arange(members) * size).ravel()
+    index = ((s * 2 + d) * 2 + y)[:, None] * 2 + p + np.arange(members) * size
     weights = None if times is None else np.repeat(times, members)
-    cells = np.bincount(flat, weights, minlength=members * size).astype(np.float64)
+    cells = np.bincount(index.ravel(), weights, minlength=members * size).astype(np.float64)
     return cells.reshape(members, -1, 2, 2, 2), index
 
 

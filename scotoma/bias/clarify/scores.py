@@ -58,16 +58,13 @@ def metric_scores(name: str, case: Case) -> Scores:
     if name == "FT":
         return _flip_scores(case)
     measured = measure(name, case.cells, strata=case.strata_names)
-    members, *shape = case.cells.shape
-    table = np.broadcast_to(measured.influence, case.cells.shape).reshape(members, -1)
-    at_risk = np.asarray(
-        np.broadcast_to(measured.at_risk > 0, shape).ravel()[case.index].any(1), bool
-    )
+    influence = np.broadcast_to(measured.influence, case.cells.shape).ravel()
+    entering = np.broadcast_to(measured.at_risk > 0, case.cells.shape).ravel().take(case.index)
     rate = _rate_of(name)
     return Scores(
         measured.values,
-        _units(table[np.arange(members), case.index], measured.values, case),
-        case.units_among(at_risk),
+        _units(influence.take(case.index), measured.values, case),
+        case.units_among(np.asarray(entering.any(axis=1))),
         _events(name, case),
         None if rate is None or not rate.proportion or name == "DI" else _sizes(rate, case),
         measured.reason,
@@ -113,8 +110,7 @@ def _events(name: str, case: Case) -> float:
         parts = [np.broadcast_to(np.array([[0.0, 1.0], [1.0, 0.0]]), (2, 2, 2))]
     else:
         return math.nan
-    at = case.index % 8
-    return min(case.carriers(part.ravel()[at].sum(axis=1)) for part in parts)
+    return min(case.carriers(case.shares @ part.ravel()) for part in parts)
 
 
 def _sizes(rate: Rate, case: Case) -> Array:
