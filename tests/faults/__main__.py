@@ -55,13 +55,21 @@ sys.meta_path.insert(0, Finder)
 
 
 def plan(
-    kills: int, steps: Sequence[str], kinds: Iterator[tuple[str, str]], seed: int
+    kills: int,
+    steps: Sequence[str],
+    kinds: Iterator[tuple[str, str]],
+    seed: int,
+    *,
+    reach: float = 1.0,
 ) -> list[list[Fault]]:
-    """As many faults, of all kinds in turn, at every step in turn; chains in the order of steps."""
+    """As many faults, of all kinds in turn, at every step in turn; chains in the order of steps.
+
+    Each comes at most the share `reach` of its step after what it waits for.
+    """
     rng = np.random.default_rng(seed)
     at = [*rng.permutation(np.arange(kills) % len(steps))]
     faults = [
-        Fault(*next(kinds), step=steps[at[index]], share=float(rng.uniform(0, 1)))
+        Fault(*next(kinds), step=steps[at[index]], share=float(rng.uniform(0, reach)))
         for index in range(kills)
     ]
     chains = [faults[index : index + CHAIN] for index in range(0, kills, CHAIN)]
@@ -88,7 +96,7 @@ def main(kills: int, seed: int = 0) -> None:
             tried += _chain(chain, whole, home / f"{at}")
         (home / "sitecustomize.py").write_text(SHARED_OUT)
         os.environ["PYTHONPATH"] = f"{home}:{os.environ.get('PYTHONPATH', '')}".rstrip(":")
-        for at, chain in enumerate(plan(pooled, POOLS, cycle(POOLED), seed + 2)):
+        for at, chain in enumerate(plan(pooled, POOLS, cycle(POOLED), seed + 2, reach=0.2)):
             tried += _chain(chain, trained, home / f"pooled-{at}")
     _table(tried)
 
