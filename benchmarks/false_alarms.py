@@ -22,16 +22,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import polars as pl
+from planted import HARMED, planted_run
 
-from scotoma.config import parse_config
 from scotoma.config.gate import GateRules, default_rules, parse_rules
-from scotoma.datasets import Examples
-from scotoma.power import PlantedGroup, Probit, planted_audit, smallest_amplification
-from scotoma.predictions import Predictions
-from scotoma.runs import Run
-from scotoma.stages import measures, slicing
+from scotoma.power import smallest_amplification
+from scotoma.stages import slicing
 from scotoma.stages.judging import verdict
 from scotoma.verdict import Gate, judge
 
@@ -41,15 +36,6 @@ CELLS = {  # sex & age: examples, error
     ("female", "old"): (1300, 0.06),
     ("female", "young"): (2400, 0.05),
 }
-HARMED = ("male", "old")
-CONFIG = """\
-project: planted
-source: {{kind: predictions, files: none, examples: none}}
-label: {{column: label, positive: "yes"}}
-groups: {{sex: {{column: sex}}, age: {{column: age}}, intersections: [[sex, age]]}}
-variants: [dense, {{predictions: [int8]}}]
-population: {{models: {members}}}
-"""
 SLICES = "rules: [{id: slices, metric: slices_hurt, margin: 0.01}]"
 BARE = """\
 rules:
@@ -100,35 +86,7 @@ def audits(seeds: range, members: int, relative: float) -> Iterator[dict[str, Ga
 
 def measured(folder: Path, members: int, relative: float, seed: int) -> dict[str, Any]:
     """Content of audit.json of one drawn audit."""
-    run = Run.create(folder / "run", parse_config(CONFIG.format(members=members), "planted"))
-    groups = [
-        PlantedGroup(name=" & ".join(c), n=n, rate=rate, relative=relative * (c == HARMED))
-        for c, (n, rate) in CELLS.items()
-    ]
-    # Harmless compression makes the same examples difficult.
-    errors = Probit() if relative else Probit(correlation=1)
-    drawn = planted_audit(groups, members=members, errors=errors, seed=seed)
-    where = drawn.groups.argmax(axis=0)
-    ids = [str(row) for row in range(len(where))]
-    sex, age = (np.array([cell[i] for cell in CELLS])[where] for i in range(2))
-    table = pl.DataFrame(
-        {
-            "example_id": ids,
-            "split": "test",
-            "label": np.where(drawn.labels == 1, "yes", "no"),
-            "sex": sex,
-            "age": age,
-        }
-    )
-    Examples(table, ("no", "yes"), ("sex", "age"), (("sex", "age"),)).write(run.examples)
-    run.path("predictions").mkdir()
-    for name, predicted in (("dense", drawn.dense), ("int8", drawn.compressed)):
-        Predictions(
-            variant=name, example_ids=tuple(ids), members=tuple(range(members)),
-            classes=("no", "yes"), predicted=predicted.astype(np.uint8),
-        ).write(run.predictions(name))  # fmt: skip
-    measures.divergence(run)
-    measures.bias(run)
+    run = planted_run(folder, CELLS, members, relative, seed)
     slicing.slices(run)
     content, _ = verdict(run)
     found: dict[str, Any] = json.loads(content.read_text())

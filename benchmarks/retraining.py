@@ -21,17 +21,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import polars as pl
+from planted import HARMED, planted_run
 from scipy import stats
 
-from scotoma.config import parse_config
 from scotoma.config.gate import SinceLastRule, default_rules
 from scotoma.datasets import Examples
-from scotoma.power import PlantedGroup, Probit, planted_audit, smallest_amplification
-from scotoma.predictions import Predictions
-from scotoma.runs import Run
-from scotoma.stages import measures
+from scotoma.power import smallest_amplification
 from scotoma.stages.assembling import assemble
 from scotoma.verdict import Gate, Last, judge
 
@@ -41,15 +36,6 @@ CELLS = {  # sex & age: examples, error
     ("female", "old"): (900, 0.06),
     ("female", "young"): (1200, 0.05),
 }
-HARMED = ("male", "old")
-CONFIG = """\
-project: monthly
-source: {{kind: predictions, files: none, examples: none}}
-label: {{column: label, positive: "yes"}}
-groups: {{sex: {{column: sex}}, age: {{column: age}}, intersections: [[sex, age]]}}
-variants: [dense, {{predictions: [int8]}}]
-population: {{models: {members}}}
-"""
 TESTS = 40  # FPR and FNR of nine groups against dense and against the last audit, CIEs, two classes
 MONTHS, TODAY = 12, datetime.date(2027, 3, 1)
 
@@ -123,35 +109,7 @@ def months(
 
 def measured(folder: Path, members: int, relative: float, seed: int) -> dict[str, Any]:
     """Content of audit.json of one drawn audit; slices are not searched."""
-    run = Run.create(folder / "run", parse_config(CONFIG.format(members=members), "monthly"))
-    groups = [
-        PlantedGroup(name=" & ".join(c), n=n, rate=rate, relative=relative * (c == HARMED))
-        for c, (n, rate) in CELLS.items()
-    ]
-    # Harmless compression makes the same examples difficult.
-    errors = Probit() if relative else Probit(correlation=1)
-    drawn = planted_audit(groups, members=members, errors=errors, seed=seed)
-    where = drawn.groups.argmax(axis=0)
-    ids = [f"{seed}-{row}" for row in range(len(where))]
-    sex, age = (np.array([cell[i] for cell in CELLS])[where] for i in range(2))
-    table = pl.DataFrame(
-        {
-            "example_id": ids,
-            "split": "test",
-            "label": np.where(drawn.labels == 1, "yes", "no"),
-            "sex": sex,
-            "age": age,
-        }
-    )
-    Examples(table, ("no", "yes"), ("sex", "age"), (("sex", "age"),)).write(run.examples)
-    run.path("predictions").mkdir()
-    for name, predicted in (("dense", drawn.dense), ("int8", drawn.compressed)):
-        Predictions(
-            variant=name, example_ids=tuple(ids), members=tuple(range(members)),
-            classes=("no", "yes"), predicted=predicted.astype(np.uint8),
-        ).write(run.predictions(name))  # fmt: skip
-    measures.divergence(run)
-    measures.bias(run)
+    run = planted_run(folder, CELLS, members, relative, seed)
     run.section("slices").write_text("{}", encoding="utf-8")
     found: dict[str, Any] = json.loads(json.dumps(assemble(run, Examples.read(run.examples))))
     return found
