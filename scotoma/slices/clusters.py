@@ -78,15 +78,19 @@ class Sources:
         variance: V_ex: the sum over sources of their squared influence on the effect.
         df: Its degrees of freedom, 2 C / (kurtosis of the influence - 1) over C sources.
         carried: Sums over sources of the squared carriers.
+        met: Sources that have rows in the slice.
     """
 
     variance: Floats
     df: Floats
     carried: Floats
+    met: Floats
 
-    def take(self, chosen: npt.NDArray[np.bool_]) -> Sources:
+    def take(self, chosen: npt.NDArray[np.bool_ | np.intp]) -> Sources:
         """The same of some of the slices."""
-        return Sources(self.variance[chosen], self.df[chosen], self.carried[chosen])
+        return Sources(
+            self.variance[chosen], self.df[chosen], self.carried[chosen], self.met[chosen]
+        )
 
     @classmethod
     def of(cls, units: Units, cells: int, cell: Codes, n: Floats, compared: Rest | None) -> Sources:
@@ -111,6 +115,7 @@ class Sources:
         size[cell] = n
         own = units.sums[:, 0] / size[units.cell]
         met = add(np.ones(units.rows.size))
+        counted = met
         second, fourth = np.zeros(n.size), np.zeros(n.size)
         if compared is not None:
             whole, rest = compared.whole, compared.rest
@@ -123,14 +128,15 @@ class Sources:
             away = there / others[units.cell]
             second = _power(whole, rest[cell], 2) / others[cell] ** 2 - add(away**2)
             fourth = _power(whole, rest[cell], 4) / others[cell] ** 4 - add(away**4)
-            met = np.full(n.size, float(whole.rows.size))
+            counted = np.full(n.size, float(whole.rows.size))
         second, fourth = second + add(own**2), fourth + add(own**4)
         with np.errstate(divide="ignore", invalid="ignore"):
-            excess = np.where(second > 0, met * fourth / second**2 - 1.0, 0.0)
+            excess = np.where(second > 0, counted * fourth / second**2 - 1.0, 0.0)
         return cls(
-            second * met / np.maximum(met - 1, 1),
-            2 * met / np.maximum(excess, 1e-12),
+            second * counted / np.maximum(counted - 1, 1),
+            2 * counted / np.maximum(excess, 1e-12),
             add(units.sums[:, 1] ** 2),
+            met,
         )
 
 

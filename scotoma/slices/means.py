@@ -33,7 +33,9 @@ class Means:
     - under the hypothesis a slice is a sample of the rest, so the variance over its examples is
       taken no smaller than that of as many of the rest (against a baseline: than its mean square),
       for a slice in which nothing happened has no variance of its own;
-    - at least 10 examples must carry the mean, in the slice or as expected from the whole.
+    - at least 10 examples must carry the mean, in the slice or as expected from the whole; a slice
+      that lacks them counts as tested all the same, for a family chosen by the events themselves
+      would be corrected for too few.
 
     Attributes:
         outcome: Scores of the model at hand, shape (N, K).
@@ -72,7 +74,7 @@ class Means:
         return replace(self, least=rows, part_of=self.part_of or (self, slice(None)))
 
     def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
-        """Test every cell that holds enough rows and is carried by enough examples."""
+        """Test every cell that holds enough rows; without enough that carry it p is 1."""
         size = count(keys, cells)
         wanted = size >= max(self.least, 2)
         if self.reference == "rest":
@@ -81,15 +83,17 @@ class Means:
         sums = tally(keys, cells, self._lanes)[cell]
         n = size[cell].astype(np.float64)
         over = self._over_sources(keys, cells, cell, sums, n)
-        carried = self._carried(sums, n, over)
-        cell, sums, n = cell[carried], sums[carried], n[carried]
-        effect, variance, df = self._crossed(sums, n, over and over.take(carried))
+        if over is not None:
+            many = over.met >= CARRIERS
+            cell, sums, n, over = cell[many], sums[many], n[many], over.take(many)
+        effect, p = self._effect(sums, n), np.ones(cell.shape)
+        carried = np.flatnonzero(self._carried(sums, n, over))
+        variance, df = self._crossed(sums[carried], n[carried], over and over.take(carried))
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.where(variance > 0, effect / np.sqrt(variance), 0.0)
-        p = np.ones(t.shape)
+            t = np.where(variance > 0, effect[carried] / np.sqrt(variance), 0.0)
         looked = np.abs(t) >= (ndtri(1 - keep) if keep < 0.5 else 0.0)  # t has the heavier tails
         upper, lower = stdtr(df[looked], -t[looked]), stdtr(df[looked], t[looked])
-        p[looked] = two_sided(upper, lower, self.direction)
+        p[carried[looked]] = two_sided(upper, lower, self.direction)
         return Judged(size, cell, effect, p)
 
     def effect(self, inside: Flags, level: float) -> Estimate:
@@ -106,7 +110,8 @@ class Means:
         sums, size = self._lanes[inside].sum(0)[None], np.array([float(n)])
         keys, one = np.where(inside, 0, 1)[None], np.zeros(1, np.intp)
         over = self._over_sources(keys, 2, one, sums, size)
-        effect, variance, df = (float(part[0]) for part in self._crossed(sums, size, over))
+        effect = float(self._effect(sums, size)[0])
+        variance, df = (float(part[0]) for part in self._crossed(sums, size, over))
         parts = Variance(variance, math.nan, math.nan, math.nan, df)
         units = n if self.clusters is None else np.unique(self.clusters[inside]).size
         return of_variance(effect, parts, n=units, members=members, level=level)
@@ -213,22 +218,26 @@ class Means:
         units = Units.of(keys, self.clusters, values)
         return Sources.of(units, cells, cell, n, Rest(self._sources, mean, rest))
 
+    def _effect(self, sums: Floats, n: Floats) -> Floats:
+        mean = sums[:, 0] / n
+        if self.reference == "baseline":
+            return np.asarray(mean + self._mean)
+        return np.asarray(mean - (self._totals[0] - sums[:, 0]) / (self.rows - n))
+
     def _crossed(
         self, sums: Floats, n: Floats, over: Sources | None = None
-    ) -> tuple[Floats, Floats, Floats]:
-        """Effect, its variance and degrees of freedom."""
+    ) -> tuple[Floats, Floats]:
+        """Variance of the effect and its degrees of freedom."""
         variance, excess = _spread(sums, n)
         if self.reference == "rest":
             others, m = self._totals - sums, self.rows - n
             other_variance, other_excess = _spread(others, m)
-            effect = sums[:, 0] / n - others[:, 0] / m
             excess = np.where(variance >= other_variance, excess, other_excess * n / m)
             parts = [
                 (np.maximum(variance, other_variance) / n, 2 * n / np.maximum(excess, 1e-12)),
                 (other_variance / m, 2 * m / np.maximum(other_excess, 1e-12)),
             ]
         else:
-            effect = sums[:, 0] / n + self._mean
             square = sums[:, 1] / n + 2 * self._mean * sums[:, 0] / n + self._mean**2
             parts = [(np.maximum(variance, square) / n, 2 * n / np.maximum(excess, 1e-12))]
         examples = np.sum([part for part, _ in parts], axis=0)
@@ -253,7 +262,7 @@ class Means:
         total = np.maximum(np.maximum(examples + members - residual, examples), members)
         with np.errstate(divide="ignore", invalid="ignore"):
             df = np.where(spread > 0, total**2 / spread, np.inf)
-        return effect, total, np.maximum(df, 1.0)
+        return total, np.maximum(df, 1.0)
 
 
 def _spread(sums: Floats, n: Floats) -> tuple[Floats, Floats]:

@@ -20,8 +20,8 @@ def population(rng, difficulty, members, threshold=1.0):
 
 def parts(means, inside):
     """Effect, variance and degrees of freedom of one slice."""
-    sums = means._lanes[inside].sum(0)[None]
-    return [float(part[0]) for part in means._crossed(sums, np.array([float(inside.sum())]))]
+    sums, n = means._lanes[inside].sum(0)[None], np.array([float(inside.sum())])
+    return [float(part[0]) for part in (means._effect(sums, n), *means._crossed(sums, n))]
 
 
 @pytest.mark.parametrize(
@@ -96,13 +96,15 @@ def test_a_slice_without_events_is_no_certain_finding():
     assert exact < p < 1e-3
 
 
-def test_means_that_too_few_examples_carry_are_not_tested():
+def test_means_that_too_few_examples_carry_are_not_significant_yet_count_as_tested():
     outcome = np.zeros((4_000, 3))
     outcome[:60, 0] = 1  # 60 examples carry the whole: 8 of 550, where 5 do
     inside = ((np.arange(4_000) >= 55) & (np.arange(4_000) < 605)).astype(int)
     judged = Means(outcome, None, "rest", False, "higher", 30).judge(inside[None], 2, 1.0)
     assert judged.size[1] == 550
-    assert judged.cell.tolist() == [0]
+    assert judged.cell.tolist() == [0, 1]
+    assert judged.p[1] == 1.0
+    assert judged.effect[1] == pytest.approx(5 / 550 / 3 - 55 / 3_450 / 3)
 
 
 def test_a_constant_added_to_a_population_changes_no_p_value():
