@@ -26,6 +26,7 @@ def written(path: Path) -> Iterator[Path]:
     try:
         temporary.touch()
         mode = temporary.stat().st_mode
+        temporary.unlink()  # so that a writer that writes nothing is noticed
         yield temporary
         if temporary.stat().st_mode != mode:  # safetensors puts a file for its owner alone there
             temporary.chmod(mode)
