@@ -94,7 +94,7 @@ def test_an_audit_that_meets_five_faults_ends_with_the_bytes_of_an_undisturbed_o
 ) -> None:
     at = np.random.default_rng(7).uniform(0, 1, 5)
     faults = [
-        Fault("SIGKILL", "worker", "train-dense", at[0]),
+        Fault("SIGKILL", "worker", "train-dense", at[0] / 5),  # its pool ends before its step
         Fault("SIGKILL", "parent", "prune-magnitude", at[1]),
         Fault("SIGTERM", "parent", "quantize-int8", at[2]),
         Fault("memory", "largest", "predict-batch", at[3]),
@@ -102,6 +102,7 @@ def test_an_audit_that_meets_five_faults_ends_with_the_bytes_of_an_undisturbed_o
     ]
     outcomes = disturb(faults, Undisturbed.of(run, config), tmp_path / "again")
     assert sum(outcome.code != 0 for outcome in outcomes) >= 3
+    assert outcomes[0].hit == "worker"
 
 
 def test_a_flipped_bit_is_named_in_every_kind_of_file(run: Path, tmp_path: Path) -> None:
