@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -21,6 +21,7 @@ from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.files import redact
 from scotoma.slices.asking import DEFAULTS, check_choices, check_numbers
+from scotoma.slices.chance import Chance
 from scotoma.slices.coding import Coding
 from scotoma.slices.correction import Correction
 from scotoma.slices.cover import Key, Step, uncover
@@ -28,59 +29,17 @@ from scotoma.slices.evidence import Direction
 from scotoma.slices.judging import FEWEST, Protocol
 from scotoma.slices.lattice import Subset, candidates, shape_of
 from scotoma.slices.modes import Finding, significant
-from scotoma.slices.outcomes import metric_named
-from scotoma.slices.predicates import Encoded, Predicate, codings
+from scotoma.slices.outcomes import Outcome, metric_named
+from scotoma.slices.predicates import Encoded, codings
+from scotoma.slices.report import Null
 from scotoma.slices.search import Hits, join
-from scotoma.slices.shard import Question, Sums, add_up, merge
+from scotoma.slices.shard import Question, Sums, add_up, merge, outcome_of
+from scotoma.slices.sharded import ShardedReport, ShardedSlice
 from scotoma.slices.summed import SumsTest
-from scotoma.uncertainty import Estimate
 
 __all__ = ["ShardedReport", "ShardedSlice", "search_shards"]
 
-
-@dataclass(frozen=True)
-class ShardedSlice:
-    """A slice that was found.
-
-    Attributes:
-        predicates: The conditions, all of which hold.
-        size: Examples in it that count, in cover mode those that no slice before it explains.
-        effect: Its metric minus what it is compared with, on those.
-        p: Its p-value.
-        q: The same, corrected for all slices tested.
-    """
-
-    predicates: tuple[Predicate, ...]
-    size: int
-    effect: Estimate
-    p: float
-    q: float
-
-    @property
-    def text(self) -> str:
-        """The slice as people write it."""
-        return " and ".join(predicate.text for predicate in self.predicates)
-
-
-@dataclass(frozen=True)
-class ShardedReport:
-    """What a search over shards found.
-
-    Attributes:
-        slices: The slices: in cover mode in the order of their finding, else by p.
-        examples: Examples that count.
-        candidates: Slices that could hold a row.
-        nonempty: Those that hold one.
-        tested: Those tested: the family of the correction.
-        notes: Sentences that a reader should see.
-    """
-
-    slices: tuple[ShardedSlice, ...]
-    examples: int
-    candidates: int
-    nonempty: int
-    tested: int
-    notes: tuple[str, ...]
+POOL = 100_000  # examples whose outcomes are dealt out
 
 
 def search_shards(
@@ -105,6 +64,7 @@ def search_shards(
     max_categories: int = 100,
     bins: int = 10,
     level: float = 0.95,
+    permutations: int = 5,
     seed: int = 0,
     options: Sequence[str] = (),
 ) -> ShardedReport:
@@ -114,7 +74,7 @@ def search_shards(
     else happens on the runner. Cover mode takes one pipeline a slice and one more. One model's
     rate and two models' rates have their exact tests, as in `find_slices`; populations and F1 are
     judged by the bootstrap over examples and members, which `find_slices` does in the published
-    protocol only. There is no confirmation and no search of shuffled outcomes.
+    protocol only. There is no confirmation.
 
     Args:
         pattern: The files, such as `data/*.parquet` or `s3://bucket/data/*.parquet`: any file
@@ -138,6 +98,9 @@ def search_shards(
         max_categories: Values of a column with a predicate of their own.
         bins: Bins of a numeric column.
         level: Coverage of the intervals.
+        permutations: Searches of outcomes dealt out anew: model and baseline exchanged on a random
+            half of the examples; without a baseline drawn for each from those of 100,000 examples.
+            Each is at least one pipeline.
         seed: Of the draws.
         options: Options of Beam, such as `--runner=FlinkRunner`; none for this machine.
 
@@ -151,8 +114,9 @@ def search_shards(
     least = default["min_size"] if min_size is None else min_size
     bootstrap = default["bootstrap"] if bootstrap is None else bootstrap
     check_numbers(
-        max_cross=max_cross, min_size=least, alpha=alpha, bootstrap=bootstrap, level=level
-    )
+        max_cross=max_cross, min_size=least, alpha=alpha, bootstrap=bootstrap, level=level,
+        permutations=permutations,
+    )  # fmt: skip
     if kind.kind in ("mean", "auc"):
         raise DataError(
             f"shards are searched by metrics that count, got {metric!r}: use find_slices, or a "
@@ -185,28 +149,41 @@ def search_shards(
         fewest=FEWEST * len(outcome) if draws and protocol == "sound" else 0.0,
         keep=alpha,
     )
-    looks: list[_Look] = []
 
-    def look(found: tuple[Key, ...]) -> Hits:
-        place = f"{out}-{len(looks)}"
-        looks.append(_run(pattern, question, test, found, place, runner))
-        return looks[-1].hits
+    def search(place: str, asked: Question) -> tuple[_Found, Hits, list[_Look]]:
+        looks: list[_Look] = []
 
-    if mode == "cover":
-        steps, hits = uncover(look, encoded, alpha, correction)
-        slices = [_slice(encoded, test, level, one, looks[i]) for i, one in enumerate(steps)]
-    else:
+        def look(found: tuple[Key, ...]) -> Hits:
+            looks.append(_run(pattern, asked, test, found, f"{place}-{len(looks)}", runner))
+            return looks[-1].hits
+
+        if mode == "cover":
+            return *uncover(look, encoded, alpha, correction), looks
         hits = look(())
-        kept = significant(encoded, hits, correction, alpha)
-        slices = [_slice(encoded, test, level, one, looks[0]) for one in kept]
+        return significant(encoded, hits, correction, alpha), hits, looks
+
+    found, hits, looks = search(out, question)
+    null = list[int]()
+    pool = None if baseline or not permutations else _pool(pattern, question, rows)
+    for number in range(permutations if looks[0].examples else 0):
+        asked = replace(question, chance=Chance(seed, number, pool))
+        null.append(len(search(f"{out}-null-{number}", asked)[0]))
+    seen = looks if mode == "cover" else looks * len(found)
     return ShardedReport(
-        slices=tuple(slices),
+        slices=tuple(
+            _slice(encoded, test, level, one, look)
+            for one, look in zip(found, seen[: len(found)], strict=True)
+        ),
         examples=looks[0].examples,
         candidates=candidates(encoded, max_cross),
         nonempty=hits.nonempty,
         tested=hits.tested,
+        null=Null(tuple(null)),
         notes=tuple(one.note for one in made if one.note),
     )
+
+
+_Found = Sequence[Step | Finding]
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,6 +326,18 @@ def _codings(
 
     made = codings(map(column, features), max_categories=max_categories, bins=bins)
     return made, rows
+
+
+def _pool(pattern: str, question: Question, rows: int) -> Outcome | None:
+    """Outcomes of at most `POOL` rows, evenly spread over the files; None where none counts."""
+    systems, parquet = _file_systems(), needs("pyarrow.parquet", "beam", "searching in shards")
+    columns = [*question.outcome, *([] if question.label is None else [question.label])]
+    parts: list[pl.DataFrame] = []
+    for file in systems.match([pattern])[0].metadata_list:
+        with systems.open(file.path) as opened:
+            held = pl.from_arrow(parquet.ParquetFile(opened).read(columns))
+            parts.append(cast(pl.DataFrame, held).gather_every(-(-rows // POOL) or 1))
+    return outcome_of(pl.concat(parts), question)
 
 
 def _file_systems() -> Any:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.errors import DataError
+from scotoma.slices.chance import Chance
 from scotoma.slices.coding import Coding
 from scotoma.slices.cover import Key, unexplained
 from scotoma.slices.judging import ratios_of
@@ -51,6 +52,7 @@ class Question:
         max_cross: Largest number of predicates in a slice.
         draws: Bootstrap draws; 0 where the exact tests serve.
         seed: Of the draws.
+        chance: How outcomes are dealt out anew; None for what they were.
     """
 
     codings: tuple[Coding, ...]
@@ -63,6 +65,7 @@ class Question:
     max_cross: int
     draws: int
     seed: int
+    chance: Chance | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -106,6 +109,8 @@ def add_up(
     encoded = asked.encode(table).take(outcome.rows)
     ids = table[asked.identifier].to_numpy()
     names = (ids.astype(str) if ids.dtype.kind == "O" else ids)[outcome.rows]
+    if asked.chance is not None:
+        outcome = asked.chance.deal(outcome, names)
     left = unexplained(encoded, without)
     encoded, outcome, names = encoded.take(left), outcome.take(left), names[left]
     if left.size == 0:

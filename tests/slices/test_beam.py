@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,10 +16,11 @@ from hypothesis import strategies as st
 from scotoma.errors import DataError
 from scotoma.slices import find_slices
 from scotoma.slices.beam import search_shards
+from scotoma.slices.chance import Chance
 from scotoma.slices.cover import rows_of
 from scotoma.slices.lattice import feature_subsets
 from scotoma.slices.predicates import codings, encode
-from scotoma.slices.shard import Question, Sums, add_up, merge
+from scotoma.slices.shard import Question, Sums, add_up, merge, outcome_of
 from scotoma.slices.weights import poisson_weights
 
 FEATURES = ["age", "job", "shift", "hours"]
@@ -64,7 +66,7 @@ def both(
     far = search_shards(
         f"{shards}/*.parquet", out=str(out / "found"), outcome=outcome, baseline=baseline,
         label="label", features=FEATURES, identifier="id", mode=mode, protocol=protocol,
-        metric=metric, **options,
+        metric=metric, permutations=0, **options,
     )  # fmt: skip
     table = people()
     near = find_slices(
@@ -116,7 +118,7 @@ def test_counts_of_every_slice_and_replicate_are_those_of_one_machine(shards, tm
     search_shards(
         f"{shards}/*.parquet", out=str(tmp_path / "found"), outcome=MEMBERS, baseline=BEFORE,
         label="label", features=FEATURES, identifier="id", mode="batch", protocol="published",
-        bootstrap=6, alpha=1 - 1e-12, direction="both", max_cross=2, seed=5,
+        bootstrap=6, alpha=1 - 1e-12, direction="both", max_cross=2, seed=5, permutations=0,
     )  # fmt: skip
     lines = [
         json.loads(line)
@@ -153,9 +155,20 @@ def test_s3_holds_the_shards_and_what_was_found(shards, s3):
     report = search_shards(
         s3.uri("people", "*.parquet"), out=s3.uri("found", "batch"), outcome=["int8_0"],
         label="label", features=["job", "shift"], identifier="id", mode="batch",
+        permutations=0,
     )  # fmt: skip
     assert "job = Sales" in report.slices[0].text
     assert [name for name in s3.names() if name.startswith("found/batch-0-")]
+
+
+def test_the_null_stands_beside_what_was_found(shards, tmp_path):
+    report = search_shards(
+        f"{shards}/*.parquet", out=str(tmp_path / "found"), outcome=["int8_0"],
+        label="label", features=["job", "shift"], identifier="id", max_cross=2, permutations=2,
+    )  # fmt: skip
+    assert report.slices[0].text == "job = Sales and shift = night"
+    assert report.null.sentence() == "on shuffled outcomes the same search found nothing, 2 times"
+    assert list(tmp_path.glob("found-null-1-0-*.jsonl"))
 
 
 # --- the sums of a shard --------------------------------------------------------------------------
@@ -175,10 +188,13 @@ def added(parts: list[pl.DataFrame], question: Question) -> dict[int, Sums]:
 
 
 @settings(max_examples=20)
-@given(st.lists(st.integers(0, 300), max_size=4), st.integers(0, 10))
-def test_sums_do_not_depend_on_how_the_table_is_cut_or_ordered(cuts, seed):
+@given(st.lists(st.integers(0, 300), max_size=4), st.integers(0, 10), st.booleans())
+def test_sums_do_not_depend_on_how_the_table_is_cut_or_ordered(cuts, seed, dealt):
     table = people()[:300]
     question = asked(table)
+    if dealt:
+        pool = outcome_of(table, question)
+        question = replace(question, chance=Chance(question.seed, 1, pool))
     shuffled = table.sample(fraction=1, shuffle=True, seed=seed)
     edges = sorted({0, *cuts, 300})
     parts = [shuffled[a:b] for a, b in pairwise(edges)]
@@ -209,3 +225,30 @@ def test_what_cannot_be_searched_is_refused_in_a_sentence(shards, tmp_path, opti
     with pytest.raises(DataError, match=sentence):
         search_shards(f"{shards}/{pattern}", out=str(tmp_path / "found"), outcome=["int8_0"],
                       label="label", identifier="id", **asked)  # fmt: skip
+
+
+@pytest.mark.parametrize("before", [["dense_0"], ["dense_0", "dense_1"]])
+def test_against_a_baseline_members_change_places_and_nothing_is_lost(before):
+    table = people()
+    question = replace(asked(table), outcome=("int8_0", "int8_1"), baseline=tuple(before))
+    outcome, ids = outcome_of(table, question), table["id"].to_numpy().astype(str)
+    dealt = [Chance(0, number, None).deal(outcome, ids) for number in range(60)]
+    both = [np.concatenate([one.model.above, one.baseline.above], axis=1) for one in dealt]
+    was = np.concatenate([outcome.model.above, outcome.baseline.above], axis=1)
+    assert all((np.sort(one, axis=1) == np.sort(was, axis=1)).all() for one in both)
+    model = np.mean([one.model.above for one in dealt])
+    assert abs(model - was.mean()) < 0.012 < outcome.model.above.mean() - was.mean()
+
+
+def test_without_a_baseline_outcomes_are_drawn_anew_at_the_rate_of_all():
+    table = people()
+    question = replace(asked(table), outcome=("int8_0",), draws=0)
+    outcome, ids = outcome_of(table, question), table["id"].to_numpy().astype(str)
+    rates, kept = [], []
+    for number in range(40):
+        own = Chance(0, number, outcome).deal(outcome, ids).model.above
+        rates.append(own.mean())
+        kept.append(np.corrcoef(own[:, 0], outcome.model.above[:, 0])[0, 1])
+    assert np.mean(rates) == pytest.approx(outcome.model.above.mean(), abs=0.006)
+    assert abs(np.mean(kept)) < 0.02
+    assert len(set(rates)) > 10
