@@ -275,11 +275,16 @@ def shuffled(adult: Path) -> None:
     dense, compressed = (
         difficulty + rng.normal(size=(wrong.size, 5)) + rng.normal(0, 0.1, 5) > 0 for _ in range(2)
     )
+    sources = np.repeat(np.arange(300), 3)
+    theirs = {f"x{i}": rng.choice(list("abcd"), 300)[sources] for i in range(6)}
     outcomes: dict[str, dict[str, Any]] = {
-        "one model": {"outcome": wrong},
-        "5 members": {"outcome": compressed},
-        "5 against 5": {"outcome": compressed, "baseline": dense},
-    }
+        "one model": {"features": features, "outcome": wrong},
+        "5 members": {"features": features, "outcome": compressed},
+        "5 against 5": {"features": features, "outcome": compressed, "baseline": dense},
+        "300 sources": {
+            "features": theirs, "outcome": (rng.random(300) < 0.2)[sources], "clusters": sources
+        },
+    }  # fmt: skip
     modes: dict[str, dict[str, Any]] = {
         "cover, confirmed": {},
         "cover": {"confirm": False},
@@ -289,7 +294,7 @@ def shuffled(adult: Path) -> None:
     }
     for what, outcome in outcomes.items():
         found = {
-            name: find_slices(features, permutations=PERMUTATIONS, **outcome, **mode).null.any
+            name: find_slices(permutations=PERMUTATIONS, **outcome, **mode).null.any
             for name, mode in modes.items()
         }
         told = ", ".join(f"{name} {count}" for name, count in found.items())
