@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from scotoma.columns import is_plain
 from scotoma.commands.tables import (
     Texts,
     column,
@@ -219,7 +220,7 @@ def _features(
         dtype = table[name].dtype
         if name in parts:
             continue
-        if name not in patterns and (dtype.is_nested() or dtype in (pl.Binary, pl.Object)):
+        if name not in patterns and not is_plain(dtype):
             notes.append(f"column {quoted(name)} holds no single values: it was left out")
             continue
         if name not in patterns and re.search(r"\d", name) and _stem(name) in map(_stem, used):

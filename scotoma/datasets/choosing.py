@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
+from scotoma.columns import is_plain
 from scotoma.config import Config, PredictionsSource
 from scotoma.config.model import threshold_classes
 from scotoma.datasets.examples import Examples
@@ -113,7 +114,7 @@ def _text(source: pl.DataFrame, name: str, role: str, origin: str) -> pl.Expr:
     if name not in source.columns:
         raise absent_column(name, role, source.columns, origin)
     kind, value = source.schema[name], pl.col(name)
-    if kind.is_nested() or kind in (pl.Binary, pl.Object):
+    if not is_plain(kind):
         raise DataError(
             f"{role} column {name!r} of {origin} must hold words or numbers, got {kind}; name "
             "another column"

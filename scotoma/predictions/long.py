@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from scotoma.columns import is_plain
 from scotoma.errors import DataError
 from scotoma.predictions.matrix import Predictions, smallest_type
 from scotoma.printable import nearest
@@ -54,7 +55,7 @@ def read_long(
                 f"{origin} must have the columns {', '.join(COLUMNS)}, got "
                 f"{', '.join(frame.columns)}{nearest(name, frame.columns)}"
             )
-        if frame[name].dtype.is_nested():
+        if not is_plain(frame[name].dtype):
             raise DataError(
                 f"{origin} must hold one {name} a row, got values of type {frame[name].dtype}; "
                 "give every prediction a row of its own"

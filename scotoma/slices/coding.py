@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from scotoma.columns import is_plain
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.slices.bins import bin_texts, cut_points, number_text, round_cuts
@@ -101,7 +102,7 @@ def code(column: pl.Series, max_categories: int, bins: int) -> Coding:
     ['age = 20', 'age = 30', 'age is missing']
     """
     name, kind = printable(column.name), column.dtype
-    if kind.is_nested() or kind in (pl.Object, pl.Binary):
+    if not is_plain(kind):
         raise DataError(
             f"column {name!r} must hold numbers, text, truth values or dates, got {kind}: leave "
             "it out or turn it into columns of its own"

@@ -56,11 +56,11 @@ def config(text: str = CONFIG, **update: str) -> Config:
     return parse_config(text, "audit.yaml")
 
 
-def made(text: str = CONFIG, **columns: list[Any] | None) -> Examples:
+def made(text: str = CONFIG, **columns: list[Any] | pl.Series | None) -> Examples:
     return examples_from_source(source(**columns), config(text), "table.csv")
 
 
-def refused(text: str = CONFIG, **columns: list[Any] | None) -> str:
+def refused(text: str = CONFIG, **columns: list[Any] | pl.Series | None) -> str:
     with pytest.raises(DataError) as caught:
         made(text, **columns)
     assert caught.value.exit_code == 4
@@ -239,12 +239,15 @@ def test_a_positive_class_that_is_never_tested_is_refused() -> None:
     )
 
 
-@pytest.mark.parametrize("values", [[[1]] * 6, [{"a": 1}] * 6, [b"x"] * 6])
+EXTENSION = pl.Series(range(6), dtype=pl.Int64).ext.to(pl.Extension("made.up", pl.Int64))
+
+
+@pytest.mark.parametrize("values", [[[1]] * 6, [{"a": 1}] * 6, [b"x"] * 6, EXTENSION])
 @pytest.mark.parametrize(
     ("column", "role"), [("face", "label"), ("male", "groups.sex"), ("person", "cluster")]
 )
 def test_a_column_that_holds_no_plain_values_is_refused(
-    column: str, role: str, values: list[Any]
+    column: str, role: str, values: list[Any] | pl.Series
 ) -> None:
     message = refused(CONFIG, **{column: values})
     assert message.startswith(f"{role} column '{column}' of table.csv must hold words or numbers,")
