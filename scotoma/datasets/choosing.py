@@ -114,17 +114,22 @@ def _text(source: pl.DataFrame, name: str, role: str, origin: str) -> pl.Expr:
     if name not in source.columns:
         raise absent_column(name, role, source.columns, origin)
     kind, value = source.schema[name], pl.col(name)
+    refusal = DataError(
+        f"{role} column {name!r} of {origin} must hold words or numbers, got {kind}; name "
+        "another column"
+    )
     if not is_plain(kind):
-        raise DataError(
-            f"{role} column {name!r} of {origin} must hold words or numbers, got {kind}; name "
-            "another column"
-        )
+        raise refusal
     if kind.is_float():
         value = value.fill_nan(None)
         # What other libraries make of whole numbers as soon as one of them is missing.
         if source.select((value == value.round()).all() & value.is_finite().all()).item():
             value = value.cast(pl.Int64, strict=False)
     text = value.cast(pl.String)
+    try:
+        source.select(text)
+    except pl.exceptions.PolarsError as error:  # a span of time, which has no text
+        raise refusal from error
     return pl.when(text.str.strip_chars() != "").then(text)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from datetime import timedelta
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -242,7 +243,9 @@ def test_a_positive_class_that_is_never_tested_is_refused() -> None:
 EXTENSION = pl.Series(range(6), dtype=pl.Int64).ext.to(pl.Extension("made.up", pl.Int64))
 
 
-@pytest.mark.parametrize("values", [[[1]] * 6, [{"a": 1}] * 6, [b"x"] * 6, EXTENSION])
+@pytest.mark.parametrize(
+    "values", [[[1]] * 6, [{"a": 1}] * 6, [b"x"] * 6, [timedelta(1)] * 6, EXTENSION]
+)
 @pytest.mark.parametrize(
     ("column", "role"), [("face", "label"), ("male", "groups.sex"), ("person", "cluster")]
 )
