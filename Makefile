@@ -34,7 +34,7 @@ fuzz: $(VENV)/installed-test
 soak: $(VENV)/installed-test
 	$(BIN)/python benchmarks/soak.py 12 --svg docs/soak.svg
 
-# What is known against the packages that are installed: asks pypi.org, so no part of the tests.
+# What is known against the packages that are installed: needs a network, so no part of the tests.
 vulnerabilities: $(VENV)/installed
 	$(PYTHON) -m venv $(VENV)/pip-audit
 	$(VENV)/pip-audit/bin/python -m pip install --quiet pip-audit
