@@ -8,7 +8,7 @@ import numpy as np
 
 from scotoma.inputs import Codes, Floats, Labels
 from scotoma.uncertainty import Variance, cluster_sums, combine
-from scotoma.uncertainty.crossed import member_variance
+from scotoma.uncertainty.influences import member_variance
 
 
 @dataclass(frozen=True)

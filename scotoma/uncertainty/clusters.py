@@ -81,4 +81,6 @@ def ratio_influence(events: npt.ArrayLike, at_risk: npt.ArrayLike) -> Array:
     """
     e, r = np.asarray(events, np.float64), np.asarray(at_risk, np.float64)
     rate = e.sum() / (r.sum() * e.shape[1])
-    return np.asarray((e - rate * r[:, None]) / r.mean())
+    influence = np.asarray(e - rate * r[:, None])
+    influence /= r.mean()
+    return influence

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from scotoma.errors import DataError
 from scotoma.inputs import floats
 from scotoma.uncertainty.estimate import ONE_RUN, Estimate, check_level, json_safe, undefined
-
-Array = npt.NDArray[np.float64]
+from scotoma.uncertainty.influences import Array, Influences
 
 
 @dataclass(frozen=True)
@@ -121,11 +120,34 @@ def crossed_variance(
             f"paired populations need as many compressed as dense members, got {found} and "
             f"{d.shape[-1]}: drop the members without a partner, or pass paired=False"
         )
-    psi = d.mean(-1) if c is None else c.mean(-1) - d.mean(-1)
-    populations = [d] if c is None else [c - d] if paired else [d, c]
     each = None if times is None else np.asarray(times, np.float64)
-    n = d.shape[-2] if each is None else float(each.sum())
-    return combine(*_examples(psi, n, each), n, [_population(e, n, each) for e in populations])
+    if c is None:
+        return influences_variance(Influences.of(d, each))
+    if not paired:
+        return influences_variance(Influences.of(d, each), Influences.of(c, each))
+    return _of_populations(c.mean(-1) - d.mean(-1), [Influences.of(c - d, each)])
+
+
+def influences_variance(dense: Influences, compressed: Influences | None = None) -> Variance:
+    """`crossed_variance` of unpaired populations that were summed up before.
+
+    Args:
+        dense: One population.
+        compressed: The other, on the same rows; None for a single mean.
+
+    >>> dense = Influences.of(np.array([[0.0, 1.0], [1.0, 1.0], [0.0, 0.0]]))
+    >>> influences_variance(dense) == crossed_variance(dense.values)
+    True
+    """
+    if compressed is None:
+        return _of_populations(dense.means, [dense])
+    return _of_populations(compressed.means - dense.means, [dense, compressed])
+
+
+def _of_populations(psi: Array, populations: list[Influences]) -> Variance:
+    """The variance of the mean of psi, to which independent populations add."""
+    first, parts = populations[0], [own.of_members for own in populations]
+    return combine(*first.of_examples(psi), first.n, parts)
 
 
 def combine(
@@ -156,32 +178,6 @@ def combine(
     if np.ndim(total) == 0:
         return Variance(*(float(value) for value in fields))
     return Variance(*fields)
-
-
-def member_variance(rates: Array) -> Array:
-    """V_mod of one population: the variance of the mean of its members' rates.
-
-    Args:
-        rates: One rate (times its gradient) a member, shape (..., K), K >= 2.
-
-    >>> import numpy as np
-    >>> float(member_variance(np.array([0.1, 0.2, 0.3])).round(6))
-    0.003333
-    """
-    return np.where(constant(rates), 0.0, rates.var(-1, ddof=1) / rates.shape[-1])
-
-
-def constant(values: Array) -> npt.NDArray[np.bool_]:
-    """Whether nothing varies along the last axis but the last bits of rounding.
-
-    >>> import numpy as np
-    >>> constant(np.array([[0.1 + 0.2, 0.3], [0.3, 0.4]])).tolist()
-    [True, False]
-    """
-    if values.shape[-1] == 0:
-        return np.ones(values.shape[:-1], np.bool_)
-    reach = 8 * np.finfo(np.float64).eps * np.abs(values).max(-1)
-    return np.asarray(np.ptp(values, axis=-1) <= reach)
 
 
 def n_effective(s: npt.ArrayLike, times: npt.ArrayLike | None = None) -> float:
@@ -338,35 +334,3 @@ def _scores(values: npt.ArrayLike, name: str) -> Array:
             "leave out the examples that have no score"
         )
     return scores
-
-
-def _mean(values: Array, n: float, times: Array | None) -> Array:
-    """Mean over the last axis, whose entries stand for `times` examples each, n in all."""
-    return np.asarray(values.mean(-1) if times is None else (values * times).sum(-1) / n)
-
-
-def _examples(psi: Array, n: float, times: Array | None) -> tuple[Array, Array]:
-    """V_ex and kurtosis minus 1."""
-    if n < 2:
-        nothing = np.full(psi.shape[:-1], np.nan)
-        return nothing, nothing
-    squares = (psi - _mean(psi, n, times)[..., None]) ** 2
-    second, fourth = _mean(squares, n, times), _mean(squares**2, n, times)
-    second = np.where(constant(psi), 0.0, second)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        excess = np.where(second > 0, fourth / second**2 - 1, 0.0)
-    return second / (n - 1), np.maximum(excess, 0.0)
-
-
-def _population(e: Array, n: float, times: Array | None) -> tuple[Array, Array, int]:
-    """V_mod, V_res and number of members of one population of influences."""
-    k = e.shape[-1]
-    if k == 1 or n < 2:
-        return np.zeros(e.shape[:-2]), np.zeros(e.shape[:-2]), k
-    columns = _mean(np.swapaxes(e, -1, -2), n, times)[..., None, :]
-    residuals = e - e.mean(-1, keepdims=True)
-    residuals -= columns
-    residuals += columns.mean(-1, keepdims=True)
-    weighed = residuals if times is None else residuals * times[:, None]
-    sse = np.einsum("...xm,...xm->...", residuals, weighed)
-    return member_variance(columns[..., 0, :]), sse / ((n - 1) * (k - 1) * n * k), k

@@ -15,10 +15,12 @@ from scotoma.uncertainty.crossed import (
     Array,
     Variance,
     crossed_variance,
+    influences_variance,
     n_effective,
     of_variance,
 )
 from scotoma.uncertainty.estimate import ONE_RUN, Estimate, none_seen, undefined
+from scotoma.uncertainty.influences import Influences
 from scotoma.uncertainty.moments import Moments
 
 Ints = npt.NDArray[np.int64]
@@ -91,15 +93,7 @@ class RateEvidence:
         >>> int(RateEvidence.of_clusters([[1, 0], [2, 1], [0, 0]], [1, 2, 0]).n)
         2
         """
-        e, r = _at_risk(events, at_risk)
-        return cls(
-            rows=np.asarray(r.sum(), np.int64),
-            n=np.asarray(len(r), np.int64),
-            members=e.shape[1],
-            value=np.asarray(e.sum() / (r.sum() * e.shape[1]) if len(r) else np.nan),
-            carriers=np.asarray(n_effective(e.sum(1))),
-            variance=crossed_variance(ratio_influence(e, r) if len(r) else e),
-        )
+        return PopulationRate.of(events, at_risk).evidence
 
     def estimate(self, index: Index, words: Words, *, level: float = 0.95) -> Estimate:
         """The rate at one place, its interval on the logit scale.
@@ -127,6 +121,39 @@ class RateEvidence:
         if value in (0.0, 1.0):
             return common.interval(value, variance, "identity")
         return common.interval(value, variance.scaled(1 / (value * (1 - value))), "logit")
+
+
+@dataclass(frozen=True, eq=False)
+class PopulationRate:
+    """One rate of one population, summed up so that several others can be compared with it.
+
+    Attributes:
+        evidence: What is known of it.
+        influences: Influences of the units at risk on it.
+    """
+
+    evidence: RateEvidence
+    influences: Influences
+
+    @classmethod
+    def of(cls, events: npt.ArrayLike, at_risk: npt.ArrayLike) -> PopulationRate:
+        """Sum up a population; arguments as for `RateEvidence.of_clusters`.
+
+        >>> PopulationRate.of([[1, 0], [2, 1], [0, 0]], [1, 2, 0]).influences.values.shape
+        (2, 2)
+        """
+        r = np.asarray(at_risk, np.float64)
+        e, r = np.asarray(events, np.float64)[r > 0], r[r > 0]
+        influences = Influences.of(ratio_influence(e, r) if len(r) else e)
+        evidence = RateEvidence(
+            rows=np.asarray(r.sum(), np.int64),
+            n=np.asarray(len(r), np.int64),
+            members=e.shape[1],
+            value=np.asarray(e.sum() / (r.sum() * e.shape[1]) if len(r) else np.nan),
+            carriers=np.asarray(n_effective(e.sum(1))),
+            variance=influences_variance(influences),
+        )
+        return cls(evidence, influences)
 
 
 @dataclass(frozen=True)
@@ -185,18 +212,40 @@ class ChangeEvidence:
         >>> round(float(evidence.compressed.value), 4)
         1.0
         """
-        d, r = _at_risk(dense, at_risk)
-        c, _ = _at_risk(compressed, at_risk)
-        of_dense = RateEvidence.of_clusters(d, r)
-        of_compressed = RateEvidence.of_clusters(c, r)
-        if len(r):
-            d, c = ratio_influence(d, r), ratio_influence(c, r)
-        difference = crossed_variance(d, c, paired=paired)
+        return cls.of_rates(
+            PopulationRate.of(dense, at_risk),
+            PopulationRate.of(compressed, at_risk),
+            paired=paired,
+            relative=relative,
+        )
+
+    @classmethod
+    def of_rates(
+        cls,
+        dense: PopulationRate,
+        compressed: PopulationRate,
+        *,
+        paired: bool = False,
+        relative: bool = True,
+    ) -> ChangeEvidence:
+        """The evidence on two populations that were summed up before, on the same rows at risk.
+
+        >>> one, other = (PopulationRate.of(e, [1, 2]) for e in ([[1, 0], [2, 1]], [[1], [2]]))
+        >>> round(float(ChangeEvidence.of_rates(one, other).dense.value), 4)
+        0.6667
+        """
+        before, after = dense.evidence, compressed.evidence
+        d, c = dense.influences, compressed.influences
+        if paired:
+            difference = crossed_variance(d.values, c.values, paired=True)
+        else:
+            difference = influences_variance(d, c)
         log_ratio = UNKNOWN
-        if relative and of_dense.value > 0 and of_compressed.value > 0:
-            d, c = d / of_dense.value, c / of_compressed.value
-            log_ratio = crossed_variance(d, c, paired=paired)
-        return cls(of_dense, of_compressed, difference, log_ratio)
+        if relative and before.value > 0 and after.value > 0:
+            log_ratio = crossed_variance(
+                d.values / before.value, c.values / after.value, paired=paired
+            )
+        return cls(before, after, difference, log_ratio)
 
     def absolute(self, index: Index, words: Words, *, level: float = 0.95) -> Estimate:
         """Compressed rate minus dense rate at one place.
@@ -295,8 +344,3 @@ class _Common:
     def _note(self) -> str:
         few, alone = self.carriers < FEW, self.members == 1
         return "; ".join([FEW_EVENTS] * few + [ONE_RUN] * alone)
-
-
-def _at_risk(events: npt.ArrayLike, at_risk: npt.ArrayLike) -> tuple[Array, Array]:
-    r = np.asarray(at_risk, np.float64)
-    return np.asarray(events, np.float64)[r > 0], r[r > 0]
