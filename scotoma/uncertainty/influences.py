@@ -36,7 +36,7 @@ class Influences:
 
         >>> found = Influences.of(np.array([[0.0, 1.0], [1.0, 1.0]]))
         >>> found.means.tolist(), found.of_members
-X
+        ([0.5, 1.0], (array(0.0625), array(0.0625), 2))
         """
         n = values.shape[-2] if times is None else float(times.sum())
         means = np.asarray(values.mean(-1))
