@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +11,8 @@ import pytest
 from PIL import Image
 
 from scotoma.predictions import Predictions
+from tests.commands import scotoma
+from tests.steps import steps_in_this_process
 
 CONFIG = """\
 version: 1
@@ -58,15 +58,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     pl.DataFrame(rows).write_csv(home / "attributes.csv")
     (home / "own.yaml").write_text(CONFIG)
-    done = subprocess.run(
-        [sys.executable, "-m", "scotoma", "audit", str(home / "own.yaml"), "--out", "run"],
-        cwd=home,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "counts of CIEs are unstable" in done.stdout
+    with steps_in_this_process(home):
+        code, said, err = scotoma("audit", "own.yaml", "--out", "run")
+    assert code == 0, err
+    assert "counts of CIEs are unstable" in said
     return home / "run"
 
 

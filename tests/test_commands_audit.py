@@ -17,6 +17,8 @@ from scotoma.config import load_config
 from scotoma.errors import ScotomaError
 from scotoma.locking import locked
 from scotoma.runs import Run
+from tests.commands import scotoma
+from tests.steps import steps_in_this_process
 
 CONFIG = """\
 source: {kind: image_folder, images: pictures, attributes: tabel.csv,
@@ -38,21 +40,18 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def scotoma(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "scotoma", "audit", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def audited(*arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of the command in the folder of the fixture."""
+    with steps_in_this_process(Path.cwd()):
+        return scotoma("audit", *arguments)
 
 
 def test_a_bucket_that_does_not_exist_is_refused_before_anything_is_done(
     s3: Any, home: Path
 ) -> None:
-    done = scotoma("audit.yaml", "--out", "s3://no-such-bucket-here/run")
-    assert (done.returncode, done.stdout) == (4, "")
-    assert done.stderr == (
+    code, out, err = audited("audit.yaml", "--out", "s3://no-such-bucket-here/run")
+    assert (code, out) == (4, "")
+    assert err == (
         "scotoma: s3://no-such-bucket-here/run cannot be read: the bucket "
         "'no-such-bucket-here' does not exist; correct its name\n"
     )
@@ -63,17 +62,17 @@ def test_missing_credentials_are_refused_before_anything_is_done(
     s3: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    done = scotoma("audit.yaml", "--out", s3.uri("run"))
-    assert (done.returncode, done.stdout) == (4, "")
-    assert done.stderr.count("\n") == 1
-    assert "there are no credentials, or half of them; set AWS_ACCESS_KEY_ID" in done.stderr
+    code, out, err = audited("audit.yaml", "--out", s3.uri("run"))
+    assert (code, out) == (4, "")
+    assert err.count("\n") == 1
+    assert "there are no credentials, or half of them; set AWS_ACCESS_KEY_ID" in err
     assert not (home / "cache").exists()
 
 
 def test_another_scheme_is_refused(home: Path) -> None:
-    done = scotoma("audit.yaml", "--out", "gs://bucket/run")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
+    code, out, err = audited("audit.yaml", "--out", "gs://bucket/run")
+    assert (code, out) == (2, "")
+    assert err == (
         "scotoma: gs://bucket/run has the scheme gs://, which cannot be read; name a path of this "
         "machine or s3://BUCKET/PREFIX\n"
     )
@@ -81,10 +80,10 @@ def test_another_scheme_is_refused(home: Path) -> None:
 
 def test_data_that_cannot_be_audited_leave_nothing_in_the_storage(s3: Any, home: Path) -> None:
     s3.put("beside", b"mine")
-    done = scotoma("audit.yaml", "--out", s3.uri("deep", "run"))
-    assert done.returncode == 4, done.stderr
-    assert done.stderr.startswith("scotoma: source.attributes ")
-    assert done.stderr.count("\n") == 1
+    code, _, err = audited("audit.yaml", "--out", s3.uri("deep", "run"))
+    assert code == 4, err
+    assert err.startswith("scotoma: source.attributes ")
+    assert err.count("\n") == 1
     assert s3.names() == ["beside"]
     assert not (home / "cache").exists()
 
@@ -92,13 +91,13 @@ def test_data_that_cannot_be_audited_leave_nothing_in_the_storage(s3: Any, home:
 def test_data_may_be_elsewhere_than_the_configuration_says(home: Path) -> None:
     text = "{kind: parquet, data: here}, variants: [dense, {prune: [0.5]}], label: {column: x}"
     (home / "audit.yaml").write_text(f"{{source: {text}}}\n")
-    done = scotoma("audit.yaml", "--data", "there")
-    assert done.returncode == 4
-    assert f"{home}/there" in done.stderr
-    assert "here " not in done.stderr.replace("there", "")
-    done = scotoma("--data", "there")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
+    code, out, err = audited("audit.yaml", "--data", "there")
+    assert code == 4
+    assert f"{home}/there" in err
+    assert "here " not in err.replace("there", "")
+    code, out, err = audited("--data", "there")
+    assert (code, out) == (2, "")
+    assert err == (
         "scotoma: --data says where source.data is, and source.kind 'digits-s' has none; leave "
         "it out, or use parquet, celeba, cifar10 or cifar10s\n"
     )
@@ -107,9 +106,9 @@ def test_data_may_be_elsewhere_than_the_configuration_says(home: Path) -> None:
 def test_members_are_counted_only_where_some_are_trained(home: Path) -> None:
     text = "{kind: predictions, files: a, examples: b}, label: {column: x}"
     (home / "audit.yaml").write_text(f"{{source: {text}}}\n")
-    done = scotoma("audit.yaml", "--models", "30")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
+    code, out, err = audited("audit.yaml", "--models", "30")
+    assert (code, out) == (2, "")
+    assert err == (
         "scotoma: --models says how many members are trained, and source.kind 'predictions' trains "
         "none; leave it out\n"
     )
@@ -118,9 +117,9 @@ def test_members_are_counted_only_where_some_are_trained(home: Path) -> None:
 def test_a_folder_in_use_is_refused_and_left_as_it_is(home: Path) -> None:
     run = Run.create(home / "run", load_config(home / "audit.yaml"))
     with locked(run.root):
-        done = scotoma("audit.yaml", "--out", "run")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
+        code, out, err = audited("audit.yaml", "--out", "run")
+    assert (code, out) == (2, "")
+    assert err == (
         f"scotoma: output folder {run.root} is in use by another audit (process {os.getpid()}); "
         "wait for it, end it, or choose another --out\n"
     )

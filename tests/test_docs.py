@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 
 from scotoma.config import Config, parse_config
 from scotoma.config.gate import GateRules, Minimum, Waiver, parse_rules
+from tests.commands import scotoma
+from tests.steps import steps_in_this_process
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -21,9 +24,22 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
 
 
+def run(command: str, folder: Path) -> tuple[int, str]:
+    """Exit code and stderr of a line of a page: in this process, where it needs no shell."""
+    if command.startswith("scotoma ") and not re.search(r"[>|&]", command):
+        with steps_in_this_process(folder):
+            code, _, err = scotoma(*shlex.split(command)[1:])
+        return code, err
+    done = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True)
+    return done.returncode, done.stderr
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_in_the_documents_run(
-    page: Path, tmp_path: Path, request: pytest.FixtureRequest
+    page: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if any("s3://" in block for block in blocks(page, "sh")):
         request.getfixturevalue("s3").client.create_bucket(Bucket="my-bucket")
@@ -31,21 +47,19 @@ def test_commands_in_the_documents_run(
         if name := re.match(r"# (\S+\.(yaml|py))\n", text):
             (tmp_path / name[1]).write_text(text)
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M))
-    inherited = {name: v for name, v in os.environ.items() if not name.startswith("MLFLOW_")}
-    environment = inherited | {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "SCOTOMA_CACHE": str(tmp_path / "cache"),
-    }
+    for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    monkeypatch.setenv("SCOTOMA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("scotoma.commands.check.TRIAL_S", 0.0)
     for block in blocks(page, "sh"):
         for line in block.splitlines():
             command = line.partition(" #")[0].strip()
             if command.startswith("make "):  # this very command runs the tests
                 assert command.split()[1] in targets, f"{page.name}: {command}"
                 continue
-            done = subprocess.run(
-                command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True
-            )
-            assert done.returncode == 0, f"{page.name}: {command}\n{done.stderr}"
+            code, err = run(command, tmp_path)
+            assert code == 0, f"{page.name}: {command}\n{err}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

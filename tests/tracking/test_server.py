@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,8 @@ import pytest
 
 from scotoma.runs import Run, read_json
 from scotoma.tracking import log_audit
+from tests.commands import scotoma
+from tests.steps import steps_in_this_process
 
 ROOT = Path(__file__).resolve().parents[2]
 VARIANTS = ["dense", "prune-0.5", "int8-static"]  # as the page lists them, the last logged first
@@ -73,17 +73,10 @@ def audited(
     found = re.search(r"^# small\.yaml\n(.*?)^```", page, re.M | re.S)
     assert found
     (home / "small.yaml").write_text(f"{found[1]}tracking: {{uri: {server}}}\n")
-    inherited = {name: v for name, v in os.environ.items() if not name.startswith("MLFLOW_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "scotoma", "audit", "small.yaml", "--out", "run"],
-        cwd=home,
-        env=inherited | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return Audited(home / "run", done.stderr, mlflow.MlflowClient(tracking_uri=server))
+    with steps_in_this_process(home):
+        code, _, err = scotoma("audit", "small.yaml", "--out", "run")
+    assert code == 0, err
+    return Audited(home / "run", err, mlflow.MlflowClient(tracking_uri=server))
 
 
 # --- read back ------------------------------------------------------------------------------------
