@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -19,6 +20,7 @@ def versions() -> dict[str, str]:
     return {"scotoma": __version__} | {name: _installed(name) for name in PACKAGES}
 
 
+@cache  # a lookup takes milliseconds, and every member's record asks for all
 def _installed(package: str) -> str:
     try:
         return version(package)

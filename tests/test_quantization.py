@@ -21,6 +21,7 @@ from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.blocks import quantize_blocks
 from scotoma.quantization.compressing import compress
 from scotoma.quantization.graphs import export_graph, fold, numpy_weights
+from scotoma.quantization.plain import plain_graph
 from scotoma.quantization.untouched import untouched_layers
 from scotoma.training.models import build_model
 from scotoma.training.residual import wide_resnet
@@ -112,10 +113,72 @@ def test_exporting_leaves_the_network_as_it_was(images: torch.Tensor) -> None:
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 
 
-def test_what_the_graph_is_written_in_is_told(architecture: Architecture) -> None:
-    assert architecture.facts["opset"] == 21
-    assert architecture.facts["ir_version"] == 10
-    assert architecture.facts["producer"].startswith("pytorch 2.")
+@pytest.mark.parametrize(("name", "by"), [("tiny-convnet", "scotoma "), ("resnet8", "pytorch 2.")])
+def test_what_the_graph_is_written_in_is_told(name: str, by: str, images: torch.Tensor) -> None:
+    facts = export_graph(build_model(name, CLASSES, 0), images[:2]).facts
+    assert (facts["opset"], facts["ir_version"]) == (21, 10)
+    assert facts["producer"].startswith(by)
+
+
+PLAIN = {
+    "tiny": lambda: build_model("tiny-convnet", CLASSES, 0),
+    "every option": lambda: torch.nn.Sequential(
+        torch.nn.Conv2d(3, 6, (3, 5), (1, 2), (2, 0), (2, 1), groups=3),
+        torch.nn.Conv2d(6, 4, 1, bias=False),
+        torch.nn.ReLU(),
+        torch.nn.AdaptiveAvgPool2d((2, None)),
+        torch.nn.Flatten(),
+        torch.nn.LazyLinear(CLASSES),
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "side"), [("tiny", 8), ("tiny", 32), ("every option", 16)])
+def test_plain_layers_are_written_as_torch_exports_them(name: str, side: int) -> None:
+    shown = torch.randn(5, 3, side, side, generator=torch.Generator().manual_seed(1))
+    model = PLAIN[name]().eval()
+    model(shown)
+    model = fold(model)
+    ours = plain_graph(model, shown[:2])
+    theirs = torch.onnx.export(
+        model, (shown[:2],), dynamo=True, dynamic_shapes=({0: torch.export.Dim("batch")},),
+        opset_version=21, verbose=False,
+    ).model_proto  # fmt: skip
+    assert ours is not None
+    assert [described(node) for node in ours.graph.node] == [
+        described(node) for node in theirs.graph.node
+    ]
+    onnx.checker.check_model(ours, full_check=True)
+    theirs.graph.input[0].name = theirs.graph.node[0].input[0] = "images"
+    found, expected = (
+        scores_onnx(graph.SerializeToString(), shown.numpy()) for graph in (ours, theirs)
+    )
+    np.testing.assert_array_equal(found, expected)
+
+
+def described(node: onnx.NodeProto) -> tuple[str, dict[str, Any]]:
+    return node.op_type, {
+        attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "side"), [("tiny", 12), ("resnet8", 16), ("padded with itself", 8), ("derived", 8)]
+)
+def test_other_networks_are_left_to_the_exporter(name: str, side: int) -> None:
+    class Doubled(torch.nn.ReLU):
+        def forward(self, values: torch.Tensor) -> torch.Tensor:
+            return 2 * super().forward(values)
+
+    network = {
+        "tiny": PLAIN["tiny"],  # pools 3 by 3 pixels into 2 by 2
+        "resnet8": lambda: build_model("resnet8", CLASSES, 0),
+        "padded with itself": lambda: torch.nn.Sequential(
+            torch.nn.Conv2d(3, 4, 3, padding=1, padding_mode="circular")
+        ),
+        "derived": lambda: torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), Doubled()),
+    }[name]()
+    assert plain_graph(fold(network.eval()), torch.zeros(2, 3, side, side)) is None
 
 
 def test_the_graph_holds_no_path_of_this_machine(architecture: Architecture) -> None:

@@ -12,9 +12,11 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-__all__ = ["Architecture", "Folded", "Weights"]
+__all__ = ["INPUT", "OPSET", "OUTPUT", "Architecture", "Folded", "Weights"]
 
 Weights: TypeAlias = Mapping[str, NDArray[Any]]
+INPUT, OUTPUT = "images", "scores"
+OPSET = 21  # the first whose DequantizeLinear knows blocks and 4 bits
 FOLDED = "scotoma.folded"  # under which the graph's own metadata keep the pairs
 
 

@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 from onnx import shape_inference
 from torch.fx.experimental.optimization import fuse, matches_module_pattern
 
-from scotoma.quantization.architecture import Architecture, Folded
+from scotoma.quantization.architecture import INPUT, OPSET, OUTPUT, Architecture, Folded
+from scotoma.quantization.plain import plain_graph
 
 __all__ = ["INPUT", "OPSET", "OUTPUT", "export_graph", "fold", "numpy_weights"]
-
-INPUT, OUTPUT = "images", "scores"
-OPSET = 21  # the first whose DequantizeLinear knows blocks and 4 bits
 
 # What torch.fx folds.
 PATTERNS = [
@@ -81,6 +79,8 @@ def export_graph(model: torch.nn.Module, images: torch.Tensor) -> Architecture:
     }
     model.load_state_dict(noise, strict=False)
     try:
+        if plain := plain_graph(model, images):
+            return Architecture(shape_inference.infer_shapes(plain), pairs)
         # Where the exporter's optimizer computes with weights (it transposes those of attention),
         # they lose their names: such a network is exported as it stands.
         for optimize in (True, False):

@@ -53,13 +53,15 @@ def compress_shard(run: Run, variants: list[Variant], shard: Shard, graph: Path)
     with written(graph) as temporary:
         work.architecture.write(temporary)
     run.publish(graph)
+    first, *others = tasks
+    work(*first)  # apart: it waits for the process that models are tried in
     began = time.perf_counter()
-    for done, task in enumerate(tasks, 1):
+    for done, task in enumerate(others, 1):
         work(*task)
-        left = (time.perf_counter() - began) / done * (len(tasks) - done)
+        left = (time.perf_counter() - began) / done * (len(others) - done)
         if left > WORTH_S and cores() > 1:
-            with worker_pool(min(cores(), len(tasks) - done), _start_worker, work) as pool:
-                for _ in pool.map(_compress, tasks[done:]):
+            with worker_pool(min(cores(), len(others) - done), _start_worker, work) as pool:
+                for _ in pool.map(_compress, others[done:]):
                     pass
             return
 
