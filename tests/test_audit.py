@@ -22,6 +22,7 @@ from scotoma.predictions import Predictions
 from scotoma.storage import read_bytes, upload
 from tests.commands import scotoma
 from tests.faults.harness import Fault, Undisturbed, disturb, in_a_network_of_its_own
+from tests.steps import steps_in_this_process
 
 SMALL = """\
 version: 1
@@ -47,6 +48,12 @@ def audit(
 ) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "scotoma", "audit", str(config), "--out", str(out), *options]
     return subprocess.run([*before, *command], capture_output=True, text=True, check=False)
+
+
+def audit_here(config: Path, out: Path | str, *options: str) -> tuple[int, str, str]:
+    """The same command, its steps in this process."""
+    with steps_in_this_process(config.parent):
+        return scotoma("audit", config, "--out", out, *options)
 
 
 @pytest.fixture(scope="module")
@@ -123,9 +130,9 @@ def test_a_flipped_bit_is_named_in_every_kind_of_file(run: Path, tmp_path: Path)
 
 def test_a_finished_run_is_taken_up_without_doing_anything_again(run: Path, config: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in (run / "populations").rglob("member*")}
-    done = audit(config, run, "--deterministic", "--json")
-    assert done.returncode == 0
-    assert done.stdout == (run / "audit.json").read_text()
+    code, out, err = audit_here(config, run, "--deterministic", "--json")
+    assert code == 0, err
+    assert out == (run / "audit.json").read_text()
     assert before == {p: p.stat().st_mtime_ns for p in (run / "populations").rglob("member*")}
 
 
@@ -201,10 +208,10 @@ def test_a_run_in_object_storage_has_the_same_bytes_and_is_taken_up_by_another_m
 ) -> None:
     place = s3.uri("runs", "small")
     monkeypatch.setenv("SCOTOMA_CACHE", str(tmp_path / "first machine"))
-    done = audit(config, place, "--deterministic")
-    assert done.returncode == 0, done.stderr
+    code, _, err = audit_here(config, place, "--deterministic")
+    assert code == 0, err
     (copy,) = (tmp_path / "first machine" / "runs").iterdir()
-    assert done.stderr.endswith(f"\nreport  {place}/report.html\ncopy    {copy / 'report.html'}\n")
+    assert err.endswith(f"\nreport  {place}/report.html\ncopy    {copy / 'report.html'}\n")
     names = ["audit.json", "report.html", "divergence.parquet", "examples.parquet"]
     names += [f"predictions/{variant}.parquet" for variant in VARIANTS]
     for name in names:
@@ -223,10 +230,10 @@ def test_a_run_in_object_storage_has_the_same_bytes_and_is_taken_up_by_another_m
     before = {name: s3.client.head_object(Bucket=s3.bucket, Key=name) for name in members}
     assert len(members) == 12
     monkeypatch.setenv("SCOTOMA_CACHE", str(tmp_path / "second machine"))
-    done = audit(config, place, "--deterministic", "--json")
-    assert done.returncode == 0, done.stderr
-    assert "train" not in done.stderr
-    assert done.stdout == (run / "audit.json").read_text()
+    code, out, err = audit_here(config, place, "--deterministic", "--json")
+    assert code == 0, err
+    assert "train" not in err
+    assert out == (run / "audit.json").read_text()
     for name, head in before.items():
         found = s3.client.head_object(Bucket=s3.bucket, Key=name)
         assert found["LastModified"] == head["LastModified"], name
