@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from scotoma.config import Variant
 from scotoma.inference import scores_onnx
 from scotoma.quantization.calibration import calibrated_tensors, value_ranges
 from scotoma.quantization.compressing import compress
-from scotoma.quantization.graphs import export_graph, numpy_weights
+from scotoma.quantization.graphs import Architecture, export_graph, numpy_weights
 from scotoma.quantization.static import OPERATORS, StaticPlan, plan_static, quantize_static
 from scotoma.training.models import build_model
 from scotoma.training.residual import wide_resnet
@@ -59,16 +60,23 @@ def images(name: str) -> NDArray[np.float32]:
     return shown
 
 
+@functools.cache
+def architecture(name: str) -> Architecture:
+    """Exported once: that takes seconds."""
+    shown = torch.from_numpy(images(name)[:2])
+    return export_graph(NETWORKS[name](0), shown)
+
+
 def planned(
     name: str, *, reduce_range: bool = False
 ) -> tuple[onnx.ModelProto, NDArray[np.float32], StaticPlan]:
     """A member in float32, images, and the plan of its architecture."""
     shown = images(name)
     model = NETWORKS[name](3) if name == "plain" else network(name)
-    architecture = export_graph(NETWORKS[name](0), torch.from_numpy(shown[:2]))
-    plan = plan_static(architecture.graph, reduce_range=reduce_range)
+    exported = architecture(name)
+    plan = plan_static(exported.graph, reduce_range=reduce_range)
     assert plan is not None
-    return architecture.with_weights(numpy_weights(model)), shown, plan
+    return exported.with_weights(numpy_weights(model)), shown, plan
 
 
 def numbers(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
