@@ -11,9 +11,9 @@ from operator import xor
 
 import numpy as np
 
-from scotoma.slices.lattice import Block, Keys, Subset, cells_of, groups
+from scotoma.slices.lattice import Block, Subset, cells_of, groups
 from scotoma.slices.predicates import Encoded
-from scotoma.slices.tally import Cells, Counts, Lanes, Rows
+from scotoma.slices.tally import Cells, Counts, Keys, Lanes, Rows
 
 FULL = 3  # rows a cell of a joint table: with fewer its margins cost more than they save
 
@@ -54,9 +54,27 @@ def families(
     return joint, alone
 
 
+@dataclass(frozen=True, eq=False)
+class Joint(Block):
+    """A block of all margins of some larger sets, one set after the other.
+
+    `keys` has one row a larger set, whose cells are counted from 0.
+
+    Attributes:
+        tables: The shapes of the larger sets' tables.
+    """
+
+    tables: tuple[tuple[int, ...], ...]
+
+    @property
+    def tallied(self) -> Margins:
+        """What counts and sums the rows of its cells."""
+        return Margins(self)
+
+
 def joint_blocks(
     encoded: Encoded, joint: list[Subset], *, most_cells: int, most_keys: int
-) -> Iterator[Block]:
+) -> Iterator[Joint]:
     """The margins of larger sets in blocks of bounded size, at least one set's each.
 
     Args:
@@ -86,7 +104,7 @@ def joint_blocks(
             own += codes[features[-2]]
             own *= sizes[features[-1]]
             own += codes[features[-1]]
-        yield Block(
+        yield Joint(
             tuple(own[:f] + own[f + 1 :] for own in joint[first:last] for f in range(len(own))),
             np.cumsum([0, *(width for own in widths[first:last] for width in own)]),
             keys,
@@ -105,11 +123,11 @@ class Margins:
     >>> from scotoma.slices.predicates import encode
     >>> encoded = encode({"a": [0, 0, 1], "b": [0, 1, 1], "c": [0, 1, 0]})
     >>> (block,) = joint_blocks(encoded, [(0, 1, 2)], most_cells=99, most_keys=99)
-    >>> Margins(block).count().tolist()
+    >>> block.tallied.count().tolist()
     [1, 0, 1, 1, 1, 1, 1, 0, 1, 1, 0, 1]
     """
 
-    block: Block
+    block: Joint
 
     def count(self, rows: Rows | None = None) -> Counts:
         """How many of all rows, or of some, lie in each cell."""

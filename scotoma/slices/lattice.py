@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from scotoma.slices.predicates import Encoded
+from scotoma.slices.tally import Keys, Tallied
 
 Subset = tuple[int, ...]
-Keys = npt.NDArray[np.integer[Any]]
 Flags = npt.NDArray[np.bool_]
 
 CELLS = 1 << 14  # cells tallied together: with 48 lanes of 16 bits about a core's second cache
@@ -22,7 +21,7 @@ KEYS = 1 << 22  # rows times feature subsets of a block
 SPARSE = 4  # times as many cells as rows: from here on empty cells are not numbered
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Block:
     """Some feature subsets of one cross size, and the cell of every row under each.
 
@@ -35,25 +34,31 @@ class Block:
         keys: Cell of each row under each subset, shape (G, N).
         occupied: For subsets of many more cells than rows the cells that hold rows, of which
             alone the block has numbers; None where it has one for each.
-        tables: Where the subsets are margins, all those of some larger sets one after the other:
-            the shapes of the sets' tables, under which the keys then stand, each counted from 0.
     """
 
     subsets: tuple[Subset, ...]
     starts: npt.NDArray[np.int64]
     keys: Keys
     occupied: tuple[npt.NDArray[np.int64] | None, ...]
-    tables: tuple[tuple[int, ...], ...] = ()
 
     @property
     def cells(self) -> int:
         """Cells of all subsets of the block that have a number."""
         return int(self.starts[-1])
 
-    def pick(self, place: int, flags: Flags) -> Flags:
-        """Of flags for all cells of a subset those of the numbered cells."""
-        own = self.occupied[place]
-        return flags if own is None else flags[own]
+    @property
+    def tallied(self) -> Tallied | None:
+        """What counts and sums the rows of its cells; None where the keys say it all."""
+        return None
+
+    def together(self, flags: list[Flags]) -> Flags:
+        """Of flags for all cells of each subset those of the numbered cells, in their order."""
+        chosen = zip(flags, self.occupied, strict=True)
+        return np.concatenate([own if cells is None else own[cells] for own, cells in chosen])
+
+    def apart(self, flags: Flags) -> list[Flags]:
+        """Flags of the numbered cells, subset by subset."""
+        return np.split(flags, self.starts[1:-1])
 
     def locate(
         self, cell: npt.NDArray[np.intp]

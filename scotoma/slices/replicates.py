@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,13 @@ from scipy.special import stdtr, stdtrit
 
 from scotoma.slices.clusters import Codes, shuffle
 from scotoma.slices.evidence import Direction, Flags, Floats, Judged, Rows, two_sided
-from scotoma.slices.tally import Cells, Keys, Lanes, Tallied, narrow
+from scotoma.slices.tally import PANEL, Cells, Keys, Lanes, Tallied, narrow
 from scotoma.uncertainty import Estimate, undefined
 
 Sums = tuple[Lanes, Lanes]
 FIRST = 6  # replicates that most cells need to show that they are not significant
+SIDES = {"higher": 1, "lower": -1, "both": 0}
 ROUNDING = 1 - 1e-9  # so that it rules no slice out
-ABREAST = 8  # 16-bit lanes that a processor adds at once: full registers cost less than tails
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ class Replicates:
         members: Members of the smaller population.
         clusters: Code of each row's source, shape (N,), for the shuffle; the weights of rows that
             share a source are equal already. None: every row is its own.
+        loops: `scotoma.slices.kernel`, where a search is large enough for compiled code.
 
     References:
         Liu et al. 2022, section 3.
@@ -104,6 +106,7 @@ class Replicates:
     fewest: float = 0.0
     members: int = 1
     clusters: Codes | None = None
+    loops: ModuleType | None = None
 
     @property
     def rows(self) -> int:
@@ -149,22 +152,42 @@ class Replicates:
             else [(sums[0], sums[1]), (sums[2], sums[3])]
         )
         size = (sums[1][:, 0] if self.counts_rows else sums[-1]).astype(np.intp)
+        look = self._look if self.loops is None or keep >= 0.5 else self._look_compiled
+        cell, effect, looked = look(ratios, size, keep)
+        every = self._draws(ratios, cell[looked], slice(1, 1 + self.model.draws))
+        p = np.ones(cell.shape)
+        p[looked] = _student(effect[looked], *every, self.direction, keep)
+        return Judged(size, cell, effect, p)
+
+    def _look(self, ratios: list[Sums], size: Rows, keep: float) -> tuple[Rows, Floats, Rows]:
+        """Cells that have the metric, its effect there, and which of them may be significant."""
         defined = size >= max(self.least, 1)
         for _, below in ratios:
             defined &= (below[:, 0] > 0) & (below[:, 0] >= self.fewest)
         cell = np.flatnonzero(defined)
         effect = _metric(ratios[0], cell)
         effect -= self.whole[0] if len(ratios) == 1 else _metric(ratios[1], cell)
-        p = np.ones(cell.shape)
         # The tail of an effect to the other side is at least one half.
         asked = {"higher": effect > 0, "lower": effect < 0, "both": effect != 0}[self.direction]
         looked = np.flatnonzero(asked if keep < 0.5 else np.isfinite(effect))
         if keep < 0.5:
             some = self._draws(ratios, cell[looked], slice(1, 1 + FIRST))
             looked = looked[_may_reach(effect[looked], *some, self.model.draws, keep)]
-        every = self._draws(ratios, cell[looked], slice(1, 1 + self.model.draws))
-        p[looked] = _student(effect[looked], *every, self.direction, keep)
-        return Judged(size, cell, effect, p)
+        return cell, effect, looked
+
+    def _look_compiled(
+        self, ratios: list[Sums], size: Rows, keep: float
+    ) -> tuple[Rows, Floats, Rows]:
+        """The same in one pass over the cells."""
+        kernel: Any = self.loops
+        draws = self.model.draws
+        cell, effect, looked = np.empty_like(size), np.empty(size.shape), np.empty_like(size)
+        found, kept = kernel.screen(
+            ratios[0], ratios[1] if len(ratios) > 1 else None, self.whole, size,
+            (max(self.least, 1), float(self.fewest)), SIDES[self.direction],
+            stdtrit(draws - 1.0, 1.0 - keep) ** 2 / (draws - 1) * ROUNDING, cell, effect, looked,
+        )  # fmt: skip
+        return cell[:found], effect[:found], looked[:kept]
 
     def _draws(self, ratios: list[Sums], cell: Rows, wanted: slice) -> tuple[Floats, Flags]:
         """The difference in some replicates, one a row, and where there is one; 0 where not."""
@@ -244,7 +267,10 @@ def _scatter(draws: Floats, drawn: Flags) -> tuple[Floats, Floats]:
     b = np.full(draws.shape[1], float(len(draws)))
     if not drawn.all():
         b = drawn.sum(0, dtype=np.float64)
-    total, squares = np.einsum("bs->s", draws), np.einsum("bs,bs->s", draws, draws)
+    total, squares = np.zeros(b.shape), np.zeros(b.shape)
+    for one in draws:  # one after the other, so that p has the same last bit in any company
+        total += one
+        squares += one * one
     return np.maximum(squares - total**2 / np.maximum(b, 1.0), 0.0), b
 
 
@@ -301,7 +327,7 @@ def _weighted(part: npt.NDArray[Any], weights: npt.NDArray[Any]) -> Lanes:
     if columns.dtype.kind not in "biu":
         return np.asarray(columns * weights)
     lanes = columns.astype(np.int64) * weights
-    return narrow(np.pad(lanes, ((0, 0), (0, -lanes.shape[1] % ABREAST))))
+    return narrow(np.pad(lanes, ((0, 0), (0, -lanes.shape[1] % PANEL))))
 
 
 def _adding(lanes: Lanes) -> tuple[Rows | None, Lanes]:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
-from math import prod
+from itertools import chain, compress
+from math import comb, prod
+from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from scotoma.slices.evidence import Additive, Evidence, Flags, Floats
-from scotoma.slices.joint import FULL, Margins, families, joint_blocks
+from scotoma.slices.fans import compiled, fans
+from scotoma.slices.joint import FULL, families, joint_blocks
 from scotoma.slices.lattice import (
     CELLS,
     KEYS,
+    SPARSE,
     Block,
     Subset,
     below,
@@ -25,6 +28,7 @@ from scotoma.slices.lattice import (
     shape_of,
 )
 from scotoma.slices.predicates import Encoded
+from scotoma.slices.replicates import Replicates
 from scotoma.workers import in_order
 
 Ints = npt.NDArray[np.int64]
@@ -129,11 +133,16 @@ def sweep(
     """
     blocked: dict[Subset, Flags] = {}
     levels: list[Hits] = []
+    total = sum(comb(len(encoded.predicates), cross) for cross in range(1, max_cross + 1))
+    exact = isinstance(evidence, Additive) and evidence.exact
+    loops = compiled(evidence.rows, total) if exact else None
+    if loops and isinstance(evidence, Replicates):
+        evidence = replace(evidence, loops=loops)
     for cross in range(1, min(max_cross, len(encoded.predicates)) + 1):
         subsets = feature_subsets(len(encoded.predicates), cross)
         prune = decide is not None
         level: list[Hits] = []
-        cut = _blocks(encoded, evidence, subsets, budget)
+        cut = _blocks(encoded, evidence, subsets, budget, loops)
         look = partial(visit, encoded, evidence, keep=keep, blocked=blocked if prune else None)
         for hits, small in in_order(look, cut, budget.threads):
             level.append(hits)
@@ -148,11 +157,20 @@ def sweep(
 
 
 def _blocks(
-    encoded: Encoded, evidence: Evidence, subsets: list[Subset], budget: Budget
+    encoded: Encoded,
+    evidence: Evidence,
+    subsets: list[Subset],
+    budget: Budget,
+    loops: ModuleType | None,
 ) -> Iterator[Block]:
     """All subsets of one cross size, those together that can share a pass over the rows."""
     bounds = {"most_cells": budget.cells, "most_keys": budget.keys}
-    if isinstance(evidence, Additive) and evidence.exact:
+    if loops:
+        narrow = np.prod(encoded.sizes[np.array(subsets)], axis=1) <= SPARSE * evidence.rows
+        wanted = list(compress(subsets, narrow))
+        yield from fans(encoded, wanted, loops, most_cells=budget.cells)
+        subsets = list(compress(subsets, ~narrow))
+    elif isinstance(evidence, Additive) and evidence.exact:
         most = min(evidence.rows // FULL, budget.cells)
         joint, subsets = families(encoded.sizes.tolist(), subsets, most)
         yield from joint_blocks(encoded, joint, **bounds)
@@ -190,27 +208,25 @@ def visit(
         The candidates kept, and by subset the cells that are barred, too small or empty; nothing
         of the kind where none are blocked.
     """
-    if block.tables:
-        additive = cast(Additive, evidence)  # for nothing else are such blocks cut
-        judged = additive.judge_sums(additive.sums(Margins(block)), keep)
-    else:
+    if block.tallied is None:
         judged = evidence.judge(block.keys, block.cells, keep)
+    else:
+        additive = cast(Additive, evidence)  # for nothing else are such blocks cut
+        judged = additive.judge_sums(additive.sums(block.tallied), keep)
     cell, effect, p = judged.cell, judged.effect, judged.p
     nonempty = int(np.count_nonzero(judged.size))
     small: dict[Subset, Flags] = {}
     if blocked is not None:
-        barred = np.concatenate(
-            [
-                block.pick(g, below(encoded, s, blocked) if chosen is None else ~chosen[s])
-                for g, s in enumerate(block.subsets)
-            ]
+        barred = block.together(
+            [below(encoded, s, blocked) if chosen is None else ~chosen[s] for s in block.subsets]
         )
         nonempty = int(np.count_nonzero((judged.size > 0) & ~barred))
         free = ~barred[cell]
         cell, effect, p = cell[free], effect[free], p[free]
         shut = barred | (judged.size < evidence.least) | (judged.size == 0)
-        for g, subset in enumerate(block.subsets):
-            small[subset] = _unnumbered(encoded, block, g, shut)
+        each = zip(block.subsets, block.occupied, block.apart(shut), strict=True)
+        for subset, held, flags in each:
+            small[subset] = flags if held is None else _unnumbered(encoded, subset, held, flags)
     kept = p <= keep
     where, own = block.locate(cell[kept])
     hits = Hits(
@@ -226,12 +242,8 @@ def visit(
     return hits, small
 
 
-def _unnumbered(encoded: Encoded, block: Block, place: int, shut: Flags) -> Flags:
-    own = shut[block.starts[place] : block.starts[place + 1]]
-    occupied = block.occupied[place]
-    if occupied is None:
-        return own
-    flags = np.ones(prod(shape_of(encoded, block.subsets[place])), np.bool_)
+def _unnumbered(encoded: Encoded, subset: Subset, occupied: Ints, own: Flags) -> Flags:
+    flags = np.ones(prod(shape_of(encoded, subset)), np.bool_)
     flags[occupied] = own
     return flags
 
