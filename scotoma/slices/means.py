@@ -38,7 +38,7 @@ class Means:
       would be corrected for too few.
 
     Attributes:
-        outcome: Scores of the model at hand, shape (N, K).
+        outcome: Scores of the model at hand, shape (N, K); of a part, those of the whole.
         baseline: Scores of the model it is compared with on the same rows, shape (N, K').
         reference: The rest of the rows, or the baseline on the same slice.
         paired: Member m of both derives from the same training run.
@@ -48,6 +48,7 @@ class Means:
             smaller than that over sources, and sources carry a mean; None: every row is its own.
         part_of: The same evidence on more rows, and which of them these are. Sums are made of its
             numbers: the mean that those are centred on moves roundings alone.
+        swapped: The evidence whose two populations changed places here, and on which rows.
     """
 
     outcome: Floats
@@ -57,12 +58,13 @@ class Means:
     direction: Direction
     least: int
     clusters: Codes | None = None
-    part_of: tuple[Means, Rows | slice] | None = None
+    part_of: tuple[Means, Rows] | None = None
+    swapped: tuple[Means, Flags] | None = None
 
     @property
     def rows(self) -> int:
         """Number of rows."""
-        return len(self.outcome)
+        return len(self.outcome if self.part_of is None else self.part_of[1])
 
     @property
     def width(self) -> int:
@@ -71,7 +73,7 @@ class Means:
 
     def at_least(self, rows: int) -> Means:
         """The same evidence with another smallest slice."""
-        return replace(self, least=rows, part_of=self.part_of or (self, slice(None)))
+        return replace(self, least=rows)
 
     def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
         """Test every cell that holds enough rows; without enough that carry it p is 1."""
@@ -118,11 +120,11 @@ class Means:
 
     def take(self, rows: Rows) -> Means:
         """The same evidence on some of the rows."""
-        other = None if self.baseline is None else self.baseline[rows]
         own = None if self.clusters is None else self.clusters[rows]
-        return replace(
-            self, outcome=self.outcome[rows], baseline=other, clusters=own, part_of=(self, rows)
-        )
+        if self.part_of is None:
+            return replace(self, clusters=own, part_of=(self, rows))
+        whole, part = self.part_of
+        return replace(self, clusters=own, part_of=(whole, part[rows]))
 
     def shuffled(self, rng: np.random.Generator) -> Means:
         """Scores in random order; against a baseline the two exchanged at random instead.
@@ -133,15 +135,18 @@ class Means:
         if self.reference == "rest" or self.baseline is None:
             moved = self.take(shuffle(self.rows, self.clusters, rng))
             return replace(moved, clusters=self.clusters)
+        if self.part_of is not None:
+            rows = self.part_of[1]
+            outcome, baseline = self.outcome[rows], self.baseline[rows]
+            return replace(self, outcome=outcome, baseline=baseline, part_of=None).shuffled(rng)
         own, other = self.outcome.shape[1], self.baseline.shape[1]
         if own == other:
-            swap = signs(self.rows, self.clusters, rng)[:, None]
-            first = np.where(swap, self.baseline, self.outcome)
-            second = np.where(swap, self.outcome, self.baseline)
-            return replace(self, outcome=first, baseline=second, part_of=None)
+            swap = signs(self.rows, self.clusters, rng)
+            outcome, baseline = _exchanged(swap[:, None], self.outcome, self.baseline)
+            return replace(self, outcome=outcome, baseline=baseline, swapped=(self, swap))
         members = np.concatenate([self.outcome, self.baseline], axis=1)
         members = members[:, rng.permutation(own + other)]
-        return replace(self, outcome=members[:, :own], baseline=members[:, own:], part_of=None)
+        return replace(self, outcome=members[:, :own], baseline=members[:, own:], swapped=None)
 
     @property
     def _widths(self) -> list[int]:
@@ -159,6 +164,9 @@ class Means:
 
     @cached_property
     def _psi(self) -> Floats:
+        if self.swapped is not None:
+            before, swap = self.swapped
+            return np.where(swap, -before._psi, before._psi)
         psi = self.outcome.mean(1)
         return np.asarray(psi if self.baseline is None else psi - self.baseline.mean(1))
 
@@ -173,10 +181,25 @@ class Means:
         if self.baseline is None and 0.5 < self._mean <= 1 and carrier.max() <= 1:
             carrier = 1.0 - carrier  # a rate near 1 is carried by those that lack the event
         columns = [centred, centred**2, centred**3, centred**4, carrier, carrier**2]
-        several = [own for own in self._populations() if own.shape[1] > 1]
-        columns += [((own - own.mean(1, keepdims=True)) ** 2).sum(1) for own in several]
-        lanes = [np.stack(columns, axis=1), *(own - own.mean() for own in several)]
-        return np.concatenate(lanes, axis=1)
+        columns += self._scatter
+        first = len(columns)
+        lanes = np.empty((self.rows, first + sum(self._widths)))
+        lanes[:, :first] = np.stack(columns, axis=1)
+        for own in self._several():
+            np.subtract(own, own.mean(), out=lanes[:, first : first + own.shape[1]])
+            first += own.shape[1]
+        return lanes
+
+    @cached_property
+    def _scatter(self) -> list[Floats]:
+        """Scatter of the members about each row's mean, of each population that has several."""
+        if self.swapped is None:
+            return [((p - p.mean(1, keepdims=True)) ** 2).sum(1) for p in self._several()]
+        before, swap = self.swapped
+        return _exchanged(swap, *before._scatter)
+
+    def _several(self) -> list[Floats]:
+        return [own for own in self._populations() if own.shape[1] > 1]
 
     def _populations(self) -> list[Floats]:
         if self.baseline is None:
@@ -282,3 +305,9 @@ def _residual(scatter: Floats, members: Floats, n: Floats) -> Floats:
     means = members / n[:, None]
     sse = scatter - n * ((means - means.mean(1, keepdims=True)) ** 2).sum(1)
     return np.asarray(np.maximum(sse, 0.0) / ((n - 1) * (k - 1) * n * k))
+
+
+def _exchanged(swap: Flags, *populations: Floats) -> list[Floats]:
+    """Numbers of two populations that changed places on some rows; those of one stay."""
+    pairs = zip(populations, reversed(populations), strict=True)
+    return [np.where(swap, other, own) for own, other in pairs]

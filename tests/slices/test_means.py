@@ -49,6 +49,27 @@ def test_two_populations_on_a_slice_have_the_crossed_variance(members, paired):
     assert judged.p[0] == pytest.approx(stats.t.sf(effect / np.sqrt(variance), df), rel=1e-9)
 
 
+@pytest.mark.parametrize("members", [1, 4])
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize("least", [2, 60])
+def test_shuffled_and_taken_evidence_says_what_its_own_numbers_say(members, paired, least):
+    rng = np.random.default_rng(members + least)
+    outcome, baseline = rng.normal(size=(2, 400, members)) * [[[1.0]], [[3.0]]]
+    whole = Means(outcome, baseline, "baseline", paired, "both", 2)
+    part, again = np.flatnonzero(rng.random(400) < 0.7), np.flatnonzero(rng.random(250) < 0.7)
+    keys = rng.integers(0, 4, (1, again.size))
+    moved = whole.take(part).shuffled(np.random.default_rng(1)).shuffled(np.random.default_rng(2))
+    swap = np.logical_xor(*(np.random.default_rng(s).integers(0, 2, part.size) for s in (1, 2)))
+    pair = outcome[part], baseline[part]
+    first, second = (np.where(swap[:, None], b, a) for a, b in (pair, pair[::-1]))
+    fresh = Means(first[again], second[again], "baseline", paired, "both", least)
+    expected = fresh.judge(keys, 4, 1.0)
+    found = moved.take(again).at_least(least).judge(keys, 4, 1.0)
+    np.testing.assert_array_equal(found.cell, expected.cell)
+    np.testing.assert_allclose(found.p, expected.p, rtol=1e-9)
+    np.testing.assert_allclose(found.effect, expected.effect, rtol=1e-9, atol=1e-15)
+
+
 @settings(max_examples=40)
 @given(st.integers(0, 10**6), st.sampled_from([1, 2, 6]), st.booleans())
 def test_a_slice_against_the_rest_has_the_crossed_variance_of_its_influences(seed, k, lognormal):
