@@ -18,6 +18,7 @@ from kfp import components, local
 
 from scotoma.pipelines.audit import compile_pipeline
 from scotoma.runs import Run, written
+from scotoma.stages import AHEAD_VARIABLE
 from scotoma.tied import tie_to_parent
 
 __all__ = ["run_locally"]
@@ -40,6 +41,8 @@ def run_locally(place: str, *, shard_count: int = 1) -> None:
     with written(definition) as temporary:
         shutil.copyfile(compiled, temporary)
     run.publish(definition)
+    # Its runner begins one task at a time.
+    os.environ[AHEAD_VARIABLE] = "yes"
     # kfp pastes sys.executable into a shell line unquoted, and puts it for every `python3` in the
     # line, paths included. Found by its name, it is both whole and harmless.
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

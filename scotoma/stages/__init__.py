@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from scotoma import checksums, storage
@@ -17,7 +19,9 @@ from scotoma.mirror import Mirror, local_folder
 from scotoma.runs import Run, read_json, write_json
 from scotoma.stages.shards import Shard
 
-__all__ = ["STAGES", "execute"]
+__all__ = ["AHEAD_VARIABLE", "STAGES", "execute"]
+
+AHEAD_VARIABLE = "SCOTOMA_AHEAD"  # set where tasks are begun one after the other
 
 # Step: the module that holds its function, which is called as the step is.
 STAGES = {
@@ -36,6 +40,8 @@ STAGES = {
 }
 
 
+# They wait for the same step, and for none of each other. The longest comes first.
+SIDE_BY_SIDE = ("slices", "bias", "divergence")
 FAILED = "scotoma.stages.failed"  # whose `log` is called where the steps before it failed
 
 
@@ -73,7 +79,8 @@ def execute(
             _check(run, found)
         module = STAGES[step] if ended == "SUCCEEDED" else FAILED
         function = getattr(importlib.import_module(module), step)
-        outputs: list[Path] = function(run, Shard.parse(shard)) if shard else function(run)
+        with _others_beside(step, run):
+            outputs: list[Path] = function(run, Shard.parse(shard)) if shard else function(run)
     except Exception as error:
         refused = error if isinstance(error, ScotomaError) else _stopped(step, error)
         with contextlib.suppress(ScotomaError, OSError):  # what was refused first is what to say
@@ -86,6 +93,15 @@ def execute(
     digests = run.mirror.digests(outputs)
     files = {path.relative_to(run.root).as_posix(): found for path, found in digests.items()}
     write_json(Path(pointer), {"run_uri": run_uri, "files": files})
+
+
+def _others_beside(step: str, run: Run) -> AbstractContextManager[None]:
+    """A block beside which the steps run that would only wait for this one's turn to end."""
+    if step not in SIDE_BY_SIDE or AHEAD_VARIABLE not in os.environ:
+        return contextlib.nullcontext()
+    from scotoma.stages.ahead import steps_ahead
+
+    return steps_ahead(run, {other: STAGES[other] for other in SIDE_BY_SIDE if other != step})
 
 
 def _begun(run_uri: str, config: str, rules: str) -> Run:
