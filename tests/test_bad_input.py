@@ -17,7 +17,7 @@ import pytest
 
 from scotoma import divergence as of
 from scotoma import uncertainty, variance
-from scotoma.bias import clarify, counting, fairness, subgroup
+from scotoma.bias import clarify, counting, fairness, gaps, subgroup
 from scotoma.divergence.streaming import score_parquet
 from scotoma.errors import DataError
 from scotoma.impact import class_impact
@@ -70,7 +70,7 @@ ASKED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         CHANGE | {"groups": GROUPS},
     ),
     "gap": (
-        lambda **k: subgroup.gap(n_classes=2, **k),
+        lambda **k: gaps.gap(n_classes=2, **k),
         CHANGE | {"group_a": FIRST, "group_b": ~FIRST},
     ),
     "facets": (clarify.facets, {"values": np.array(["a", "b"] * 20)}),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from scotoma.bias.counting import counts, tally
+from scotoma.bias.gaps import gap
 from scotoma.bias.results import GroupChange, GroupGap, GroupRate
-from scotoma.bias.subgroup import amplification, changes, gap, rates
+from scotoma.bias.subgroup import amplification, changes, rates
 
 __all__ = [
     "GroupChange",

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-import numpy as np
 import numpy.typing as npt
 
-from scotoma.bias.counting import (
-    Metric,
-    at_risk,
-    by_cluster,
-    events,
-    group_masks,
-    metrics,
-    tally,
-)
-from scotoma.bias.results import GroupChange, GroupGap, GroupRate
+from scotoma.bias.counting import Metric, group_masks, metrics, tally
+from scotoma.bias.results import GroupChange, GroupRate
 from scotoma.errors import DataError
-from scotoma.inputs import booleans, class_ids, populations, true_labels, units
+from scotoma.inputs import class_ids, populations, true_labels
 from scotoma.uncertainty import (
-    FEW_EVENTS,
     ChangeEvidence,
     ClusterMoments,
-    Estimate,
     Moments,
     RateEvidence,
     check_level,
-    crossed_variance,
-    none_seen,
-    of_variance,
-    ratio_influence,
-    undefined,
 )
-from scotoma.uncertainty.rates import FEW
 
 
 def rates(
@@ -198,120 +180,6 @@ def changes(
         for g, name in enumerate(names)
         for e, kind in enumerate(kinds)
     ]
-
-
-def gap(
-    labels: npt.ArrayLike,
-    dense: npt.ArrayLike,
-    compressed: npt.ArrayLike,
-    group_a: npt.ArrayLike,
-    group_b: npt.ArrayLike,
-    *,
-    names: tuple[str, str] = ("a", "b"),
-    metric: str = "error",
-    positive: int | None = None,
-    n_classes: int,
-    clusters: npt.ArrayLike | None = None,
-    paired: bool = False,
-    level: float = 0.95,
-) -> GroupGap:
-    """How much more one rate rose in group b than in group a, as one contrast.
-
-    The groups share members, and may share examples and clusters, so that their covariance counts:
-    the interval is not that of two separate ones.
-
-    Args:
-        labels: True class ids, shape (N,).
-        dense: Predictions of the dense members, shape (N, K).
-        compressed: Predictions of the compressed members on the same rows, shape (N, K').
-        group_a: The group compared with, bool, shape (N,).
-        group_b: The group in question, bool, shape (N,).
-        names: Names of group a and group b.
-        metric: `error`, or `fpr` or `fnr` of the positive class.
-        positive: The class whose errors count; None only for the error over all classes.
-        n_classes: Number of classes.
-        clusters: Integer id of each row's source, shape (N,), where rows share sources.
-        paired: Member m of `compressed` derives from member m of `dense`.
-        level: Coverage of the intervals, a fraction in (0, 1).
-
-    Returns:
-        Both rises and their difference, fractions; nan with the reason where a group has no
-        example at risk.
-
-    Raises:
-        DataError: As `amplification`, or a metric that there is not.
-
-    >>> import numpy as np
-    >>> row = np.arange(400)
-    >>> dense = (row % 20 == 0).astype(int)[:, None]
-    >>> compressed = (row % np.where(row < 200, 20, 5) == 0).astype(int)[:, None]
-    >>> found = gap(np.zeros(400, int), dense, compressed, row < 200, row >= 200, n_classes=2)
-    >>> round(found.gap.value, 3), round(found.gap.low, 3), round(found.gap.high, 3)
-    (0.15, 0.1, 0.2)
-    """
-    check_level(level)
-    d, c = populations(dense, compressed, n_classes, paired=paired)
-    y = true_labels(labels, len(d), n_classes)
-    masks = np.stack(
-        [booleans(group_a, "group_a", (len(y),)), booleans(group_b, "group_b", (len(y),))]
-    )
-    masks = group_masks(masks, len(y), names)
-    kinds = metrics(n_classes, positive)
-    offered = ["error"] if positive is None else [kind.name for kind in kinds]
-    if metric not in offered:
-        raise DataError(
-            f"metric must be one of {', '.join(offered)}, got '{metric}': "
-            "pass the positive class for its fpr and fnr"
-        )
-    e = offered.index(metric)
-    codes = units(clusters, len(y))
-    codes = np.arange(len(y)) if codes is None else codes
-    both = [events(y, predicted, n_classes, positive) for predicted in (d, c)]
-    risk = at_risk(n_classes, positive)[y, e] & masks
-    wrong = [[by_cluster(found, mask, e, codes) for found in both] for mask in masks]
-    rows = [np.bincount(codes, weights=mask).astype(np.float64) for mask in risk]
-    rises = [
-        ChangeEvidence.of_clusters(pair[0], pair[1], r, paired=paired, relative=False).absolute(
-            (), kinds[e].words(name), level=level
-        )
-        for pair, r, name in zip(wrong, rows, names, strict=True)
-    ]
-    contrast = _contrast(rises[0], rises[1], wrong, rows, paired=paired)
-    return GroupGap(names[0], names[1], metric, rises[0], rises[1], contrast)
-
-
-def _contrast(
-    rise_a: Estimate,
-    rise_b: Estimate,
-    wrong: Sequence[Sequence[npt.ArrayLike]],
-    rows: Sequence[npt.NDArray[np.float64]],
-    *,
-    paired: bool,
-) -> Estimate:
-    """rise_b - rise_a with the variance of its influences on the clusters of both groups."""
-    kept = (rows[0] > 0) | (rows[1] > 0)
-    n, members, level = int(kept.sum()), rise_a.members, rise_a.level
-    carriers = min(rise_a.events, rise_b.events)
-    value = rise_b.value - rise_a.value
-    if math.isnan(value):
-        reason = rise_a.reason or rise_b.reason
-        return undefined(reason, n=n, members=members, events=carriers, level=level)
-    # One common set of units: a unit without rows of a group moves that group's rate by nothing.
-    (dense_a, compressed_a), (dense_b, compressed_b) = (
-        [ratio_influence(np.asarray(table)[kept], r[kept]) for table in pair]
-        for pair, r in zip(wrong, rows, strict=True)
-    )
-    variance = crossed_variance(dense_b - dense_a, compressed_b - compressed_a, paired=paired)
-    note = FEW_EVENTS if carriers < FEW else ""
-    if variance.total == 0:
-        unit = n * (1 / rise_a.n + 1 / rise_b.n)
-        return none_seen(
-            value, n=n, members=members, lowest=-2.0, highest=2.0, level=level, note=note,
-            events=carriers, unit=unit,
-        )  # fmt: skip
-    return of_variance(
-        value, variance, n=n, members=members, events=carriers, level=level, note=note
-    )
 
 
 def _rate(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from scotoma import progress
 from scotoma.config import Variant
-from scotoma.datasets import Examples, Partition
+from scotoma.datasets import Examples
 from scotoma.errors import DataError
 from scotoma.inputs import first_difference
 from scotoma.jsonable import jsonable
@@ -201,16 +201,19 @@ def bias(run: Run) -> list[Path]:
     section = run.section("bias")
     with run.step("bias", [section], inputs_of(run)) as due:
         if due:
+            from scotoma.stages.gaps import Gaps
             from scotoma.stages.outcomes import Outcomes, questions
 
             examples = Examples.read(run.examples, images=False, split="test")
             positive = run.config.label.positive
             positive_id = None if positive is None else examples.classes.index(str(positive))
             outcomes = Outcomes(examples, positive_id, run.config.population.seed)
-            before = outcomes.measured(Predictions.read(run.predictions("dense")).predicted)
+            dense = Predictions.read(run.predictions("dense")).predicted
+            before, gaps = outcomes.measured(dense), Gaps.of(examples, dense)
 
             def measure(comparison: Comparison) -> dict[str, Any]:
                 return _bias(comparison, examples, positive_id) | {
+                    "gaps": gaps.under(comparison.compressed, paired=comparison.variant.paired),
                     "clarify": outcomes.models(
                         before, comparison.dense, comparison.compressed,
                         paired=comparison.variant.paired,
@@ -234,7 +237,7 @@ def bias(run: Run) -> list[Path]:
 def _bias(
     comparison: Comparison, examples: Examples, positive: int | None
 ) -> dict[str, list[dict[str, Any]]]:
-    from scotoma.bias.subgroup import amplification, gap
+    from scotoma.bias.subgroup import amplification
     from scotoma.impact import class_impact
 
     classes, clusters, groups = examples.classes, examples.clusters, examples.partition()
@@ -254,20 +257,6 @@ def _bias(
     impact = class_impact(
         dense, compressed, labels, n_classes=len(classes), clusters=clusters, paired=paired
     )
-    gaps = []
-    for attribute, names, masks in _contrasts(examples, groups):
-        found = gap(
-            labels,
-            dense,
-            compressed,
-            *masks,
-            names=names,
-            n_classes=len(classes),
-            clusters=clusters,
-            paired=paired,
-        )
-        p = np.minimum(1.0, 2 * min(found.gap.p_above(0.0), found.gap.p_below(0.0)))
-        gaps.append({"attribute": attribute, "p": p} | found.as_dict())
     return {
         "classes": [
             {"class": name} | row for name, row in zip(classes, _rows(impact), strict=True)
@@ -286,25 +275,7 @@ def _bias(
             }
             for change in changes
         ],
-        "gaps": gaps,
     }
-
-
-def _contrasts(
-    examples: Examples, groups: Partition
-) -> Iterator[tuple[str, tuple[str, str], tuple[NDArray[np.bool_], NDArray[np.bool_]]]]:
-    """Which groups of an attribute are set against each other: two values, or each and the rest."""
-    for attribute in examples.attributes:
-        keys = [
-            key
-            for key, of in zip(groups.keys, groups.attributes, strict=True)
-            if of == (attribute,)
-        ]
-        if len(keys) == 2:
-            yield attribute, (keys[0], keys[1]), (groups.mask(keys[0]), groups.mask(keys[1]))
-            continue
-        for key in keys:
-            yield attribute, ("the rest", key), (~groups.mask(key), groups.mask(key))
 
 
 def _rows(table: Any) -> list[dict[str, Any]]:

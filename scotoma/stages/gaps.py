@@ -1,0 +1,97 @@
+"""How much more one group pays than another: every attribute's values set against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotoma.bias.counting import events
+from scotoma.bias.gaps import Contrast, Side
+from scotoma.datasets import Examples, Partition
+
+__all__ = ["Gaps"]
+
+
+@dataclass(frozen=True, eq=False)
+class Gaps:
+    """The dense population by the contrasts of an audit, for every compressed one to be set beside.
+
+    Attributes:
+        examples: The test examples.
+        attributes: What tells the groups of each contrast apart.
+        contrasts: The pairs of groups.
+        dense: The dense population under each.
+    """
+
+    examples: Examples
+    attributes: tuple[str, ...]
+    contrasts: tuple[Contrast, ...]
+    dense: tuple[Side, ...]
+
+    @classmethod
+    def of(cls, examples: Examples, dense: NDArray[np.unsignedinteger]) -> Gaps:
+        """Sum up the dense population.
+
+        Args:
+            examples: The test examples.
+            dense: Class ids of its members, shape (N, K).
+        """
+        found = list(_contrasts(examples, examples.partition()))
+        contrasts = tuple(contrast for _, contrast in found)
+        return cls(
+            examples,
+            tuple(attribute for attribute, _ in found),
+            contrasts,
+            tuple(_sides(examples, contrasts, dense)),
+        )
+
+    def under(
+        self, compressed: NDArray[np.unsignedinteger], *, paired: bool
+    ) -> list[dict[str, Any]]:
+        """The gaps of a compressed population, each with its p-value on two sides.
+
+        Args:
+            compressed: Class ids of its members, shape (N, K').
+            paired: Member m of it derives from dense member m.
+        """
+        after = _sides(self.examples, self.contrasts, compressed)
+        rows = []
+        for attribute, contrast, was, now in zip(
+            self.attributes, self.contrasts, self.dense, after, strict=True
+        ):
+            found = contrast.gap(was, now, paired=paired)
+            p = np.minimum(1.0, 2 * min(found.gap.p_above(0.0), found.gap.p_below(0.0)))
+            rows.append({"attribute": attribute, "p": p} | found.as_dict())
+        return rows
+
+
+def _sides(
+    examples: Examples, contrasts: tuple[Contrast, ...], predicted: NDArray[np.unsignedinteger]
+) -> Iterator[Side]:
+    found = events(examples.labels, predicted, len(examples.classes), None)
+    return (contrast.side(found) for contrast in contrasts)
+
+
+def _contrasts(examples: Examples, groups: Partition) -> Iterator[tuple[str, Contrast]]:
+    """Which groups of an attribute are set against each other: two values, or each and the rest."""
+    labels, clusters, n_classes = examples.labels, examples.clusters, len(examples.classes)
+
+    def contrast(a: NDArray[np.bool_], b: NDArray[np.bool_], names: tuple[str, str]) -> Contrast:
+        return Contrast.of(labels, a, b, names=names, n_classes=n_classes, clusters=clusters)
+
+    for attribute in examples.attributes:
+        keys = [
+            key
+            for key, of in zip(groups.keys, groups.attributes, strict=True)
+            if of == (attribute,)
+        ]
+        if len(keys) == 2:
+            first, second = map(groups.mask, keys)
+            yield attribute, contrast(first, second, (keys[0], keys[1]))
+            continue
+        for key in keys:
+            yield attribute, contrast(~groups.mask(key), groups.mask(key), ("the rest", key))
