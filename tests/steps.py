@@ -25,10 +25,12 @@ from scotoma.stages import STAGES
 from scotoma.stages.alone import run_alone
 from scotoma.stages.idle import idle_steps
 
-__all__ = ["run_here", "steps_in_this_process"]
+__all__ = ["exported_once", "run_here", "steps_in_this_process"]
 
 
-def run_here(run: Run, command: list[str], console: Any, lock: int, *, meanwhile: str = "") -> None:
+def run_here(
+    run: Run, command: list[str], console: Any, lock: int, *, meanwhile: tuple[str, ...] = ()
+) -> None:
     """What `run_watched` does with the whole pipeline, and what it announces, without a process."""
     assert command == ["scotoma.pipelines.local", run.place]
     compile_pipeline(run.config, run.path("pipeline.yaml"))
@@ -43,7 +45,10 @@ def run_here(run: Run, command: list[str], console: Any, lock: int, *, meanwhile
             warnings.simplefilter("ignore")  # of libraries; a process has no filter of pytest's
             for name, value in environment.items():
                 patch.setenv(name, value)
-            for step in (step for step in STAGES if step not in idle_steps(run.config)):
+            steps = [step for step in STAGES if step not in idle_steps(run.config)]
+            if "quantize" in steps:
+                patch.setattr("scotoma.stages.compression.export_graph", exported_once)
+            for step in steps:
                 run_alone(run.place, step)
     except ScotomaError:
         run.path("error.json").unlink(missing_ok=True)
@@ -53,6 +58,19 @@ def run_here(run: Run, command: list[str], console: Any, lock: int, *, meanwhile
             if "total" in event:
                 console.print(event["task"], highlight=False)
         events.unlink(missing_ok=True)
+
+
+def exported_once(model: Any, images: Any) -> Any:
+    """`export_graph`, which takes two seconds, once an architecture: weights are noise in it."""
+    from scotoma.quantization.graphs import export_graph
+
+    key = str(model), tuple(images.shape)
+    if key not in _exported:
+        _exported[key] = export_graph(model, images)
+    return _exported[key]
+
+
+_exported: dict[tuple[str, tuple[int, ...]], Any] = {}
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
@@ -17,6 +18,7 @@ from scotoma.runs import Run, file_digest, read_json, write_json
 from scotoma.stages import compression, populations
 from scotoma.stages.shards import shards
 from scotoma.training.models import build_model
+from tests.steps import exported_once
 
 CONFIG = """
 label: {column: digit}
@@ -40,8 +42,16 @@ def untrained(seed: int) -> dict[str, torch.Tensor]:
     return dict(model.eval().state_dict())
 
 
+@pytest.fixture(scope="module", autouse=True)
+def exported() -> Iterator[None]:
+    """The architecture is exported once, for all tests here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compression, "export_graph", exported_once)
+        yield
+
+
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(exported: None, tmp_path_factory: pytest.TempPathFactory) -> Run:
     run = Run.create(tmp_path_factory.mktemp("compression") / "run", parse_config(CONFIG, "test"))
     populations.prepare(run)
     for number, variant in enumerate(("dense", "prune-0.5")):
@@ -111,7 +121,8 @@ def test_members_that_are_there_are_not_made_again(run: Run) -> None:
 def test_a_member_of_other_weights_is_made_again(run: Run) -> None:
     variants = [v for v in run.config.resolved_variants if v.derived_from]
     dense, made = run.member("dense", 0), run.member("float16", 0)
-    held, before = dense.read_bytes(), made.read_bytes()
+    before = made.read_bytes()
+    held = {path: path.read_bytes() for path in run.path("populations").rglob("member-000.*")}
     try:
         save_file(untrained(77), dense)
         compression.compress_shard(run, variants, SHARD, run.path("graph.onnx"))
@@ -120,8 +131,8 @@ def test_a_member_of_other_weights_is_made_again(run: Run) -> None:
         found = torch.from_numpy(onnx.numpy_helper.to_array(weight).copy()).float()
         torch.testing.assert_close(found, load_file(dense)["8.weight"], rtol=1e-3, atol=1e-5)
     finally:
-        dense.write_bytes(held)
-        compression.compress_shard(run, variants, SHARD, run.path("graph.onnx"))
+        for path, content in held.items():
+            path.write_bytes(content)
 
 
 def test_workers_write_what_one_process_writes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
