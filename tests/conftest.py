@@ -37,20 +37,24 @@ NO_SHARED = "no published tables and raw data"
 # No rights to run an engine, or a Python that is not the base image's.
 NO_ENGINE = ("no Docker engine can be had here", "the image's packages are for another Python")
 
-# Files are dealt whole to processes. These take a minute and more; dealt last, one of them would
+# Files are dealt whole to processes. These take the longest; dealt last, one of them would
 # keep one core busy while the others idle.
 LONGEST = (
-    "test_docs.py",
     "test_audit.py",
     "test_wheel.py",
-    "test_server.py",
-    "test_compression.py",
-    "test_audit_folder.py",
-    "test_images.py",
+    "test_docs.py",
     "test_clarify_coverage.py",
+    "test_server.py",
     "test_subgroup_coverage.py",
+    "test_images.py",
     "test_beam.py",
+    "test_costs.py",
+    "test_compression.py",
+    "test_streaming.py",
+    "test_false_alarms.py",
+    "test_protocols.py",
     "test_cli.py",
+    "test_commands_slices.py",
     "test_machines.py",
     "test_survives.py",
     "test_postgres.py",
