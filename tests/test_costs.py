@@ -143,15 +143,15 @@ def seconds(step: StepCost) -> float:
 
 
 def test_training_takes_the_rounds_that_cores_leave_to_chunks_of_members() -> None:
-    # 4 members of 600 steps of 10 ms each, one chunk a variant of up to 5 members.
+    # 4 members of 400 steps of 10 ms each, one chunk a variant of up to 5 members.
     start = 0.25 * 4.0 + 2 * 4.0
     decoding = 200 * (60e-6 + 8e-9 * 192)
-    assert seconds(costs(together=4)["train"]) == pytest.approx(24 + start + decoding)
-    assert seconds(costs(together=4)["prune"]) == pytest.approx(24 + start + decoding)
+    assert seconds(costs(together=4)["train"]) == pytest.approx(16 + start + decoding)
+    assert seconds(costs(together=4)["prune"]) == pytest.approx(16 + start + decoding)
     one_core = costs(together=4, cores=1)
-    assert seconds(one_core["prune"]) == pytest.approx(48 + start + decoding)
+    assert seconds(one_core["prune"]) == pytest.approx(32 + start + decoding)
     alone = costs(together=1)
-    assert seconds(alone["train"]) == pytest.approx(12 + start + decoding)
+    assert seconds(alone["train"]) == pytest.approx(8 + start + decoding)
 
 
 @given(st.floats(1e-4, 10.0), st.integers(1, 64))

@@ -47,8 +47,8 @@ def test_what_cannot_be_or_has_no_effect_is_refused(values: dict[str, Any], mess
     assert message in str(refused.value)
 
 
-def test_a_recipe_is_600_steps_where_nothing_is_said() -> None:
-    assert Recipe().steps == 600
+def test_a_recipe_is_400_steps_where_nothing_is_said() -> None:
+    assert Recipe().steps == 400
     assert Recipe(epochs=3.0).steps is None
     with pytest.raises(ValidationError, match="greater than or equal to 1"):
         Recipe(steps=0)

@@ -11,7 +11,7 @@ from scotoma.errors import ConfigError
 
 __all__ = ["Recipe"]
 
-DEFAULT_STEPS = 600
+DEFAULT_STEPS = 400
 
 
 class Recipe(Frozen):

@@ -39,13 +39,13 @@ def members_together(backend: Backend, device: torch.device, members: int) -> in
         members: Of a whole population.
 
     >>> [members_together("stacked", PROCESSOR, models) for models in (10, 30, 210)]
-    [5, 5, 15]
+    [5, 15, 15]
     """
     if device.type == "cuda":
         return MEMBERS_IN_FLIGHT
     if backend == "loop":
         return 1
-    return CHUNK_MEMBERS if members < 4 * LARGE_CHUNK_MEMBERS else LARGE_CHUNK_MEMBERS
+    return CHUNK_MEMBERS if members < 2 * LARGE_CHUNK_MEMBERS else LARGE_CHUNK_MEMBERS
 
 
 def choose_backend(
