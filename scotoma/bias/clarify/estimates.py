@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -218,13 +219,22 @@ def changes(
             f"{data[0]} describes the data, which compression does not change: "
             f"choose among {', '.join(POST_TRAINING)}"
         )
-    brief, brief_after = merged(before, after)
-    return {
-        name: _change(name, before, after, paired, level)
-        if name == "FT"
-        else _change(name, brief, brief_after, paired, level)
-        for name in wanted
-    }
+    whole, brief = _Pair(before, after), _Pair(*merged(before, after))
+    return {name: _change(name, whole if name == "FT" else brief, paired, level) for name in wanted}
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """The predictions of two populations on the same examples."""
+
+    before: Case
+    after: Case
+
+    @cached_property
+    def moved(self) -> float:
+        """Number of units whose predictions change."""
+        was, now = (np.asarray(case.p).mean(axis=1) for case in (self.before, self.after))
+        return self.before.carriers(np.abs(now - was))
 
 
 def _estimate(
@@ -290,7 +300,8 @@ def _bounded(name: str, case: Case, high: float, level: float) -> Estimate:
     return Estimate(value, 0.0, high, case.units, 0, nan, nan, level, note=BOUND_NOTE)
 
 
-def _change(name: str, before: Case, after: Case, paired: bool, level: float) -> Estimate:
+def _change(name: str, pair: _Pair, paired: bool, level: float) -> Estimate:
+    before, after = pair.before, pair.after
     members = min(before.members, after.members)
     if absent := missing(name, before):
         return undefined(
@@ -302,10 +313,7 @@ def _change(name: str, before: Case, after: Case, paired: bool, level: float) ->
     if math.isnan(value):
         reason = dense.reason or compressed.reason
         return undefined(reason, n=n, members=members, level=level)
-    assert before.p is not None
-    assert after.p is not None
-    moved = np.abs(after.p.mean(axis=1) - before.p.mean(axis=1))
-    events = before.carriers(moved)
+    events = pair.moved
     variance = crossed_variance(dense.scores, compressed.scores, paired=paired, times=dense.times)
     if dense.sizes is not None and events == 0 and variance.total == 0:
         return none_seen(

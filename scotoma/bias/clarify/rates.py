@@ -84,7 +84,7 @@ class Measured:
     Attributes:
         values: Shape (K,); nan where undefined.
         influence: What an example of each cell moves, times n; the shape of the cells.
-        at_risk: Mask of the cells that enter, broadcastable to the cells.
+        at_risk: Mask of the cells that enter, broadcastable to [facet, label, prediction].
         reason: Why values are nan, `undefined (...)`; empty otherwise.
     """
 

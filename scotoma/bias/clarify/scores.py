@@ -59,12 +59,12 @@ def metric_scores(name: str, case: Case) -> Scores:
         return _flip_scores(case)
     measured = measure(name, case.cells, strata=case.strata_names)
     influence = np.broadcast_to(measured.influence, case.cells.shape).ravel()
-    entering = np.broadcast_to(measured.at_risk > 0, case.cells.shape).ravel().take(case.index)
+    entering = np.broadcast_to(measured.at_risk > 0, (2, 2, 2)).ravel()
     rate = _rate_of(name)
     return Scores(
         measured.values,
         _units(influence.take(case.index), measured.values, case),
-        case.units_among(np.asarray(entering.any(axis=1))),
+        case.units_among(np.asarray(case.shares[:, entering].any(axis=1))),
         _events(name, case),
         None if rate is None or not rate.proportion or name == "DI" else _sizes(rate, case),
         measured.reason,
@@ -88,7 +88,9 @@ def _flip_scores(case: Case) -> Scores:
 
 def _units(influences: Array, values: Array, case: Case) -> Array:
     """Scores of the independent units, whose column means are the members' values."""
-    return cluster_sums(influences, case.clusters) * (case.units / case.n) + values
+    scores = np.asarray(cluster_sums(influences, case.clusters) * (case.units / case.n))
+    scores += values
+    return scores
 
 
 def _rate_of(name: str) -> Rate | None:
