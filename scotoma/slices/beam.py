@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -19,27 +20,26 @@ import polars as pl
 
 from scotoma.errors import DataError
 from scotoma.extras import needs
-from scotoma.files import redact
 from scotoma.slices.asking import DEFAULTS, check_choices, check_numbers
 from scotoma.slices.chance import Chance
-from scotoma.slices.coding import Coding
 from scotoma.slices.correction import Correction
 from scotoma.slices.cover import Key, Step, uncover
 from scotoma.slices.evidence import Direction
+from scotoma.slices.halved import Held, Proposals, add_up_proposals, cross_screen
 from scotoma.slices.judging import FEWEST, Protocol
 from scotoma.slices.lattice import Subset, candidates, shape_of
 from scotoma.slices.modes import Finding, significant
-from scotoma.slices.outcomes import Outcome, metric_named
-from scotoma.slices.predicates import Encoded, codings
+from scotoma.slices.outcomes import metric_named
+from scotoma.slices.predicates import Encoded
+from scotoma.slices.report import Look as Seen
 from scotoma.slices.report import Null
 from scotoma.slices.search import Hits, join
-from scotoma.slices.shard import Question, Sums, add_up, merge, outcome_of
+from scotoma.slices.shard import Question, Sums, add_up, merge
+from scotoma.slices.shard_files import codings_of, file_systems, middle_of, pool_of
 from scotoma.slices.sharded import ShardedReport, ShardedSlice
 from scotoma.slices.summed import SumsTest
 
 __all__ = ["ShardedReport", "ShardedSlice", "search_shards"]
-
-POOL = 100_000  # examples whose outcomes are dealt out
 
 
 def search_shards(
@@ -63,6 +63,7 @@ def search_shards(
     protocol: Protocol = "sound",
     max_categories: int = 100,
     bins: int = 10,
+    confirm: bool = False,
     level: float = 0.95,
     permutations: int = 5,
     seed: int = 0,
@@ -74,7 +75,7 @@ def search_shards(
     else happens on the runner. Cover mode takes one pipeline a slice and one more. One model's
     rate and two models' rates have their exact tests, as in `find_slices`; populations and F1 are
     judged by the bootstrap over examples and members, which `find_slices` does in the published
-    protocol only. There is no confirmation.
+    protocol only.
 
     Args:
         pattern: The files, such as `data/*.parquet` or `s3://bucket/data/*.parquet`: any file
@@ -97,6 +98,8 @@ def search_shards(
         protocol: `sound` or `published`.
         max_categories: Values of a column with a predicate of their own.
         bins: Bins of a numeric column.
+        confirm: In cover mode: each half of the examples proposes slices, the other half decides,
+            as in `find_slices`; a pipeline a proposal and three more.
         level: Coverage of the intervals.
         permutations: Searches of outcomes dealt out anew: model and baseline exchanged on a random
             half of the examples; without a baseline drawn for each from those of 100,000 examples.
@@ -127,7 +130,7 @@ def search_shards(
     ).PipelineOptions(list(options))
     pattern, out = (x if "://" in x else str(Path(x).absolute()) for x in (pattern, out))
     others = [identifier, *outcome, *baseline, *([] if label is None else [label])]
-    made, rows = _codings(pattern, features, others, runner, max_categories, bins)
+    made, rows = codings_of(pattern, features, others, runner, max_categories, bins)
     usable = tuple(one for one in made if len(one.predicates) > 1)
     encoded = Encoded(
         np.broadcast_to(np.uint8(0), (len(usable), rows)), tuple(one.predicates for one in usable)
@@ -150,31 +153,44 @@ def search_shards(
         keep=alpha,
     )
 
+    if confirm := confirm and mode == "cover":
+        question = replace(question, middle=middle_of(pattern, question))
+
     def search(place: str, asked: Question) -> tuple[_Found, Hits, list[_Look]]:
         looks: list[_Look] = []
 
-        def look(found: tuple[Key, ...]) -> Hits:
-            looks.append(_run(pattern, asked, test, found, f"{place}-{len(looks)}", runner))
+        def look(half: int | None, found: tuple[Key, ...]) -> Hits:
+            own = replace(asked, half=half)
+            least = test.least if half is None else -(-test.least // 2)
+            out = f"{place}-{len(looks)}"
+            looks.append(_run(pattern, own, replace(test, least=least), found, out, runner))
             return looks[-1].hits
 
+        def gather(proposed: Proposals) -> dict[int, Sums]:
+            return _gather(pattern, asked, proposed, f"{place}-halves", runner)
+
+        if confirm:
+            return *cross_screen(look, gather, encoded, test, alpha, correction), looks
         if mode == "cover":
-            return *uncover(look, encoded, alpha, correction), looks
-        hits = look(())
+            return *uncover(partial(look, None), encoded, alpha, correction), looks
+        hits = look(None, ())
         return significant(encoded, hits, correction, alpha), hits, looks
 
     found, hits, looks = search(out, question)
+    # The first look of each half; without halves there is one at all rows.
+    examples = sum(one.examples for one in looks if not one.without)
     null = list[int]()
-    pool = None if baseline or not permutations else _pool(pattern, question, rows)
-    for number in range(permutations if looks[0].examples else 0):
+    pool = None if baseline or not permutations else pool_of(pattern, question, rows)
+    for number in range(permutations if examples else 0):
         asked = replace(question, chance=Chance(seed, number, pool))
         null.append(len(search(f"{out}-null-{number}", asked)[0]))
-    seen = looks if mode == "cover" else looks * len(found)
+    seen = looks if mode == "cover" and not confirm else looks[:1] * len(found)
     return ShardedReport(
         slices=tuple(
             _slice(encoded, test, level, one, look)
             for one, look in zip(found, seen[: len(found)], strict=True)
         ),
-        examples=looks[0].examples,
+        examples=examples,
         candidates=candidates(encoded, max_cross),
         nonempty=hits.nonempty,
         tested=hits.tested,
@@ -183,7 +199,7 @@ def search_shards(
     )
 
 
-_Found = Sequence[Step | Finding]
+_Found = Sequence[Step | Finding | Held]
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,6 +209,7 @@ class _Look:
     hits: Hits
     lanes: dict[tuple[Subset, int], list[int]]
     whole: Sums
+    without: tuple[Key, ...]
 
     @property
     def examples(self) -> int:
@@ -221,7 +238,7 @@ def _run(
             | "judge" >> beam.Map(_judged, beam.pvalue.AsIter(whole), test)
             | "write" >> beam.io.WriteToText(out, file_name_suffix=".jsonl")
         )
-    return _read(out, question, 1 + 2 * (question.draws + 1) * (1 + test.baseline))
+    return _read(out, question, without, 1 + 2 * (question.draws + 1) * (1 + test.baseline))
 
 
 def _count(table: Any, question: Question, without: tuple[Key, ...]) -> Iterator[tuple[int, Sums]]:
@@ -250,14 +267,48 @@ def _judged(numbered: tuple[int, Sums], whole: Iterable[Sums], test: SumsTest) -
     )
 
 
-def _read(out: str, question: Question, width: int) -> _Look:
-    """The lines of all files, in the order of the feature sets."""
-    systems = _file_systems()
-    lines: list[dict[str, Any]] = []
+def _gather(
+    pattern: str, question: Question, proposed: Proposals, out: str, runner: Any
+) -> dict[int, Sums]:
+    """What all parts of the table add to the judgement of both halves' proposals."""
+    beam = needs("apache_beam", "beam", "searching in shards")
+    with beam.Pipeline(options=runner) as pipeline:
+        _ = (
+            pipeline
+            | "read row groups" >> beam.io.ReadFromParquetBatched(pattern, columns=question.columns)
+            | "add to proposals" >> beam.FlatMap(_propose, question, proposed)
+            | "add up" >> beam.CombinePerKey(merge)
+            | "tell" >> beam.Map(_told)
+            | "write" >> beam.io.WriteToText(out, file_name_suffix=".jsonl")
+        )
+    return {
+        line["number"]: Sums(np.array(line["cell"], np.int64), np.array(line["lanes"], np.int64))
+        for line in _lines(out)
+    }
+
+
+def _propose(table: Any, question: Question, proposed: Proposals) -> Iterator[tuple[int, Sums]]:
+    return add_up_proposals(cast(pl.DataFrame, pl.from_arrow(table)), question, proposed)
+
+
+def _told(numbered: tuple[int, Sums]) -> str:
+    number, sums = numbered
+    told = {"number": number, "cell": sums.cell.tolist(), "lanes": sums.lanes.tolist()}
+    return json.dumps(told)
+
+
+def _lines(out: str) -> list[dict[str, Any]]:
+    """The lines of all files below a prefix, in any order."""
+    systems, lines = file_systems(), list[dict[str, Any]]()
     for file in systems.match([f"{out}-*.jsonl"])[0].metadata_list:
         with systems.open(file.path) as opened:
             lines += [json.loads(line) for line in opened.read().splitlines()]
-    lines.sort(key=lambda line: int(line["number"]))
+    return lines
+
+
+def _read(out: str, question: Question, without: tuple[Key, ...], width: int) -> _Look:
+    """The lines of all files, in the order of the feature sets."""
+    lines = sorted(_lines(out), key=lambda line: int(line["number"]))
     whole = np.array([line["lanes"][0] for line in lines[:1]], np.int64).reshape(-1, width)
     parts, lanes = list[Hits](), dict[tuple[Subset, int], list[int]]()
     for line in lines[1:]:
@@ -275,70 +326,20 @@ def _read(out: str, question: Question, width: int) -> _Look:
             )
         )
         lanes |= {(subset, c): own for c, own in zip(line["cell"], line["lanes"], strict=True)}
-    return _Look(join(parts), lanes, Sums(np.zeros(len(whole), np.int64), whole))
+    return _Look(join(parts), lanes, Sums(np.zeros(len(whole), np.int64), whole), without)
 
 
 def _slice(
-    encoded: Encoded, test: SumsTest, level: float, one: Step | Finding, look: _Look
+    encoded: Encoded, test: SumsTest, level: float, one: Step | Finding | Held, look: _Look
 ) -> ShardedSlice:
     subset, codes = one.key
-    cell = int(np.ravel_multi_index(codes, shape_of(encoded, subset)))
-    lanes = np.array([look.lanes[subset, cell]], np.int64)
-    effect = test.effect(Sums(np.array([cell]), lanes), look.whole, level)
     predicates = tuple(encoded.predicates[f][code] for f, code in zip(subset, codes, strict=True))
-    return ShardedSlice(predicates, int(lanes[0, 0]), effect, one.p, one.q)
-
-
-def _codings(
-    pattern: str,
-    features: Sequence[str],
-    others: Sequence[str],
-    runner: Any,
-    max_categories: int,
-    bins: int,
-) -> tuple[list[Coding], int]:
-    """The predicates of every feature, each column read by itself, and the number of rows."""
-    systems = _file_systems()
-    systems.set_options(runner)
-    parquet = needs("pyarrow.parquet", "beam", "searching in shards")
-    paths = [file.path for file in systems.match([pattern])[0].metadata_list]
-    if not paths:
-        raise DataError(f"pattern must name Parquet files, got none at {redact(pattern)}")
-    for path in paths:
-        with systems.open(path) as opened:
-            held = set(parquet.ParquetFile(opened).schema_arrow.names)
-        if missing := [name for name in (*features, *others) if name not in held]:
-            raise DataError(
-                f"every file must hold the column {missing[0]!r}, got {redact(path)} without: "
-                "leave the file out, or name another column"
-            )
-    rows = 0
-
-    def column(name: str) -> pl.Series:
-        parts: list[pl.Series] = []
-        for path in paths:
-            with systems.open(path) as opened:
-                read = parquet.ParquetFile(opened).read([name])[name]
-                parts.append(cast(pl.Series, pl.from_arrow(read)))
-        nonlocal rows
-        rows = sum(map(len, parts))
-        return pl.concat(parts).alias(name)
-
-    made = codings(map(column, features), max_categories=max_categories, bins=bins)
-    return made, rows
-
-
-def _pool(pattern: str, question: Question, rows: int) -> Outcome | None:
-    """Outcomes of at most `POOL` rows, evenly spread over the files; None where none counts."""
-    systems, parquet = _file_systems(), needs("pyarrow.parquet", "beam", "searching in shards")
-    columns = [*question.outcome, *([] if question.label is None else [question.label])]
-    parts: list[pl.DataFrame] = []
-    for file in systems.match([pattern])[0].metadata_list:
-        with systems.open(file.path) as opened:
-            held = pl.from_arrow(parquet.ParquetFile(opened).read(columns))
-            parts.append(cast(pl.DataFrame, held).gather_every(-(-rows // POOL) or 1))
-    return outcome_of(pl.concat(parts), question)
-
-
-def _file_systems() -> Any:
-    return needs("apache_beam.io.filesystems", "beam", "searching in shards").FileSystems
+    if isinstance(one, Held):
+        sums, whole = one.sums, one.whole
+        discovery = Seen(one.step.p, one.step.q, one.step.size)
+    else:
+        cell = int(np.ravel_multi_index(codes, shape_of(encoded, subset)))
+        sums = Sums(np.array([cell]), np.array([look.lanes[subset, cell]], np.int64))
+        whole, discovery = look.whole, None
+    effect = test.effect(sums, whole, level)
+    return ShardedSlice(predicates, int(sums.lanes[0, 0]), effect, one.p, one.q, discovery)

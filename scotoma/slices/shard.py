@@ -11,14 +11,16 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.errors import DataError
+from scotoma.hashing import hash_ids
 from scotoma.slices.chance import Chance
 from scotoma.slices.coding import Coding
 from scotoma.slices.cover import Key, unexplained
 from scotoma.slices.judging import ratios_of
-from scotoma.slices.lattice import Subset, blocks, feature_subsets
+from scotoma.slices.lattice import Flags, Subset, blocks, feature_subsets
 from scotoma.slices.outcomes import Outcome, metric_named, prepare
 from scotoma.slices.predicates import Encoded
-from scotoma.slices.tally import count
+from scotoma.slices.replicates import Ratio
+from scotoma.slices.tally import Keys, count
 
 Ints = npt.NDArray[np.int64]
 
@@ -53,6 +55,9 @@ class Question:
         draws: Bootstrap draws; 0 where the exact tests serve.
         seed: Of the draws.
         chance: How outcomes are dealt out anew; None for what they were.
+        middle: The largest hash of an id in the first half of the examples, where halves are asked
+            for.
+        half: The half that is counted, 0 or 1; None for all examples.
     """
 
     codings: tuple[Coding, ...]
@@ -66,13 +71,26 @@ class Question:
     draws: int
     seed: int
     chance: Chance | None = None
+    middle: int = -1
+    half: int | None = None
 
     @property
     def columns(self) -> list[str]:
         """The columns that are read."""
+        return [*(coding.column for coding in self.codings), self.identifier, *self.answers]
+
+    @property
+    def answers(self) -> list[str]:
+        """Those that the outcome is made of."""
         label = [] if self.label is None else [self.label]
-        features = [coding.column for coding in self.codings]
-        return [*features, self.identifier, *self.outcome, *self.baseline, *label]
+        return [*self.outcome, *self.baseline, *label]
+
+    def in_half(self, names: npt.NDArray[np.generic]) -> Flags:
+        """Which examples of some ids are in the half that is counted."""
+        if self.half is None or names.size == 0:
+            return np.ones(names.size, np.bool_)
+        second = hash_ids(names, self.seed) > np.uint64(max(self.middle, 0))
+        return np.asarray(second == bool(self.half))
 
     @property
     def subsets(self) -> list[Subset]:
@@ -85,6 +103,55 @@ class Question:
         """The predicates that the rows of a part meet."""
         codes = [coding.codes(table[coding.column]) for coding in self.codings]
         return Encoded(np.stack(codes), tuple(coding.predicates for coding in self.codings))
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """The rows of a part that are counted, and what each adds.
+
+    Attributes:
+        encoded: Their predicates.
+        ratios: Numerators and denominators, of the baseline too where there is one.
+        draws: Bootstrap draws.
+    """
+
+    encoded: Encoded
+    ratios: list[Ratio]
+    draws: int
+
+    @classmethod
+    def of(cls, table: pl.DataFrame, asked: Question, without: tuple[Key, ...]) -> Counted | None:
+        """Those of a table that are in none of some slices; None where there are none."""
+        outcome = outcome_of(table, asked)
+        if outcome is None:
+            return None
+        encoded = asked.encode(table).take(outcome.rows)
+        names = ids_of(table[asked.identifier])[outcome.rows]
+        if asked.chance is not None:
+            outcome = asked.chance.deal(outcome, names)
+        left = unexplained(encoded, without)
+        left = left[asked.in_half(names[left])]
+        if left.size == 0:
+            return None
+        ratios = ratios_of(outcome.take(left), names[left], asked.draws, asked.seed)
+        own = [one for one in ratios if one is not None]
+        if any(lanes.dtype.kind == "f" for one in own for lanes in (one.above, one.below)):
+            raise DataError(
+                f"outcome must be 0 or 1 where metric {asked.metric!r} is counted in shards, got "
+                "fractions: search them with find_slices"
+            )
+        return cls(encoded.take(left), own, asked.draws)
+
+    def lanes(self, keys: Keys, cells: int) -> Ints:
+        """The sums of every cell, as of `Sums`, shape (cells, W).
+
+        Args:
+            keys: Cell of each row under each of G feature subsets, shape (G, N).
+            cells: Cells of all subsets together.
+        """
+        sums = chain.from_iterable(one.sums(keys, cells) for one in self.ratios)
+        size = count(keys, cells)[:, None]
+        return np.concatenate([size, *sums], axis=1, dtype=np.int64)
 
 
 def add_up(
@@ -103,39 +170,27 @@ def add_up(
     Raises:
         DataError: Outcomes that the metric cannot take.
     """
-    outcome = outcome_of(table, asked)
-    if outcome is None:
+    counted = Counted.of(table, asked, without)
+    if counted is None:
         return
-    encoded = asked.encode(table).take(outcome.rows)
-    ids = table[asked.identifier].to_numpy()
-    names = (ids.astype(str) if ids.dtype.kind == "O" else ids)[outcome.rows]
-    if asked.chance is not None:
-        outcome = asked.chance.deal(outcome, names)
-    left = unexplained(encoded, without)
-    encoded, outcome, names = encoded.take(left), outcome.take(left), names[left]
-    if left.size == 0:
-        return
-    ratios = [one for one in ratios_of(outcome, names, asked.draws, asked.seed) if one is not None]
-    if any(lanes.dtype.kind == "f" for one in ratios for lanes in (one.above, one.below)):
-        raise DataError(
-            f"outcome must be 0 or 1 where metric {asked.metric!r} is counted in shards, got "
-            "fractions: search them with find_slices"
-        )
-    columns = [lanes[:, : asked.draws + 1] for one in ratios for lanes in (one.above, one.below)]
-    whole = [np.array([left.size]), *(lanes.sum(0, dtype=np.int64) for lanes in columns)]
-    yield 0, Sums(np.zeros(1, np.int64), np.concatenate(whole)[None])
+    everyone = np.zeros((1, counted.encoded.codes.shape[1]), np.int32)
+    yield 0, Sums(np.zeros(1, np.int64), counted.lanes(everyone, 1))
     number = 0
     for cross in range(1, min(asked.max_cross, len(asked.codings)) + 1):
-        for block in blocks(encoded, feature_subsets(len(asked.codings), cross)):
-            size = count(block.keys, block.cells)
-            sums = chain.from_iterable(one.sums(block.keys, block.cells) for one in ratios)
-            lanes = np.concatenate([size[:, None], *sums], axis=1, dtype=np.int64)
-            held = np.flatnonzero(size)
+        for block in blocks(counted.encoded, feature_subsets(len(asked.codings), cross)):
+            lanes = counted.lanes(block.keys, block.cells)
+            held = np.flatnonzero(lanes[:, 0])
             subset, cell = block.locate(held)
             ends = np.searchsorted(subset, np.arange(len(block.subsets) + 1)).tolist()
             for first, last in pairwise(ends):
                 number += 1
                 yield number, Sums(cell[first:last], lanes[held[first:last]])
+
+
+def ids_of(column: pl.Series) -> npt.NDArray[np.generic]:
+    """Ids as what they are hashed as."""
+    ids = column.to_numpy()
+    return np.asarray(ids.astype(str) if ids.dtype.kind == "O" else ids)
 
 
 def outcome_of(table: pl.DataFrame, asked: Question) -> Outcome | None:

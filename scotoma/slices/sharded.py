@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scotoma.slices.predicates import Predicate
-from scotoma.slices.report import Null
+from scotoma.slices.report import Look, Null
 from scotoma.uncertainty import Estimate
 
 
@@ -18,7 +18,9 @@ class ShardedSlice:
         size: Examples in it that count, in cover mode those that no slice before it explains.
         effect: Its metric minus what it is compared with, on those.
         p: Its p-value.
-        q: The same, corrected for all slices tested.
+        q: The same, corrected for all slices tested, or where the halves confirm each other for all
+            that its half proposed.
+        discovery: What the half that proposed it saw; size, effect, p and q are then the other's.
     """
 
     predicates: tuple[Predicate, ...]
@@ -26,6 +28,7 @@ class ShardedSlice:
     effect: Estimate
     p: float
     q: float
+    discovery: Look | None = None
 
     @property
     def text(self) -> str:

@@ -60,20 +60,29 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def both(
-    shards: Path, out: Path, outcome, baseline=(), *, mode, protocol, metric="error", **options
+    shards: Path,
+    out: Path,
+    outcome,
+    baseline=(),
+    *,
+    mode,
+    protocol,
+    metric="error",
+    confirm=False,
+    **options,
 ):
     """What Beam found, and what one machine found in the table in its own order."""
     far = search_shards(
         f"{shards}/*.parquet", out=str(out / "found"), outcome=outcome, baseline=baseline,
         label="label", features=FEATURES, identifier="id", mode=mode, protocol=protocol,
-        metric=metric, permutations=0, **options,
+        metric=metric, permutations=0, confirm=confirm, **options,
     )  # fmt: skip
     table = people()
     near = find_slices(
         table.select(FEATURES), table.select(outcome).to_numpy(),
         baseline=table.select(baseline).to_numpy() if baseline else None,
         labels=table["label"].to_numpy(), ids=table["id"].to_numpy(), mode=mode,
-        protocol=protocol, metric=metric, confirm=False, permutations=0, **options,
+        protocol=protocol, metric=metric, confirm=confirm, permutations=0, **options,
     )  # fmt: skip
     return far, near
 
@@ -87,8 +96,9 @@ BEFORE = ["dense_0", "dense_1", "dense_2"]
     [
         (["int8_0"], [], {"mode": "cover", "protocol": "sound"}),
         (["int8_0"], [], {"mode": "batch", "protocol": "sound", "direction": "both"}),
-        (["int8_0"], ["dense_0"], {"mode": "cover", "protocol": "sound"}),
-        (["int8_0"], [], {"mode": "batch", "protocol": "published", "metric": "fnr"}),
+        (["int8_0"], ["dense_0"], {"mode": "cover", "protocol": "sound", "confirm": True}),
+        (["int8_0"], [], {"mode": "cover", "protocol": "published", "confirm": True,
+                          "metric": "fnr", "min_size": 9}),
         (MEMBERS, BEFORE, {"mode": "batch", "protocol": "published", "paired": True}),
         (MEMBERS, [], {"mode": "batch", "protocol": "published", "metric": "f1"}),
     ],
@@ -105,7 +115,13 @@ def test_beam_finds_the_slices_of_one_machine_with_the_same_numbers(
     counts = ("candidates", "nonempty", "tested")
     assert {n: getattr(far, n) for n in counts} == {n: getattr(near, n) for n in counts}
     first, local = far.slices[0], near.slices[0]
-    assert first.size == local.at_risk
+    if options.get("confirm"):  # of the half that confirms
+        assert first.size == local.effect.n < local.at_risk
+        found = [[one.discovery.p, one.discovery.q, one.discovery.size] for one in (first, local)]
+        np.testing.assert_allclose(found[0], found[1], rtol=1e-11)
+    else:
+        assert first.size == local.at_risk
+        assert first.discovery is None
     assert first.effect.n == local.effect.n
     assert first.effect.members == local.effect.members
     for name in ("value", "low", "high", "df"):
