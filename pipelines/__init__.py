@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
-from scotoma.pipelines.audit import build_pipeline, build_scheduled, compile_pipeline
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scotoma.pipelines.audit import build_pipeline, build_scheduled, compile_pipeline
 
 __all__ = ["build_pipeline", "build_scheduled", "compile_pipeline"]
+
+
+def __getattr__(name: str) -> Any:
+    """A DAG, with which kfp is imported: what runs one starts other processes before that."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module("scotoma.pipelines.audit"), name)

@@ -8,17 +8,16 @@ the parent is gone and the group ends.
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 
-from kfp import components, local
-
-from scotoma.pipelines.audit import compile_pipeline
 from scotoma.runs import Run, written
-from scotoma.stages import AHEAD_VARIABLE
+from scotoma.stages.forked import RunStep, forked_steps
 from scotoma.tied import tie_to_parent
 
 __all__ = ["run_locally"]
@@ -35,14 +34,28 @@ def run_locally(place: str, *, shard_count: int = 1) -> None:
         RuntimeError: A step failed; what it refused is in `error.json`.
     """
     run = Run.open(place)
+    # Elsewhere it is not safe to fork; where it is, what steps need is imported beside kfp.
+    with forked_steps() if sys.platform == "linux" else nullcontext() as run_step:
+        _run(run, run_step, shard_count)
+
+
+def _run(run: Run, run_step: RunStep | None, shard_count: int) -> None:
+    os.environ["_KFP_RUNTIME"] = "true"  # leaves out the client of clusters, most of the package
+    importlib.import_module("kfp")
+    del os.environ["_KFP_RUNTIME"]
+    from kfp import components, local
+    from kfp.local import subprocess_task_handler
+
+    from scotoma.pipelines.audit import compile_pipeline
+
     definition = run.path("pipeline.yaml")  # the compiler goes by the suffix
     compiled = Path(tempfile.mkdtemp(prefix="kfp-"), definition.name)
     compile_pipeline(run.config, compiled, shard_count=shard_count)
     with written(definition) as temporary:
         shutil.copyfile(compiled, temporary)
     run.publish(definition)
-    # Its runner begins one task at a time.
-    os.environ[AHEAD_VARIABLE] = "yes"
+    if run_step is not None:
+        subprocess_task_handler.run_local_subprocess = run_step
     # kfp pastes sys.executable into a shell line unquoted, and puts it for every `python3` in the
     # line, paths included. Found by its name, it is both whole and harmless.
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -158,7 +158,8 @@ def _audit(
                 _say_step(run, only, as_json=as_json)
                 return 0
             pipeline = ["scotoma.pipelines.local", run.place]
-            run_watched(run, pipeline, console, lock, meanwhile="scotoma.stages.judging")
+            judging_needs = ("scotoma.stages.judging", "scipy.special")
+            run_watched(run, pipeline, console, lock, meanwhile=judging_needs)
             from scotoma.stages.judging import give_verdict
 
             given = give_verdict(run.mirror, judging.rules, judging.today)

@@ -46,7 +46,7 @@ FULL_BYTES = 2**16  # free on a disk on which no file of a run can be written
 
 
 def run_watched(
-    run: Run, command: list[str], console: Console, lock: int, *, meanwhile: str = ""
+    run: Run, command: list[str], console: Console, lock: int, *, meanwhile: tuple[str, ...] = ()
 ) -> None:
     """Run a Python module in a process group of its own; its words go to logs/pipeline.log.
 
@@ -56,7 +56,7 @@ def run_watched(
             us and may have to remove its temporary files.
         console: Where the bars are shown.
         lock: Descriptor of the folder's lock, which the child holds too.
-        meanwhile: A module to import while the child starts, for use once it has ended.
+        meanwhile: Modules to import while the child starts, for use once it has ended.
 
     Raises:
         ScotomaError: What a step refused, with the exit code that it asked for; or a fault inside.
@@ -81,8 +81,8 @@ def run_watched(
             pass_fds=(lock,),  # the folder is in use until the child has ended too
         ) as child:
             try:
-                if meanwhile:
-                    importlib.import_module(meanwhile)
+                for module in meanwhile:
+                    importlib.import_module(module)
                 _watch(child, events, console)
             finally:
                 if child.poll() != 0:  # killed alone, it leaves its steps at work

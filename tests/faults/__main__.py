@@ -23,6 +23,7 @@ KINDS = (
     ("SIGKILL", "tree"),
     ("SIGKILL", "parent"),
     ("SIGKILL", "pipeline"),
+    ("SIGKILL", "source"),
     ("SIGKILL", "step"),
     ("SIGKILL", "guardian"),
     ("SIGTERM", "parent"),
@@ -33,15 +34,15 @@ KINDS = (
 POOLED = (("SIGKILL", "worker"),)
 CHAIN = 5  # faults that one audit suffers, a command each
 MAKING = ("train-dense", "prune-magnitude", "quantize-int8", "predict-batch")
-POOLS = ("train-dense", "prune-magnitude", "predict-batch")
 
-# Imported by every Python process of an audit: predictions are shared out, however few they are.
+# Imported by every Python process of an audit: predicting and quantizing are shared out, however
+# little there is of them.
 SHARED_OUT = """
 import importlib.machinery, sys
 class Finder:
     @staticmethod
     def find_spec(name, path, target=None):
-        if name != "scotoma.inference.population":
+        if name not in ("scotoma.inference.population", "scotoma.stages.compression"):
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         whole = spec.loader.exec_module
@@ -96,7 +97,7 @@ def main(kills: int, seed: int = 0) -> None:
             tried += _chain(chain, whole, home / f"{at}")
         (home / "sitecustomize.py").write_text(SHARED_OUT)
         os.environ["PYTHONPATH"] = f"{home}:{os.environ.get('PYTHONPATH', '')}".rstrip(":")
-        for at, chain in enumerate(plan(pooled, POOLS, cycle(POOLED), seed + 2, reach=0.2)):
+        for at, chain in enumerate(plan(pooled, MAKING, cycle(POOLED), seed + 2, reach=0.2)):
             tried += _chain(chain, trained, home / f"pooled-{at}")
     _table(tried)
 

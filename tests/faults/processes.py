@@ -72,18 +72,21 @@ def chosen(mark: str, target: str) -> list[Process]:
 
     Args:
         mark: Of the audit.
-        target: `tree`, all of them; `parent`, the command; `pipeline`, kfp's process; `step`, that
-            of a component; `worker`, one of a pool; `guardian`, which outlives the command.
+        target: `tree`, all of them; `parent`, the command; `pipeline`, kfp's process; `source`,
+            which steps are forked from; `step`, that of a component; `worker`, one of a pool;
+            `guardian`, which outlives the command.
     """
     every = {process.pid: process for process in alive(mark)}
     pipeline = [p for p in every.values() if "scotoma.pipelines.local" in p.command]
-    steps = [p for p in every.values() if "executor_main" in p.command and p.command[:3] != "sh "]
+    forked = [p for p in every.values() if "scotoma.stages.forked" in p.command]
+    steps = [p for p in forked if every.get(p.parent) in forked]
     servers = {p.pid for p in every.values() if "multiprocessing.forkserver" in p.command}
     parts = {
         "tree": list(every.values()),
         "parent": [p for p in every.values() if p.command.find("scotoma audit") >= 0],
         "pipeline": [p for p in pipeline if every.get(p.parent) not in pipeline][:1],
         "guardian": [p for p in pipeline if every.get(p.parent) in pipeline][:1],
+        "source": [p for p in forked if p not in steps][:1],
         "step": steps[:1],
         "worker": [p for p in every.values() if p.parent in servers][:1],
     }

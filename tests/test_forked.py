@@ -1,0 +1,100 @@
+"""Steps in forked processes end as those that kfp starts: with its own runner as the slow twin."""
+
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from kfp import dsl
+from kfp.local import subprocess_task_handler
+
+from scotoma.stages.forked import RunStep, forked_steps
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="steps are forked on Linux alone")
+
+
+@dsl.component(base_image="python", install_kfp_package=False)
+def act(how: str, left: str) -> None:
+    import os
+    import sys
+    import time
+    from pathlib import Path
+
+    if how == "refuse":
+        raise ValueError(how)
+    if how == "die":
+        os.kill(os.getpid(), 9)
+    if how == "wait":  # for what another step leaves
+        while not Path(left).exists():
+            time.sleep(0.01)
+        return
+    Path(left).write_text(
+        os.environ.get("GIVEN", "") + ("polars" if "polars" in sys.modules else "")
+    )
+
+
+def command(how: str, left: Path) -> list[str]:
+    """What kfp's runner gives to a shell."""
+    values = {"inputs": {"parameterValues": {"how": how, "left": str(left)}}}
+    values |= {"outputs": {"outputFile": str(left.with_name("output.json"))}}
+    given = ["--executor_input", json.dumps(values), "--function_to_execute", "act"]
+    container = act.component_spec.implementation.container
+    assert container is not None
+    return [*container.command, *given]
+
+
+def by_kfp(full_command: Sequence[str]) -> int:
+    python = [word.replace("python3", sys.executable) for word in full_command[:3]]
+    return int(
+        subprocess_task_handler.run_local_subprocess([*python, *full_command[3:]], {"GIVEN": "x"})
+    )
+
+
+@pytest.fixture(autouse=True)
+def _temporary_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def run_step() -> Iterator[RunStep]:
+    with forked_steps() as run:
+        yield run
+
+
+@pytest.mark.parametrize("how", ["write", "refuse"])
+def test_a_forked_step_ends_as_one_that_kfp_starts(
+    run_step: RunStep, how: str, tmp_path: Path
+) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    assert run_step(command(how, ours), {"GIVEN": "x"}) == by_kfp(command(how, theirs))
+    assert ours.exists() == theirs.exists() == (how == "write")
+    if how == "write":
+        assert ours.read_text() == theirs.read_text() == "x"
+
+
+def test_a_step_that_is_killed_is_told_by_its_signal(run_step: RunStep, tmp_path: Path) -> None:
+    assert run_step(command("die", tmp_path / "left"), {}) == -signal.SIGKILL
+
+
+def test_steps_run_side_by_side(run_step: RunStep, tmp_path: Path) -> None:
+    left = tmp_path / "left"
+    with ThreadPoolExecutor(2) as pool:
+        codes = list(pool.map(lambda how: run_step(command(how, left), {}), ["wait", "write"]))
+    assert codes == [0, 0]
+
+
+def test_a_step_fails_when_what_it_was_forked_from_is_killed(tmp_path: Path) -> None:
+    with forked_steps() as run, ThreadPoolExecutor(1) as pool:
+        *_, source = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+        waiting = pool.submit(run, command("wait", left := tmp_path / "left"), {})
+        assert run(command("write", tmp_path / "begun"), {}) == 0
+        assert not waiting.done()
+        os.kill(int(source), signal.SIGKILL)
+        assert waiting.result() == -signal.SIGKILL
+        left.touch()
