@@ -102,6 +102,18 @@ def test_channels_may_come_last(folder: Path) -> None:
     )
 
 
+def test_a_process_that_cannot_be_started_says_why(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_memory(_: object) -> None:
+        raise BlockingIOError("no memory")
+
+    onnx.save_model(classifier(), folder / "a.onnx")
+    monkeypatch.setattr("multiprocessing.process.BaseProcess.start", no_memory)
+    with trials() as attempt, pytest.raises(BlockingIOError, match="no memory"):
+        attempt(folder / "a.onnx", NETWORK, np.zeros((2, 3, 8, 8), np.uint8))
+
+
 SHAPES = {
     (("batch", 192), "must take images of rank 4, got an input of rank 2, (any, 192); export it "
      "with batch, channels, height and width"),

@@ -107,8 +107,9 @@ class _Child:
     def _begin(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
-        self._process.start()
+        process = context.Process(target=_serve, args=(theirs,), daemon=True)
+        process.start()
+        self._process = process
         theirs.close()  # the child's copy is now the only one, whose end is heard here
         self._connection.recv()  # its start is no part of the time of a model
 
