@@ -17,6 +17,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from scotoma.runs import Run, written
+from scotoma.stages import AHEAD_VARIABLE
 from scotoma.stages.forked import RunStep, forked_steps
 from scotoma.tied import tie_to_parent
 
@@ -34,6 +35,7 @@ def run_locally(place: str, *, shard_count: int = 1) -> None:
         RuntimeError: A step failed; what it refused is in `error.json`.
     """
     run = Run.open(place)
+    os.environ[AHEAD_VARIABLE] = "yes"  # kfp's runner begins one task at a time
     # Elsewhere it is not safe to fork; where it is, what steps need is imported beside kfp.
     with forked_steps() if sys.platform == "linux" else nullcontext() as run_step:
         _run(run, run_step, shard_count)
