@@ -101,9 +101,8 @@ def _parts(table: Table, asked: Asked, places: pl.DataFrame) -> Iterator[tuple[s
         frame = collect(named(scan, table), table)
     for name in (*NAMED, "example_id", "predicted"):
         refuse_missing(frame[name], table)
-    for (variant,), part in frame.group_by("variant", maintain_order=True):
-        models = list(asked.models.get(str(variant), ()))
-        kept = part.filter(pl.col("model").is_in(models))
+    for variant, models in asked.models.items():
+        kept = frame.filter(variant=variant).filter(pl.col("model").is_in(models))
         if not kept.height:
             continue
         rows = kept["example_id"].to_frame("id").join(
@@ -113,14 +112,12 @@ def _parts(table: Table, asked: Asked, places: pl.DataFrame) -> Iterator[tuple[s
             _refuse_unknown(kept.filter(rows.is_null()), table)
         found = {
             "row": rows.cast(pl.Int64),
-            "place": kept["model"].replace_strict(
-                models, range(len(models)), return_dtype=pl.Int64
-            ),
+            "place": kept["model"].cast(pl.Enum(models)).to_physical().cast(pl.Int64),
             "code": _codes(kept, asked, table),
         }
         if asked.scores:
             found["score"] = _probabilities(kept, table)
-        yield str(variant), pl.DataFrame(found)
+        yield variant, pl.DataFrame(found)
 
 
 def _codes(frame: pl.DataFrame, asked: Asked, table: Table) -> pl.Series:
@@ -137,7 +134,7 @@ def _codes(frame: pl.DataFrame, asked: Asked, table: Table) -> pl.Series:
     else:
         classes = said
     names = list(asked.classes)
-    codes = classes.replace_strict(names, range(len(names)), default=None, return_dtype=pl.Int64)
+    codes = classes.cast(pl.Enum(names), strict=False).to_physical()
     if wrong := codes.null_count():
         first = frame.filter(codes.is_null()).row(0, named=True)
         way = (
