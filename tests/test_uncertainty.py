@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-import math
 from itertools import product
 
 import numpy as np
@@ -15,18 +13,14 @@ from scotoma.errors import DataError
 from scotoma.uncertainty import (
     ChangeEvidence,
     ClusterMoments,
-    Estimate,
     Moments,
-    Variance,
     Words,
-    benjamini_hochberg,
     cluster_sums,
     crossed_variance,
     holm,
     mean_difference,
     merge,
     n_effective,
-    none_seen,
     ratio_influence,
     single_mean,
 )
@@ -361,105 +355,6 @@ def test_n_effective_counts_examples_that_carry_the_rate():
     assert n_effective([0, 3, 3, 3]) == 3
     assert n_effective([1, 9]) == pytest.approx(100 / 82)
     assert n_effective([0, 0]) == 0
-
-
-def test_single_mean_on_the_logit_scale_stays_inside_the_unit_interval():
-    scores = hard_examples(np.random.default_rng(6), 25, 3, -1.2)
-    plain, logit = single_mean(scores), single_mean(scores, scale="logit")
-    assert plain.low < 0 < logit.low < logit.value < logit.high < 1
-    assert plain.value == logit.value
-    assert logit.df == pytest.approx(plain.df)  # the gradient cancels
-    assert logit.se == pytest.approx(plain.se / (plain.value * (1 - plain.value)))
-
-
-def test_t_not_normal_decides_the_width():
-    d = hard_examples(np.random.default_rng(7), 200, 5)
-    rate = single_mean(d)
-    assert rate.df < 30
-    assert rate.high - rate.value == pytest.approx(stats.t.ppf(0.975, rate.df) * rate.se)
-
-
-@pytest.mark.parametrize(
-    ("scores", "reason"),
-    [
-        (np.zeros((0, 3)), "undefined (no examples)"),
-        (np.ones((1, 3)), "interval not estimable (one example)"),
-        (np.full((50, 3), 0.1), "interval not estimable (nothing varies over 50 examples)"),
-    ],
-)
-def test_means_without_interval_say_why(scores, reason):
-    for estimate in (single_mean(scores), mean_difference(scores, scores)):
-        assert estimate.reason == reason
-        assert math.isnan(estimate.low)
-        assert math.isnan(estimate.high)
-    assert math.isnan(single_mean(scores).value) == (len(scores) == 0)
-
-
-def test_a_mean_of_one_has_no_logit():
-    rate = single_mean(np.ones((9, 2)), scale="logit")
-    assert rate.value == 1
-    assert rate.reason == "interval not estimable (mean 1 has no logit)"
-
-
-@given(
-    value=st.floats(0.01, 0.99),
-    se=st.floats(0.01, 2),
-    df=st.floats(1, 1e6),
-    level=st.floats(0.5, 0.999),
-    scale=st.sampled_from(["identity", "logit", "log", "ratio"]),
-)
-def test_intervals_and_p_values_agree_at_every_level(value, se, df, level, scale):
-    first = Estimate.on_scale(value, se, df, n=100, members=5, scale=scale)
-    estimate = first.at(level)
-    again = Estimate.on_scale(value, se, df, n=100, members=5, scale=scale, level=level)
-    assert estimate == again
-    if se * stats.t.ppf((1 + level) / 2, df) < 5:  # further out the ends run into 0 and 1
-        assert estimate.p_above(estimate.low) == pytest.approx((1 - level) / 2, rel=1e-5)
-    assert estimate.p_above(value) == pytest.approx(0.5)
-    assert estimate.p_above(0.5) + estimate.p_below(0.5) == pytest.approx(1)
-
-
-def test_rule_of_three_bounds_what_was_never_seen():
-    change = none_seen(0.0, n=300, members=10, lowest=-1.0)
-    assert (change.low, change.high) == pytest.approx((-0.01, 0.01))
-    # Exactly: seeing none of 300 has probability 5% when the share is 0.993%.
-    assert (1 - change.high) ** 300 == pytest.approx(0.05, abs=0.002)
-    assert change.p_below(0.01) == pytest.approx(0.05)
-    assert change.p_below(0.02) == pytest.approx(0.0025)
-    assert change.p_above(0.01) == 1
-    assert change.at(0.9975).high == pytest.approx(0.02)
-    assert none_seen(0.0, n=2, members=1, lowest=0.0, highest=1.0).high == 1
-
-
-def test_estimates_survive_json_with_nan_as_none():
-    missing = mean_difference(np.zeros((5, 2)), np.zeros((5, 2)))
-    text = json.dumps(missing.as_dict(), allow_nan=False)
-    assert json.loads(text)["low"] is None
-    third = Estimate.on_scale(1 / 3, 0.1, math.inf, n=3, members=2).as_dict()
-    assert third["value"] == 1 / 3
-    assert third["df"] == "inf"
-    variance = Variance(1.0, 0.5, 0.5, 0.0, math.inf).as_dict()
-    assert json.loads(json.dumps(variance, allow_nan=False))["total"] == 1
-
-
-def test_holm_prints_the_published_steps():
-    # Holm (1979) by hand: sorted 0.005, 0.011, 0.02, 0.04, times 4, 3, 2, 1, never falling.
-    np.testing.assert_allclose(holm([0.02, 0.005, 0.04, 0.011]), [0.04, 0.02, 0.04, 0.033])
-    np.testing.assert_allclose(holm([0.6, 0.7]), [1, 1])
-
-
-@given(st.lists(st.one_of(st.floats(0, 1), st.just(math.nan)), max_size=12))
-def test_adjusted_p_values_keep_order_and_skip_what_was_not_tested(p):
-    values = np.array(p, float)
-    tested = ~np.isnan(values)
-    for adjusted in (holm(p), benjamini_hochberg(p)):
-        assert (np.isnan(adjusted) == ~tested).all()
-        assert ((adjusted >= values) & (adjusted <= 1))[tested].all()
-        order = np.argsort(values[tested], kind="stable")
-        assert (np.diff(adjusted[tested][order]) >= 0).all()
-    if tested.any():
-        oracle = stats.false_discovery_control(values[tested], method="bh")
-        np.testing.assert_allclose(benjamini_hochberg(p)[tested], oracle)
 
 
 @pytest.mark.parametrize(
