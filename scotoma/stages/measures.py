@@ -61,21 +61,26 @@ def comparisons(run: Run, examples: Examples) -> Iterator[Comparison]:
     Raises:
         DataError: Predictions are of other examples, or a partner is missing.
     """
-    dense = Predictions.read(run.predictions("dense"))
+    ids = tuple(examples.ids)
+    dense = _of_examples(run, "dense", ids)
     for variant in run.config.resolved_variants[1:]:
-        compressed = Predictions.read(run.predictions(variant.name))
-        for name, ids in (("dense", dense.example_ids), (variant.name, compressed.example_ids)):
-            if apart := first_difference(tuple(examples.ids), ids):
-                raise DataError(
-                    f"predictions of {name} must be for the test examples in their order, got "
-                    f"{apart}; run the audit again in a new folder"
-                )
+        compressed = _of_examples(run, variant.name, ids)
         if variant.paired and compressed.members != dense.members:
             raise DataError(
                 f"members {compressed.members} of {variant.name} derive from dense members that "
                 f"are not there, {dense.members}; run the audit again in a new folder"
             )
         yield Comparison(variant, dense.predicted, compressed.predicted)
+
+
+def _of_examples(run: Run, name: str, ids: tuple[str, ...]) -> Predictions:
+    found = Predictions.read(run.predictions(name))
+    if apart := first_difference(ids, found.example_ids):
+        raise DataError(
+            f"predictions of {name} must be for the test examples in their order, got {apart}; "
+            "run the audit again in a new folder"
+        )
+    return found
 
 
 def of_each_variant(
