@@ -48,7 +48,7 @@ class Finder:
         whole = spec.loader.exec_module
         def exec_module(module):
             whole(module)
-            module.ALONE_S = module.WORTH_S = -1
+            module.ALONE_S, module.WORTH_S = -1, 0
         spec.loader.exec_module = exec_module
         return spec
 sys.meta_path.insert(0, Finder)
