@@ -133,10 +133,10 @@ def sweep(
     """
     blocked: dict[Subset, Flags] = {}
     levels: list[Hits] = []
-    total = sum(comb(len(encoded.predicates), cross) for cross in range(1, max_cross + 1))
-    exact = isinstance(evidence, Additive) and evidence.exact
-    loops = compiled(evidence.rows, total) if exact else None
-    if loops and isinstance(evidence, Replicates):
+    loops = None
+    if isinstance(evidence, Replicates) and evidence.exact:  # counts alone gain nothing by it
+        total = sum(comb(len(encoded.predicates), cross) for cross in range(1, max_cross + 1))
+        loops = compiled(evidence.rows, total)
         evidence = replace(evidence, loops=loops)
     for cross in range(1, min(max_cross, len(encoded.predicates)) + 1):
         subsets = feature_subsets(len(encoded.predicates), cross)

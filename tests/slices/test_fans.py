@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scotoma.slices import fans as compiling
 from scotoma.slices import kernel
-from scotoma.slices.evidence import Changes, Evidence, Rates
+from scotoma.slices.evidence import Evidence
 from scotoma.slices.fans import Fan, compiled, fans
 from scotoma.slices.lattice import feature_subsets
 from scotoma.slices.predicates import Encoded, Predicate
@@ -98,8 +98,6 @@ def evidences() -> dict[str, tuple[Encoded, Evidence]]:
     model, baseline = (Ratio.of(one & at_risk, at_risk, weights) for one in (error, other))
     every = Ratio.of(error, np.ones(900, np.int64), weights)
     kinds: dict[str, Evidence] = {
-        "rates": Rates(error, "higher", 5),
-        "changes": Changes(error.astype(np.int8) - other, "both", 5),
         "weighted rates": Replicates(every, None, "higher", 1),
         "fewer": Replicates(model, None, "lower", 1),
         "both": Replicates(model, None, "both", 20, fewest=9.0),
