@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.inputs import floats
-from scotoma.uncertainty.crossed import Array, Variance, combine
-from scotoma.uncertainty.influences import member_variance
+from scotoma.uncertainty.crossed import Variance, combine
+from scotoma.uncertainty.influences import Array, member_variance
 
 ORDER = 4  # the kurtosis of psi needs no more
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.inputs import array, floats
-from scotoma.uncertainty.crossed import Array, Variance, combine
-from scotoma.uncertainty.influences import member_variance
+from scotoma.uncertainty.crossed import Variance, combine
+from scotoma.uncertainty.influences import Array, member_variance
 
 Counts = npt.NDArray[np.int64]
 MOST_MEMBERS = 255  # with it and 10^9 examples the fourth powers still fit 64 bits

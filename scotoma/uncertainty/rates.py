@@ -12,7 +12,6 @@ import numpy.typing as npt
 from scotoma.uncertainty.clustered import ClusterMoments
 from scotoma.uncertainty.clusters import ratio_influence
 from scotoma.uncertainty.crossed import (
-    Array,
     Variance,
     crossed_variance,
     influences_variance,
@@ -20,7 +19,7 @@ from scotoma.uncertainty.crossed import (
     of_variance,
 )
 from scotoma.uncertainty.estimate import ONE_RUN, Estimate, none_seen, undefined
-from scotoma.uncertainty.influences import Influences
+from scotoma.uncertainty.influences import Array, Influences
 from scotoma.uncertainty.moments import Moments
 
 Ints = npt.NDArray[np.int64]
