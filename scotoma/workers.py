@@ -66,6 +66,9 @@ def worker_pool(
             yield pool
         except BrokenProcessPool as error:
             raise worker_died("its part of the work") from error
+        except BrokenPipeError as error:  # it died before it had been sent what it works with
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise worker_died("its part of the work") from error
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from scotoma.errors import DataError
 from scotoma.workers import LONGEST_FOLDER, worker_pool
 
 
@@ -70,3 +71,8 @@ def test_workers_end_with_the_pool_that_was_killed(tmp_path: Path) -> None:
     while any(worker.exists() for worker in workers) and time.monotonic() < end:
         time.sleep(0.02)
     assert not any(worker.exists() for worker in workers)
+
+
+def test_a_worker_that_dies_before_it_has_its_work_is_named_as_one() -> None:
+    with pytest.raises(DataError, match="a worker process died"), worker_pool(1, int):
+        raise BrokenPipeError  # what writing to it ends with
