@@ -24,7 +24,7 @@ from scotoma.slices.correction import Correction
 from scotoma.slices.cover import Key, key_of
 from scotoma.slices.evidence import Direction, Evidence
 from scotoma.slices.judging import Protocol, Reference, evidence_of
-from scotoma.slices.lattice import CELLS, KEYS, SPARSE, candidates
+from scotoma.slices.lattice import CELLS, KEYS, SPARSE, candidates, subset_count
 from scotoma.slices.leakage import leaks
 from scotoma.slices.modes import Finding, Mode, Plan, search, split
 from scotoma.slices.outcomes import metric_named, prepare
@@ -37,6 +37,7 @@ from scotoma.slices.view import View
 Progress = Callable[[int, int], None]
 
 POINTS = 2_000  # combinations that the lattice view shows
+THREADS_PAY = 3 * 10**7  # rows times sets of features: for fewer, threads only wait for each other
 KEY_BYTES = 16  # a row's cell under one subset, its copy and the product's own arrays
 SOURCE_BYTES = 56  # beyond that, where rows share sources: the pair's number, order and sums
 
@@ -119,8 +120,8 @@ def find_slices(
         limit: Slices that the report describes, the most significant first.
         max_candidates: Refuse searches with more candidates than this, save in priority mode.
         memory_gib: Bound on what the search holds at once beyond the data.
-        threads: Blocks of candidates that are counted side by side; one a core by default. Nothing
-            found depends on it.
+        threads: Blocks of candidates that are counted side by side; by default one a core in
+            searches large enough to gain by it. Nothing found depends on it.
         progress: Called after each search with how many are done and how many there are: the
             search itself and one a permutation.
         seed: Of halves, draws and permutations.
@@ -163,12 +164,12 @@ def find_slices(
         prepared, units, protocol=protocol, reference=reference, direction=direction,
         least=min_size, draws=bootstrap, seed=seed, clusters=codes,
     )  # fmt: skip
-    possible = candidates(own, max_cross)
+    possible, threads = candidates(own, max_cross), threads or _threads(own, max_cross)
     check_space(mode, possible, max_candidates)
     plan = Plan(
         mode, max_cross, float(alpha), correction, confirm,
         _per_iteration(budget, possible, max_candidates), iterations,
-        _budget(own, evidence, max_cross, memory_gib, threads or cores(), codes is not None),
+        _budget(own, evidence, max_cross, memory_gib, threads, codes is not None),
     )  # fmt: skip
     halves = split(units, seed)
     told = progress or _untold
@@ -283,6 +284,11 @@ def _per_iteration(budget: int | None, possible: int, most: int) -> int:
     if budget is not None:
         return budget
     return WITHOUT_BATCH if possible > most else max(1, round(SHARE * possible))
+
+
+def _threads(encoded: Encoded, max_cross: int) -> int:
+    work = encoded.codes.shape[1] * subset_count(len(encoded.predicates), max_cross)
+    return cores() if work >= THREADS_PAY else 1
 
 
 def _budget(

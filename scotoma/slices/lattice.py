@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from math import prod
+from math import comb, prod
 
 import numpy as np
 import numpy.typing as npt
@@ -181,6 +181,15 @@ def below(encoded: Encoded, subset: Subset, flags: dict[Subset, Flags]) -> Flags
             own = (*shape[:place], 1, *shape[place + 1 :])
             under |= flags[parent].reshape(own)
     return under.ravel()
+
+
+def subset_count(features: int, max_cross: int) -> int:
+    """Sets of up to `max_cross` features.
+
+    >>> subset_count(14, 3)
+    469
+    """
+    return sum(comb(features, cross) for cross in range(1, max_cross + 1))
 
 
 def candidates(encoded: Encoded, max_cross: int) -> int:

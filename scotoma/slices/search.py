@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, compress
-from math import comb, prod
+from math import prod
 from types import ModuleType
 from typing import Any, cast
 
@@ -26,6 +26,7 @@ from scotoma.slices.lattice import (
     blocks,
     feature_subsets,
     shape_of,
+    subset_count,
 )
 from scotoma.slices.predicates import Encoded
 from scotoma.slices.replicates import Replicates
@@ -135,8 +136,7 @@ def sweep(
     levels: list[Hits] = []
     loops = None
     if isinstance(evidence, Replicates) and evidence.exact:  # counts alone gain nothing by it
-        total = sum(comb(len(encoded.predicates), cross) for cross in range(1, max_cross + 1))
-        loops = compiled(evidence.rows, total)
+        loops = compiled(evidence.rows, subset_count(len(encoded.predicates), max_cross))
         evidence = replace(evidence, loops=loops)
     for cross in range(1, min(max_cross, len(encoded.predicates)) + 1):
         subsets = feature_subsets(len(encoded.predicates), cross)
