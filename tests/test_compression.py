@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -18,6 +19,7 @@ from scotoma.runs import Run, file_digest, read_json, write_json
 from scotoma.stages import compression, populations
 from scotoma.stages.shards import shards
 from scotoma.training.models import build_model
+from scotoma.workers import worker_pool
 from tests.steps import exported_once
 
 CONFIG = """
@@ -136,14 +138,23 @@ def test_a_member_of_other_weights_is_made_again(run: Run) -> None:
 
 
 def test_workers_write_what_one_process_writes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    variants = [v for v in run.config.resolved_variants if v.name in ("int8-static", "float16")]
+    names = ("int8-static", "float16", "prune-0.5+int8-static")
+    variants = [v for v in run.config.resolved_variants if v.name in names]
     paths = [run.member(v.name, k) for v in variants for k in SHARD.members]
     before = [path.read_bytes() for path in paths]
     for path in paths:
         path.unlink()
     monkeypatch.setattr(compression, "WORTH_S", -1.0)
     monkeypatch.setattr(compression, "cores", lambda: 2)
+    begun: list[int] = []
+
+    def pool(workers: int, *given: Any) -> Any:
+        begun.append(workers)
+        return worker_pool(workers, *given)
+
+    monkeypatch.setattr(compression, "worker_pool", pool)
     compression.compress_shard(run, variants, SHARD, run.path("graph.onnx"))
+    assert begun == [2]
     assert [path.read_bytes() for path in paths] == before
 
 

@@ -58,10 +58,11 @@ def compress_shard(run: Run, variants: list[Variant], shard: Shard, graph: Path)
     began = time.perf_counter()
     for done, task in enumerate(others, 1):
         work(*task)
-        left = (time.perf_counter() - began) / done * (len(others) - done)
-        if left > WORTH_S and cores() > 1:
-            with worker_pool(min(cores(), len(others) - done), _start_worker, work) as pool:
-                for _ in pool.map(_compress, others[done:]):
+        rest = others[done:]
+        left = (time.perf_counter() - began) / done * len(rest)
+        if rest and left > WORTH_S and cores() > 1:
+            with worker_pool(min(cores(), len(rest)), _start_worker, work) as pool:
+                for _ in pool.map(_compress, rest):
                     pass
             return
 
