@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -100,6 +102,29 @@ def test_a_block_that_fails_ends_what_runs_beside_it(run: Run) -> None:
     with pytest.raises(DataError, match="no"):
         fail_beside_it()
     assert said(run).keys() == {"waits", "cleaned"}
+
+
+def test_what_is_imported_is_shared_while_there_are_no_threads_of_polars(
+    run: Run, tmp_path: Path
+) -> None:
+    """In a process of its own: this one has imported Polars."""
+    program = (
+        "import sys; from scotoma.runs import Run; from scotoma.stages import ahead;"
+        "ahead.cores = lambda: 2; run = Run.open(sys.argv[1]); print('polars' in sys.modules);"
+        "block = ahead.steps_ahead(run, {'bias': 'step'}); block.__enter__();"
+        "block.__exit__(None, None, None)"
+    )
+    (tmp_path / "step.py").write_text(
+        "import multiprocessing\n"
+        "def bias(run):\n"
+        "    run.path('said').write_text(multiprocessing.current_process().name)\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program, run.place],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert (found.stdout, found.stderr) == ("False\n", "")
+    assert run.path("said").read_text().startswith("ForkProcess")
 
 
 def test_one_core_does_one_thing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,8 +78,8 @@ def execute(
         for found in left:
             _check(run, found)
         module = STAGES[step] if ended == "SUCCEEDED" else FAILED
-        function = getattr(importlib.import_module(module), step)
         with _others_beside(step, run):
+            function = getattr(importlib.import_module(module), step)
             outputs: list[Path] = function(run, Shard.parse(shard)) if shard else function(run)
     except Exception as error:
         refused = error if isinstance(error, ScotomaError) else _stopped(step, error)

@@ -6,9 +6,11 @@ import importlib
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from scotoma.machine import cores
 from scotoma.runs import Run
@@ -36,7 +38,7 @@ def steps_ahead(run: Run, steps: dict[str, str]) -> Iterator[None]:
     if not due or run.uri or cores() == 1:
         yield
         return
-    child = multiprocessing.get_context("spawn").Process(target=_run, args=(run.place, due))
+    child = _context().Process(target=_run, args=(run.place, due))
     child.start()
     try:
         yield
@@ -46,6 +48,12 @@ def steps_ahead(run: Run, steps: dict[str, str]) -> Iterator[None]:
             with suppress(ProcessLookupError):
                 os.kill(child.pid or 0, signal.SIGINT)
             child.join()
+
+
+def _context() -> Any:  # of multiprocessing's own kinds, which have no common type
+    """How the process begins: forked with what is imported, while no thread forbids it."""
+    forks = sys.platform == "linux" and "polars" not in sys.modules
+    return multiprocessing.get_context("fork" if forks else "spawn")
 
 
 def _run(place: str, steps: dict[str, str]) -> None:
