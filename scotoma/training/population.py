@@ -134,7 +134,8 @@ def _start_worker(run: Run, data: Data) -> None:
     _shared = (run, data[0].open(), data)
     torch.set_num_threads(1)
     if run.config.deterministic:
-        torch.use_deterministic_algorithms(True)
+        # As `use_deterministic_algorithms`, which imports torch's compiler for two seconds.
+        torch.set_deterministic_debug_mode("error")
 
 
 def _choose_way() -> tuple[Backend, int, int]:
