@@ -22,7 +22,7 @@ images: $(VENV)/installed-test
 	docker/build
 	docker/try $(BIN)/python
 
-# Fifty kills at random moments, each taken up again and compared: half an hour.
+# Fifty kills at random moments, each taken up again and compared: six minutes.
 faults: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults 50
 
