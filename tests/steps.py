@@ -1,6 +1,6 @@
 """The steps of an audit in this process, where how they are started is not the question.
 
-A process of its own a step, as kfp starts them, spends 25 seconds of an audit's 40 on imports.
+Processes for them, as kfp starts them, cost an audit seconds that no test here asks about.
 tests/test_audit.py, tests/test_wheel.py and tests/test_images.py run audits with those processes.
 """
 
