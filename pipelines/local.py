@@ -15,11 +15,14 @@ import sys
 import tempfile
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from scotoma.runs import Run, written
-from scotoma.stages import AHEAD_VARIABLE
-from scotoma.stages.forked import RunStep, forked_steps
+from scotoma.pipelines.forked import ForkedSteps, forked_steps
 from scotoma.tied import tie_to_parent
+from scotoma.workers import AHEAD_VARIABLE
+
+if TYPE_CHECKING:
+    from scotoma.runs import Run
 
 __all__ = ["run_locally"]
 
@@ -34,14 +37,29 @@ def run_locally(place: str, *, shard_count: int = 1) -> None:
     Raises:
         RuntimeError: A step failed; what it refused is in `error.json`.
     """
-    run = Run.open(place)
     os.environ[AHEAD_VARIABLE] = "yes"  # kfp's runner begins one task at a time
-    # Elsewhere it is not safe to fork; where it is, what steps need is imported beside kfp.
-    with forked_steps() if sys.platform == "linux" else nullcontext() as run_step:
-        _run(run, run_step, shard_count)
+    # Elsewhere it is not safe to fork. What steps need is imported there beside what we do here.
+    with forked_steps() if sys.platform == "linux" else nullcontext() as steps:
+        from scotoma.runs import Run
+
+        run = Run.open(place)
+        if steps is not None and _trains(run):
+            steps.load("torch")
+        _run(run, steps, shard_count)
 
 
-def _run(run: Run, run_step: RunStep | None, shard_count: int) -> None:
+def _trains(run: Run) -> bool:
+    """Whether members are to be made here that are not there yet."""
+    from scotoma.config import OnnxSource, PredictionsSource
+    from scotoma.stages.idle import idle_steps
+
+    if isinstance(run.config.source, (PredictionsSource, OnnxSource)):
+        return False
+    steps = {"train", "prune", "quantize"} - idle_steps(run.config)
+    return not all(run.path("steps", f"{step}-000.json").exists() for step in steps)
+
+
+def _run(run: Run, steps: ForkedSteps | None, shard_count: int) -> None:
     os.environ["_KFP_RUNTIME"] = "true"  # leaves out the client of clusters, most of the package
     importlib.import_module("kfp")
     del os.environ["_KFP_RUNTIME"]
@@ -49,6 +67,7 @@ def _run(run: Run, run_step: RunStep | None, shard_count: int) -> None:
     from kfp.local import subprocess_task_handler
 
     from scotoma.pipelines.audit import compile_pipeline
+    from scotoma.runs import written
 
     definition = run.path("pipeline.yaml")  # the compiler goes by the suffix
     compiled = Path(tempfile.mkdtemp(prefix="kfp-"), definition.name)
@@ -56,8 +75,8 @@ def _run(run: Run, run_step: RunStep | None, shard_count: int) -> None:
     with written(definition) as temporary:
         shutil.copyfile(compiled, temporary)
     run.publish(definition)
-    if run_step is not None:
-        subprocess_task_handler.run_local_subprocess = run_step
+    if steps is not None:
+        subprocess_task_handler.run_local_subprocess = steps.run
     # kfp pastes sys.executable into a shell line unquoted, and puts it for every `python3` in the
     # line, paths included. Found by its name, it is both whole and harmless.
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

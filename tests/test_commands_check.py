@@ -108,7 +108,7 @@ dense           2.0 MB     ≤ 2.4 KB  5.0 s (4.0 to 7.0)
 prune-0.5       2.0 MB     ≤ 2.4 KB  5.0 s (4.0 to 7.0)
 int8-dynamic  ≈ 573 KB     ≤ 2.4 KB  1.2 s (1.2 to 1.3)
 
-audit   about 51 s (49 to 55), 4.7 MB of disk, 1.5 GB of memory at its peak (8
+audit   about 33 s (31 to 37), 4.7 MB of disk, 1.5 GB of memory at its peak (8
         GB are free), 17 KB of decoded images in the temporary folder
 trial   25 steps of noise on one core of this machine: 10 ms a step of 64
         images, 5 members as one; times are about that, with the quartiles of

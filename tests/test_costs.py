@@ -144,7 +144,7 @@ def seconds(step: StepCost) -> float:
 
 def test_training_takes_the_rounds_that_cores_leave_to_chunks_of_members() -> None:
     # 4 members of 400 steps of 10 ms each, one chunk a variant of up to 5 members.
-    start = 0.25 * 4.0 + 2 * 4.0
+    start = 0.12 * 4.0 + 0.5 * 4.0
     decoding = 200 * (60e-6 + 8e-9 * 192)
     assert seconds(costs(together=4)["train"]) == pytest.approx(16 + start + decoding)
     assert seconds(costs(together=4)["prune"]) == pytest.approx(16 + start + decoding)
@@ -169,6 +169,15 @@ def test_the_whole_is_the_sum_of_its_steps_and_unknown_with_one_of_them() -> Non
     assert total.middle == pytest.approx(sum(map(seconds, steps)))
     assert total.low < total.middle < total.high
     assert total_time(costs(step=None).values()) is None
+
+
+def test_steps_that_measure_run_side_by_side_on_two_cores() -> None:
+    steps = costs()
+    alone, beside = total_time(steps.values()), total_time(steps.values(), 2)
+    assert alone is not None
+    assert beside is not None
+    others = seconds(steps["divergence"]) + seconds(steps["bias"])
+    assert alone.middle - beside.middle == pytest.approx(min(seconds(steps["slices"]), others))
 
 
 # --- the trial ------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 from kfp import dsl
 from kfp.local import subprocess_task_handler
 
-from scotoma.stages.forked import RunStep, forked_steps
+from scotoma.pipelines.forked import ForkedSteps, forked_steps
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="steps are forked on Linux alone")
 
@@ -33,9 +33,8 @@ def act(how: str, left: str) -> None:
         while not Path(left).exists():
             time.sleep(0.01)
         return
-    Path(left).write_text(
-        os.environ.get("GIVEN", "") + ("polars" if "polars" in sys.modules else "")
-    )
+    there = [name for name in ("polars", "wave") if name in sys.modules]
+    Path(left).write_text(os.environ.get("GIVEN", "") + "".join(there))
 
 
 def command(how: str, left: Path) -> list[str]:
@@ -62,38 +61,50 @@ def _temporary_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.fixture(scope="module")
-def run_step() -> Iterator[RunStep]:
-    with forked_steps() as run:
-        yield run
+def steps() -> Iterator[ForkedSteps]:
+    with forked_steps() as started:
+        yield started
 
 
 @pytest.mark.parametrize("how", ["write", "refuse"])
 def test_a_forked_step_ends_as_one_that_kfp_starts(
-    run_step: RunStep, how: str, tmp_path: Path
+    steps: ForkedSteps, how: str, tmp_path: Path
 ) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-    assert run_step(command(how, ours), {"GIVEN": "x"}) == by_kfp(command(how, theirs))
+    assert steps.run(command(how, ours), {"GIVEN": "x"}) == by_kfp(command(how, theirs))
     assert ours.exists() == theirs.exists() == (how == "write")
     if how == "write":
         assert ours.read_text() == theirs.read_text() == "x"
 
 
-def test_a_step_that_is_killed_is_told_by_its_signal(run_step: RunStep, tmp_path: Path) -> None:
-    assert run_step(command("die", tmp_path / "left"), {}) == -signal.SIGKILL
+def test_a_step_that_is_killed_is_told_by_its_signal(steps: ForkedSteps, tmp_path: Path) -> None:
+    assert steps.run(command("die", tmp_path / "left"), {}) == -signal.SIGKILL
 
 
-def test_steps_run_side_by_side(run_step: RunStep, tmp_path: Path) -> None:
+def test_steps_run_side_by_side(steps: ForkedSteps, tmp_path: Path) -> None:
     left = tmp_path / "left"
     with ThreadPoolExecutor(2) as pool:
-        codes = list(pool.map(lambda how: run_step(command(how, left), {}), ["wait", "write"]))
+        codes = list(pool.map(lambda how: steps.run(command(how, left), {}), ["wait", "write"]))
     assert codes == [0, 0]
 
 
+def test_what_is_imported_while_the_first_step_runs_is_there_for_those_after_it(
+    tmp_path: Path,
+) -> None:
+    found = []
+    with forked_steps() as steps:
+        steps.load("wave", "no.such.module")  # who needs that one says so better
+        for name in ("first", "second"):
+            assert steps.run(command("write", tmp_path / name), {}) == 0
+            found.append((tmp_path / name).read_text())
+    assert found == ["", "wave"]
+
+
 def test_a_step_fails_when_what_it_was_forked_from_is_killed(tmp_path: Path) -> None:
-    with forked_steps() as run, ThreadPoolExecutor(1) as pool:
+    with forked_steps() as steps, ThreadPoolExecutor(1) as pool:
         *_, source = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-        waiting = pool.submit(run, command("wait", left := tmp_path / "left"), {})
-        assert run(command("write", tmp_path / "begun"), {}) == 0
+        waiting = pool.submit(steps.run, command("wait", left := tmp_path / "left"), {})
+        assert steps.run(command("write", tmp_path / "begun"), {}) == 0
         assert not waiting.done()
         os.kill(int(source), signal.SIGKILL)
         assert waiting.result() == -signal.SIGKILL

@@ -31,7 +31,7 @@ SERVING |= {
     "mirror",
     "tied",
 }
-SERVING |= {"workers", "own_code", "checksums", "columns", "exhausted", "unreadable"}
+SERVING |= {"workers", "forking", "own_code", "checksums", "columns", "exhausted", "unreadable"}
 CHAIN = [
     {"datasets"},
     {"training"},

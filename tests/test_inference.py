@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import zlib
@@ -33,6 +32,7 @@ from scotoma.quantization.compressing import compress
 from scotoma.quantization.graphs import export_graph, numpy_weights
 from scotoma.training.engine import normalise
 from scotoma.training.models import build_model
+from tests import begun
 
 CLASSES = 5
 NETWORK = Network("tiny-convnet", CLASSES)
@@ -135,8 +135,8 @@ def test_a_worker_that_is_killed_is_a_sentence_with_the_name_of_its_member(
     twice = members[2:3] * 40  # of a whole queue
     answers = predict_members(twice, images, NETWORK, workers=1)
     next(answers)
-    (worker,) = multiprocessing.active_children()
-    os.kill(worker.pid or 0, signal.SIGKILL)
+    (worker,) = begun.workers()
+    os.kill(worker, signal.SIGKILL)
     with pytest.raises(DataError) as caught:
         list(answers)
     assert str(caught.value) == (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from scotoma.inference import Network, Preprocessing, predict_members
 from scotoma.inference import trials as trying
 from scotoma.inference.foreign import model_files, read_model
 from scotoma.inference.trials import trials
+from tests.begun import workers
 
 CLASSES = 4
 NETWORK = Network("onnx", CLASSES, Preprocessing(255.0))
@@ -105,11 +105,11 @@ def test_channels_may_come_last(folder: Path) -> None:
 def test_a_process_that_cannot_be_started_says_why(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_memory(_: object) -> None:
+    def no_memory(*_: object) -> None:
         raise BlockingIOError("no memory")
 
     onnx.save_model(classifier(), folder / "a.onnx")
-    monkeypatch.setattr("multiprocessing.process.BaseProcess.start", no_memory)
+    monkeypatch.setattr("scotoma.workers._begun", no_memory)
     with trials() as attempt, pytest.raises(BlockingIOError, match="no memory"):
         attempt(folder / "a.onnx", NETWORK, np.zeros((2, 3, 8, 8), np.uint8))
 
@@ -322,9 +322,9 @@ def test_a_model_that_does_not_end_is_ended(folder: Path, monkeypatch: pytest.Mo
     with trials() as attempt:
         with pytest.raises(DataError) as caught:
             attempt(folder / "a.onnx", NETWORK, np.zeros((2, 3, 8, 8), np.uint8))
-        assert multiprocessing.active_children() == []
+        assert workers() == []
         attempt(folder / "b.onnx", NETWORK, np.zeros((2, 3, 8, 8), np.uint8))
-    assert multiprocessing.active_children() == []
+    assert workers() == []
     assert str(caught.value) == (
         "dense/a.onnx must give the scores of 2 images within 1 s, and did not; export a faster "
         "one, or leave its variant out"

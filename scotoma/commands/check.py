@@ -95,7 +95,7 @@ class Checked:
     @property
     def total(self) -> Span | None:
         """Time of all steps."""
-        return total_time(self.steps)
+        return total_time(self.steps, self.size.cores)
 
     @property
     def disk_bytes(self) -> int | None:

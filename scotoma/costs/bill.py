@@ -17,12 +17,15 @@ from scotoma.costs.trial import Span, Trial
 
 __all__ = ["NOTHING", "PROCESS_BYTES", "Bill", "Size", "StepCost", "added"]
 
-WITHOUT_TORCH = 0.25  # start of a process without torch, in starts of one with it
-EXPORT = 0.9  # graph export, in starts of a process with torch
+STEP = 0.12  # start of a step, in starts of a process with torch; where it is forked, it has torch
+WORKERS = 0.5  # of the workers that train
+ANSWERING = 0.15  # of the workers that compress or predict
+AWAITED = 0.35  # what is left of importing torch when the first step has ended
+EXPORT = 0.9  # graph export
 COMPRESS_S = 0.1  # one member one way, beside its size and its images
 COMPRESS_BYTES_S = 50e6  # of weights in float32 that are quantized in a second
 CHECKED = 100  # images on which each graph is compared with torch
-WORTH_S = 8.0  # of work, from which workers share it
+WORTH_S = 3.0  # of work, from which workers share it
 DECODE_S, DECODE_BYTE_S = 60e-6, 8e-9  # an image, and a byte of its pixels
 LATENCY = (1, 64)  # images at once, of whose latency each variant's first member is measured
 LAYER_BYTES = {"int8": 2800, "float16": 1500, "int4": 1500}  # of the graph around the weights
@@ -87,8 +90,7 @@ class Bill:
         start = self.trial.start_s
         if start is None or self.trial.image is None:
             return None
-        # kfp gives each step a process of its own, which rarely needs torch.
-        own = start if self.size.models_bytes else WITHOUT_TORCH * start
+        own = start if self.size.models_bytes else STEP * start
         whole = seconds + starts * start + own
         return Span(whole, whole, whole, 0)
 
@@ -99,7 +101,8 @@ class Bill:
 
     def prepare(self) -> Span | None:
         """Read and decode everything once, write it."""
-        return self.thumb(1.0 + 2 * self.decoding(self.size.train + self.size.test))
+        awaited = 0.0 if self.size.models_bytes else AWAITED
+        return self.thumb(2.5 + 2 * self.decoding(self.size.train + self.size.test), awaited)
 
     def trained(self, variants: int, *, forked: bool) -> Span | None:
         """The steps of all members of so many variants, over the cores."""
@@ -120,7 +123,7 @@ class Bill:
         if not variants:
             idle = round(PROCESS_BYTES)
             return StepCost(step, NOTHING, self.thumb(0.0), 0, idle)
-        starts = self.thumb(self.decoding(self.size.train), 2.0)  # its own, and the workers'
+        starts = self.thumb(self.decoding(self.size.train), WORKERS)
         return StepCost(
             step,
             does,
@@ -163,7 +166,7 @@ class Bill:
         """The step that compresses."""
         if not variants:
             return self.thumb(0.0)
-        start = self.trial.start_s or 0.0
+        start = ANSWERING * (self.trial.start_s or 0.0)
         return added([self.thumb(0.0, EXPORT), self.dealt(self.compressed(variants), start)])
 
     def predicted(self, variants: Iterable[Variant]) -> Span | None:
@@ -183,8 +186,8 @@ class Bill:
             return None
         runs = [size * image.middle for size in LATENCY]
         latency = sum(max(7 * run, min(102 * run, 2 + 2 * run)) for run in runs)
-        fixed = self.thumb(self.decoding(self.size.test) + len(variants) * latency, 1.0)
-        start = self.trial.start_s or 0.0
+        fixed = self.thumb(self.decoding(self.size.test) + len(variants) * latency)
+        start = ANSWERING * (self.trial.start_s or 0.0)
         return added([fixed, self.dealt(self.predicted(variants), start)])
 
     def dealt(self, work: Span | None, start: float = 0.0) -> Span | None:

@@ -6,7 +6,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -18,15 +17,15 @@ from numpy.typing import NDArray
 from scotoma.errors import DataError
 from scotoma.inference.engines import Engine, Network, gpu_at_hand, open_engine
 from scotoma.machine import cores
-from scotoma.workers import worker_died, worker_pool
+from scotoma.workers import Died, worker_died, worker_pool
 
 __all__ = ["Answers", "Images", "images_at_once", "predict_members"]
 
 PIXELS = 2**16  # of a batch: the activations of small networks then stay near the core
 BATCHES = 16  # that a worker takes at a time
-ALONE_S = 2.0  # this process works before it is known whether others are worth their start
+ALONE_S = 1.0  # this process works before it is known whether others are worth their start
 GPU_WORKERS = 4  # processes that share a GPU: each takes about half a GiB before its first image
-WORTH_S = 6.0  # of work left, for workers that take about three seconds to start
+WORTH_S = 2.0  # of work left, for workers that take about half a second to start
 
 Images: TypeAlias = NDArray[np.uint8]  # (N, 3, H, W)
 
@@ -70,7 +69,7 @@ def predict_members(
     """Run every member on every image.
 
     The same labels whatever the number of workers: batches are cut at the same places. One
-    process begins; once it has worked for two seconds and more than six seem left, as many
+    process begins; once it has worked for a second and more than two seem left, as many
     workers as there are cores take over, one thread each. A worker's memory is that of one member
     and of what it makes of one batch.
 
@@ -118,6 +117,12 @@ def _most_workers(members: Sequence[Path]) -> int:
     return cores() if graphs or not gpu_at_hand() else min(cores(), GPU_WORKERS)
 
 
+def _modules(members: Sequence[Path], network: Network) -> tuple[str, ...]:
+    """What takes long to import, of what runs the members."""
+    graphs = all(path.suffix == ".onnx" for path in members)
+    return () if graphs or (network.graph and not gpu_at_hand()) else ("torch",)
+
+
 def _shared_out(
     work: _Work, file: Path | None, tasks: list[tuple[int, slice]], workers: int
 ) -> Iterator[Answers]:
@@ -127,7 +132,8 @@ def _shared_out(
             file = Path(folder, "images.npy")
             np.save(file, work.images)
         sent = (work.members, file, work.network, work.keep_scores)
-        with worker_pool(min(workers, len(tasks)), _start_worker, *sent) as pool:
+        modules = _modules(work.members, work.network)
+        with worker_pool(min(workers, len(tasks)), _start_worker, *sent, modules=modules) as pool:
             waiting: dict[Future[Answers], Path] = {}  # in the order in which workers take them
             try:
                 for member, rows in tasks:
@@ -136,10 +142,9 @@ def _shared_out(
                         yield from _ready(waiting)
                 while waiting:
                     yield from _ready(waiting)
-            except BrokenProcessPool as error:
-                lost = [path for future, path in waiting.items() if future.exception()]
-                names = dict.fromkeys(f"{p.parent.name}/{p.name}" for p in lost[:workers])
-                raise worker_died(" or ".join(names) or "its start") from error
+            except Died as error:
+                lost = next(p for f, p in waiting.items() if f.done() and f.exception())
+                raise worker_died(f"{lost.parent.name}/{lost.name}") from error
 
 
 def _ready(waiting: dict[Future[Answers], Path]) -> Iterator[Answers]:

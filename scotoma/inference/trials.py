@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +13,7 @@ from numpy.typing import NDArray
 from scotoma.errors import DataError
 from scotoma.inference.engines import Network, OnnxEngine
 from scotoma.printable import printable
-from scotoma.workers import end_with_parent
+from scotoma.workers import Died, Worker, worker_died
 
 __all__ = ["Trial", "trials"]
 
@@ -51,86 +47,47 @@ def trials() -> Iterator[Trial]:
 
     A model has 10 s, and one more for every 10 MB of it; what has not ended then is ended.
     """
-    child = _Child()
+    with ExitStack() as stack:
+        started: list[Worker] = []
 
-    def attempt(
-        path: Path, network: Network, images: NDArray[np.uint8], *, called: str = ""
-    ) -> None:
-        name = printable(called or f"{path.parent.name}/{path.name}")
-        limit_s = TRIAL_S + path.stat().st_size / BYTES_A_SECOND
-        try:
-            complaint = child.ask(path, network, images, limit_s=limit_s)
-        except TimeoutError as error:
-            raise DataError(
-                f"{name} must give the scores of {len(images)} images within {limit_s:.0f} s, and "
-                "did not; export a faster one, or leave its variant out"
-            ) from error
-        except (EOFError, ConnectionError) as error:
-            raise DataError(
-                f"{name} takes ONNX Runtime down; export it again with another opset, or leave "
-                "its variant out"
-            ) from error
-        if complaint:
-            raise DataError(f"{name} {complaint}")
+        def attempt(
+            path: Path, network: Network, images: NDArray[np.uint8], *, called: str = ""
+        ) -> None:
+            name = printable(called or f"{path.parent.name}/{path.name}")
+            limit_s = TRIAL_S + path.stat().st_size / BYTES_A_SECOND
+            if not started or started[-1].ended:
+                started.append(worker := Worker())
+                stack.callback(_end, worker)
+            try:
+                started[-1].call(_ready)  # its start is no part of the time of a model
+                complaint = started[-1].call(_tried, path, network, images, limit_s=limit_s)
+            except TimeoutError as error:
+                _end(started[-1])
+                raise DataError(
+                    f"{name} must give the scores of {len(images)} images within {limit_s:.0f} s, "
+                    "and did not; export a faster one, or leave its variant out"
+                ) from error
+            except Died as error:
+                if error.killed:
+                    raise worker_died(name) from error
+                raise DataError(
+                    f"{name} takes ONNX Runtime down; export it again with another opset, or leave "
+                    "its variant out"
+                ) from error
+            if complaint:
+                raise DataError(f"{name} {complaint}")
 
-    try:
         yield attempt
-    finally:
-        child.end()
 
 
-class _Child:
-    """A process that is begun when it is asked, and again after it was ended."""
-
-    def __init__(self) -> None:
-        self._process: BaseProcess | None = None
-        self._connection: Connection
-
-    def ask(self, *task: Any, limit_s: float) -> str:
-        """What `_tried` says there.
-
-        Raises:
-            TimeoutError: Nothing, for that long.
-            EOFError, ConnectionError: It died.
-        """
-        try:
-            if self._process is None:
-                self._begin()
-            self._connection.send(task)
-            if not self._connection.poll(limit_s):
-                raise TimeoutError
-            return str(self._connection.recv())
-        except BaseException:
-            self.end()
-            raise
-
-    def _begin(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs,), daemon=True)
-        process.start()
-        self._process = process
-        theirs.close()  # the child's copy is now the only one, whose end is heard here
-        self._connection.recv()  # its start is no part of the time of a model
-
-    def end(self) -> None:
-        """Kill it, whatever it does."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._process = None
-            self._connection.close()
+def _end(worker: Worker) -> None:
+    worker.kill()
+    worker.end()
 
 
-def _serve(connection: Connection) -> None:
-    """In the child: answer until nobody asks."""
+def _ready() -> None:
+    """Import what takes long."""
     import onnxruntime  # noqa: F401
-
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    connection.send("ready")
-    with suppress(EOFError):
-        while True:
-            connection.send(_tried(*connection.recv()))
 
 
 def _tried(path: Path, network: Network, images: NDArray[np.uint8]) -> str:

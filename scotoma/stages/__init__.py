@@ -18,10 +18,9 @@ from scotoma.exhausted import exhausted
 from scotoma.mirror import Mirror, local_folder
 from scotoma.runs import Run, read_json, write_json
 from scotoma.stages.shards import Shard
+from scotoma.workers import AHEAD_VARIABLE
 
-__all__ = ["AHEAD_VARIABLE", "STAGES", "execute"]
-
-AHEAD_VARIABLE = "SCOTOMA_AHEAD"  # set where tasks are begun one after the other
+__all__ = ["STAGES", "execute"]
 
 # Step: the module that holds its function, which is called as the step is.
 STAGES = {

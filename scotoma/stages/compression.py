@@ -37,7 +37,7 @@ CALIBRATION_STREAM = 1_000_003  # of the seed: which training images calibrate i
 CHECKED = 100  # images on which graph and network are compared
 TRIED = 4  # images that the first member of a variant is run on in another process
 TOLERANCE = 1e-4  # of a score, between the graph and torch
-WORTH_S = 8.0  # of work left, for workers that take about four seconds to start
+WORTH_S = 3.0  # of work left, for workers that take half a second to start, or a few seconds
 
 
 def compress_shard(run: Run, variants: list[Variant], shard: Shard, graph: Path) -> None:

@@ -26,6 +26,7 @@ class Process:
         pid: Its number.
         parent: That of its parent.
         session: That of its session.
+        name: Of its program, or what it calls itself.
         command: Its command line.
         bytes: Resident memory.
     """
@@ -33,6 +34,7 @@ class Process:
     pid: int
     parent: int
     session: int
+    name: str
     command: str
     bytes: int
 
@@ -47,6 +49,7 @@ def _read(entry: Path, mark: str) -> Process | None:
         if f"{MARK}={mark}".encode() not in (entry / "environ").read_bytes().split(b"\0"):
             return None
         fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        name = (entry / "comm").read_text().strip()
         command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
     except OSError:  # it has ended since it was listed
         return None
@@ -54,7 +57,7 @@ def _read(entry: Path, mark: str) -> Process | None:
     if state in "ZX":
         return None
     size = int(fields[21]) * PAGE
-    return Process(int(entry.name), int(parent), int(session), command, size)
+    return Process(int(entry.name), int(parent), int(session), name, command, size)
 
 
 def gone(mark: str, within_s: float) -> bool:
@@ -78,17 +81,16 @@ def chosen(mark: str, target: str) -> list[Process]:
     """
     every = {process.pid: process for process in alive(mark)}
     pipeline = [p for p in every.values() if "scotoma.pipelines.local" in p.command]
-    forked = [p for p in every.values() if "scotoma.stages.forked" in p.command]
-    steps = [p for p in forked if every.get(p.parent) in forked]
-    servers = {p.pid for p in every.values() if "multiprocessing.forkserver" in p.command}
+    sources = [p for p in every.values() if "scotoma.forking" in p.command]
+    forked = [p for p in sources if every.get(p.parent) in sources]
     parts = {
         "tree": list(every.values()),
         "parent": [p for p in every.values() if p.command.find("scotoma audit") >= 0],
         "pipeline": [p for p in pipeline if every.get(p.parent) not in pipeline][:1],
         "guardian": [p for p in pipeline if every.get(p.parent) in pipeline][:1],
-        "source": [p for p in forked if p not in steps][:1],
-        "step": steps[:1],
-        "worker": [p for p in every.values() if p.parent in servers][:1],
+        "source": [p for p in sources if p not in forked][:1],
+        "step": [p for p in forked if p.name == "scotoma forked"][:1],
+        "worker": [p for p in forked if p.name == "scotoma workers"][:1],
     }
     return parts[target]
 
