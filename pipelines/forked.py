@@ -33,7 +33,7 @@ def forked_steps() -> Iterator[ForkedSteps]:
     What steps print goes where this process prints.
     """
     # Of kfp, only what runs a step.
-    with Source.started(*PRELOADED, _KFP_RUNTIME="true") as source:
+    with Source.start(*PRELOADED, _KFP_RUNTIME="true") as source:
         yield ForkedSteps(source)
 
 

@@ -1,4 +1,4 @@
-"""Processes that begin with their imports done: `python -m scotoma.forking DESCRIPTOR MODULE...`.
+"""Processes that begin with their imports done.
 
 A new Python imports for most of a second before it works, and for three more where torch is needed.
 Here one process imports, and others are forked from it. It has no threads but those of OpenBLAS,
@@ -18,13 +18,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from functools import cache
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Forked", "Source", "hand_over", "source"]
+__all__ = ["Forked", "Source", "hand_over", "python_of", "source"]
 
 LONGEST_REQUEST = 2**17  # bytes; Linux takes somewhat more as one message
 DESCRIPTORS = 4  # at most, of one request
@@ -43,7 +44,9 @@ class Forked:
 
     def kill(self) -> None:
         """End it, whatever it does."""
-        if self.number:
+        if self.number and not wait(
+            [self._told.fileno()], 0
+        ):  # or its number may be another's by now
             with suppress(ProcessLookupError):
                 os.kill(self.number, signal.SIGKILL)
 
@@ -51,7 +54,8 @@ class Forked:
         """Wait for its end.
 
         Returns:
-            Its exit code, negative for a signal; that of SIGKILL where nobody is left to know.
+            Its exit code, negative for a signal; that of SIGKILL where it could not be forked, or
+            nobody is left to know.
         """
         with self._told:
             return int(self._told.read() or -signal.SIGKILL)
@@ -60,28 +64,44 @@ class Forked:
 class Source:
     """A process that others are forked from. Threads may use it side by side."""
 
-    def __init__(self, control: socket.socket) -> None:
-        self._control = control
+    def __init__(self, control: socket.socket, process: subprocess.Popen[bytes] | None) -> None:
+        self._control, self._process = control, process
 
     @classmethod
-    @contextmanager
-    def started(cls, *modules: str, **variables: str) -> Iterator[Source]:
-        """Start one; it ends with the block, and with what was forked from it and may ask it.
+    def start(cls, *modules: str, **variables: str) -> Source:
+        """Start one; it ends with this process at the latest.
 
         Args:
             *modules: What it imports before all else.
             **variables: Of its environment, beside this process's own.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with subprocess.Popen(
-            [sys.executable, "-m", __name__, str(theirs.fileno()), *modules],
-            stdin=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(),),
-            env=os.environ | variables,
-        ):
-            theirs.close()
-            with ours:
-                yield cls(ours)
+        with theirs, ours:
+            process = subprocess.Popen(
+                [*python_of("scotoma.forking"), str(theirs.fileno()), *modules],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                env=os.environ | variables,
+            )
+            return cls(ours.dup(), process)
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """End it; what was forked from it goes on."""
+        self._control.close()
+        if self._process is not None:
+            self._process.kill()  # a fork of this process may hold the other end of its socket
+            self._process.wait()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended; of one that this process was forked from, that is not asked."""
+        return self._process is None or self._process.poll() is None
 
     def load(self, *modules: str) -> None:
         """Have it import some modules, as far as it can, while this process goes on."""
@@ -105,8 +125,11 @@ class Source:
             modules: What to import first, where that has not been done.
             may_ask: The last descriptor is then this source, for `hand_over`.
 
+        Returns:
+            The process, without a number if the source was killed before it could fork it.
+
         Raises:
-            ConnectionError: The source was killed.
+            ConnectionError: The source was killed before it was asked.
         """
         told, telling = os.pipe()
         try:
@@ -126,26 +149,35 @@ class Source:
         socket.send_fds(self._control, [request], descriptors)
 
 
+def python_of(module: str) -> list[str]:
+    """The command of a new Python that calls `main` of a module of ours, found where this one is.
+
+    Unlike `-m` it looks for no module in the working folder, where a random.py is not ours.
+    """
+    begin = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r}); "
+    return [sys.executable, "-P", "-c", f"{begin}from {module} import main; main()"]
+
+
 _handed: list[Source] = []
+_own: list[Source] = []
+_starting = threading.Lock()
 
 
 def hand_over(descriptor: int) -> None:
     """In a forked process: let `source` be what this process was forked from."""
     control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=descriptor)
-    _handed[:] = [Source(control)]
+    _handed[:] = [Source(control, None)]
 
 
 def source() -> Source:
     """What this process was forked from, or else a source of its own, which ends with it."""
-    return _handed[0] if _handed else _own()
-
-
-@cache
-def _own() -> Source:
-    started = Source.started()
-    own = started.__enter__()
-    atexit.register(started.__exit__, None, None, None)
-    return own
+    with _starting:
+        if _handed:
+            return _handed[0]
+        if not _own or not _own[0].alive:
+            _own[:] = [Source.start()]
+            atexit.register(_own[0].end)
+        return _own[0]
 
 
 def _load(modules: Sequence[str]) -> None:
@@ -164,42 +196,43 @@ def _serve(control: socket.socket) -> tuple[str, dict[str, Any]]:
     Returns:
         In each process, its home and what its function is given. In this one it does not return.
     """
+    telling: dict[int, int] = {}  # process: the pipe that its exit code goes to
+    before = signal.signal(signal.SIGCHLD, lambda *_: _tell(telling))  # even during an import
     ended, waking = os.pipe()
     os.set_blocking(waking, False)
-    handlers = {
-        signal.SIGCHLD: signal.signal(signal.SIGCHLD, lambda *_: None),
-        signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),  # it ends with its parent
-    }
-    signal.set_wakeup_fd(waking)
-    telling: dict[int, int] = {}  # process: the pipe that its exit code goes to
+    signal.set_wakeup_fd(waking)  # a signal right before the wait would not end it
+    waited = select.poll()
+    waited.register(control, select.POLLIN)
+    waited.register(ended, select.POLLIN)
     while True:
-        ready, _, _ = select.select([control.fileno(), ended], [], [])
-        if ended in ready:
+        if ended in (ready := dict(waited.poll())):
             os.read(ended, LONGEST_REQUEST)
-            _tell(telling)
-        if control.fileno() in ready:
-            asked, descriptors, _, _ = socket.recv_fds(control, LONGEST_REQUEST, DESCRIPTORS)
-            if not asked:
-                os._exit(0)  # at once: nothing it holds needs to be let go of
-            request = json.loads(asked)
-            _load(request["modules"])
-            if not request["home"]:
-                continue
-            if process := _fork():
-                for descriptor in descriptors[process > 0 :]:
-                    os.close(descriptor)
-                if process > 0:
-                    telling[process] = descriptors[0]
-                    _say(descriptors[0], f"{process}\n")
-                continue
-            signal.set_wakeup_fd(-1)
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
-            for descriptor in (ended, waking, descriptors.pop(0), *telling.values()):
+        if control.fileno() not in ready:
+            continue
+        asked, descriptors, _, _ = socket.recv_fds(
+            control, LONGEST_REQUEST, DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
+        )
+        if not asked:
+            os._exit(0)  # at once: nothing it holds needs to be let go of
+        request = json.loads(asked)
+        _load(request["modules"])
+        if not request["home"]:
+            continue
+        if process := _fork():
+            for descriptor in descriptors[process > 0 :]:
                 os.close(descriptor)
-            control.close()
-            _call_it(request["home"])
-            return request["home"], {**request["given"], "descriptors": descriptors}
+            if process > 0:
+                _say(descriptors[0], f"{process}\n")
+                telling[process] = descriptors[0]
+                _tell(telling)  # it may have ended before that line
+            continue
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, before)
+        for descriptor in (ended, waking, descriptors.pop(0), *telling.values()):
+            os.close(descriptor)
+        control.close()
+        _call_it(request["home"])
+        return request["home"], {**request["given"], "descriptors": descriptors}
 
 
 def _fork() -> int:
@@ -214,11 +247,12 @@ def _fork() -> int:
 def _tell(telling: dict[int, int]) -> None:
     """Take leave of the processes that have ended, and pass on their exit codes."""
     for process in [*telling]:
-        found, status = os.waitpid(process, os.WNOHANG)
-        if found:
-            pipe = telling.pop(process)
-            _say(pipe, str(os.waitstatus_to_exitcode(status)))
-            os.close(pipe)
+        with suppress(ChildProcessError):  # a signal came while this was done, and did it
+            found, status = os.waitpid(process, os.WNOHANG)
+            if found:
+                pipe = telling.pop(process)
+                _say(pipe, str(os.waitstatus_to_exitcode(status)))
+                os.close(pipe)
 
 
 def _call_it(home: str) -> None:
@@ -234,14 +268,12 @@ def _say(pipe: int, text: str) -> None:
 
 def main() -> None:
     """What a source does, and each process that is forked from it."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with who asks it
     gc.disable()  # importing makes much and throws nothing away
     _load(sys.argv[2:])
     home, given = _serve(socket.socket(fileno=int(sys.argv[1])))
     gc.enable()
+    signal.signal(signal.SIGINT, before)
     importlib.import_module(home).forked(**given)
     sys.stdout.flush()
     os._exit(0)  # taking down what was imported takes a quarter of a second
-
-
-if __name__ == "__main__":
-    importlib.import_module("scotoma.forking").main()  # which is what the others import

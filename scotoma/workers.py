@@ -6,7 +6,6 @@ import ctypes
 import multiprocessing
 import os
 import pickle
-import select
 import signal
 import socket
 import subprocess
@@ -47,6 +46,7 @@ WORKER_ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": "100000000000",
 }
 MALLOC_OPTIONS = {-4: 0, -1: -1}  # M_MMAP_MAX, M_TRIM_THRESHOLD: the same for a process that runs
+GOODBYE = b""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -103,7 +103,9 @@ class Worker:
             if not self._connection.poll(limit_s):
                 raise TimeoutError
             answer = self._connection.recv_bytes()
-        except (EOFError, ConnectionError) as error:
+        except TimeoutError:
+            raise
+        except (EOFError, OSError) as error:
             raise Died(self.end()) from error
         found, failed = pickle.loads(answer)
         if failed is not None:
@@ -121,7 +123,10 @@ class Worker:
         Returns:
             Its exit code, negative for a signal.
         """
-        self._connection.close()
+        if not self.ended:
+            with suppress(OSError):  # said, for a fork of this process may hold the connection too
+                self._connection.send_bytes(GOODBYE)
+            self._connection.close()
         return self._code
 
     def kill(self) -> None:
@@ -161,9 +166,9 @@ class Pool:
         return self._threads.submit(self._call, function, *arguments)
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """What a function says of each item, in their order."""
-        for future in [self.submit(function, item) for item in items]:
-            yield future.result()
+        """What a function will say of each item, in their order; all are begun at once."""
+        futures = [self.submit(function, item) for item in items]
+        return (future.result() for future in futures)
 
     def _call(self, function: Callable[..., Result], *arguments: Any) -> Result:
         try:
@@ -287,11 +292,28 @@ def forked(descriptors: list[int]) -> None:
     """What the process of a worker does."""
     (descriptor,) = descriptors
     connection = Connection(descriptor)
-    threading.Thread(target=_end_with, args=(descriptor,), daemon=True).start()
-    with suppress(EOFError, ConnectionError, KeyboardInterrupt):  # nobody asks any more
-        while True:
-            connection.send_bytes(_answer(connection.recv_bytes()))
+    asked: SimpleQueue[bytes] = SimpleQueue()
+    threading.Thread(target=_listen, args=(connection, asked), daemon=True).start()
+    with suppress(OSError, KeyboardInterrupt):  # nobody waits for the answer any more
+        while (call := asked.get()) != GOODBYE:
+            answer = _answer(call)
             sys.stdout.flush()  # it may have no other chance
+            connection.send_bytes(answer)
+
+
+def _listen(connection: Connection, asked: SimpleQueue[bytes]) -> None:
+    """In a thread: end this process with the one that asks it, which says nothing if killed."""
+    with suppress(EOFError, OSError):
+        while True:
+            asked.put(call := connection.recv_bytes())
+            if call == GOODBYE:
+                return
+    os._exit(1)
+
+
+def main() -> None:
+    """What a new Python does that is a worker."""
+    forked([int(sys.argv[1])])
 
 
 def _begun(descriptor: int, modules: Sequence[str]) -> _Process:
@@ -302,7 +324,7 @@ def _begun(descriptor: int, modules: Sequence[str]) -> _Process:
         except ConnectionError as error:  # it was killed
             raise Died(-signal.SIGKILL) from error
     return subprocess.Popen(
-        [sys.executable, "-m", __name__, str(descriptor)],
+        [*forking.python_of(__name__), str(descriptor)],
         stdin=subprocess.DEVNULL,
         pass_fds=(descriptor,),
         env=os.environ | WORKER_ENVIRONMENT,
@@ -310,7 +332,10 @@ def _begun(descriptor: int, modules: Sequence[str]) -> _Process:
 
 
 def _settle(environment: dict[str, str], path: list[str], folder: str) -> None:
-    """In a worker: what it was forked from may have been started elsewhere, and otherwise."""
+    """In a worker: what it was forked from may have been started elsewhere, and otherwise.
+
+    Only OpenBLAS keeps the number of threads that it was loaded with.
+    """
     os.environ.clear()
     os.environ.update(environment)
     sys.path[:] = path
@@ -320,14 +345,6 @@ def _settle(environment: dict[str, str], path: list[str], folder: str) -> None:
             ctypes.CDLL(None).mallopt(option, value)
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
-
-
-def _end_with(descriptor: int) -> None:
-    """In a thread: end this process with the one that asks it, which says nothing if killed."""
-    gone = select.poll()
-    gone.register(descriptor, 0)  # the end of the other side, and nothing else
-    gone.poll()
-    os._exit(1)
 
 
 def _answer(asked: bytes) -> bytes:
@@ -344,7 +361,3 @@ def _answer(asked: bytes) -> bytes:
             pickle.loads(whole)
             answer = whole
         return answer
-
-
-if __name__ == "__main__":
-    forked([int(sys.argv[1])])

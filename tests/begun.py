@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 __all__ = ["workers"]
@@ -14,8 +15,12 @@ def workers() -> list[int]:
 
 
 def _workers(source: int) -> list[int]:
-    names = {child: Path(f"/proc/{child}/comm").read_text() for child in _children(source)}
-    return [child for child, name in names.items() if name == "scotoma workers\n"]
+    found = []
+    for child in _children(source):
+        with suppress(OSError):  # it has ended meanwhile
+            if Path(f"/proc/{child}/comm").read_text() == "scotoma workers\n":
+                found.append(child)
+    return found
 
 
 def _children(process: int) -> list[int]:

@@ -100,6 +100,20 @@ def test_what_is_imported_while_the_first_step_runs_is_there_for_those_after_it(
     assert found == ["", "wave"]
 
 
+def test_the_end_of_a_step_is_told_while_modules_are_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = tmp_path / "end"
+    (tmp_path / "takes_long.py").write_text(
+        f"import pathlib, time\ntime.sleep(5)\npathlib.Path({str(end)!r}).touch()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with forked_steps() as steps:
+        steps.load("takes_long")
+        assert steps.run(command("write", tmp_path / "left"), {}) == 0
+        assert not end.exists()
+
+
 def test_a_step_fails_when_what_it_was_forked_from_is_killed(tmp_path: Path) -> None:
     with forked_steps() as steps, ThreadPoolExecutor(1) as pool:
         *_, source = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()

@@ -28,6 +28,7 @@ def forked(how: str, left: str, descriptors: list[int]) -> None:
     if how == "wait":
         time.sleep(60)
     if how == "fork":  # one more, from the same process
+        assert not os.get_inheritable(descriptors[-1])
         hand_over(descriptors[-1])
         from scotoma.forking import source
 
@@ -58,7 +59,7 @@ if os.environ.get("TEST_NO_PROCESS"):
 
 @pytest.fixture(scope="module")
 def source() -> Iterator[Source]:
-    with Source.started(PYTHONPATH=ROOT) as started:
+    with Source.start(PYTHONPATH=ROOT) as started:
         yield started
 
 
@@ -103,7 +104,7 @@ def test_a_process_that_the_system_refuses_is_told_as_killed_and_the_next_begins
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     given = {"how": "write", "left": str(tmp_path / "left")}
-    with Source.started(__name__, PYTHONPATH=ROOT, TEST_NO_PROCESS="yes") as source:
+    with Source.start(__name__, PYTHONPATH=ROOT, TEST_NO_PROCESS="yes") as source:
         refused = source.fork(__name__, given)
         refused.kill()  # whom? nobody
         assert refused.wait() == -signal.SIGKILL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from scotoma.inference import Network, Preprocessing, predict_members
 from scotoma.inference import trials as trying
 from scotoma.inference.foreign import model_files, read_model
 from scotoma.inference.trials import trials
+from scotoma.workers import Died
 from tests.begun import workers
 
 CLASSES = 4
@@ -111,6 +113,18 @@ def test_a_process_that_cannot_be_started_says_why(
     onnx.save_model(classifier(), folder / "a.onnx")
     monkeypatch.setattr("scotoma.workers._begun", no_memory)
     with trials() as attempt, pytest.raises(BlockingIOError, match="no memory"):
+        attempt(folder / "a.onnx", NETWORK, np.zeros((2, 3, 8, 8), np.uint8))
+
+
+def test_a_process_that_is_killed_before_it_began_is_a_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise Died(-signal.SIGKILL)
+
+    onnx.save_model(classifier(), folder / "a.onnx")
+    monkeypatch.setattr("scotoma.workers._begun", killed)
+    with trials() as attempt, pytest.raises(DataError, match="a worker process died at dense/a"):
         attempt(folder / "a.onnx", NETWORK, np.zeros((2, 3, 8, 8), np.uint8))
 
 

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import signal
+import struct
 import subprocess
 import sys
+import textwrap
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -60,6 +64,11 @@ def memory_is_kept() -> bool:
     library.free(ctypes.c_void_p(block))
     after = int(Path("/proc/self/statm").read_text().split()[0])
     return (after - before) * os.sysconf("SC_PAGESIZE") >= size // 2
+
+
+def parent(wait_s: float) -> int:
+    time.sleep(wait_s)
+    return os.getppid()
 
 
 def threads_of_torch() -> int:
@@ -131,10 +140,80 @@ def test_a_worker_is_waited_for_as_long_as_is_said_and_can_be_killed_then() -> N
     assert not Path("/proc", str(process)).exists()
 
 
-def test_a_worker_that_is_interrupted_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(Died):
-        Worker().call(interrupted)
-    assert capfd.readouterr() == ("", "")
+def half_an_answer() -> NoReturn:
+    (connection,) = (found for found in gc.get_objects() if isinstance(found, Connection))
+    os.write(connection.fileno(), struct.pack("!i", 1000) + b"no more")
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def test_a_worker_that_dies_while_it_answers_has_died_and_can_be_asked_no_more() -> None:
+    worker = Worker()
+    for _ in range(2):
+        with pytest.raises(Died):
+            worker.call(half_an_answer)
+        assert worker.ended
+
+
+def said(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A script that is run in a folder, and what it says."""
+    path = folder / "script.py"
+    path.write_text("import os, signal, time\nfrom scotoma.workers import Worker, worker_pool\n")
+    with path.open("a") as file:
+        file.write("import tests.test_workers as here\n" + textwrap.dedent(script))
+    return subprocess.run(
+        [sys.executable, "-P", str(path)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": ROOT},
+        check=False,
+        timeout=60,
+    )
+
+
+INTERRUPTED = """
+try:
+    Worker().call(here.interrupted)
+except Exception as error:
+    print(type(error).__name__)
+"""
+ONE_SOURCE = """
+with worker_pool(2, int, modules=()) as pool:
+    parents = {*pool.map(here.parent, [0.2] * 4)}
+print(len(parents))
+"""
+KILLED_SOURCE = """
+def parent():
+    worker = Worker()
+    found = worker.call(os.getppid)
+    worker.end()
+    return found
+
+first = parent()
+os.kill(first, signal.SIGKILL)
+while os.path.exists(f"/proc/{first}/fd/0"):
+    time.sleep(0.01)
+print(parent() != first)
+"""
+FORKED = """
+import multiprocessing
+worker = Worker()
+multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,), daemon=True).start()
+print(worker.end())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is forked")
+@pytest.mark.parametrize(
+    ("script", "out"),
+    [(INTERRUPTED, "Died"), (ONE_SOURCE, "1"), (KILLED_SOURCE, "True"), (FORKED, "0")],
+    ids=["interrupted", "one source", "a source that was killed", "a fork holds the connection"],
+)
+def test_what_a_program_sees_of_its_workers(script: str, out: str, tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text("raise ImportError('the working folder is not ours')")
+    done = said(script, tmp_path)
+    assert (done.stdout, done.stderr, done.returncode) == (f"{out}\n", "", 0)
 
 
 def test_an_error_of_the_preparation_is_told() -> None:

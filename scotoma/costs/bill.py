@@ -17,9 +17,10 @@ from scotoma.costs.trial import Span, Trial
 
 __all__ = ["NOTHING", "PROCESS_BYTES", "Bill", "Size", "StepCost", "added"]
 
-STEP = 0.12  # start of a step, in starts of a process with torch; where it is forked, it has torch
-WORKERS = 0.5  # of the workers that train
-ANSWERING = 0.15  # of the workers that compress or predict
+# In starts of a process with torch:
+STEP = 0.12  # start of a step, which is forked from a process that has imported what it needs
+WORKERS = 0.5  # start of workers that train
+ANSWERING = 0.15  # start of workers that compress or predict
 AWAITED = 0.35  # what is left of importing torch when the first step has ended
 EXPORT = 0.9  # graph export
 COMPRESS_S = 0.1  # one member one way, beside its size and its images

@@ -143,7 +143,8 @@ def _shared_out(
                 while waiting:
                     yield from _ready(waiting)
             except Died as error:
-                lost = next(p for f, p in waiting.items() if f.done() and f.exception())
+                ended = [(f.exception(), path) for f, path in waiting.items() if f.done()]
+                lost = next(path for why, path in ended if isinstance(why, Died))
                 raise worker_died(f"{lost.parent.name}/{lost.name}") from error
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -47,42 +47,45 @@ def trials() -> Iterator[Trial]:
 
     A model has 10 s, and one more for every 10 MB of it; what has not ended then is ended.
     """
-    with ExitStack() as stack:
-        started: list[Worker] = []
+    worker: Worker | None = None
 
-        def attempt(
-            path: Path, network: Network, images: NDArray[np.uint8], *, called: str = ""
-        ) -> None:
-            name = printable(called or f"{path.parent.name}/{path.name}")
-            limit_s = TRIAL_S + path.stat().st_size / BYTES_A_SECOND
-            if not started or started[-1].ended:
-                started.append(worker := Worker())
-                stack.callback(_end, worker)
-            try:
-                started[-1].call(_ready)  # its start is no part of the time of a model
-                complaint = started[-1].call(_tried, path, network, images, limit_s=limit_s)
-            except TimeoutError as error:
-                _end(started[-1])
-                raise DataError(
-                    f"{name} must give the scores of {len(images)} images within {limit_s:.0f} s, "
-                    "and did not; export a faster one, or leave its variant out"
-                ) from error
-            except Died as error:
-                if error.killed:
-                    raise worker_died(name) from error
-                raise DataError(
-                    f"{name} takes ONNX Runtime down; export it again with another opset, or leave "
-                    "its variant out"
-                ) from error
-            if complaint:
-                raise DataError(f"{name} {complaint}")
+    def attempt(
+        path: Path, network: Network, images: NDArray[np.uint8], *, called: str = ""
+    ) -> None:
+        nonlocal worker
+        name = printable(called or f"{path.parent.name}/{path.name}")
+        limit_s = TRIAL_S + path.stat().st_size / BYTES_A_SECOND
+        try:
+            worker = Worker() if worker is None or worker.ended else worker
+            worker.call(_ready)  # its start is no part of the time of a model
+            complaint = worker.call(_tried, path, network, images, limit_s=limit_s)
+        except TimeoutError as error:
+            _end(worker)
+            raise DataError(
+                f"{name} must give the scores of {len(images)} images within {limit_s:.0f} s, and "
+                "did not; export a faster one, or leave its variant out"
+            ) from error
+        except Died as error:
+            if error.killed:
+                raise worker_died(name) from error
+            raise DataError(
+                f"{name} takes ONNX Runtime down; export it again with another opset, or leave "
+                "its variant out"
+            ) from error
+        if complaint:
+            raise DataError(f"{name} {complaint}")
 
+    try:
         yield attempt
+    finally:
+        _end(worker)
 
 
-def _end(worker: Worker) -> None:
-    worker.kill()
-    worker.end()
+def _end(worker: Worker | None) -> None:
+    """Whatever it does."""
+    if worker is not None:
+        worker.kill()
+        worker.end()
 
 
 def _ready() -> None:
