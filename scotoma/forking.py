@@ -209,9 +209,9 @@ def _serve(control: socket.socket) -> tuple[str, dict[str, Any]]:
             os.read(ended, LONGEST_REQUEST)
         if control.fileno() not in ready:
             continue
-        asked, descriptors, _, _ = socket.recv_fds(
-            control, LONGEST_REQUEST, DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
-        )
+        asked, descriptors, _, _ = socket.recv_fds(control, LONGEST_REQUEST, DESCRIPTORS)
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)  # recv_fds passes no flags on
         if not asked:
             os._exit(0)  # at once: nothing it holds needs to be let go of
         request = json.loads(asked)
