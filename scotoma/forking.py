@@ -44,9 +44,8 @@ class Forked:
 
     def kill(self) -> None:
         """End it, whatever it does."""
-        if self.number and not wait(
-            [self._told.fileno()], 0
-        ):  # or its number may be another's by now
+        ended = wait([self._told.fileno()], 0)  # and its number may be another's by now
+        if self.number and not ended:
             with suppress(ProcessLookupError):
                 os.kill(self.number, signal.SIGKILL)
 
