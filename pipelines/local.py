@@ -38,7 +38,8 @@ def run_locally(place: str, *, shard_count: int = 1) -> None:
         RuntimeError: A step failed; what it refused is in `error.json`.
     """
     os.environ[AHEAD_VARIABLE] = "yes"  # kfp's runner begins one task at a time
-    # Elsewhere it is not safe to fork. What steps need is imported there beside what we do here.
+    # Elsewhere it is not safe to fork. What steps need is imported in that process first, and what
+    # this one needs only after it has begun: side by side.
     with forked_steps() if sys.platform == "linux" else nullcontext() as steps:
         from scotoma.runs import Run
 

@@ -82,7 +82,7 @@ def trials() -> Iterator[Trial]:
 
 
 def _end(worker: Worker | None) -> None:
-    """Whatever it does."""
+    """End it, whatever it does."""
     if worker is not None:
         worker.kill()
         worker.end()
