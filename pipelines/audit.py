@@ -10,9 +10,9 @@ from scotoma import components
 from scotoma.config import Config, Kubeflow
 from scotoma.pipelines.placing import check_for_cluster, pipeline_config, place
 from scotoma.runs import shareable
-from scotoma.stages.idle import idle_steps
 from scotoma.stages.scheduled import NOTHING
 from scotoma.stages.shards import shards
+from scotoma.stages.steps import STEPS, Step, skipped_steps
 
 __all__ = ["build_pipeline", "build_scheduled", "compile_pipeline"]
 
@@ -96,12 +96,12 @@ class _Steps:
     Attributes:
         kubeflow: The cluster; None for this machine.
         pieces: The shards, as text.
-        idle: Steps with nothing to do, which get no task.
+        skipped: Steps with nothing to do, which get no task.
     """
 
     kubeflow: Kubeflow | None
     pieces: list[str]
-    idle: frozenset[str]
+    skipped: frozenset[str]
 
     @classmethod
     def of(cls, config: Config, kubeflow: Kubeflow | None, shard_count: int) -> "_Steps":
@@ -109,7 +109,7 @@ class _Steps:
             check_for_cluster(config, kubeflow)
             shard_count = kubeflow.shards
         pieces = [str(shard) for shard in shards(config.population.models, shard_count)]
-        return cls(kubeflow, pieces, idle_steps(config))
+        return cls(kubeflow, pieces, skipped_steps(config))
 
     def task(self, component: Any, **arguments: Any) -> Any:
         """A task without KFP's cache: steps skip by themselves, and see what it cannot."""
@@ -117,36 +117,28 @@ class _Steps:
         return made if self.kubeflow is None else place(made, component.name, self.kubeflow)
 
     def measure(self, run_uri: Any, prepared: Any) -> None:
-        """All steps from the examples to the report."""
-        task, examples = self.task, prepared.outputs["examples"]
+        """All steps from the examples to the report, from the table of steps."""
+        outputs = {"prepare": prepared.outputs["examples"]}
+        inner = [step for step in STEPS if step.name not in (*self.skipped, "prepare")]
         parallelism = self.kubeflow and self.kubeflow.parallelism
         with dsl.ParallelFor(items=self.pieces, name="shards", parallelism=parallelism) as shard:
-            mine = {"run_uri": run_uri, "shard": shard, "examples": examples}
-            dense = task(components.train_dense, **mine).outputs["dense"]
-            pruned = quantized = dense  # where nothing is made of them
-            if "prune" not in self.idle:
-                pruned = task(components.prune_magnitude, **mine, dense=dense).outputs["pruned"]
-            if "quantize" not in self.idle:
-                given = {**mine, "dense": dense, "pruned": pruned}
-                quantized = task(components.quantize_int8, **given).outputs["quantized"]
-            predicted = dense  # where models made elsewhere said it there
-            if "predict" not in self.idle:
-                given = {**mine, "dense": dense, "pruned": pruned, "quantized": quantized}
-                predicted = task(components.predict_batch, **given).outputs["predictions"]
-        parts = dsl.Collected(predicted)
-        gathered = task(components.gather_shards, run_uri=run_uri, parts=parts)
-        measured = {"run_uri": run_uri, "predictions": gathered.outputs["predictions"]}
-        divergence = task(components.score_divergence, **measured)
-        bias = task(components.report_bias, **measured)
-        slices = task(components.find_slices, **measured)
-        verdict = task(
-            components.decide_verdict,
-            run_uri=run_uri,
-            divergence=divergence.outputs["divergence"],
-            bias=bias.outputs["bias"],
-            slices=slices.outputs["slices"],
-        )
-        task(components.write_report, run_uri=run_uri, verdict=verdict.outputs["verdict"])
+            for step in inner:
+                if step.sharded:
+                    outputs[step.name] = self.output(step, outputs, run_uri=run_uri, shard=shard)
+        sharded = {step.name for step in inner if step.sharded}
+        outputs |= {name: dsl.Collected(outputs[name]) for name in sharded}
+        for step in inner:
+            if not step.sharded and not step.at_exit:
+                outputs[step.name] = self.output(step, outputs, run_uri=run_uri)
+
+    def output(self, step: Step, outputs: dict[str, Any], **arguments: Any) -> Any:
+        """What a task of a step leaves; `train` stands for steps that are skipped."""
+        inputs = {
+            parameter: outputs["train" if name in self.skipped else name]
+            for parameter, name in step.reads.items()
+        }
+        task = self.task(getattr(components, step.component), **arguments, **inputs)
+        return task.outputs[step.leaves]
 
 
 def compile_pipeline(

@@ -18,7 +18,6 @@ from rich.console import Console
 
 from scotoma import checksums, storage
 from scotoma.commands.gate import chosen_rules, day, print_out
-from scotoma.commands.watching import run_watched
 from scotoma.config import Config, default_config, load_config
 from scotoma.config.newest import at_newest
 from scotoma.errors import ConfigError, DataError, ScotomaError
@@ -28,10 +27,12 @@ from scotoma.locking import locked
 from scotoma.mirror import local_folder
 from scotoma.own_code import code_allowed
 from scotoma.printable import printable
+from scotoma.processes.child import run_steps_in_child
 from scotoma.runs import Run, read_json
-from scotoma.stages.alone import check_step, refuse_too_early
 from scotoma.stages.judged_by import Judging
 from scotoma.stages.newest import resolved
+from scotoma.stages.run_steps import refuse_too_early
+from scotoma.stages.steps import named
 
 if TYPE_CHECKING:
     from scotoma.stages.judging import Given
@@ -85,7 +86,7 @@ def run_audit(
             something went wrong inside, whose traceback is in the logs of the run.
     """
     if only is not None:
-        check_step(only)
+        named(only)
     written = path
     if resume and path is None and out is not None:
         _refuse_nothing(out)
@@ -153,13 +154,12 @@ def _audit(
                 leave_last(run.mirror, against, margin_of(run.config))
             if only is not None:
                 refuse_too_early(run, only)
-                run_watched(run, ["scotoma.stages.alone", run.place, only], console, lock)
+                run_steps_in_child(run, console, lock, only=only)
                 checksums.seal(run.mirror)
                 _say_step(run, only, as_json=as_json)
                 return 0
-            pipeline = ["scotoma.pipelines.local", run.place]
             judging_needs = ("scotoma.stages.judging", "scipy.special")
-            run_watched(run, pipeline, console, lock, meanwhile=judging_needs)
+            run_steps_in_child(run, console, lock, meanwhile=judging_needs)
             from scotoma.stages.judging import give_verdict
 
             given = give_verdict(run.mirror, judging.rules, judging.today)

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from scotoma.errors import DataError
 from scotoma.inference.engines import Engine, Network, gpu_at_hand, open_engine
 from scotoma.machine import cores
-from scotoma.workers import Died, worker_died, worker_pool
+from scotoma.processes import worker_pool
 
-__all__ = ["Answers", "Images", "images_at_once", "predict_members"]
+__all__ = ["Answers", "Images", "images_at_once", "needs_torch", "predict_members"]
 
 PIXELS = 2**16  # of a batch: the activations of small networks then stay near the core
 BATCHES = 16  # that a worker takes at a time
@@ -68,10 +68,10 @@ def predict_members(
 ) -> Iterator[Answers]:
     """Run every member on every image.
 
-    The same labels whatever the number of workers: batches are cut at the same places. One
-    process begins; once it has worked for a second and more than two seem left, as many
-    workers as there are cores take over, one thread each. A worker's memory is that of one member
-    and of what it makes of one batch.
+    The same labels whatever the number of workers: batches are cut at the same places. Where ONNX
+    Runtime runs all members, this process begins; once it has worked for a second and more than two
+    seem left, as many workers as there are cores take over, one thread each. torch runs in workers
+    only. A worker's memory is that of one member and of what it makes of one batch.
 
     Args:
         members: Their files, `.safetensors` or `.onnx`.
@@ -97,6 +97,8 @@ def predict_members(
         for start in range(0, len(pixels), step)
     ]
     work = _Work(tuple(members), pixels, network, keep_scores)
+    if workers is None and needs_torch(members, network):
+        workers = _most_workers(members)
     done = 0
     if not workers:
         began = time.perf_counter()
@@ -117,10 +119,10 @@ def _most_workers(members: Sequence[Path]) -> int:
     return cores() if graphs or not gpu_at_hand() else min(cores(), GPU_WORKERS)
 
 
-def _modules(members: Sequence[Path], network: Network) -> tuple[str, ...]:
-    """What takes long to import, of what runs the members."""
+def needs_torch(members: Sequence[Path], network: Network) -> bool:
+    """Tell whether any member runs in torch, which worker processes share once it is imported."""
     graphs = all(path.suffix == ".onnx" for path in members)
-    return () if graphs or (network.graph and not gpu_at_hand()) else ("torch",)
+    return not graphs and (network.graph is None or gpu_at_hand())
 
 
 def _shared_out(
@@ -132,28 +134,23 @@ def _shared_out(
             file = Path(folder, "images.npy")
             np.save(file, work.images)
         sent = (work.members, file, work.network, work.keep_scores)
-        modules = _modules(work.members, work.network)
-        with worker_pool(min(workers, len(tasks)), _start_worker, *sent, modules=modules) as pool:
-            waiting: dict[Future[Answers], Path] = {}  # in the order in which workers take them
-            try:
-                for member, rows in tasks:
-                    waiting[pool.submit(_answer, member, rows)] = work.members[member]
-                    if len(waiting) >= 3 * workers:
-                        yield from _ready(waiting)
-                while waiting:
+        with worker_pool(min(workers, len(tasks)), _start_worker, *sent) as pool:
+            waiting: set[Future[Answers]] = set()
+            for member, rows in tasks:
+                path = work.members[member]
+                task = f"predicting with {path.parent.name}/{path.name}"
+                waiting.add(pool.submit(_answer, member, rows, task=task))
+                if len(waiting) >= 3 * workers:
                     yield from _ready(waiting)
-            except Died as error:
-                ended = [(f.exception(), path) for f, path in waiting.items() if f.done()]
-                lost = next(path for why, path in ended if isinstance(why, Died))
-                raise worker_died(f"{lost.parent.name}/{lost.name}") from error
+            while waiting:
+                yield from _ready(waiting)
 
 
-def _ready(waiting: dict[Future[Answers], Path]) -> Iterator[Answers]:
-    """Answers that are there, once one is; they are no longer waited for."""
+def _ready(waiting: set[Future[Answers]]) -> Iterator[Answers]:
+    """Yield the answers that are there, once one is, and wait for them no longer."""
     for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-        answers = future.result()
-        del waiting[future]
-        yield answers
+        waiting.remove(future)
+        yield future.result()
 
 
 class _Work:

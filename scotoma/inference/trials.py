@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scotoma.errors import DataError
 from scotoma.inference.engines import Network, OnnxEngine
 from scotoma.printable import printable
-from scotoma.workers import Died, Worker, worker_died
+from scotoma.processes import CrashedError, IsolatedProcess, worker_died
 
 __all__ = ["Trial", "trials"]
 
@@ -43,58 +43,43 @@ class Trial(Protocol):
 
 @contextmanager
 def trials() -> Iterator[Trial]:
-    """A process that models are tried in one after the other, and that they may take down.
+    """Try models one after the other in a process that they may take down.
 
     A model has 10 s, and one more for every 10 MB of it; what has not ended then is ended.
     """
-    worker: Worker | None = None
+    with IsolatedProcess(_import_runtime) as process:
 
-    def attempt(
-        path: Path, network: Network, images: NDArray[np.uint8], *, called: str = ""
-    ) -> None:
-        nonlocal worker
-        name = printable(called or f"{path.parent.name}/{path.name}")
-        limit_s = TRIAL_S + path.stat().st_size / BYTES_A_SECOND
-        try:
-            worker = Worker() if worker is None or worker.ended else worker
-            worker.call(_ready)  # its start is no part of the time of a model
-            complaint = worker.call(_tried, path, network, images, limit_s=limit_s)
-        except TimeoutError as error:
-            _end(worker)
-            raise DataError(
-                f"{name} must give the scores of {len(images)} images within {limit_s:.0f} s, and "
-                "did not; export a faster one, or leave its variant out"
-            ) from error
-        except Died as error:
-            if error.killed:
-                raise worker_died(name) from error
-            raise DataError(
-                f"{name} takes ONNX Runtime down; export it again with another opset, or leave "
-                "its variant out"
-            ) from error
-        if complaint:
-            raise DataError(f"{name} {complaint}")
+        def attempt(
+            path: Path, network: Network, images: NDArray[np.uint8], *, called: str = ""
+        ) -> None:
+            name = printable(called or f"{path.parent.name}/{path.name}")
+            limit_s = TRIAL_S + path.stat().st_size / BYTES_A_SECOND
+            try:
+                complaint = process.call(_complaint, path, network, images, limit_s=limit_s)
+            except TimeoutError as error:
+                raise DataError(
+                    f"{name} must give the scores of {len(images)} images within {limit_s:.0f} s, "
+                    "and did not; export a faster one, or leave its variant out"
+                ) from error
+            except CrashedError as error:
+                if error.killed:
+                    raise worker_died(f"trying {name}") from error
+                raise DataError(
+                    f"{name} takes ONNX Runtime down; export it again with another opset, or leave "
+                    "its variant out"
+                ) from error
+            if complaint:
+                raise DataError(f"{name} {complaint}")
 
-    try:
         yield attempt
-    finally:
-        _end(worker)
 
 
-def _end(worker: Worker | None) -> None:
-    """End it, whatever it does."""
-    if worker is not None:
-        worker.kill()
-        worker.end()
-
-
-def _ready() -> None:
-    """Import what takes long."""
+def _import_runtime() -> None:
     import onnxruntime  # noqa: F401
 
 
-def _tried(path: Path, network: Network, images: NDArray[np.uint8]) -> str:
-    """What is wrong with a model, as the rest of a sentence; empty if nothing."""
+def _complaint(path: Path, network: Network, images: NDArray[np.uint8]) -> str:
+    """Return what is wrong with a model, as the rest of a sentence; empty if nothing is."""
     try:
         scores = OnnxEngine(path, network).scores(images)
     except Exception as error:  # the runtime's errors have no common base that it exports

@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from scotoma.processes import map_in_order
 from scotoma.slices.evidence import Additive, Evidence, Flags, Floats
 from scotoma.slices.fans import compiled, fans
 from scotoma.slices.joint import FULL, families, joint_blocks
@@ -30,7 +31,6 @@ from scotoma.slices.lattice import (
 )
 from scotoma.slices.predicates import Encoded
 from scotoma.slices.replicates import Replicates
-from scotoma.workers import in_order
 
 Ints = npt.NDArray[np.int64]
 Decide = Callable[["Hits"], Flags]
@@ -144,7 +144,7 @@ def sweep(
         level: list[Hits] = []
         cut = _blocks(encoded, evidence, subsets, budget, loops)
         look = partial(visit, encoded, evidence, keep=keep, blocked=blocked if prune else None)
-        for hits, small in in_order(look, cut, budget.threads):
+        for hits, small in map_in_order(look, cut, budget.threads):
             level.append(hits)
             if prune and cross < max_cross:
                 blocked |= small

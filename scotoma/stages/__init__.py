@@ -1,4 +1,4 @@
-"""What each step of the pipeline opens, calls and writes.
+"""What each step of an audit opens, calls and writes.
 
 A component's body is one call of `execute`. The numbers come from the modules named in each
 stage; here is only what lies between them and the run's folder.
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import os
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from pathlib import Path
 
 from scotoma import checksums, storage
@@ -18,29 +17,10 @@ from scotoma.exhausted import exhausted
 from scotoma.mirror import Mirror, local_folder
 from scotoma.runs import Run, read_json, write_json
 from scotoma.stages.shards import Shard
-from scotoma.workers import AHEAD_VARIABLE
+from scotoma.stages.steps import named
 
-__all__ = ["STAGES", "execute"]
+__all__ = ["execute", "leave_error", "perform"]
 
-# Step: the module that holds its function, which is called as the step is.
-STAGES = {
-    "prepare": "scotoma.stages.populations",
-    "train": "scotoma.stages.populations",
-    "prune": "scotoma.stages.populations",
-    "quantize": "scotoma.stages.populations",
-    "predict": "scotoma.stages.populations",
-    "gather": "scotoma.stages.populations",
-    "divergence": "scotoma.stages.measures",
-    "bias": "scotoma.stages.measures",
-    "slices": "scotoma.stages.slicing",
-    "verdict": "scotoma.stages.judging",
-    "report": "scotoma.stages.reporting",
-    "log": "scotoma.stages.results",
-}
-
-
-# They wait for the same step, and for none of each other. The longest comes first.
-SIDE_BY_SIDE = ("slices", "bias", "divergence")
 FAILED = "scotoma.stages.failed"  # whose `log` is called where the steps before it failed
 
 
@@ -54,10 +34,10 @@ def execute(
     begin: tuple[str, str] = ("", ""),
     ended: str = "SUCCEEDED",
 ) -> None:
-    """Run one step of the pipeline.
+    """Run one step as a task of a pipeline.
 
     Args:
-        step: One of `STAGES`.
+        step: Its name.
         run_uri: The run's folder, or its `s3://BUCKET/PREFIX`; where there are steps before it, the
             one that they name.
         pointer: Where to write which files the step left, with their checksums.
@@ -70,37 +50,54 @@ def execute(
         ScotomaError: Whatever the step refuses. Its sentence is also left in `error.json`, as is
             one for what stopped the step without being refused.
     """
-    left = [read_json(Path(path)) for path in after or []]
-    run_uri = left[0]["run_uri"] if left else run_uri
-    try:
+    pointers = [read_json(Path(path)) for path in after or []]
+    run_uri = pointers[0]["run_uri"] if pointers else run_uri
+    with _error_recorded(step, run_uri):
         run = _begun(run_uri, *begin) if begin[0] else Run.open(run_uri)
-        for found in left:
-            _check(run, found)
-        module = STAGES[step] if ended == "SUCCEEDED" else FAILED
-        with _others_beside(step, run):
-            function = getattr(importlib.import_module(module), step)
-            outputs: list[Path] = function(run, Shard.parse(shard)) if shard else function(run)
-    except Exception as error:
-        refused = error if isinstance(error, ScotomaError) else _stopped(step, error)
-        with contextlib.suppress(ScotomaError, OSError):  # what was refused first is what to say
-            _leave(refused, run_uri)
-        raise
+        for promised in pointers:
+            _check(run, promised)
+    outputs = perform(step, run, shard, ended=ended)
+    digests = run.mirror.digests(outputs)
+    files = {path.relative_to(run.root).as_posix(): digest for path, digest in digests.items()}
+    write_json(Path(pointer), {"run_uri": run_uri, "files": files})
+
+
+def perform(step: str, run: Run, shard: str = "", *, ended: str = "SUCCEEDED") -> list[Path]:
+    """Run one step.
+
+    Args:
+        step: Its name.
+        run: The run.
+        shard: Which members, for the steps that are fanned out.
+        ended: How the steps before it ended, for the one that comes last in any case.
+
+    Returns:
+        The files that it left.
+
+    Raises:
+        ScotomaError: As for `execute`.
+    """
+    with _error_recorded(step, run.place):
+        module = named(step).module if ended == "SUCCEEDED" else FAILED
+        function = getattr(importlib.import_module(module), step)
+        outputs: list[Path] = function(run, Shard.parse(shard)) if shard else function(run)
     if step == "log" and ended == "SUCCEEDED":
         if run.uri:  # what an earlier try left
             storage.remove(storage.join(run.uri, "error.json"))
         checksums.seal(run.mirror)
-    digests = run.mirror.digests(outputs)
-    files = {path.relative_to(run.root).as_posix(): found for path, found in digests.items()}
-    write_json(Path(pointer), {"run_uri": run_uri, "files": files})
+    return outputs
 
 
-def _others_beside(step: str, run: Run) -> AbstractContextManager[None]:
-    """A block beside which the steps run that would only wait for this one's turn to end."""
-    if step not in SIDE_BY_SIDE or AHEAD_VARIABLE not in os.environ:
-        return contextlib.nullcontext()
-    from scotoma.stages.ahead import steps_ahead
-
-    return steps_ahead(run, {other: STAGES[other] for other in SIDE_BY_SIDE if other != step})
+@contextlib.contextmanager
+def _error_recorded(step: str, run_uri: str) -> Iterator[None]:
+    """Leave in `error.json` why the block failed, for the command that waits for the step."""
+    try:
+        yield
+    except Exception as error:
+        refused = error if isinstance(error, ScotomaError) else _stopped(step, error)
+        with contextlib.suppress(ScotomaError, OSError):  # what was refused first is what to say
+            leave_error(refused, run_uri)
+        raise
 
 
 def _begun(run_uri: str, config: str, rules: str) -> Run:
@@ -126,7 +123,7 @@ def _stopped(step: str, error: Exception) -> ScotomaError:
     )
 
 
-def _leave(error: ScotomaError, run_uri: str) -> None:
+def leave_error(error: ScotomaError, run_uri: str) -> None:
     """Write down what was refused where the run is, for the command that waits for it."""
     remote = storage.is_remote(run_uri)
     mirror = Mirror(local_folder(run_uri), run_uri if remote else "")

@@ -1,11 +1,8 @@
-"""From the trained members of a shard to their int8, float16 and 4-bit forms."""
+"""From a trained member to its int8, float16 and 4-bit forms."""
 
 from __future__ import annotations
 
-import time
-from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,58 +15,28 @@ from scotoma.config import Variant
 from scotoma.datasets import Examples, decode_images
 from scotoma.errors import DataError
 from scotoma.inference import OURS, Network, scores_onnx
-from scotoma.inference.trials import Trial, trials
+from scotoma.inference.trials import trials
 from scotoma.inference.weights import read_weights
-from scotoma.machine import cores, versions
+from scotoma.machine import versions
 from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.compressing import compress
 from scotoma.quantization.graphs import export_graph
 from scotoma.quantization.static import StaticPlan, plan_static
 from scotoma.quantization.untouched import untouched_layers
 from scotoma.runs import Run, code_digest, file_digest, read_json, read_record, write_json, written
-from scotoma.stages.shards import Shard
 from scotoma.training.models import build_model
-from scotoma.workers import worker_pool
 
-__all__ = ["compress_shard"]
+__all__ = ["Compression"]
 
 CALIBRATION_STREAM = 1_000_003  # of the seed: which training images calibrate int8-static
 CHECKED = 100  # images on which graph and network are compared
 TRIED = 4  # images that the first member of a variant is run on in another process
 TOLERANCE = 1e-4  # of a score, between the graph and torch
-WORTH_S = 3.0  # of work left, for workers that take half a second to start, or a few seconds
-
-
-def compress_shard(run: Run, variants: list[Variant], shard: Shard, graph: Path) -> None:
-    """Compress the members of a shard, each checked against torch first, and write their records.
-
-    The architecture is exported once, to `graph`. Members are dealt to workers where that saves
-    time; what they write does not depend on it.
-    """
-    bases = list(dict.fromkeys(variant.derived_from for variant in variants))
-    tasks = [(base, index) for base in bases for index in shard.members]
-    progress.start("quantize", len(variants) * len(shard.members))
-    work = _Work.prepare(run, variants)
-    with written(graph) as temporary:
-        work.architecture.write(temporary)
-    run.publish(graph)
-    first, *others = tasks
-    work(*first)  # apart: it waits for the process that models are tried in
-    began = time.perf_counter()
-    for done, task in enumerate(others, 1):
-        work(*task)
-        rest = others[done:]
-        left = (time.perf_counter() - began) / done * len(rest)
-        if rest and left > WORTH_S and cores() > 1:
-            with worker_pool(min(cores(), len(rest)), _start_worker, work) as pool:
-                for _ in pool.map(_compress, rest):
-                    pass
-            return
 
 
 @dataclass(frozen=True)
-class _Work:
-    """What every member of a shard is compressed with."""
+class Compression:
+    """What every member of a shard is compressed with, each checked against torch first."""
 
     run: Run
     variants: tuple[Variant, ...]
@@ -79,8 +46,7 @@ class _Work:
     pixels: dict[str, NDArray[np.uint8]]  # for calibration, by protocol; the sound ones for checks
 
     @classmethod
-    def prepare(cls, run: Run, variants: list[Variant]) -> _Work:
-        torch.set_num_threads(1)  # a second OpenMP thread stalls the first when its core is busy
+    def prepare(cls, run: Run, variants: list[Variant]) -> Compression:
         classes = len(Examples.read(run.examples, images=False).classes)
         protocols: set[str] = {"sound", *(variant.protocol for variant in variants)}
         count = max(CHECKED, *(variant.images for variant in variants))
@@ -101,9 +67,8 @@ class _Work:
         due = [variant for variant in due if not self._finished(variant, index, made_of)]
         if due:
             member, difference = self._graph(base, index)
-            with trials() if index == 0 else nullcontext() as attempt:
-                for variant in due:
-                    self._write(variant, index, member, made_of, difference, attempt)
+            for variant in due:
+                self._write(variant, index, member, made_of, difference)
         progress.advance("quantize", sum(v.derived_from == base for v in self.variants))
 
     def _graph(self, base: str, index: int) -> tuple[onnx.ModelProto, float | None]:
@@ -141,8 +106,8 @@ class _Work:
         member: onnx.ModelProto,
         made_of: str,
         difference: float | None,
-        attempt: Trial | None,
     ) -> None:
+        first = index == 0
         path = self.run.member(variant.name, index)
         base = self.run.member(variant.derived_from, index)
         static = variant.mode == "static"
@@ -152,12 +117,12 @@ class _Work:
                 onnx.save_model(member, temporary)
             else:
                 compress(member, temporary, variant, calibration, self.plans.get(variant.name))
-            if (
-                attempt and difference is not None
-            ):  # what the first member does to ONNX Runtime, all of its variant do
-                named = f"{variant.name}/{path.name}"
-                attempt(temporary, self.network, self.pixels["sound"][:TRIED], called=named)
-            left = untouched_layers(member, temporary, variant) if attempt else None
+            # What the first member does to ONNX Runtime, all of its variant do.
+            if first and difference is not None:
+                name = f"{variant.name}/{path.name}"
+                with trials() as attempt:
+                    attempt(temporary, self.network, self.pixels["sound"][:TRIED], called=name)
+            left = untouched_layers(member, temporary, variant) if first else None
         record: dict[str, Any] = {
             "file": path.name,
             "index": index,
@@ -212,16 +177,3 @@ def _calibration(run: Run, count: int, *, protocol: str = "sound") -> NDArray[np
         chosen = order.permutation(len(rows.ids))[:count]
     ids = rows.table["example_id"].gather(chosen).to_list()
     return decode_images(Examples.read(run.examples, only=ids))
-
-
-_work: _Work  # of a worker, sent to it once
-
-
-def _start_worker(work: _Work) -> None:
-    global _work  # a process pool has no other place for what its tasks share
-    torch.set_num_threads(1)
-    _work = work
-
-
-def _compress(task: tuple[str, int]) -> None:
-    _work(*task)

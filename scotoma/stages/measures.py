@@ -18,8 +18,8 @@ from scotoma.errors import DataError
 from scotoma.inputs import first_difference
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
+from scotoma.processes import map_in_order
 from scotoma.runs import Run, write_json, written
-from scotoma.workers import in_order
 
 __all__ = [
     "Comparison",
@@ -109,7 +109,7 @@ def of_each_variant(
     def named(comparison: Comparison) -> tuple[str, Measured]:
         return comparison.variant.name, measure(comparison)
 
-    for name, measured in in_order(named, comparisons(run, examples), AT_ONCE):
+    for name, measured in map_in_order(named, comparisons(run, examples), AT_ONCE):
         found[name] = measured
         progress.advance(task)
     return found

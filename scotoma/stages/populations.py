@@ -107,10 +107,10 @@ def quantize(run: Run, shard: Shard) -> list[Path]:
         if due and variants:
             needs("torch", "train", "quantization")
             needs("onnxruntime", "train", "quantization")
-            from scotoma.stages.compression import compress_shard
+            from scotoma.stages.quantize import quantize_shard
 
             run.fetch(*outputs)  # of members that an earlier try has finished
-            compress_shard(run, variants, shard, *graphs)
+            quantize_shard(run, variants, shard, *graphs)
     return outputs
 
 

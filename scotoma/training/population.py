@@ -20,9 +20,9 @@ from scotoma.datasets import Examples, Images, StoredImages, store_images
 from scotoma.errors import ConfigError
 from scotoma.machine import cores, hardware, has_gpu_driver, versions
 from scotoma.own_code import is_code, module_digest
+from scotoma.processes import worker_pool
 from scotoma.runs import Run, code_digest, file_digest, read_json, read_record, write_json, written
 from scotoma.training.randomness import member_seed
-from scotoma.workers import worker_pool
 
 if TYPE_CHECKING:
     from scotoma.training.backends import Backend
@@ -72,14 +72,29 @@ def _train(
     most = min(1 if has_gpu_driver() else cores(), len(due))
     with ExitStack() as pools:
         pool = pools.enter_context(worker_pool(most, _start_worker, run, data))
-        backend, size, workers = pool.submit(_choose_way).result()
+        backend, size, workers = pool.submit(_choose_way, task="trying a step of training").result()
         if workers > most == 1 < len(due):  # torch has no use for that GPU
             pool = pools.enter_context(worker_pool(workers, _start_worker, run, data))
         chunks = _chunks(wanted, due, size)
         progress.start(task, sum(len(own) for _, own in chunks) * (recipe.total_steps - shared))
-        futures = [pool.submit(_train_chunk, *c, backend, data_digest, task) for c in chunks]
+        futures = [
+            pool.submit(
+                _train_chunk, *chunk, backend, data_digest, task, task=f"training {_named(*chunk)}"
+            )
+            for chunk in chunks
+        ]
         for future in as_completed(futures):
             future.result()
+
+
+def _named(variant: str, indices: list[int]) -> str:
+    """Name members of a variant.
+
+    >>> _named("dense", [3]), _named("dense", [0, 1, 2])
+    ('dense member 3', 'dense members 0 to 2')
+    """
+    first, last = indices[0], indices[-1]
+    return f"{variant} member {first}" if first == last else f"{variant} members {first} to {last}"
 
 
 def _chunks(

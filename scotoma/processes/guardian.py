@@ -1,4 +1,4 @@
-"""Processes that do not outlive the one that started them, however it ends."""
+"""The guardian of a process group: it ends the group with the process that started it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENCE_S = 5.0  # for steps that clean up
 
 
 def tie_to_parent(temporary: Path) -> None:
-    """Leave a guardian that ends this process group once standard input closes.
+    """Start a guardian that ends this process group once standard input closes.
 
     The parent holds the other end of it, which the system closes however the parent ends. The
     guardian is in a group of its own, so that it survives what it does, and what is done to this
@@ -45,7 +45,7 @@ def end_group(group: int, reap: Callable[[], object] = lambda: None) -> None:
 
     Args:
         group: Its number.
-        reap: Called while it is waited for: takes leave of children that have ended.
+        reap: Called while it is waited for, to reap children that have ended.
     """
     end = time.monotonic() + PATIENCE_S
     try:
@@ -59,7 +59,7 @@ def end_group(group: int, reap: Callable[[], object] = lambda: None) -> None:
 
 
 def _works(group: int) -> bool:
-    """Whether a process of the group has not ended; one that nobody has taken leave of has."""
+    """Whether a process of the group has not ended; zombies have."""
     os.killpg(group, 0)
     if sys.platform != "linux":
         return True

@@ -1,4 +1,4 @@
-"""Steps in a child process, watched: bars for what they announce, and their end whole."""
+"""The child process that runs the steps of an audit: started, watched, and ended whole."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from rich.progress import (
 )
 
 from scotoma.errors import ConfigError, DataError, ScotomaError
+from scotoma.processes.guardian import end_group
 from scotoma.progress import PROGRESS_VARIABLE, read_events
 from scotoma.runs import Run, read_json
-from scotoma.tied import end_group
 
-__all__ = ["run_watched"]
+__all__ = ["run_steps_in_child"]
 
 TRACKING_VARIABLE = "SCOTOMA_TRACKING_URI"  # credentials travel here, never through a file
-# OpenBLAS's threads sleep when they have nothing to do, where they would look for more for some 25
-# ms after every product, on cores that other threads could use. And glibc keeps arrays of some MiB
-# for the next ones, 256 MiB at most, where it would give each back to the system.
+# OpenBLAS's idle threads sleep at once; by default they poll for some 25 ms after every product, on
+# cores that other threads could use. glibc keeps freed arrays of some MiB, up to 256 MiB, for the
+# next ones; by default it gives each back to the system.
 STEP_ENVIRONMENT = {
     "OPENBLAS_THREAD_TIMEOUT": "4",
     "MALLOC_MMAP_THRESHOLD_": str(2**25),
@@ -45,18 +45,24 @@ STEP_ENVIRONMENT = {
 FULL_BYTES = 2**16  # free on a disk on which no file of a run can be written
 
 
-def run_watched(
-    run: Run, command: list[str], console: Console, lock: int, *, meanwhile: tuple[str, ...] = ()
+def run_steps_in_child(
+    run: Run,
+    console: Console,
+    lock: int,
+    *,
+    only: str | None = None,
+    meanwhile: tuple[str, ...] = (),
 ) -> None:
-    """Run a Python module in a process group of its own; its words go to logs/pipeline.log.
+    """Run the steps of an audit in a process group of its own, which ends with this process.
+
+    What they print goes to logs/pipeline.log.
 
     Args:
-        run: The run that it works on.
-        command: The module and its arguments; `--tied FOLDER` is added, since it must not outlive
-            us and may have to remove its temporary files.
-        console: Where the bars are shown.
+        run: The run.
+        console: Where progress bars are shown.
         lock: Descriptor of the folder's lock, which the child holds too.
-        meanwhile: Modules to import while the child starts, for use once it has ended.
+        only: The one step to run; None for all.
+        meanwhile: Modules to import while the child works, for use once it has ended.
 
     Raises:
         ScotomaError: What a step refused, with the exit code that it asked for; or a fault inside.
@@ -72,7 +78,15 @@ def run_watched(
         if run.config.tracking.uri:
             environment[TRACKING_VARIABLE] = run.config.tracking.uri
         with subprocess.Popen(
-            [sys.executable, "-m", *command, "--tied", str(temporary)],
+            [
+                sys.executable,
+                "-m",
+                "scotoma.stages.run_steps",
+                run.place,
+                *([only] if only else []),
+                "--tied",
+                str(temporary),
+            ],
             stdin=subprocess.PIPE,  # closed by the system when this process ends, however it does
             stdout=sink,
             stderr=subprocess.STDOUT,
@@ -85,7 +99,7 @@ def run_watched(
                     importlib.import_module(module)
                 _watch(child, events, console)
             finally:
-                if child.poll() != 0:  # killed alone, it leaves its steps at work
+                if child.poll() != 0:  # killed alone, it leaves its workers at work
                     end_group(child.pid, reap=child.poll)
     if child.returncode:
         raise _recorded(error) if error.exists() else ScotomaError(_unsaid(run, child.returncode))

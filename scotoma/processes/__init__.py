@@ -1,0 +1,18 @@
+"""Which process does what: the child that runs an audit, and the workers below it."""
+
+from __future__ import annotations
+
+from scotoma.processes.isolation import CrashedError, IsolatedProcess
+from scotoma.processes.pool import WorkerPool, worker_died, worker_pool
+from scotoma.processes.server import start_server
+from scotoma.processes.threads import map_in_order
+
+__all__ = [
+    "CrashedError",
+    "IsolatedProcess",
+    "WorkerPool",
+    "map_in_order",
+    "start_server",
+    "worker_died",
+    "worker_pool",
+]

@@ -1,0 +1,53 @@
+"""The process that all others of an audit are forked from, with what takes long to import."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import threading
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext
+
+__all__ = ["context", "enter_worker", "start_server"]
+
+# One thread a worker: two OpenMP teams on one core stall each other.
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+def start_server(*modules: str) -> None:
+    """Start the fork server, which imports some modules while this process goes on.
+
+    Args:
+        *modules: Imported once for all workers. None that starts threads on import, as Polars does:
+            threads do not survive a fork.
+    """
+    multiprocessing.set_forkserver_preload([*modules])
+    forkserver.ensure_running()
+
+
+def context() -> ForkServerContext:
+    """Return the way in which workers start."""
+    return multiprocessing.get_context("forkserver")
+
+
+def enter_worker(environment: dict[str, str]) -> None:
+    """Make a forked process a worker of the process that asked for it.
+
+    It gets the environment of that process, one thread, and ends when that process does.
+
+    Args:
+        environment: Variables; the server may have been started with others.
+    """
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.environ.clear()
+    os.environ.update(environment | ONE_THREAD)
+    if torch := sys.modules.get("torch"):  # loaded by the server, with a thread a core
+        torch.set_num_threads(1)
+
+
+def _end_with_parent() -> None:
+    """Wait for the parent's end, which tells its workers nothing where it was killed."""
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,83 @@
+"""Which worker compresses which member of a shard."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scotoma import progress
+from scotoma.config import Variant
+from scotoma.machine import cores
+from scotoma.processes import WorkerPool, worker_pool
+from scotoma.runs import Run, written
+from scotoma.stages.shards import Shard
+
+if TYPE_CHECKING:
+    from scotoma.stages.compression import Compression
+
+__all__ = ["quantize_shard"]
+
+WORTH_S = 3.0  # of work left, for more workers than one
+
+
+def quantize_shard(run: Run, variants: list[Variant], shard: Shard, graph: Path) -> None:
+    """Compress the members of a shard and write each with its record.
+
+    One worker exports the architecture once, to `graph`, and begins; where more than three seconds
+    seem left, as many as there are cores go on. What they write does not depend on it.
+    """
+    bases = list(dict.fromkeys(variant.derived_from for variant in variants))
+    tasks = [(base, index) for base in bases for index in shard.members]
+    progress.start("quantize", len(variants) * len(shard.members))
+    with ExitStack() as pools:
+        pool = pools.enter_context(worker_pool(1, _prepare, run, variants))
+        pool.submit(_write_graph, graph, task="exporting the network").result()
+        run.publish(graph)
+        _compress_with(pool, tasks[:1])  # apart: it waits for the process that models are tried in
+        began = time.perf_counter()
+        for done, task in enumerate(tasks[1:], 1):
+            _compress_with(pool, [task])
+            rest = tasks[1 + done :]
+            if (time.perf_counter() - began) / done * len(rest) > WORTH_S and cores() > 1:
+                prepared = pool.submit(_prepared, task="quantizing").result()
+                many = worker_pool(min(cores(), len(rest)), _take, prepared)
+                _compress_with(pools.enter_context(many), rest)
+                return
+
+
+def _compress_with(pool: WorkerPool, tasks: list[tuple[str, int]]) -> None:
+    futures = [
+        pool.submit(_compress, base, index, task=f"quantizing {base} member {index}")
+        for base, index in tasks
+    ]
+    for future in futures:
+        future.result()
+
+
+_compression: Compression  # of a worker
+
+
+def _prepare(run: Run, variants: list[Variant]) -> None:
+    from scotoma.stages.compression import Compression
+
+    _take(Compression.prepare(run, variants))
+
+
+def _take(compression: Compression) -> None:
+    global _compression  # a process pool has no other place for what its tasks share
+    _compression = compression
+
+
+def _prepared() -> Compression:
+    return _compression
+
+
+def _write_graph(path: Path) -> None:
+    with written(path) as temporary:
+        _compression.architecture.write(temporary)
+
+
+def _compress(base: str, index: int) -> None:
+    _compression(base, index)

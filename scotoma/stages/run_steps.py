@@ -1,0 +1,129 @@
+"""All steps of an audit in this process: `python -m scotoma.stages.run_steps RUN [STEP]`.
+
+With `--tied FOLDER` as its last two arguments the process ends with its parent, which holds the
+other end of its standard input.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from concurrent.futures import as_completed
+from pathlib import Path
+
+from scotoma.config import OnnxSource, PredictionsSource
+from scotoma.errors import ConfigError, ScotomaError
+from scotoma.machine import cores
+from scotoma.processes import start_server, worker_pool
+from scotoma.processes.guardian import tie_to_parent
+from scotoma.runs import Run
+from scotoma.stages import leave_error, perform
+from scotoma.stages.shards import shards
+from scotoma.stages.steps import Step, groups, named, required
+
+__all__ = ["refuse_too_early", "run_steps"]
+
+# What workers share that is slow to import and starts no thread.
+PRELOADED = ("numpy", "scipy.special")
+
+
+def run_steps(run: Run, only: str | None = None) -> None:
+    """Run the steps of an audit in order; those that wait for the same ones run side by side.
+
+    A step whose finished, matching output is there is passed over.
+
+    Args:
+        run: The run.
+        only: The one step to run; None for all.
+
+    Raises:
+        ScotomaError: What a step refuses; it is left in `error.json` too.
+    """
+    if only is not None:
+        _perform(run, named(only))
+        return
+    start_server(*PRELOADED, *(["torch"] if _trains(run) else []))
+    for group in groups(run.config):
+        new = [step for step in group if not _recorded(run, step)]
+        if len(new) > 1 and cores() > 1:
+            _perform_together(run, new)
+            group = [step for step in group if step not in new]
+        for step in group:
+            _perform(run, step)
+
+
+def refuse_too_early(run: Run, name: str) -> None:
+    """Refuse a step whose input the steps before it have not left.
+
+    Args:
+        run: The run.
+        name: The step's.
+
+    Raises:
+        ConfigError: A step whose output it reads has not ended in this run.
+    """
+    run.mirror.fetch_folder("steps")
+    for before in required(named(name), run.config):
+        if not _recorded(run, before):
+            raise ConfigError(
+                f"--step {name} needs what the step {before.name} leaves, which has not ended in "
+                f"{run.place}; begin with --step {before.name}, or leave --step out"
+            )
+
+
+def _perform(run: Run, step: Step) -> None:
+    """Run a step, of all members, and say in the log when it began and how long it took."""
+    began = time.perf_counter()
+    print(f"{time.strftime('%H:%M:%S')} {step.name} begins", flush=True)
+    (every,) = shards(run.config.population.models, 1)
+    perform(step.name, run, str(every) if step.sharded else "")
+    print(f"{step.name} ended after {time.perf_counter() - began:.3f} s", flush=True)
+
+
+def _perform_together(run: Run, steps: list[Step]) -> None:
+    """Run steps side by side, one a worker."""
+    try:
+        with worker_pool(min(cores(), len(steps)), _open_in_worker, run.place) as pool:
+            for future in as_completed(
+                [
+                    pool.submit(_perform_in_worker, step, task=f"running the step {step.name}")
+                    for step in steps
+                ]
+            ):
+                future.result()
+    except ScotomaError as error:  # which a worker that died has not left
+        leave_error(error, run.place)
+        raise
+
+
+_run: Run  # of a worker
+
+
+def _open_in_worker(place: str) -> None:
+    global _run  # a process pool has no other place for what its tasks share
+    _run = Run.open(place)
+
+
+def _perform_in_worker(step: Step) -> None:
+    _perform(_run, step)
+
+
+def _recorded(run: Run, step: Step) -> bool:
+    """Whether a step has ended before, whatever has changed since."""
+    return run.path("steps", f"{step.name}{'-000' if step.sharded else ''}.json").exists()
+
+
+def _trains(run: Run) -> bool:
+    """Whether members are to be made here that are not there yet."""
+    if isinstance(run.config.source, (PredictionsSource, OnnxSource)):
+        return False
+    making = {"train", "prune", "quantize"}
+    steps = [step for group in groups(run.config) for step in group if step.name in making]
+    return not all(_recorded(run, step) for step in steps)
+
+
+if __name__ == "__main__":
+    if sys.argv[-2] == "--tied":
+        tie_to_parent(Path(sys.argv[-1]))
+        del sys.argv[-2:]
+    run_steps(Run.open(sys.argv[1]), *sys.argv[2:])

@@ -1,0 +1,163 @@
+"""The table of steps: what each does, reads and leaves, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from scotoma.config import Config, PredictionsSource
+from scotoma.errors import ConfigError
+from scotoma.printable import nearest, printable
+
+__all__ = ["STEPS", "Step", "groups", "named", "required", "skipped_steps"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of an audit.
+
+    Attributes:
+        name: What users call it, and the name of the function that does it.
+        module: Where that function is.
+        component: The component of the pipeline that runs it.
+        leaves: The component's output, of which later steps are told.
+        reads: Inputs of the component, each the output of a step.
+        sharded: Whether each shard of members has a task of its own.
+        at_exit: Whether it runs last whatever happened before; its component is told of no output.
+    """
+
+    name: str
+    module: str
+    component: str
+    leaves: str
+    reads: Mapping[str, str] = field(default_factory=dict)
+    sharded: bool = False
+    at_exit: bool = False
+
+
+POPULATIONS = "scotoma.stages.populations"
+MEASURES = "scotoma.stages.measures"
+
+# Of the three that measure, the longest is first: they run side by side.
+STEPS = (
+    Step("prepare", POPULATIONS, "prepare_data", "examples"),
+    Step("train", POPULATIONS, "train_dense", "dense", {"examples": "prepare"}, sharded=True),
+    Step(
+        "prune",
+        POPULATIONS,
+        "prune_magnitude",
+        "pruned",
+        {"examples": "prepare", "dense": "train"},
+        sharded=True,
+    ),
+    Step(
+        "quantize",
+        POPULATIONS,
+        "quantize_int8",
+        "quantized",
+        {"examples": "prepare", "dense": "train", "pruned": "prune"},
+        sharded=True,
+    ),
+    Step(
+        "predict",
+        POPULATIONS,
+        "predict_batch",
+        "predictions",
+        {"examples": "prepare", "dense": "train", "pruned": "prune", "quantized": "quantize"},
+        sharded=True,
+    ),
+    Step("gather", POPULATIONS, "gather_shards", "predictions", {"parts": "predict"}),
+    Step("slices", "scotoma.stages.slicing", "find_slices", "slices", {"predictions": "gather"}),
+    Step("bias", MEASURES, "report_bias", "bias", {"predictions": "gather"}),
+    Step("divergence", MEASURES, "score_divergence", "divergence", {"predictions": "gather"}),
+    Step(
+        "verdict",
+        "scotoma.stages.judging",
+        "decide_verdict",
+        "verdict",
+        {"divergence": "divergence", "bias": "bias", "slices": "slices"},
+    ),
+    Step("report", "scotoma.stages.reporting", "write_report", "report", {"verdict": "verdict"}),
+    Step(
+        "log",
+        "scotoma.stages.results",
+        "log_tracking",
+        "tracking",
+        {"report": "report"},
+        at_exit=True,
+    ),
+)
+
+
+def named(name: str) -> Step:
+    """Return the step of a name.
+
+    Raises:
+        ConfigError: There is none.
+
+    >>> named("bias").component
+    'report_bias'
+    """
+    names = [step.name for step in STEPS]
+    if name not in names:
+        raise ConfigError(
+            f"--step must be a step of the audit, got {printable(name)!r}; they are "
+            f"{', '.join(names)}{nearest(name, names)}"
+        )
+    return STEPS[names.index(name)]
+
+
+def skipped_steps(config: Config) -> frozenset[str]:
+    """Return the names of the steps with nothing to do: to prune, to quantize or to predict.
+
+    Args:
+        config: Its variants and its source decide.
+
+    >>> from scotoma.config import default_config
+    >>> config = default_config()
+    >>> sorted(skipped_steps(config))
+    []
+    >>> sorted(skipped_steps(config.model_copy(update={"variants": ["dense"]})))
+    ['prune', 'quantize']
+    """
+    internal = [v for v in config.resolved_variants if not v.made_elsewhere]
+    busy = {
+        "prune": any(variant.kind == "prune" for variant in internal),
+        "quantize": any(variant.derived_from for variant in internal),
+        "predict": not isinstance(config.source, PredictionsSource),  # imported by `train`
+    }
+    return frozenset(step for step, needed in busy.items() if not needed)
+
+
+def required(step: Step, config: Config) -> list[Step]:
+    """Return the steps whose output a step reads, in order.
+
+    In the place of a skipped step stands `train`, which leaves the models that it would have
+    compressed, or imports the predictions that it would have made.
+
+    >>> from scotoma.config import default_config
+    >>> [before.name for before in required(named("verdict"), default_config())]
+    ['slices', 'bias', 'divergence']
+    """
+    skipped = skipped_steps(config)
+    names = {"train" if name in skipped else name for name in step.reads.values()}
+    return [before for before in STEPS if before.name in names]
+
+
+def groups(config: Config) -> list[list[Step]]:
+    """Return the steps of an audit in order, those together that wait for the same ones.
+
+    >>> from scotoma.config import default_config
+    >>> [[step.name for step in group] for group in groups(default_config())][-4:]
+    [['slices', 'bias', 'divergence'], ['verdict'], ['report'], ['log']]
+    """
+    skipped = skipped_steps(config)
+    ordered: list[list[Step]] = []
+    for step in STEPS:
+        if step.name in skipped:
+            continue
+        if ordered and ordered[-1][0].reads == step.reads:
+            ordered[-1].append(step)
+        else:
+            ordered.append([step])
+    return ordered
