@@ -119,7 +119,7 @@ class _Steps:
     def measure(self, run_uri: Any, prepared: Any) -> None:
         """All steps from the examples to the report, from the table of steps."""
         outputs = {"prepare": prepared.outputs["examples"]}
-        inner = [step for step in STEPS if step.name not in (*self.skipped, "prepare")]
+        inner = [step for step in STEPS.values() if step.name not in (*self.skipped, "prepare")]
         parallelism = self.kubeflow and self.kubeflow.parallelism
         with dsl.ParallelFor(items=self.pieces, name="shards", parallelism=parallelism) as shard:
             for step in inner:

@@ -12,7 +12,7 @@ from scotoma._version import __version__
 
 __all__ = ["cores", "hardware", "has_fast_bfloat16", "has_gpu_driver", "versions"]
 
-PACKAGES = ("kfp", "mlflow", "numpy", "onnx", "onnxruntime", "polars", "scipy", "torch")
+PACKAGES = ("mlflow", "numpy", "onnx", "onnxruntime", "polars", "scipy", "torch")
 
 
 def versions() -> dict[str, str]:

@@ -65,9 +65,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = (
-        tmp_path_factory.mktemp("audit") / "my python3 runs" / "run"
-    )  # kfp once stumbled over both
+    out = tmp_path_factory.mktemp("audit") / "my runs" / "run"
     alone = in_a_network_of_its_own(config.with_name("tried")) if os.geteuid() == 0 else []
     done = audit(config, out, "--deterministic", before=alone)
     assert done.returncode == 0, done.stderr + (out / "logs" / "pipeline.log").read_text()
@@ -80,7 +78,7 @@ def run(config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_folder_holds_what_the_documentation_lists(run: Path) -> None:
     expected = {"config.yaml", "measurements.json", "examples.parquet", "divergence.parquet"}
-    expected |= {"audit.json", "report.html", "tracking.json", "pipeline.yaml"}
+    expected |= {"audit.json", "report.html", "tracking.json"}
     assert expected <= {path.name for path in run.iterdir()}
     for variant in VARIANTS:
         manifest = json.loads((run / "populations" / variant / "manifest.json").read_text())
@@ -101,11 +99,11 @@ def test_an_audit_that_meets_five_faults_ends_with_the_bytes_of_an_undisturbed_o
 ) -> None:
     at = np.random.default_rng(7).uniform(0, 1, 5)
     faults = [
-        Fault("SIGKILL", "worker", "train-dense", at[0] / 5),  # its pool ends before its step
-        Fault("SIGKILL", "parent", "prune-magnitude", at[1]),
-        Fault("SIGTERM", "parent", "quantize-int8", at[2]),
-        Fault("memory", "largest", "predict-batch", at[3]),
-        Fault("SIGKILL", "tree", "find-slices", at[4]),
+        Fault("SIGKILL", "worker", "train", at[0] / 5),  # its pool ends before its step
+        Fault("SIGKILL", "parent", "prune", at[1]),
+        Fault("SIGTERM", "parent", "quantize", at[2]),
+        Fault("memory", "largest", "predict", at[3]),
+        Fault("SIGKILL", "tree", "slices", at[4]),
     ]
     outcomes = disturb(faults, Undisturbed.of(run, config), tmp_path / "again")
     assert sum(outcome.code != 0 for outcome in outcomes) >= 3

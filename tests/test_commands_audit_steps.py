@@ -9,8 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scotoma.stages import STAGES
-from scotoma.stages.alone import BEFORE
+from scotoma.stages.steps import STEPS
 from tests.commands import scotoma
 
 CONFIG = """\
@@ -41,14 +40,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_steps_run_one_by_one_and_the_rest_is_taken_up(home: Path) -> None:
-    code, out, err = scotoma("audit", "audit.yaml", "--out", "run", "--only", "prepare", "--quiet")
+    code, out, err = scotoma("audit", "audit.yaml", "--out", "run", "--step", "prepare", "--quiet")
     assert (code, out, err) == (0, "examples.parquet\n", "")
     assert not (home / "run" / "predictions").exists()
 
-    code, _, err = scotoma("audit", "audit.yaml", "--out", "run", "--only", "bias")
+    code, _, err = scotoma("audit", "audit.yaml", "--out", "run", "--step", "bias")
     assert code == 2
-    assert "--only bias needs what the step gather leaves, which has not ended in" in err
-    assert err.endswith("begin with --only gather, or leave --only out\n")
+    assert "--step bias needs what the step gather leaves, which has not ended in" in err
+    assert err.endswith("begin with --step gather, or leave --step out\n")
 
     code, out, err = scotoma("audit", "--resume", "--out", "run", "--json", "--quiet")
     assert (code, err) == (0, "")
@@ -57,7 +56,7 @@ def test_steps_run_one_by_one_and_the_rest_is_taken_up(home: Path) -> None:
     section = home / "run" / "sections" / "bias.json"
     measured = section.read_bytes()
     section.unlink()
-    code, out, _ = scotoma("audit", "--resume", "--out", "run", "--only", "bias", "--json")
+    code, out, _ = scotoma("audit", "--resume", "--out", "run", "--step", "bias", "--json")
     assert (code, json.loads(out)) == (0, {"step": "bias", "files": ["sections/bias.json"]})
     assert section.read_bytes() == measured
 
@@ -66,18 +65,18 @@ def test_steps_run_one_by_one_and_the_rest_is_taken_up(home: Path) -> None:
     ("arguments", "sentence"),
     [
         (
-            ["--only", "baias"],
-            "--only must be a step of the audit, got 'baias'; they are prepare, train, prune, "
+            ["--step", "baias"],
+            "--step must be a step of the audit, got 'baias'; they are prepare, train, prune, "
             "quantize, predict, gather, divergence, bias, slices, verdict, report, log; did you "
             "mean 'bias'?",
         ),
         (
-            ["--only", "bias", "--gate"],
-            "--gate judges a whole audit, which --only does not run; leave one out",
+            ["--step", "bias", "--gate"],
+            "--gate judges a whole audit, which --step does not run; leave one out",
         ),
         (
             ["--resume"],
-            "--resume takes up a run, and there is none at run; leave it out to begin one, or "
+            "--resume goes on with a run, and there is none at run; leave it out to begin one, or "
             "correct --out",
         ),
     ],
@@ -91,13 +90,13 @@ def test_what_cannot_be_taken_up_is_refused_and_leaves_nothing(
 
 
 def test_a_step_too_early_leaves_no_folder(home: Path) -> None:
-    code, _, err = scotoma("audit", "audit.yaml", "--out", "run", "--only", "report")
+    code, _, err = scotoma("audit", "audit.yaml", "--out", "run", "--step", "report")
     assert code == 2
     assert "needs what the step verdict leaves" in err
     assert not (home / "run").exists()
 
 
-def test_every_step_says_what_comes_right_before_it() -> None:
-    assert list(BEFORE) == list(STAGES)
-    places = list(STAGES)
-    assert all(places.index(b) < places.index(step) for step in BEFORE for b in BEFORE[step])
+def test_every_step_reads_what_steps_before_it_leave() -> None:
+    places = list(STEPS)
+    for step in STEPS.values():
+        assert all(places.index(name) < places.index(step.name) for name in step.reads.values())

@@ -23,7 +23,7 @@ from scotoma.config import Config, default_config
 from scotoma.costs.images import look_at_images
 from scotoma.costs.trial import Trial
 from scotoma.datasets import decode_images, load_examples, survey_examples
-from scotoma.stages import STAGES
+from scotoma.stages.steps import STEPS
 from tests.commands import scotoma
 from tests.conftest import Storage
 from tests.costs import TRIAL
@@ -205,7 +205,7 @@ def test_a_dry_run_names_the_steps_of_the_pipeline_in_order(
     assert (code, err) == (0, "")
     assert "7 members a variant" in " ".join(out.split())
     table = out.split("\n\n")[1].splitlines()
-    assert [line.split()[0] for line in table[1:]] == list(STAGES)
+    assert [line.split()[0] for line in table[1:]] == list(STEPS)
     assert "audit   about" in out
     assert "25 steps of noise on one core" in out
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,11 @@ from scotoma.config import parse_config
 from scotoma.datasets import Examples, decode_images
 from scotoma.errors import DataError
 from scotoma.predictions import PredictionFile
+from scotoma.processes import worker_pool
 from scotoma.runs import Run, file_digest, read_json, write_json
-from scotoma.stages import compression, populations
+from scotoma.stages import compression, populations, quantize
 from scotoma.stages.shards import shards
 from scotoma.training.models import build_model
-from scotoma.workers import worker_pool
-from tests.steps import exported_once
 
 CONFIG = """
 label: {column: digit}
@@ -44,16 +42,8 @@ def untrained(seed: int) -> dict[str, torch.Tensor]:
     return dict(model.eval().state_dict())
 
 
-@pytest.fixture(scope="module", autouse=True)
-def exported() -> Iterator[None]:
-    """The architecture is exported once, for all tests here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compression, "export_graph", exported_once)
-        yield
-
-
 @pytest.fixture(scope="module")
-def run(exported: None, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     run = Run.create(tmp_path_factory.mktemp("compression") / "run", parse_config(CONFIG, "test"))
     populations.prepare(run)
     for number, variant in enumerate(("dense", "prune-0.5")):
@@ -115,7 +105,7 @@ def test_members_that_are_there_are_not_made_again(run: Run) -> None:
     kept, gone = run.member("int8-static", 0), run.member("int8-static", 1)
     before, content = kept.stat().st_mtime_ns, gone.read_bytes()
     gone.unlink()
-    compression.compress_shard(run, variants, SHARD, run.path("graph.onnx"))
+    quantize.quantize_shard(run, variants, SHARD, run.path("graph.onnx"))
     assert kept.stat().st_mtime_ns == before
     assert gone.read_bytes() == content  # and made again they are the same
 
@@ -127,7 +117,7 @@ def test_a_member_of_other_weights_is_made_again(run: Run) -> None:
     held = {path: path.read_bytes() for path in run.path("populations").rglob("member-000.*")}
     try:
         save_file(untrained(77), dense)
-        compression.compress_shard(run, variants, SHARD, run.path("graph.onnx"))
+        quantize.quantize_shard(run, variants, SHARD, run.path("graph.onnx"))
         assert made.read_bytes() != before
         weight = next(i for i in onnx.load(made).graph.initializer if i.name == "8.weight")
         found = torch.from_numpy(onnx.numpy_helper.to_array(weight).copy()).float()
@@ -144,17 +134,17 @@ def test_workers_write_what_one_process_writes(run: Run, monkeypatch: pytest.Mon
     before = [path.read_bytes() for path in paths]
     for path in paths:
         path.unlink()
-    monkeypatch.setattr(compression, "WORTH_S", -1.0)
-    monkeypatch.setattr(compression, "cores", lambda: 2)
+    monkeypatch.setattr(quantize, "WORTH_S", -1.0)
+    monkeypatch.setattr(quantize, "cores", lambda: 2)
     begun: list[int] = []
 
     def pool(workers: int, *given: Any) -> Any:
         begun.append(workers)
         return worker_pool(workers, *given)
 
-    monkeypatch.setattr(compression, "worker_pool", pool)
-    compression.compress_shard(run, variants, SHARD, run.path("graph.onnx"))
-    assert begun == [2]
+    monkeypatch.setattr(quantize, "worker_pool", pool)
+    quantize.quantize_shard(run, variants, SHARD, run.path("graph.onnx"))
+    assert begun == [1, 2]
     assert [path.read_bytes() for path in paths] == before
 
 
@@ -202,7 +192,7 @@ def test_a_member_whose_scores_are_no_numbers_is_named(run: Run, tmp_path: Path)
         state["8.bias"][0] = torch.nan
         save_file(state, dense)
         with pytest.raises(DataError) as caught:
-            compression.compress_shard(run, variants, SHARD, run.path("graph.onnx"))
+            quantize.quantize_shard(run, variants, SHARD, run.path("graph.onnx"))
     finally:
         dense.write_bytes(held)
     assert str(caught.value) == (

@@ -29,9 +29,9 @@ SERVING |= {
     "files",
     "locking",
     "mirror",
-    "tied",
+    "processes",
 }
-SERVING |= {"workers", "forking", "own_code", "checksums", "columns", "exhausted", "unreadable"}
+SERVING |= {"own_code", "checksums", "columns", "exhausted", "unreadable"}
 CHAIN = [
     {"datasets"},
     {"training"},

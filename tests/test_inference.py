@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-import os
-import signal
+import multiprocessing
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +31,6 @@ from scotoma.quantization.compressing import compress
 from scotoma.quantization.graphs import export_graph, numpy_weights
 from scotoma.training.engine import normalise
 from scotoma.training.models import build_model
-from tests import begun
 
 CLASSES = 5
 NETWORK = Network("tiny-convnet", CLASSES)
@@ -135,14 +133,14 @@ def test_a_worker_that_is_killed_is_a_sentence_with_the_name_of_its_member(
     twice = members[2:3] * 40  # of a whole queue
     answers = predict_members(twice, images, NETWORK, workers=1)
     next(answers)
-    (worker,) = begun.workers()
-    os.kill(worker, signal.SIGKILL)
+    for process in multiprocessing.active_children():
+        process.kill()
     with pytest.raises(DataError) as caught:
         list(answers)
     assert str(caught.value) == (
-        f"a worker process died at {folder}/static.onnx: the system stopped it, most often for "
-        "want of memory, or a library crashed; free memory or leave that variant out, and repeat "
-        "the command"
+        f"a worker process died while predicting with {folder}/static.onnx: the system stopped "
+        "it, most often for want of memory, or a library crashed; free memory or leave that "
+        "variant out, and repeat the command"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 from pathlib import Path
@@ -17,8 +18,6 @@ from scotoma.inference import Network, Preprocessing, predict_members
 from scotoma.inference import trials as trying
 from scotoma.inference.foreign import model_files, read_model
 from scotoma.inference.trials import trials
-from scotoma.workers import Died
-from tests.begun import workers
 
 CLASSES = 4
 NETWORK = Network("onnx", CLASSES, Preprocessing(255.0))
@@ -102,30 +101,6 @@ def test_channels_may_come_last(folder: Path) -> None:
         "dense/a.onnx takes images of (any, 8, 8, 3) and the preprocessing gives (any, 3, 8, 8); "
         "correct source.preprocessing.layout, or bring the images to the model's size"
     )
-
-
-def test_a_process_that_cannot_be_started_says_why(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_memory(*_: object) -> None:
-        raise BlockingIOError("no memory")
-
-    onnx.save_model(classifier(), folder / "a.onnx")
-    monkeypatch.setattr("scotoma.workers._begun", no_memory)
-    with trials() as attempt, pytest.raises(BlockingIOError, match="no memory"):
-        attempt(folder / "a.onnx", NETWORK, np.zeros((2, 3, 8, 8), np.uint8))
-
-
-def test_a_process_that_is_killed_before_it_began_is_a_sentence(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def killed(*_: object) -> None:
-        raise Died(-signal.SIGKILL)
-
-    onnx.save_model(classifier(), folder / "a.onnx")
-    monkeypatch.setattr("scotoma.workers._begun", killed)
-    with trials() as attempt, pytest.raises(DataError, match="a worker process died at dense/a"):
-        attempt(folder / "a.onnx", NETWORK, np.zeros((2, 3, 8, 8), np.uint8))
 
 
 SHAPES = {
@@ -298,6 +273,23 @@ class Deadly(Preprocessing):
         return os._exit, (11,)
 
 
+class Killed(Preprocessing):
+    """Whoever is sent it is killed, as the system does for want of memory."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return signal.raise_signal, (signal.SIGKILL,)
+
+
+def test_a_process_that_the_system_kills_is_a_sentence(folder: Path) -> None:
+    onnx.save_model(classifier(), folder / "a.onnx")
+    killed = Network("onnx", CLASSES, Killed())
+    with (
+        pytest.raises(DataError, match=r"a worker process died while trying dense/a\.onnx: "),
+        trials() as attempt,
+    ):
+        attempt(folder / "a.onnx", killed, np.zeros((2, 3, 8, 8), np.uint8))
+
+
 def test_a_model_that_takes_the_runtime_down_does_not_take_us_down(folder: Path) -> None:
     onnx.save_model(classifier(), folder / "a.onnx")
     deadly = Network("onnx", CLASSES, Deadly())
@@ -336,9 +328,9 @@ def test_a_model_that_does_not_end_is_ended(folder: Path, monkeypatch: pytest.Mo
     with trials() as attempt:
         with pytest.raises(DataError) as caught:
             attempt(folder / "a.onnx", NETWORK, np.zeros((2, 3, 8, 8), np.uint8))
-        assert workers() == []
+        assert multiprocessing.active_children() == []
         attempt(folder / "b.onnx", NETWORK, np.zeros((2, 3, 8, 8), np.uint8))
-    assert workers() == []
+    assert multiprocessing.active_children() == []
     assert str(caught.value) == (
         "dense/a.onnx must give the scores of 2 images within 1 s, and did not; export a faster "
         "one, or leave its variant out"

@@ -14,7 +14,8 @@ from scotoma.config import Config, default_config, parse_config
 from scotoma.errors import ConfigError, DataError
 from scotoma.mirror import Mirror, cache_folder
 from scotoma.runs import Run, read_json, write_json, written
-from scotoma.stages import STAGES, execute
+from scotoma.stages import execute
+from scotoma.stages.steps import STEPS, Step
 from scotoma.tracking import tracking_uri
 
 OTHER = "variants: [dense, {prune: [0.3]}]"
@@ -360,7 +361,7 @@ def test_components_on_different_machines_hand_over_through_the_storage(
         return [run.path("b")]
 
     for name, function in (("first", first), ("second", second)):
-        monkeypatch.setitem(STAGES, name, "scotoma.stages.populations")
+        monkeypatch.setitem(STEPS, name, Step(name, "scotoma.stages.populations", "", ""))
         monkeypatch.setattr(f"scotoma.stages.populations.{name}", function, raising=False)
     execute("first", run.uri, str(tmp_path / "one"))
     shutil.rmtree(cache)

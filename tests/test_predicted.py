@@ -20,9 +20,10 @@ from scotoma.config.model import Population
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.predictions import Predictions
 from scotoma.runs import Run, read_json
-from scotoma.stages import STAGES, populations
+from scotoma.stages import populations
 from scotoma.stages.predicted import complete, named_images
 from scotoma.stages.shards import shards
+from scotoma.stages.steps import STEPS
 from tests.commands import scotoma
 
 CONFIG = """\
@@ -72,9 +73,9 @@ def audited(home: Path, text: str = CONFIG, *, shard_count: int = 1) -> Run:
             populations.train, populations.prune, populations.quantize, populations.predict
         ):  # fmt: skip
             step(run, shard)
-    steps = list(STAGES)
+    steps = list(STEPS)
     for step in steps[steps.index("gather") :]:
-        getattr(import_module(STAGES[step]), step)(run)
+        getattr(import_module(STEPS[step].module), step)(run)
     return run
 
 

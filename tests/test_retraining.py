@@ -16,11 +16,12 @@ from scotoma import checksums
 from scotoma.config import load_config
 from scotoma.config.gate import parse_rules
 from scotoma.runs import Run, read_json
-from scotoma.stages import STAGES
+from scotoma.stages import perform
 from scotoma.stages.judged_by import Judging
 from scotoma.stages.last import fetch_last, leave_last, margin_of
 from scotoma.stages.predicted import complete
 from scotoma.stages.shards import shards
+from scotoma.stages.steps import STEPS
 from scotoma.tracking import log_failure, log_skip, tracking_uri
 from tests.commands import measured, scotoma
 from tests.test_predicted import CONFIG, write
@@ -61,9 +62,8 @@ def stepped(run: Run) -> str:
     (every,) = shards(run.config.population.models, 1)
     said = io.StringIO()
     with contextlib.redirect_stderr(said):
-        for step, module in STAGES.items():
-            function = getattr(import_module(module), step)
-            function(run, every) if step in FANNED_OUT else function(run)
+        for step in STEPS.values():
+            perform(step.name, run, str(every) if step.sharded else "")
     checksums.seal(run.mirror)
     return said.getvalue()
 
@@ -107,7 +107,7 @@ def test_the_same_run_again_is_judged_as_it_was(year: dict[str, tuple[Run, str]]
     run = year["m3"][0]
     before = {name: run.path(name).read_bytes() for name in ("gate.json", "last.json")}
     for step in ("prepare", "verdict"):
-        getattr(import_module(STAGES[step]), step)(run)
+        getattr(import_module(STEPS[step].module), step)(run)
     assert {name: run.path(name).read_bytes() for name in before} == before
 
 

@@ -18,8 +18,9 @@ from scotoma.datasets.choosing import examples_from_source
 from scotoma.errors import ConfigError, DataError, MissingExtra, ScotomaError
 from scotoma.predictions import Predictions
 from scotoma.runs import Run, file_digest, read_json, write_json
-from scotoma.stages import STAGES, execute
+from scotoma.stages import execute
 from scotoma.stages.shards import Shard, shards
+from scotoma.stages.steps import STEPS, Step
 
 # --- shards ---------------------------------------------------------------------------------------
 
@@ -64,7 +65,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., list[Path]
 
     def put(function: Callable[..., list[Path]]) -> None:
         monkeypatch.setitem(sys.modules, "invented_stage", SimpleNamespace(make=function))
-        monkeypatch.setitem(STAGES, "make", "invented_stage")
+        monkeypatch.setitem(STEPS, "make", Step("make", "invented_stage", "", ""))
 
     return put
 
@@ -195,8 +196,8 @@ def test_what_stops_a_step_is_named_and_no_refusal(
 def test_every_stage_has_its_function() -> None:
     from importlib import import_module
 
-    for step, module in STAGES.items():
-        assert callable(getattr(import_module(module), step))
+    for step in STEPS.values():
+        assert callable(getattr(import_module(step.module), step.name))
 
 
 def test_the_first_step_writes_the_examples_and_is_skipped_when_repeated(

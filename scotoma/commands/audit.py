@@ -1,4 +1,4 @@
-"""The audit command: the compiled pipeline, or one step of it, and the sum of what it found."""
+"""The audit command: all steps, or one of them, and a summary of the numbers."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def run_audit(
     quiet: bool,
     models: int | None = None,
     rules: Path | None = None,
-    today: str | None = None,
+    as_of: str | None = None,
     allow_code: bool = False,
     resume: bool = False,
-    only: str | None = None,
-    against: str | None = None,
+    step: str | None = None,
+    previous: str | None = None,
 ) -> int:
     """Run the whole pipeline, judge what it found and print its summary.
 
@@ -70,13 +70,13 @@ def run_audit(
         quiet: Write nothing to stderr.
         models: Overrides `population.models`.
         rules: Gate file; None for the default rules.
-        today: Day that decides which waivers have expired, YYYY-MM-DD; None for the date.
+        as_of: Day that decides which waivers have expired, YYYY-MM-DD; None for today.
         allow_code: Whether code that the configuration names may run.
-        resume: Refuse to begin a run; one that is there is taken up, by its own configuration
-            where `path` is None and `out` says where it is.
-        only: The one step to run, from what those before it left; nothing is judged or summed up.
-        against: Place of the last audit; None for the newest in MLflow, where the configuration
-            asks for a comparison.
+        resume: Refuse to begin a run; one that is there goes on, by its own configuration where
+            `path` is None and `out` says where it is.
+        step: The one step to run, from what those before it left; nothing is judged or summed up.
+        previous: Place of the previous audit; None for the newest in MLflow, where the
+            configuration asks for a comparison.
 
     Returns:
         What `scotoma gate` would end with: 0 pass, 1 failed, 3 unsure where that fails.
@@ -85,8 +85,8 @@ def run_audit(
         ScotomaError: The configuration or the data cannot be audited, nothing is left behind; or
             something went wrong inside, whose traceback is in the logs of the run.
     """
-    if only is not None:
-        named(only)
+    if step is not None:
+        named(step)
     written = path
     if resume and path is None and out is not None:
         _refuse_nothing(out)
@@ -98,14 +98,22 @@ def run_audit(
     if resume:
         _refuse_nothing(place)
     with own_code(config, path, allowed=allow_code):
-        return _audit(config, place, rules, today, against, as_json=as_json, quiet=quiet, only=only)
+        return _audit(
+            config,
+            place,
+            Judging(chosen_rules(rules), day(as_of)),
+            previous,
+            as_json=as_json,
+            quiet=quiet,
+            step=step,
+        )
 
 
 def _refuse_nothing(place: str) -> None:
     if not storage.exists(storage.join(place, "config.yaml")):
         raise ConfigError(
-            f"--resume takes up a run, and there is none at {place}; leave it out to begin one, or "
-            "correct --out"
+            f"--resume goes on with a run, and there is none at {place}; leave it out to begin "
+            "one, or correct --out"
         )
 
 
@@ -126,15 +134,13 @@ def own_code(
 def _audit(
     config: Config,
     place: str,
-    rules: Path | None,
-    today: str | None,
-    against: str | None,
+    judging: Judging,
+    previous: str | None,
     *,
     as_json: bool,
     quiet: bool,
-    only: str | None,
+    step: str | None,
 ) -> int:
-    judging = Judging(chosen_rules(rules), day(today))  # refused before hours of training
     traces = Traces.before(place)
     config, newest = resolved(config, place)
     run = Run.create(place, config)
@@ -148,15 +154,15 @@ def _audit(
             checksums.unseal(run.mirror)
             judging.leave(run)
             run.leave_newest(newest)
-            if against is not None:
+            if previous is not None:
                 from scotoma.stages.last import leave_last, margin_of
 
-                leave_last(run.mirror, against, margin_of(run.config))
-            if only is not None:
-                refuse_too_early(run, only)
-                run_steps_in_child(run, console, lock, only=only)
+                leave_last(run.mirror, previous, margin_of(run.config))
+            if step is not None:
+                refuse_too_early(run, step)
+                run_steps_in_child(run, console, lock, only=step)
                 checksums.seal(run.mirror)
-                _say_step(run, only, as_json=as_json)
+                _say_step(run, step, as_json=as_json)
                 return 0
             judging_needs = ("scotoma.stages.judging", "scipy.special")
             run_steps_in_child(run, console, lock, meanwhile=judging_needs)

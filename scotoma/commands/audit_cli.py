@@ -42,22 +42,22 @@ def audit(
     rules: Annotated[
         Path | None, typer.Option(help="Gate file for the verdict; without one, default rules.")
     ] = None,
-    today: Annotated[
-        str | None, typer.Option(help="Day that expires waivers, YYYY-MM-DD; default the date.")
+    as_of: Annotated[
+        str | None, typer.Option(help="Day that expires waivers, YYYY-MM-DD; default today.")
     ] = None,
     allow_code: Annotated[
         bool,
         typer.Option("--allow-code", help="Run the code that source.model names, if it is code."),
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Take up a run that is there; never begin one.")
+        bool, typer.Option("--resume", help="Resume a run that is there; never begin one.")
     ] = False,
-    only: Annotated[
+    step: Annotated[
         str | None, typer.Option(help="Run this one step, from what those before it left.")
     ] = None,
-    against: Annotated[
+    previous: Annotated[
         str | None,
-        typer.Option(help="The last audit; default MLflow's newest, where `retraining:` asks."),
+        typer.Option(help="The previous audit; default MLflow's newest, where `retraining:` asks."),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the steps and their costs, do nothing.")
@@ -66,12 +66,12 @@ def audit(
 ) -> None:
     """Train, compress, predict, compare and report: the whole pipeline.
 
-    A run that was interrupted, or has ended, is taken up where it stands: repeat the command, or
-    give --resume --out RUN alone. Steps: prepare, train, prune, quantize, predict, gather,
+    A run that was interrupted resumes where it stands: repeat the command, or give --resume
+    --out RUN alone. Steps: prepare, train, prune, quantize, predict, gather,
     divergence, bias, slices, verdict, report, log.
     """
-    if only is not None and gate:
-        raise ConfigError("--gate judges a whole audit, which --only does not run; leave one out")
+    if step is not None and gate:
+        raise ConfigError("--gate judges a whole audit, which --step does not run; leave one out")
     if dry_run:
         from scotoma.commands.check import run_dry
 
@@ -84,8 +84,8 @@ def audit(
 
     code = run_audit(
         config, out, deterministic=deterministic, seed=seed, models=models, data=data,
-        as_json=as_json, quiet=quiet, rules=rules, today=today, allow_code=allow_code,
-        resume=resume, only=only, against=against,
+        as_json=as_json, quiet=quiet, rules=rules, as_of=as_of, allow_code=allow_code,
+        resume=resume, step=step, previous=previous,
     )  # fmt: skip
     if gate:
         raise typer.Exit(code)

@@ -20,11 +20,12 @@ from scotoma.errors import ScotomaError
 from scotoma.jsonable import jsonable
 from scotoma.power import PlantedAudit, PlantedGroup, planted_audit
 from scotoma.runs import Run, read_json
-from scotoma.stages import STAGES, populations
+from scotoma.stages import populations
 from scotoma.stages.judged_by import Judging
 from scotoma.stages.judging import verdict
 from scotoma.stages.predicted import complete
 from scotoma.stages.shards import shards
+from scotoma.stages.steps import STEPS
 from scotoma.uncertainty import Estimate
 from scotoma.verdict.questions import read_estimate
 
@@ -166,9 +167,9 @@ def _audited(home: Path, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
     (shard,) = shards(MEMBERS, 1)
     populations.prepare(run)
     populations.train(run, shard)
-    steps = list(STAGES)
+    steps = list(STEPS)
     for step in steps[steps.index("gather") : steps.index("verdict")]:
-        getattr(import_module(STAGES[step]), step)(run)
+        getattr(import_module(STEPS[step].module), step)(run)
     audit, gate = verdict(run)
     return read_json(audit), read_json(gate)
 

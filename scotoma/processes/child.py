@@ -69,6 +69,7 @@ def run_steps_in_child(
     """
     error, log = run.path("error.json"), run.path("logs", "pipeline.log")
     error.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "scotoma.stages.run_steps", run.place, *filter(None, [only])]
     log.parent.mkdir(exist_ok=True)
     with _temporary(run.root) as temporary, log.open("wb") as sink:
         events = temporary / "progress"
@@ -78,15 +79,7 @@ def run_steps_in_child(
         if run.config.tracking.uri:
             environment[TRACKING_VARIABLE] = run.config.tracking.uri
         with subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "scotoma.stages.run_steps",
-                run.place,
-                *([only] if only else []),
-                "--tied",
-                str(temporary),
-            ],
+            [*command, "--tied", str(temporary)],
             stdin=subprocess.PIPE,  # closed by the system when this process ends, however it does
             stdout=sink,
             stderr=subprocess.STDOUT,

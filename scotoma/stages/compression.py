@@ -47,6 +47,7 @@ class Compression:
 
     @classmethod
     def prepare(cls, run: Run, variants: list[Variant]) -> Compression:
+        """Export the architecture and choose the images that calibrate it."""
         classes = len(Examples.read(run.examples, images=False).classes)
         protocols: set[str] = {"sound", *(variant.protocol for variant in variants)}
         count = max(CHECKED, *(variant.images for variant in variants))
@@ -62,6 +63,7 @@ class Compression:
         return cls(run, tuple(variants), architecture, plans, network, pixels)
 
     def __call__(self, base: str, index: int) -> None:
+        """Write a member in every form that is due, with its record."""
         due = [v for v in self.variants if v.derived_from == base]
         made_of = file_digest(self.run.member(base, index))
         due = [variant for variant in due if not self._finished(variant, index, made_of)]

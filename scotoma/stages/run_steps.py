@@ -6,6 +6,7 @@ other end of its standard input.
 
 from __future__ import annotations
 
+import datetime
 import sys
 import time
 from concurrent.futures import as_completed
@@ -74,7 +75,7 @@ def refuse_too_early(run: Run, name: str) -> None:
 def _perform(run: Run, step: Step) -> None:
     """Run a step, of all members, and say in the log when it began and how long it took."""
     began = time.perf_counter()
-    print(f"{time.strftime('%H:%M:%S')} {step.name} begins", flush=True)
+    print(f"{datetime.datetime.now():%H:%M:%S.%f} {step.name} begins", flush=True)
     (every,) = shards(run.config.population.models, 1)
     perform(step.name, run, str(every) if step.sharded else "")
     print(f"{step.name} ended after {time.perf_counter() - began:.3f} s", flush=True)
@@ -84,12 +85,11 @@ def _perform_together(run: Run, steps: list[Step]) -> None:
     """Run steps side by side, one a worker."""
     try:
         with worker_pool(min(cores(), len(steps)), _open_in_worker, run.place) as pool:
-            for future in as_completed(
-                [
-                    pool.submit(_perform_in_worker, step, task=f"running the step {step.name}")
-                    for step in steps
-                ]
-            ):
+            futures = [
+                pool.submit(_perform_in_worker, step, task=f"running the step {step.name}")
+                for step in reversed(steps)  # the search for slices, the longest, comes first
+            ]
+            for future in as_completed(futures):
                 future.result()
     except ScotomaError as error:  # which a worker that died has not left
         leave_error(error, run.place)

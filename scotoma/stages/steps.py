@@ -38,8 +38,7 @@ class Step:
 POPULATIONS = "scotoma.stages.populations"
 MEASURES = "scotoma.stages.measures"
 
-# Of the three that measure, the longest is first: they run side by side.
-STEPS = (
+_ORDERED = (
     Step("prepare", POPULATIONS, "prepare_data", "examples"),
     Step("train", POPULATIONS, "train_dense", "dense", {"examples": "prepare"}, sharded=True),
     Step(
@@ -67,9 +66,9 @@ STEPS = (
         sharded=True,
     ),
     Step("gather", POPULATIONS, "gather_shards", "predictions", {"parts": "predict"}),
-    Step("slices", "scotoma.stages.slicing", "find_slices", "slices", {"predictions": "gather"}),
     Step("bias", MEASURES, "report_bias", "bias", {"predictions": "gather"}),
     Step("divergence", MEASURES, "score_divergence", "divergence", {"predictions": "gather"}),
+    Step("slices", "scotoma.stages.slicing", "find_slices", "slices", {"predictions": "gather"}),
     Step(
         "verdict",
         "scotoma.stages.judging",
@@ -82,11 +81,12 @@ STEPS = (
         "log",
         "scotoma.stages.results",
         "log_tracking",
-        "tracking",
+        "tracked",
         {"report": "report"},
         at_exit=True,
     ),
 )
+STEPS = {step.name: step for step in _ORDERED}
 
 
 def named(name: str) -> Step:
@@ -98,13 +98,12 @@ def named(name: str) -> Step:
     >>> named("bias").component
     'report_bias'
     """
-    names = [step.name for step in STEPS]
-    if name not in names:
+    if name not in STEPS:
         raise ConfigError(
             f"--step must be a step of the audit, got {printable(name)!r}; they are "
-            f"{', '.join(names)}{nearest(name, names)}"
+            f"{', '.join(STEPS)}{nearest(name, STEPS)}"
         )
-    return STEPS[names.index(name)]
+    return STEPS[name]
 
 
 def skipped_steps(config: Config) -> frozenset[str]:
@@ -137,11 +136,11 @@ def required(step: Step, config: Config) -> list[Step]:
 
     >>> from scotoma.config import default_config
     >>> [before.name for before in required(named("verdict"), default_config())]
-    ['slices', 'bias', 'divergence']
+    ['divergence', 'bias', 'slices']
     """
     skipped = skipped_steps(config)
     names = {"train" if name in skipped else name for name in step.reads.values()}
-    return [before for before in STEPS if before.name in names]
+    return [before for before in STEPS.values() if before.name in names]
 
 
 def groups(config: Config) -> list[list[Step]]:
@@ -149,11 +148,11 @@ def groups(config: Config) -> list[list[Step]]:
 
     >>> from scotoma.config import default_config
     >>> [[step.name for step in group] for group in groups(default_config())][-4:]
-    [['slices', 'bias', 'divergence'], ['verdict'], ['report'], ['log']]
+    [['divergence', 'bias', 'slices'], ['verdict'], ['report'], ['log']]
     """
     skipped = skipped_steps(config)
     ordered: list[list[Step]] = []
-    for step in STEPS:
+    for step in STEPS.values():
         if step.name in skipped:
             continue
         if ordered and ordered[-1][0].reads == step.reads:

@@ -9,7 +9,7 @@ import pytest
 
 from scotoma import components
 from scotoma.pipelines.placing import CORE
-from scotoma.stages import STAGES
+from scotoma.stages.steps import STEPS as TABLE
 
 FOLDERS = sorted(path.parent for path in Path(components.__file__).parent.glob("*/component.py"))
 SCHEDULED = {"begin_scheduled": "begin", "log_scheduled": "end"}  # they find out where the run is
@@ -82,15 +82,18 @@ def test_a_component_hands_over_every_artifact_that_it_was_given(folder: Path) -
     _, function = function_of(folder)
     call = call_in(function)
     step, run_uri, pointer = (ast.unparse(argument) for argument in call.args)
-    assert ast.literal_eval(step) in STAGES
+    row = TABLE[ast.literal_eval(step)]
+    assert row.component == folder.name
     assert run_uri == "run_uri"
     assert [pointer] == [f"{name}.path" for name in parameters(function, "Output")]
     words = {str(word.arg): ast.unparse(word.value) for word in call.keywords}
+    assert parameters(function, "Input") == ([] if row.at_exit else list(row.reads))
+    assert parameters(function, "Output") == [row.leaves]
     for name in parameters(function, "Input"):
         assert f"{name}.path" in words["after"] or f" in {name}]" in words["after"]
-    assert ("shard" in words) == ("shard" in {argument.arg for argument in function.args.args})
+    assert ("shard" in words) == row.sharded
 
 
 def test_every_stage_belongs_to_one_component() -> None:
     steps = [ast.literal_eval(call_in(function_of(folder)[1]).args[0]) for folder in STEPS]
-    assert sorted(steps) == sorted(STAGES)
+    assert sorted(steps) == sorted(TABLE)

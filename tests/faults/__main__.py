@@ -22,18 +22,16 @@ from tests.faults.made import TRAINED, predictions_made_elsewhere
 KINDS = (
     ("SIGKILL", "tree"),
     ("SIGKILL", "parent"),
-    ("SIGKILL", "pipeline"),
-    ("SIGKILL", "source"),
-    ("SIGKILL", "step"),
+    ("SIGKILL", "child"),
+    ("SIGKILL", "server"),
     ("SIGKILL", "guardian"),
     ("SIGTERM", "parent"),
-    ("SIGTERM", "pipeline"),
-    ("SIGTERM", "step"),
+    ("SIGTERM", "child"),
     ("memory", "largest"),
 )
 POOLED = (("SIGKILL", "worker"),)
 CHAIN = 5  # faults that one audit suffers, a command each
-MAKING = ("train-dense", "prune-magnitude", "quantize-int8", "predict-batch")
+MAKING = ("train", "prune", "quantize", "predict")
 
 # Imported by every Python process of an audit: predicting and quantizing are shared out, however
 # little there is of them.
@@ -42,7 +40,7 @@ import importlib.machinery, sys
 class Finder:
     @staticmethod
     def find_spec(name, path, target=None):
-        if name not in ("scotoma.inference.population", "scotoma.stages.compression"):
+        if name not in ("scotoma.inference.population", "scotoma.stages.quantize"):
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         whole = spec.loader.exec_module

@@ -42,7 +42,7 @@ open(sys.argv[1], "w").write(dict(zip(names, counts))["OutNoRoutes"])
 sys.exit(done.returncode)
 """
 GONE_S = 10.0  # in which every process of an audit has ended that lost its command
-BEGUN = re.compile(r"(\d+):(\d+):([\d.]+) - INFO - Executing task \S*?'([a-z0-9-]+)'")
+BEGUN = re.compile(r"^(\d+):(\d+):([\d.]+) ([a-z]+) begins$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Fault:
     Attributes:
         kind: `SIGKILL`, `SIGTERM` or `memory`.
         target: Which processes: see `processes.chosen`.
-        step: The task of the pipeline that is waited for.
+        step: The step that is waited for.
         share: How far into it, as a share of the time that it takes undisturbed; for a worker,
             from when there is one.
     """
@@ -71,7 +71,7 @@ class Outcome:
         code: Exit code of the disturbed command, negative for a signal.
         said: Its last line on stderr.
         hit: What was hit: the target, or what stood in for a part that was not at work.
-        during: The task that was running.
+        during: The step that was running.
         members: That were finished when it was taken up.
     """
 
@@ -89,7 +89,7 @@ class Undisturbed:
     Attributes:
         folder: Its run.
         config: Its configuration.
-        steps: Task of the pipeline to how long it took, in seconds, in order.
+        steps: Step to how long it took, in seconds, in order.
     """
 
     folder: Path
@@ -170,12 +170,12 @@ def undisturbed(out: Path, config: Path) -> Undisturbed:
 
 
 def _started(out: Path) -> list[str]:
-    """The tasks that this command's pipeline has begun."""
+    """The steps that this command has begun."""
     return [name for _, name in _log(out)]
 
 
 def _log(out: Path) -> list[tuple[float, str]]:
-    """When each task of the last command was begun, in seconds of the day, and its name."""
+    """When each step of the last command was begun, in seconds of the day, and its name."""
     log = out / "logs" / "pipeline.log"
     found = BEGUN.findall(log.read_text(errors="replace")) if log.exists() else []
     return [(3600 * int(h) + 60 * int(m) + float(s), name) for h, m, s, name in found]
@@ -185,7 +185,7 @@ def disturb(faults: Sequence[Fault], whole: Undisturbed, out: Path) -> list[Outc
     """Begin an audit, bring faults upon it, one a command, and hold it to the undisturbed one.
 
     Args:
-        faults: In the order of the tasks that they wait for; each command takes up what the one
+        faults: In the order of the steps that they wait for; each command takes up what the one
             before it has left, and after the last fault a command is left in peace.
         whole: The audit to compare with.
         out: Folder of the run.
@@ -248,7 +248,7 @@ def _strike(fault: Fault, mark: str, memory: Memory) -> str:
     """Bring the fault upon the audit; a part that is not at work is stood in for by the next."""
     if fault.kind == "memory":
         return memory.exhaust(mark)
-    parts = ("worker", "step", "pipeline", "parent")
+    parts = ("worker", "child", "parent")
     stands_in = parts[parts.index(fault.target) :] if fault.target in parts else (fault.target,)
     for target in stands_in:
         if processes := chosen(mark, target):

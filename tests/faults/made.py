@@ -9,13 +9,11 @@ import numpy as np
 import polars as pl
 
 from scotoma.commands.audit import configuration
-from scotoma.pipelines import compile_pipeline
 from scotoma.runs import Run
-from scotoma.stages import STAGES, execute
-from scotoma.stages.alone import FANNED_OUT
-from scotoma.stages.idle import idle_steps
+from scotoma.stages import perform
 from scotoma.stages.judged_by import Judging
 from scotoma.stages.judging import give_verdict
+from scotoma.stages.steps import groups
 
 __all__ = ["TRAINED", "audited_here", "predictions_made_elsewhere"]
 
@@ -57,9 +55,7 @@ def audited_here(config: Path, out: Path) -> Path:
     run = Run.create(out, configuration(config, deterministic=True, seed=None, data=None))
     judging = Judging(None, datetime.date.today())
     judging.leave(run)
-    compile_pipeline(run.config, run.path("pipeline.yaml"))
-    for step in [step for step in STAGES if step not in idle_steps(run.config)]:
-        shard = "0:0-2" if step in FANNED_OUT else ""
-        execute(step, str(out), str(out.with_name("pointer.json")), shard=shard)
+    for step in (step for group in groups(run.config) for step in group):
+        perform(step.name, run, "0:0-2" if step.sharded else "")
     give_verdict(run.mirror, judging.rules, judging.today)
     return out

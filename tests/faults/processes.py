@@ -75,22 +75,20 @@ def chosen(mark: str, target: str) -> list[Process]:
 
     Args:
         mark: Of the audit.
-        target: `tree`, all of them; `parent`, the command; `pipeline`, kfp's process; `source`,
-            which steps are forked from; `step`, that of a component; `worker`, one of a pool;
-            `guardian`, which outlives the command.
+        target: `tree`, all of them; `parent`, the command; `child`, which runs the steps;
+            `server`, which workers are forked from; `worker`, one of a pool; `guardian`, which
+            outlives the command.
     """
     every = {process.pid: process for process in alive(mark)}
-    pipeline = [p for p in every.values() if "scotoma.pipelines.local" in p.command]
-    sources = [p for p in every.values() if "scotoma.forking" in p.command]
-    forked = [p for p in sources if every.get(p.parent) in sources]
+    child = [p for p in every.values() if "scotoma.stages.run_steps" in p.command]
+    forked = [p for p in every.values() if "multiprocessing.forkserver" in p.command]
     parts = {
         "tree": list(every.values()),
         "parent": [p for p in every.values() if p.command.find("scotoma audit") >= 0],
-        "pipeline": [p for p in pipeline if every.get(p.parent) not in pipeline][:1],
-        "guardian": [p for p in pipeline if every.get(p.parent) in pipeline][:1],
-        "source": [p for p in sources if p not in forked][:1],
-        "step": [p for p in forked if p.name == "scotoma forked"][:1],
-        "worker": [p for p in forked if p.name == "scotoma workers"][:1],
+        "child": [p for p in child if every.get(p.parent) not in child][:1],
+        "guardian": [p for p in child if every.get(p.parent) in child][:1],
+        "server": [p for p in forked if every.get(p.parent) not in forked][:1],
+        "worker": [p for p in forked if every.get(p.parent) in forked][:1],
     }
     return parts[target]
 

@@ -16,10 +16,10 @@ import torch
 from safetensors.torch import save_file
 
 from scotoma.checksums import CHECKSUMS, seal
-from scotoma.commands.watching import _temporary
 from scotoma.files import written
 from scotoma.locking import LOCK, locked
 from scotoma.mirror import Mirror
+from scotoma.processes.child import _temporary
 from tests.commands import scotoma
 from tests.faults.harness import (
     Undisturbed,
@@ -100,7 +100,7 @@ def test_a_full_disk_a_wrong_clock_and_no_network_cost_nothing(
         done = audit(
             whole.config,
             out,
-            *("--today", datetime.date.today().isoformat()),  # which gate.json names
+            *("--as-of", datetime.date.today().isoformat()),  # which gate.json names
             before=in_a_network_of_its_own(tried),
             PYTHONPATH=f"{tmp_path / 'python'}:{os.environ.get('PYTHONPATH', '')}".rstrip(":"),
             TMPDIR=str(temporary),

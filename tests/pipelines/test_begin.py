@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from scotoma import stages
 from scotoma.config import load_config, parse_config
 from scotoma.errors import ConfigError
 from scotoma.runs import Run
 from scotoma.stages import execute, failed
+from scotoma.stages.steps import STEPS, Step
 from tests.pipelines.test_cluster import CONFIG
 from tests.pipelines.test_commands import RULES
 
@@ -27,7 +27,7 @@ def place(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         step = types.ModuleType(f"made_up_{name}")
         setattr(step, name, lambda run: [])
         monkeypatch.setitem(sys.modules, step.__name__, step)
-        monkeypatch.setitem(stages.STAGES, name, step.__name__)
+        monkeypatch.setitem(STEPS, name, Step(name, step.__name__, "", ""))
     return str(s3.uri("run"))
 
 

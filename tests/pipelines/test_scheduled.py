@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from scotoma import stages
 from scotoma.config.registered import RegisteredModel
 from scotoma.errors import DataError
 from scotoma.runs import Run
 from scotoma.stages import execute, failed, scheduled
+from scotoma.stages.steps import STEPS, Step
 from tests.pipelines.test_schedule import CONFIG
 
 ALIASED = """\
@@ -83,7 +83,7 @@ def schedule(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Schedu
     step = types.ModuleType("made_up_log")
     step.log = lambda run: []  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, step.__name__, step)
-    monkeypatch.setitem(stages.STAGES, "log", step.__name__)
+    monkeypatch.setitem(STEPS, "log", Step("log", step.__name__, "", ""))
     monkeypatch.setattr(
         "scotoma.tracking.log_skip", lambda config, newest, why, uri: made.skipped.append(why) or ""
     )
@@ -118,7 +118,7 @@ def test_steps_after_the_first_find_the_run_by_what_is_before_them(
     seen = types.ModuleType("made_up_bias")
     seen.bias = lambda run: schedule.failures.append(run.uri) or []  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, seen.__name__, seen)
-    monkeypatch.setitem(stages.STAGES, "bias", seen.__name__)
+    monkeypatch.setitem(STEPS, "bias", Step("bias", seen.__name__, "", ""))
     before = tmp_path / "before.json"
     before.write_text(json.dumps({"run_uri": place, "files": {}}))
     execute("bias", schedule.root, schedule.pointer, after=[str(before)])

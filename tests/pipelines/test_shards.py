@@ -10,6 +10,7 @@ from pathlib import Path
 from scotoma.config import parse_config
 from scotoma.predictions import Predictions
 from scotoma.runs import Run
+from tests.pipelines import kfp_local
 
 CONFIG = """\
 version: 1
@@ -36,14 +37,10 @@ os.replace = deadly
 """
 FIRST_PRUNED = "prune-0.5/member-000.safetensors"
 MEASURED = "divergence.parquet"  # is not what this is about, and takes as long again
-PIPELINE = (
-    "import sys; from scotoma.pipelines.local import run_locally;"
-    f"run_locally(sys.argv[1], shard_count={SHARDS})"
-)
 
 
 def run_until(name: str, run: Run, temporary: Path) -> subprocess.CompletedProcess[str]:
-    """Run the pipeline as `scotoma audit` does, in three shards, until a file is to be written."""
+    """Run the compiled pipeline, in three shards, until a file is to be written."""
     temporary.mkdir()
     (temporary / "sitecustomize.py").write_text(DEADLY.format(name=name))
     environment = os.environ | {
@@ -52,7 +49,7 @@ def run_until(name: str, run: Run, temporary: Path) -> subprocess.CompletedProce
         "OMP_NUM_THREADS": "1",
     }
     return subprocess.run(
-        [sys.executable, "-c", PIPELINE, str(run.root)],
+        [sys.executable, kfp_local.__file__, str(run.root), str(SHARDS)],
         env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
 

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from scotoma.tied import end_group
+from scotoma.processes.guardian import end_group
 
 # Leads a group: one child that can be interrupted, and one that cannot.
 LEADER = """
 import subprocess, sys, time
 from pathlib import Path
-from scotoma import tied
-tied.PATIENCE_S = 0.5
-tied.tie_to_parent(Path(sys.argv[1]))
+from scotoma.processes import guardian
+guardian.PATIENCE_S = 0.5
+guardian.tie_to_parent(Path(sys.argv[1]))
 deaf = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(60)"
 children = [["sleep", "60"], [sys.executable, "-c", deaf]]
 print(*(subprocess.Popen(child).pid for child in children), flush=True)
@@ -85,7 +85,7 @@ def test_a_group_ends_with_its_parent_even_if_its_leader_was_killed(
 def test_a_group_whose_leader_was_killed_is_ended_by_the_parent(
     leader: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scotoma.tied.PATIENCE_S", 0.3)
+    monkeypatch.setattr("scotoma.processes.guardian.PATIENCE_S", 0.3)
     children = children_of(leader)
     leader.send_signal(signal.SIGKILL)
     end_group(leader.pid, reap=leader.poll)

@@ -1,0 +1,43 @@
+"""The compiled pipeline, run by kfp's own runner, and `scotoma audit` are one audit."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scotoma.commands.audit import configuration
+from scotoma.runs import Run
+from scotoma.stages.judged_by import Judging
+from tests.commands import scotoma
+from tests.faults.made import TRAINED, predictions_made_elsewhere
+from tests.pipelines import kfp_local
+from tests.steps import steps_in_this_process
+
+
+@pytest.mark.parametrize("kind", ["predictions", "trained"])
+def test_kfp_leaves_the_bytes_that_the_command_leaves(kind: str, tmp_path: Path) -> None:
+    config = predictions_made_elsewhere(tmp_path) if kind == "predictions" else TRAINED
+    with steps_in_this_process(tmp_path):
+        code, _, err = scotoma("audit", config, "--deterministic", "--out", "here")
+    assert code == 0, err
+
+    settled = configuration(config, deterministic=True, seed=None, data=None)
+    run = Run.create(tmp_path / "kfp", settled)
+    Judging(None, datetime.date.today()).leave(run)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    done = subprocess.run(
+        [sys.executable, kfp_local.__file__, run.place, "1"],
+        env=os.environ | {"TMPDIR": str(temporary), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    for name in ("audit.json", "gate.json", "report.html", "predictions/dense.parquet"):
+        assert run.path(name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name

@@ -1,0 +1,148 @@
+"""Workers do what they are asked, say what went wrong, and end with who started them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from scotoma.errors import ConfigError, DataError
+from scotoma.processes import CrashedError, IsolatedProcess, worker_pool
+
+ROOT = Path(__file__).parents[1]
+
+
+def do_nothing() -> None:
+    """Prepare a worker that needs nothing."""
+
+
+def refuse(message: str) -> NoReturn:
+    raise ConfigError(message)
+
+
+class TwoArgumentsError(Exception):
+    """Cannot be put together again by pickle, which gives it one argument."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+def raise_two_arguments() -> NoReturn:
+    raise TwoArgumentsError(1, 2)
+
+
+def unpicklable() -> Any:
+    return lambda: None
+
+
+def threads_of_torch() -> int:
+    import torch
+
+    return torch.get_num_threads()
+
+
+def test_a_worker_has_the_environment_and_folder_of_who_asks_and_one_thread(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen = []
+    for value in ("first", "second"):  # both are forked from one server, which saw neither
+        monkeypatch.setenv("SCOTOMA_TRIED", value)
+        (folder := tmp_path / value).mkdir()
+        monkeypatch.chdir(folder)
+        with worker_pool(1, do_nothing) as pool:
+            seen.append(pool.submit(os.getenv, "SCOTOMA_TRIED", task="").result())
+            assert pool.submit(os.getenv, "OMP_NUM_THREADS", task="").result() == "1"
+            assert pool.submit(os.getcwd, task="").result() == str(folder)
+            assert pool.submit(threads_of_torch, task="").result() == 1
+    assert seen == ["first", "second"]
+
+
+def test_what_goes_wrong_in_a_worker_is_told_where_it_was_asked() -> None:
+    with worker_pool(1, do_nothing) as pool:
+        with pytest.raises(ConfigError, match="this is why") as caught:
+            pool.submit(refuse, "this is why", task="").result()
+        assert "in refuse" in caught.value.__notes__[0]  # where, for the log
+        with pytest.raises(RuntimeError, match=r"TwoArgumentsError: 1 and 2"):
+            pool.submit(raise_two_arguments, task="").result()
+        with pytest.raises((AttributeError, TypeError), match="pickle"):
+            pool.submit(unpicklable, task="").result()
+        assert pool.submit(abs, -1, task="").result() == 1  # by the same worker
+
+
+def test_an_error_of_the_preparation_is_told() -> None:
+    with pytest.raises(ConfigError, match="never"), worker_pool(2, refuse, "never") as pool:
+        pool.submit(abs, 1, task="").result()
+
+
+def test_a_worker_that_dies_is_named_by_its_task_and_the_others_are_ended() -> None:
+    others: list[Future[None]] = []
+
+    def ask() -> None:
+        with worker_pool(2, do_nothing) as pool:
+            others.append(pool.submit(time.sleep, 600, task="sleeping"))
+            died = pool.submit(signal.raise_signal, 9, task="training dense member 3")
+            others.append(pool.submit(time.sleep, 600, task="waiting"))
+            died.result()
+
+    with pytest.raises(DataError, match="a worker process died while training dense member 3: "):
+        ask()
+    assert all(other.done() for other in others)
+
+
+POOL = """
+import os, time
+from scotoma.processes import worker_pool
+from tests.test_processes import do_nothing
+if __name__ == "__main__":
+    with worker_pool(2, do_nothing) as pool:
+        tasks = [pool.submit(time.sleep, 0.3, task="") for _ in range(2)]
+        [task.result() for task in tasks]
+        tasks = [pool.submit(os.getpid, task="") for _ in range(8)]
+        print(*{task.result() for task in tasks}, flush=True)
+        pool.submit(time.sleep, 60, task="")
+        time.sleep(60)
+"""
+
+
+def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
+    (tmp_path / "pool.py").write_text(POOL)
+    with subprocess.Popen(
+        [sys.executable, str(tmp_path / "pool.py")],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    ) as process:
+        assert process.stdout is not None
+        workers = [Path("/proc", pid) for pid in process.stdout.readline().split()]
+        assert workers
+        assert all(worker.exists() for worker in workers)
+        process.kill()
+    end = time.monotonic() + 10
+    while any(worker.exists() for worker in workers) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not any(worker.exists() for worker in workers)
+
+
+def test_a_process_that_is_killed_is_told_from_one_that_crashed_and_replaced() -> None:
+    with IsolatedProcess(do_nothing) as process:
+        for number, killed in ((signal.SIGKILL, True), (signal.SIGSEGV, False)):
+            with pytest.raises(CrashedError) as caught:
+                process.call(signal.raise_signal, number, limit_s=60)
+            assert caught.value.killed == killed
+        assert process.call(abs, -1, limit_s=60) == 1
+
+
+def test_a_call_that_takes_too_long_is_ended() -> None:
+    with IsolatedProcess(do_nothing) as process:
+        pid = process.call(os.getpid, limit_s=60)
+        with pytest.raises(TimeoutError):
+            process.call(time.sleep, 600, limit_s=0.1)
+        assert not Path("/proc", str(pid)).exists()
+        assert process.call(os.getpid, limit_s=60) != pid
