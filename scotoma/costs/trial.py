@@ -14,7 +14,7 @@ from typing import Any
 
 from scotoma.config import Config
 from scotoma.errors import ConfigError, DataError, ScotomaError
-from scotoma.workers import WORKER_ENVIRONMENT
+from scotoma.processes.server import ONE_THREAD
 
 __all__ = ["Span", "Trial", "read_trial", "try_network"]
 
@@ -137,7 +137,7 @@ def try_network(
         "seconds": seconds,
         "asked": time.monotonic(),  # one clock for all processes, which nobody sets
     }
-    environment = os.environ | WORKER_ENVIRONMENT | {"PYTHONSAFEPATH": "1"}
+    environment = os.environ | ONE_THREAD | {"PYTHONSAFEPATH": "1"}
     began = time.monotonic()
     with subprocess.Popen(
         [sys.executable, "-m", "scotoma.costs.child"],

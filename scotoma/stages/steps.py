@@ -66,8 +66,8 @@ _ORDERED = (
         sharded=True,
     ),
     Step("gather", POPULATIONS, "gather_shards", "predictions", {"parts": "predict"}),
-    Step("bias", MEASURES, "report_bias", "bias", {"predictions": "gather"}),
     Step("divergence", MEASURES, "score_divergence", "divergence", {"predictions": "gather"}),
+    Step("bias", MEASURES, "report_bias", "bias", {"predictions": "gather"}),
     Step("slices", "scotoma.stages.slicing", "find_slices", "slices", {"predictions": "gather"}),
     Step(
         "verdict",

@@ -1,4 +1,4 @@
-"""Run the compiled pipeline of a run through kfp's own subprocess runner: `kfp_local.py RUN SHARDS`."""
+"""Run a compiled pipeline through kfp's own subprocess runner: `kfp_local.py RUN SHARDS`."""
 
 from __future__ import annotations
 
