@@ -6,6 +6,8 @@ tests/test_wheel.py and tests/test_images.py run audits with it.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import signal
 import warnings
 from collections.abc import Iterator
@@ -41,7 +43,8 @@ def run_here(
                 patch.setenv(name, value)
             patch.setattr(run_steps, "cores", lambda: 1)  # the steps that measure, too
             patch.setattr(run_steps, "_trains", lambda run: True)  # later audits may
-            run_steps.run_steps(run, only)
+            with contextlib.redirect_stdout(io.StringIO()):  # which goes to logs/pipeline.log
+                run_steps.run_steps(run, only)
     except ScotomaError:
         run.path("error.json").unlink(missing_ok=True)
         raise

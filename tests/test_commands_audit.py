@@ -132,7 +132,7 @@ def test_a_fault_of_our_own_is_one_sentence_and_a_traceback_in_the_logs(
     def stumble(*_: object, **__: object) -> None:
         raise ZeroDivisionError("s3cret")
 
-    monkeypatch.setattr(audit, "run_watched", stumble)
+    monkeypatch.setattr(audit, "run_steps_in_child", stumble)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     options: dict[str, Any] = {"deterministic": False, "seed": None, "data": None, "as_json": False}
     with pytest.raises(ScotomaError) as caught:

@@ -325,7 +325,7 @@ def measured(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write_json(found.path("tracking.json"), {"reason": "", "link": "", "runs": {}})
         found.path("report.html").write_text("")
 
-    monkeypatch.setattr(audit_command, "run_watched", pipeline)
+    monkeypatch.setattr(audit_command, "run_steps_in_child", pipeline)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
 
 
@@ -351,7 +351,7 @@ def test_an_audit_with_a_gate_ends_as_the_gate_does(monkeypatch: Any) -> None:
 def test_rules_that_cannot_be_used_are_refused_before_hours_of_training(monkeypatch: Any) -> None:
     Path("gate.yaml").write_text("rules: []\n")
     assert gate(*AUDIT, "--rules", "gate.yaml", monkeypatch=monkeypatch) == 2
-    assert gate(*AUDIT, "--today", "soon", monkeypatch=monkeypatch) == 2
+    assert gate(*AUDIT, "--as-of", "soon", monkeypatch=monkeypatch) == 2
     assert not Path("audited").exists()
 
 
