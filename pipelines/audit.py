@@ -22,7 +22,7 @@ DESCRIPTION = "Which examples does compression sacrifice?"
 def build_pipeline(
     config: Config, *, kubeflow: Kubeflow | None = None, rules: str = "", shard_count: int = 1
 ) -> Any:
-    """The DAG of an audit.
+    """Build the DAG of an audit.
 
     Args:
         config: Decides the number of members; for a cluster it goes into the pipeline whole.
@@ -47,8 +47,8 @@ def build_pipeline(
         pipeline_config=pipeline_config(kubeflow),
     )
     def audit(run_uri: str) -> None:
-        last = steps.task(components.log_tracking, run_uri=run_uri)
-        with dsl.ExitHandler(last, name="audit"):
+        log = steps.task(components.log_tracking, run_uri=run_uri)
+        with dsl.ExitHandler(log, name="audit"):
             steps.measure(run_uri, steps.task(components.prepare_data, run_uri=run_uri, **begin))
 
     return audit
@@ -57,12 +57,11 @@ def build_pipeline(
 def build_scheduled(
     config: Config, *, kubeflow: Kubeflow | None = None, rules: str = "", shard_count: int = 1
 ) -> Any:
-    """The same DAG as it is run again and again; arguments as of `build_pipeline`.
+    """Build the DAG of an audit that a schedule repeats, with the arguments of `build_pipeline`.
 
     Returns:
-        A KFP pipeline with the parameters `root`, below which every audit has a folder, and
-        `since`, when the schedule was made. Where no audit is due, or none has anything new, its
-        first step is followed by none but the last.
+        A KFP pipeline with the parameter `root`, below which every audit has a folder. If there is
+        nothing new, only its first and its last step run.
     """
     steps = _Steps.of(config, kubeflow, shard_count)
 
@@ -71,19 +70,18 @@ def build_scheduled(
         description=DESCRIPTION,
         pipeline_config=pipeline_config(kubeflow),
     )
-    def scheduled(root: str, since: str) -> None:
-        mine = {"root": root, "job": dsl.PIPELINE_JOB_ID_PLACEHOLDER}
-        last = steps.task(components.log_scheduled, **mine)
-        with dsl.ExitHandler(last, name="audit"):
-            run_uri = steps.task(
-                components.begin_scheduled,
-                **mine,
-                since=since,
-                config=shareable(config),
-                rules=rules,
-            ).output
-            with dsl.If(run_uri != NOTHING, name="due"):
-                # Into a loop no task's output may go; where the run is, steps see from each other.
+    def scheduled(root: str) -> None:
+        # kfp.local 2.17 fills in no scheduled time; a run's id is known everywhere.
+        audit = {
+            "root": root,
+            "job": dsl.PIPELINE_JOB_ID_PLACEHOLDER,
+            "config": shareable(config),
+        }
+        log = steps.task(components.log_scheduled, **audit)
+        with dsl.ExitHandler(log, name="audit"):
+            run_uri = steps.task(components.begin_scheduled, **audit, rules=rules).output
+            with dsl.If(run_uri != NOTHING, name="new"):
+                # A loop takes no task's output; each step learns the place from those before it.
                 steps.measure(root, steps.task(components.prepare_data, run_uri=run_uri))
 
     return scheduled
@@ -112,12 +110,12 @@ class _Steps:
         return cls(kubeflow, pieces, idle_steps(config))
 
     def task(self, component: Any, **arguments: Any) -> Any:
-        """A task without KFP's cache: steps skip by themselves, and see what it cannot."""
-        made = component(**arguments).set_caching_options(enable_caching=False)
-        return made if self.kubeflow is None else place(made, component.name, self.kubeflow)
+        """Make a task without KFP's cache, which does not see the code: steps skip themselves."""
+        task = component(**arguments).set_caching_options(enable_caching=False)
+        return task if self.kubeflow is None else place(task, component.name, self.kubeflow)
 
     def measure(self, run_uri: Any, prepared: Any) -> None:
-        """All steps from the examples to the report."""
+        """Add all steps from the examples to the report."""
         task, examples = self.task, prepared.outputs["examples"]
         parallelism = self.kubeflow and self.kubeflow.parallelism
         with dsl.ParallelFor(items=self.pieces, name="shards", parallelism=parallelism) as shard:

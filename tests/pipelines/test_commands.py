@@ -157,7 +157,7 @@ def test_a_step_that_died_is_named_with_what_to_do(kfp: KfpServer, config: Path,
     ("arguments", "sentence"),
     [
         (["--out", "runs/a"], "--out runs/a is no place that the steps on a cluster share; give"),
-        (["--out", "/audits/a", "--wait"], "--wait reads the verdict where the run is, and /audi"),
+        (["--out", "/audits/a", "--wait"], "--wait cannot read a verdict in /audits/a, which is"),
         (["--out", "s3://b/a"], "must be s3://BUCKET/PREFIX with a bucket of letters"),
         (["--out", "gs://b-1/a"], "has the scheme gs://, which cannot be read"),
     ],
@@ -198,7 +198,7 @@ def test_logs_are_of_the_steps_that_failed_or_of_one_that_is_named(
     kfp.log = "loss 0.5\nKilled \x1b[31m\n"
     code, _, err = scotoma("pipeline", "logs", run_id)
     assert code == 2
-    assert "no step has failed, so name one with --step; there are decide-verdict" in err
+    assert "no step has failed; name one with --step: decide-verdict, find-slices" in err
     code, out, _ = scotoma("pipeline", "logs", run_id, "--step", "predict-batch")
     assert out == "predict-batch: loss 0.5\npredict-batch: Killed  [31m\n"
     kfp.store.outcome = "FAILED"
