@@ -187,12 +187,12 @@ def test_a_fault_that_passes_is_survived_and_nothing_is_made_twice(
 @pytest.mark.parametrize(
     ("kind", "error", "words"),
     [
-        (302, ConfigError, "it does not know who asks (HTTP 302); set SCOTOMA_KFP_TOKEN"),
-        (401, ConfigError, "it does not know who asks (HTTP 401); set SCOTOMA_KFP_TOKEN"),
-        (403, ConfigError, "these credentials may not (HTTP 403: made to fail with 403); ask for"),
+        (302, ConfigError, "it does not know you (HTTP 302); set SCOTOMA_KFP_TOKEN"),
+        (401, ConfigError, "it does not know you (HTTP 401); set SCOTOMA_KFP_TOKEN"),
+        (403, ConfigError, "your credentials do not allow it (HTTP 403: made to fail with 403)"),
         (400, ConfigError, "it refuses the request (HTTP 400: made to fail with 400); correct"),
-        (404, ConfigError, "it has no such thing (HTTP 404: made to fail with 404); correct the"),
-        (409, ScotomaError, "it is there already (HTTP 409)"),
+        (404, ConfigError, "it does not have it (HTTP 404: made to fail with 404); correct the"),
+        (409, ScotomaError, "the name is taken (HTTP 409)"),
         (429, ScotomaError, "it is too busy (HTTP 429 in 5 attempts); repeat the command later"),
         (500, ScotomaError, "it answers HTTP 500 in 5 attempts; repeat the command later"),
         ("truncated", ScotomaError, "its answer broke off in 5 attempts; repeat the command"),
