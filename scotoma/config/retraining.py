@@ -58,8 +58,9 @@ class Retraining(Frozen):
     @classmethod
     def _cron_has_six_fields(cls, line: str) -> str:
         if (count := len(line.split())) != CRON_FIELDS:
+            example = f"0 {line}" if count == CRON_FIELDS - 1 else "0 0 3 1 * *"
             raise ValueError(
                 "retraining.cron takes Kubeflow's six fields in UTC, seconds first, got "
-                f"{count} in {line!r}; `0 0 3 1 * *` is 03:00 on the first of every month"
+                f"{count} in {line!r}; write, for example, {example!r}"
             )
         return line

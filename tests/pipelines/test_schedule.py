@@ -59,16 +59,16 @@ def config(tmp_path: Path) -> Path:
 
 
 def schedule(config: Path, *words: object, code: int = 0) -> tuple[str, str]:
-    found, out, err = scotoma("pipeline", "schedule", config, *(words or ("--out", ROOT)))
-    assert found == code, err
+    status, out, err = scotoma("pipeline", "schedule", config, *(words or ("--out", ROOT)))
+    assert status == code, err
     return out.strip(), err
 
 
 def changes(kfp: KfpServer) -> list[str]:
     """The requests that change something, since the last time."""
-    found = [request for request in kfp.requests if not request.startswith("GET")]
+    sent = [request for request in kfp.requests if not request.startswith("GET")]
     kfp.requests.clear()
-    return [re.sub(r"/apis/v2beta1|/[0-9a-f-]{36}", "", request) for request in found]
+    return [re.sub(r"/apis/v2beta1|/[0-9a-f-]{36}", "", request) for request in sent]
 
 
 # --- made once, changed, taken away ---------------------------------------------------------------
@@ -79,15 +79,15 @@ def test_a_schedule_is_a_recurring_run_of_a_new_version(
 ) -> None:
     monkeypatch.setattr(audit, "compile_pipeline", WHOLE)
     out, err = schedule(config)
-    (made,) = kfp.store.recurring.values()
-    assert out == made["recurring_run_id"]
-    assert made["display_name"] == "monthly"
-    assert made["trigger"] == {"cron_schedule": {"cron": "0 30 2 1 * MON-FRI"}}  # as written
-    assert (made["max_concurrency"], made["no_catchup"], made["mode"]) == ("1", True, "ENABLE")
-    assert made["runtime_config"]["parameters"] == {"root": ROOT}
-    assert made["description"] == "Scotoma: audits of monthly"
+    (run,) = kfp.store.recurring.values()
+    assert out == run["recurring_run_id"]
+    assert run["display_name"] == "monthly"
+    assert run["trigger"] == {"cron_schedule": {"cron": "0 30 2 1 * MON-FRI"}}  # as written
+    assert (run["max_concurrency"], run["no_catchup"], run["mode"]) == ("1", True, "ENABLE")
+    assert run["runtime_config"]["parameters"] == {"root": ROOT}
+    assert run["description"] == "Scotoma: audits of monthly"
     (pipeline,) = kfp.store.pipelines.values()
-    version = kfp.store.versions[made["pipeline_version_reference"]["pipeline_version_id"]]
+    version = kfp.store.versions[run["pipeline_version_reference"]["pipeline_version_id"]]
     assert pipeline["display_name"] == "scotoma-scheduled"
     assert version["pipeline_id"] == pipeline["pipeline_id"]
     assert version["display_name"].endswith(f" {schedules._code()}")
@@ -125,8 +125,8 @@ def test_what_has_changed_takes_the_place_of_what_was(
     else:
         monkeypatch.setattr(schedules, "_code", lambda: "c0ffee")
     second, err = schedule(config, *words)
-    (made,) = kfp.store.recurring
-    assert second == made != first
+    (only,) = kfp.store.recurring
+    assert second == only != first
     assert err.split()[0] == "changed"
     # The new one before the old one goes: a fault between them loses nothing. A changed cron alone
     # is in the configuration, and so in the pipeline too.
@@ -161,20 +161,22 @@ def test_unschedule_takes_a_configuration_or_a_name(kfp: KfpServer, config: Path
 def test_a_recurring_run_of_somebody_else_is_left_alone(
     kfp: KfpServer, config: Path, other: dict[str, Any]
 ) -> None:
-    made, _ = schedule(config)
-    kfp.store.recurring[made] |= other
+    schedule_id, _ = schedule(config)
+    kfp.store.recurring[schedule_id] |= other
     for words in (["schedule", config, "--out", ROOT], ["unschedule", "monthly"]):
         code, _, err = scotoma("pipeline", *words)
         assert code == 2
         assert "'monthly' of Kubeflow was not made by Scotoma; choose another name" in err
-    assert list(kfp.store.recurring) == [made]
+    assert list(kfp.store.recurring) == [schedule_id]
 
 
 @pytest.mark.parametrize(
     ("change", "words", "sentence"),
     [
         (("retraining:", "#"), ["--out", ROOT], "a schedule needs the section `retraining`, and"),
-        (("0 30 2 1", "30 2 1"), ["--out", ROOT], "retraining.cron takes Kubeflow's six fields in"),
+        (("0 30 2 1", "30 2 1"), ["--out", ROOT], "first, got 5 in '30 2 1 * MON-FRI'; write, for"),
+        (("0 30", "0 0 30"), ["--out", ROOT], "six fields in UTC, seconds first, got 7 in '0 0 30"),
+        (("0 30 2 1 * MON-FRI", "@daily"), ["--out", ROOT], "takes Kubeflow's six fields in UTC"),
         (("", ""), ["--out", "runs"], "--out runs is no place that the steps on a cluster share"),
         (("", ""), ["--name", "x"], "give --out, the place of its audits, or --status"),
         (("", ""), ["--status"], "no schedule is called 'monthly'; make it with scotoma pipeline"),
@@ -218,8 +220,8 @@ def test_a_fault_that_stays_never_loses_the_schedule(
     kfp.fail(kind, request_, times=times)
     out, err = schedule(config, "--out", "s3://b-1/others", code=code)
     assert (out, err.count("\n")) == ("", 1)
-    left = {one["runtime_config"]["parameters"]["root"] for one in kfp.store.recurring.values()}
-    assert left == ({ROOT} if request_ == CREATE else {ROOT, "s3://b-1/others"})
+    roots = {one["runtime_config"]["parameters"]["root"] for one in kfp.store.recurring.values()}
+    assert roots == ({ROOT} if request_ == CREATE else {ROOT, "s3://b-1/others"})
     kfp.faults.clear()
     last, _ = schedule(config, "--out", "s3://b-1/others")
     assert list(kfp.store.recurring) == [last]
@@ -241,14 +243,14 @@ def test_unschedule_outlives_a_fault(kfp: KfpServer, config: Path, kind: int | s
 def test_status_shows_what_kubeflow_has(
     kfp: KfpServer, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, _ = schedule(config)
+    schedule_id, _ = schedule(config)
     changes(kfp)
     lines = schedule(config, "--status")[0].splitlines()
     assert lines == [
         f"enabled   monthly  {ROOT}",
         "cron      0 30 2 1 * MON-FRI in UTC",
         "code      compiled by this code",
-        f"runs      {kfp.address}/#/recurringrun/details/{made}",
+        f"runs      {kfp.address}/#/recurringrun/details/{schedule_id}",
     ]
     assert changes(kfp) == []
     monkeypatch.setattr(schedules, "_code", lambda: "c0ffee")

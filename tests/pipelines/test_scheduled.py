@@ -49,8 +49,8 @@ class Schedule:
 
     def end(self, job: str, state: str = "SUCCEEDED") -> dict[str, Any]:
         scheduled.end(self.root, job, self.config, self.pointer, state)
-        found: dict[str, Any] = json.loads(Path(self.pointer).read_text())
-        return found
+        pointer: dict[str, Any] = json.loads(Path(self.pointer).read_text())
+        return pointer
 
     def audit(self, job: str) -> None:
         place = self.begin(job)
@@ -62,18 +62,18 @@ class Schedule:
 def schedule(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Schedule:
     monkeypatch.setenv("SCOTOMA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("SCOTOMA_TRACKING_URI", "http://mlflow:1")
-    made = Schedule(s3, tmp_path)
+    new = Schedule(s3, tmp_path)
     step = types.ModuleType("made_up_log")
     step.log = lambda run: []  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, step.__name__, step)
     monkeypatch.setitem(stages.STAGES, "log", step.__name__)
     monkeypatch.setattr(
-        "scotoma.tracking.log_skip", lambda config, newest, why, uri: made.skipped.append(why) or ""
+        "scotoma.tracking.log_skip", lambda config, newest, why, uri: new.skipped.append(why) or ""
     )
     monkeypatch.setattr(
-        "scotoma.tracking.log_failure", lambda run, why, uri: made.failures.append(why) or ""
+        "scotoma.tracking.log_failure", lambda run, why, uri: new.failures.append(why) or ""
     )
-    return made
+    return new
 
 
 def test_an_audit_of_the_newest_begins_in_a_folder_named_by_its_run(schedule: Schedule) -> None:
