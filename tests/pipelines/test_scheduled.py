@@ -137,6 +137,15 @@ def test_old_data_are_audited_again_if_anything_else_is_new(
     assert schedule.skipped == []
 
 
+def test_a_retried_step_goes_on_even_if_another_audit_was_faster(schedule: Schedule) -> None:
+    """Two schedules of one name run for a while if a change was cut off."""
+    schedule.data("2026-06")
+    place = schedule.begin("job-1")
+    schedule.audit("job-2")
+    assert schedule.begin("job-1") == place
+    assert schedule.skipped == []
+
+
 @pytest.mark.parametrize("cut", ["resolved", "begin_run"])
 def test_a_first_step_that_was_cut_off_goes_on(
     schedule: Schedule, cut: str, monkeypatch: pytest.MonkeyPatch
