@@ -25,10 +25,9 @@ def build_pipeline(
     """Build the DAG of an audit.
 
     Args:
-        config: Decides the number of members; for a cluster it goes into the pipeline whole.
-        kubeflow: The cluster: images, resources, retries and the number of shards, decided here and
-            by no parameter of a run; None for this machine, where the run's folder has the
-            configuration.
+        config: What is audited; a pipeline for a cluster contains all of it.
+        kubeflow: The cluster, with images, resources, retries and the number of shards; None for
+            this machine, where the run's folder has the configuration.
         rules: Gate file (YAML) for a cluster; empty for the default rules.
         shard_count: Tasks that share the members on this machine; one, whose workers are processes.
 
@@ -36,7 +35,7 @@ def build_pipeline(
         A KFP pipeline with the parameter `run_uri`: the folder of the run, or its s3:// address.
 
     Raises:
-        ConfigError: The configuration names what a cluster cannot have.
+        ConfigError: The configuration cannot run on a cluster.
     """
     steps = _Steps.of(config, kubeflow, shard_count)
     begin = {} if kubeflow is None else {"config": shareable(config), "rules": rules}
@@ -72,11 +71,7 @@ def build_scheduled(
     )
     def scheduled(root: str) -> None:
         # kfp.local 2.17 fills in no scheduled time; a run's id is known everywhere.
-        audit = {
-            "root": root,
-            "job": dsl.PIPELINE_JOB_ID_PLACEHOLDER,
-            "config": shareable(config),
-        }
+        audit = {"root": root, "job": dsl.PIPELINE_JOB_ID_PLACEHOLDER, "config": shareable(config)}
         log = steps.task(components.log_scheduled, **audit)
         with dsl.ExitHandler(log, name="audit"):
             run_uri = steps.task(components.begin_scheduled, **audit, rules=rules).output
@@ -89,7 +84,7 @@ def build_scheduled(
 
 @dataclass(frozen=True)
 class _Steps:
-    """The tasks of a pipeline, for one place.
+    """The tasks of a pipeline, for a cluster or for this machine.
 
     Attributes:
         kubeflow: The cluster; None for this machine.
@@ -158,7 +153,13 @@ def compile_pipeline(
 ) -> None:
     """Write the pipeline as the YAML that Kubeflow runs.
 
-    Arguments are those of `build_pipeline`; `scheduled` writes that of `build_scheduled`.
+    Args:
+        config: As in `build_pipeline`.
+        path: The file.
+        kubeflow: As in `build_pipeline`.
+        rules: As in `build_pipeline`.
+        shard_count: As in `build_pipeline`.
+        scheduled: Write the pipeline of `build_scheduled`.
     """
     build = build_scheduled if scheduled else build_pipeline
     pipeline = build(config, kubeflow=kubeflow, rules=rules, shard_count=shard_count)

@@ -51,12 +51,12 @@ def begin(root: str, job: str, config: str, rules: str) -> str:
     except ScotomaError as error:
         _write(run_uri, "error.json", {"message": str(error), "exit_code": error.exit_code})
         raise
+    # An earlier try may have left it, and a run begins in an empty folder.
+    storage.remove(storage.join(run_uri, "error.json"))
     ingredients = _ingredients(audited, newest and str(newest), gate)
     if newest is not None and not _has(run_uri, "config.yaml") and _finished(root) == ingredients:
         _log_skip(Run(local_folder(run_uri), audited), str(newest))
         return NOTHING
-    # An earlier try may have left it, and a run begins in an empty folder.
-    storage.remove(storage.join(run_uri, "error.json"))
     begin_run(run_uri, audited, gate, newest)
     return run_uri
 
