@@ -53,8 +53,8 @@ def begin(root: str, job: str, config: str, rules: str) -> str:
         raise
     # An earlier try may have left it, and a run begins in an empty folder.
     storage.remove(storage.join(run_uri, "error.json"))
-    ingredients = _ingredients(audited, newest and str(newest), gate)
-    if newest is not None and not _has(run_uri, "config.yaml") and _finished(root) == ingredients:
+    begun = _has(run_uri, "config.yaml")
+    if newest and not begun and _finished(root) == _ingredients(audited, str(newest), gate):
         _log_skip(Run(local_folder(run_uri), audited), str(newest))
         return NOTHING
     begin_run(run_uri, audited, gate, newest)
