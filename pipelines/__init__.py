@@ -1,4 +1,4 @@
-"""The DAGs."""
+"""The audit as pipelines of Kubeflow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["build_pipeline", "build_scheduled", "compile_pipeline"]
 
 
 def __getattr__(name: str) -> Any:
-    """A DAG, with which kfp is imported: what runs one starts other processes before that."""
+    """Import kfp only when a pipeline is built."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module("scotoma.pipelines.audit"), name)

@@ -22,13 +22,12 @@ DESCRIPTION = "Which examples does compression sacrifice?"
 def build_pipeline(
     config: Config, *, kubeflow: Kubeflow | None = None, rules: str = "", shard_count: int = 1
 ) -> Any:
-    """The DAG of an audit.
+    """Build the DAG of an audit.
 
     Args:
-        config: Decides the number of members; for a cluster it goes into the pipeline whole.
-        kubeflow: The cluster: images, resources, retries and the number of shards, decided here and
-            by no parameter of a run; None for this machine, where the run's folder has the
-            configuration.
+        config: What is audited; a pipeline for a cluster contains all of it.
+        kubeflow: The cluster, with images, resources, retries and the number of shards; None for
+            this machine, where the run's folder has the configuration.
         rules: Gate file (YAML) for a cluster; empty for the default rules.
         shard_count: Tasks that share the members on this machine; one, whose workers are processes.
 
@@ -36,7 +35,7 @@ def build_pipeline(
         A KFP pipeline with the parameter `run_uri`: the folder of the run, or its s3:// address.
 
     Raises:
-        ConfigError: The configuration names what a cluster cannot have.
+        ConfigError: The configuration cannot run on a cluster.
     """
     steps = _Steps.of(config, kubeflow, shard_count)
     begin = {} if kubeflow is None else {"config": shareable(config), "rules": rules}
@@ -47,8 +46,8 @@ def build_pipeline(
         pipeline_config=pipeline_config(kubeflow),
     )
     def audit(run_uri: str) -> None:
-        last = steps.task(components.log_tracking, run_uri=run_uri)
-        with dsl.ExitHandler(last, name="audit"):
+        log = steps.task(components.log_tracking, run_uri=run_uri)
+        with dsl.ExitHandler(log, name="audit"):
             steps.measure(run_uri, steps.task(components.prepare_data, run_uri=run_uri, **begin))
 
     return audit
@@ -57,12 +56,11 @@ def build_pipeline(
 def build_scheduled(
     config: Config, *, kubeflow: Kubeflow | None = None, rules: str = "", shard_count: int = 1
 ) -> Any:
-    """The same DAG as it is run again and again; arguments as of `build_pipeline`.
+    """Build the DAG of an audit that a schedule repeats, with the arguments of `build_pipeline`.
 
     Returns:
-        A KFP pipeline with the parameters `root`, below which every audit has a folder, and
-        `since`, when the schedule was made. Where no audit is due, or none has anything new, its
-        first step is followed by none but the last.
+        A KFP pipeline with the parameter `root`, below which every audit has a folder. If there is
+        nothing new, only its first and its last step run.
     """
     steps = _Steps.of(config, kubeflow, shard_count)
 
@@ -71,19 +69,14 @@ def build_scheduled(
         description=DESCRIPTION,
         pipeline_config=pipeline_config(kubeflow),
     )
-    def scheduled(root: str, since: str) -> None:
-        mine = {"root": root, "job": dsl.PIPELINE_JOB_ID_PLACEHOLDER}
-        last = steps.task(components.log_scheduled, **mine)
-        with dsl.ExitHandler(last, name="audit"):
-            run_uri = steps.task(
-                components.begin_scheduled,
-                **mine,
-                since=since,
-                config=shareable(config),
-                rules=rules,
-            ).output
-            with dsl.If(run_uri != NOTHING, name="due"):
-                # Into a loop no task's output may go; where the run is, steps see from each other.
+    def scheduled(root: str) -> None:
+        # kfp.local 2.17 fills in no scheduled time; a run's id is known everywhere.
+        audit = {"root": root, "job": dsl.PIPELINE_JOB_ID_PLACEHOLDER, "config": shareable(config)}
+        log = steps.task(components.log_scheduled, **audit)
+        with dsl.ExitHandler(log, name="audit"):
+            run_uri = steps.task(components.begin_scheduled, **audit, rules=rules).output
+            with dsl.If(run_uri != NOTHING, name="new"):
+                # A loop takes no task's output; each step learns the place from those before it.
                 steps.measure(root, steps.task(components.prepare_data, run_uri=run_uri))
 
     return scheduled
@@ -91,7 +84,7 @@ def build_scheduled(
 
 @dataclass(frozen=True)
 class _Steps:
-    """The tasks of a pipeline, for one place.
+    """The tasks of a pipeline, for a cluster or for this machine.
 
     Attributes:
         kubeflow: The cluster; None for this machine.
@@ -112,12 +105,12 @@ class _Steps:
         return cls(kubeflow, pieces, skipped_steps(config))
 
     def task(self, component: Any, **arguments: Any) -> Any:
-        """A task without KFP's cache: steps skip by themselves, and see what it cannot."""
-        made = component(**arguments).set_caching_options(enable_caching=False)
-        return made if self.kubeflow is None else place(made, component.name, self.kubeflow)
+        """Make a task without KFP's cache, which does not see the code: steps skip themselves."""
+        task = component(**arguments).set_caching_options(enable_caching=False)
+        return task if self.kubeflow is None else place(task, component.name, self.kubeflow)
 
     def measure(self, run_uri: Any, prepared: Any) -> None:
-        """All steps from the examples to the report, from the table of steps."""
+        """Add all steps from the examples to the report, as the table of steps has them."""
         outputs = {"prepare": prepared.outputs["examples"]}
         inner = [step for step in STEPS.values() if step.name not in (*self.skipped, "prepare")]
         parallelism = self.kubeflow and self.kubeflow.parallelism
@@ -132,7 +125,7 @@ class _Steps:
                 outputs[step.name] = self.output(step, outputs, run_uri=run_uri)
 
     def output(self, step: Step, outputs: dict[str, Any], **arguments: Any) -> Any:
-        """What a task of a step leaves; `train` stands for steps that are skipped."""
+        """Add the task of a step and return its output; `train` stands for steps that are skipped."""
         inputs = {
             parameter: outputs["train" if name in self.skipped else name]
             for parameter, name in step.reads.items()
@@ -152,7 +145,13 @@ def compile_pipeline(
 ) -> None:
     """Write the pipeline as the YAML that Kubeflow runs.
 
-    Arguments are those of `build_pipeline`; `scheduled` writes that of `build_scheduled`.
+    Args:
+        config: As in `build_pipeline`.
+        path: The file.
+        kubeflow: As in `build_pipeline`.
+        rules: As in `build_pipeline`.
+        shard_count: As in `build_pipeline`.
+        scheduled: Write the pipeline of `build_scheduled`.
     """
     build = build_scheduled if scheduled else build_pipeline
     pipeline = build(config, kubeflow=kubeflow, rules=rules, shard_count=shard_count)

@@ -1,7 +1,6 @@
-"""Kubeflow Pipelines as this machine asks it: submit, look, retry, read logs.
+"""Requests to Kubeflow Pipelines: submit a run, show its progress, retry it, read its logs.
 
-Through the client that KFP's SDK is built on, without the SDK's own: that one prints, waits without
-an end and asks without time limits.
+They go through the client below KFP's SDK. The SDK's own client prints, and waits without a limit.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from scotoma.pipelines.faults import Conflict, patiently
 from scotoma.pipelines.login import client_of
 from scotoma.pipelines.progress import Progress, progress_of
 
-__all__ = ["TIMEOUTS_S", "Cluster", "named"]
+__all__ = ["TIMEOUTS_S", "Cluster", "filter_by_name"]
 
 TIMEOUTS_S = (10.0, 60.0)  # to connect, and between two pieces of an answer
 EQUALS = 1
@@ -35,7 +34,9 @@ class Cluster:
 
     Attributes:
         endpoint: Its address, without credentials.
-        namespace: Of a team; empty where there is one for all.
+        namespace: Of a team; empty where all share one.
+        settings: The section `kubeflow` of the configuration.
+        client: The client of KFP's API.
     """
 
     def __init__(self, settings: Kubeflow, endpoint: str | None, namespace: str | None) -> None:
@@ -55,74 +56,76 @@ class Cluster:
         """Start a run of a compiled pipeline.
 
         Args:
-            definition: The YAML; one that is there already is not uploaded again.
-            run_uri: Where the audit keeps its files, as the steps see it.
+            definition: The YAML; uploaded unless KFP has it.
+            run_uri: Place of the audit, as the steps see it.
             name: Of the run; made unique, so that a lost answer does not start two.
-            experiment: Of KFP; made if it is not there.
+            experiment: Of KFP; made unless KFP has it.
 
         Returns:
             The run.
         """
         import kfp_server_api as api
 
-        home = self.experiment(experiment)
-        pipeline, version = self.version(definition, PIPELINE)
+        experiment_id = self.experiment(experiment)
+        pipeline_id, version_id = self.version(definition, PIPELINE)
         unique = f"{name} {uuid.uuid4().hex[:8]}"
         body = api.V2beta1Run(
             display_name=unique,
-            experiment_id=home,
+            experiment_id=experiment_id,
             pipeline_version_reference=api.V2beta1PipelineVersionReference(
-                pipeline_id=pipeline, pipeline_version_id=version
+                pipeline_id=pipeline_id, pipeline_version_id=version_id
             ),
             runtime_config=api.V2beta1RuntimeConfig(parameters={"run_uri": run_uri}),
             service_account=self.settings.service_account,
         )
         runs = api.RunServiceApi(self.client)
 
-        def found() -> Any:
-            listed = runs.run_service_list_runs(
-                experiment_id=home, filter=named(unique), _request_timeout=TIMEOUTS_S
+        def started() -> Any:
+            answer = runs.run_service_list_runs(
+                experiment_id=experiment_id,
+                filter=filter_by_name(unique),
+                _request_timeout=TIMEOUTS_S,
             )
-            return _only(listed, "runs")
+            return _first(answer, "runs")
 
-        made = self.ask(
+        run = self.ask(
             lambda: runs.run_service_create_run(run=body, _request_timeout=TIMEOUTS_S),
             "start the run",
-            found,
+            started,
         )
-        return self.progress(made.run_id)
+        return self.progress(run.run_id)
 
     def progress(self, run_id: str) -> Progress:
-        """How far a run is."""
+        """Ask for the state of a run and of its steps."""
         import kfp_server_api as api
 
         runs = api.RunServiceApi(self.client)
-        found = self.ask(
+        run = self.ask(
             lambda: runs.run_service_get_run(run_id=_id(run_id), _request_timeout=TIMEOUTS_S),
             "show the run",
         )
-        return progress_of(found)
+        return progress_of(run)
 
     def retry(self, run_id: str) -> None:
-        """Let the steps of an ended run that failed, and those after them, run again."""
+        """Run the failed steps of an ended run again, and those after them."""
         import kfp_server_api as api
 
         runs = api.RunServiceApi(self.client)
 
-        def found() -> Any:
+        def restarted() -> Any:
             run = runs.run_service_get_run(run_id=_id(run_id), _request_timeout=TIMEOUTS_S)
             return None if progress_of(run).ended else run
 
         self.ask(
             lambda: runs.run_service_retry_run(run_id=_id(run_id), _request_timeout=TIMEOUTS_S),
             "retry the run",
-            found,
+            restarted,
         )
 
     def logs(self, run_id: str, pod: str) -> str:
-        """What a step has written, from its pod or from where Kubeflow archived it.
+        """Read the log of a step from its pod or from Kubeflow's archive.
 
-        KFP's user interface serves it, under the address where it passes the API's calls on.
+        KFP's user interface serves it, at the address under which it also serves the API.
         """
         query = {"podname": pod, "runid": _id(run_id)}
         if self.namespace:
@@ -142,114 +145,124 @@ class Cluster:
         return str(answer.data.decode("utf-8", "replace"))
 
     def ask(
-        self, call: Callable[[], Any], what: str, found: Callable[[], Any] | None = None
+        self, call: Callable[[], Any], what: str, lookup: Callable[[], Any] | None = None
     ) -> Any:
-        """What KFP answers; the client makes an empty object of half an answer, or of a page."""
+        """Send a request as `patiently` does, with the same arguments, and check the answer.
 
-        def read(ask: Callable[[], Any]) -> Callable[[], Any]:
+        KFP's client makes an empty object of half an answer, and of an HTML page.
+        """
+
+        def read(request: Callable[[], Any]) -> Callable[[], Any]:
             def once() -> Any:
-                answer = ask()
+                answer = request()
                 json.loads(self.client.last_response.data)
                 return answer
 
             return once
 
-        return patiently(read(call), what, self.endpoint, found=found and read(found))
+        return patiently(read(call), what, self.endpoint, lookup=lookup and read(lookup))
 
     def experiment(self, name: str) -> str:
-        """The id of an experiment, made where there is none."""
+        """Return the id of an experiment; make the experiment unless KFP has it."""
         import kfp_server_api as api
 
         experiments = api.ExperimentServiceApi(self.client)
         body = api.V2beta1Experiment(display_name=name, namespace=self.namespace or None)
 
-        def found() -> Any:
-            listed = experiments.experiment_service_list_experiments(
-                filter=named(name), **self.where, _request_timeout=TIMEOUTS_S
+        def lookup() -> Any:
+            answer = experiments.experiment_service_list_experiments(
+                filter=filter_by_name(name), **self.where, _request_timeout=TIMEOUTS_S
             )
-            return _only(listed, "experiments")
+            return _first(answer, "experiments")
 
         def make() -> Any:
             return experiments.experiment_service_create_experiment(
                 experiment=body, _request_timeout=TIMEOUTS_S
             )
 
-        return str(self._made("use the experiment", found, make).experiment_id)
+        return str(self._get_or_make("use the experiment", lookup, make).experiment_id)
 
     def version(self, definition: Path, name: str, code: str = "") -> tuple[str, str]:
-        """Ids of a pipeline and of the version that is this definition, uploaded if need be.
+        """Return the ids of a pipeline and of its version; upload what KFP does not have.
 
         Args:
-            definition: The YAML.
+            definition: The YAML of the version.
             name: Of the pipeline.
-            code: What else the version is named by.
+            code: Last part of the version's name.
         """
         import kfp_server_api as api
 
         pipelines = api.PipelineServiceApi(self.client)
         uploads = api.PipelineUploadServiceApi(self.client)
         digest = hashlib.sha256(definition.read_bytes()).hexdigest()[:16]
-        version = f"{name} {digest} {code}".rstrip()
+        version_name = f"{name} {digest} {code}".rstrip()
 
-        def pipeline() -> Any:
-            listed = pipelines.pipeline_service_list_pipelines(
-                filter=named(name), **self.where, _request_timeout=TIMEOUTS_S
+        def pipeline_by_name() -> Any:
+            answer = pipelines.pipeline_service_list_pipelines(
+                filter=filter_by_name(name), **self.where, _request_timeout=TIMEOUTS_S
             )
-            return _only(listed, "pipelines")
+            return _first(answer, "pipelines")
 
-        def upload() -> Any:
+        def upload_pipeline() -> Any:
             return uploads.upload_pipeline(
                 str(definition), name=name, **self.where, _request_timeout=TIMEOUTS_S
             )
 
-        home = str(self._made("upload the pipeline", pipeline, upload).pipeline_id)
+        what = "upload the pipeline"
+        pipeline = self._get_or_make(what, pipeline_by_name, upload_pipeline)
+        pipeline_id = str(pipeline.pipeline_id)
 
-        def there() -> Any:
-            listed = pipelines.pipeline_service_list_pipeline_versions(
-                pipeline_id=home, filter=named(version), _request_timeout=TIMEOUTS_S
+        def version_by_name() -> Any:
+            answer = pipelines.pipeline_service_list_pipeline_versions(
+                pipeline_id=pipeline_id,
+                filter=filter_by_name(version_name),
+                _request_timeout=TIMEOUTS_S,
             )
-            return _only(listed, "pipeline_versions")
+            return _first(answer, "pipeline_versions")
 
         def upload_version() -> Any:
             return uploads.upload_pipeline_version(
-                str(definition), name=version, pipelineid=home, _request_timeout=TIMEOUTS_S
+                str(definition),
+                name=version_name,
+                pipelineid=pipeline_id,
+                _request_timeout=TIMEOUTS_S,
             )
 
-        made = self._made("upload the pipeline", there, upload_version)
-        return home, str(made.pipeline_version_id)
+        version = self._get_or_make(what, version_by_name, upload_version)
+        return pipeline_id, str(version.pipeline_version_id)
 
-    def _made(self, what: str, found: Callable[[], Any], make: Callable[[], Any]) -> Any:
-        """What is there, or is made now, or was made by another meanwhile."""
-        there = self.ask(found, what)
-        if there is not None:
-            return there
+    def _get_or_make(self, what: str, lookup: Callable[[], Any], make: Callable[[], Any]) -> Any:
+        """Look a thing up, or make it; somebody else may make it in between."""
+        existing = self.ask(lookup, what)
+        if existing is not None:
+            return existing
         try:
-            return self.ask(make, what, found)
+            return self.ask(make, what, lookup)
         except Conflict as error:
-            there = self.ask(found, what)
-            if there is None:
+            existing = self.ask(lookup, what)
+            if existing is None:
                 raise ScotomaError(str(error)) from error
-            return there
+            return existing
 
     @property
     def where(self) -> dict[str, str]:
-        """Of a request that concerns one team: whose namespace."""
+        """The namespace, as a parameter of requests that concern one team."""
         return {"namespace": self.namespace} if self.namespace else {}
 
 
-def named(name: str) -> str:
-    """KFP's filter for what has a name."""
+def filter_by_name(name: str) -> str:
+    """KFP's filter for all that has a name."""
     predicate = {"operation": EQUALS, "key": "display_name", "stringValue": name}
     return json.dumps({"predicates": [predicate]})
 
 
-def _only(listed: Any, kind: str) -> Any:
-    """The one thing that a list by name holds; None if it holds none."""
-    return next(iter(getattr(listed, kind) or ()), None)
+def _first(answer: Any, kind: str) -> Any:
+    """The first item of a list that KFP answered; None if it is empty."""
+    return next(iter(getattr(answer, kind) or ()), None)
 
 
 def _id(text: str) -> str:
-    """A run's id, which goes into a path."""
+    """Check a run's id, which becomes part of an address."""
     with contextlib.suppress(ValueError):
         return str(uuid.UUID(text))
     raise ConfigError(

@@ -1,4 +1,4 @@
-"""What can go wrong between this machine and Kubeflow: tried again, or said in one sentence."""
+"""Faults between this machine and Kubeflow: a request is repeated, or refused in one sentence."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ _T = TypeVar("_T")
 
 
 class Conflict(ScotomaError):  # noqa: N818  it reads as what it is: a conflict
-    """What is to be made is there already."""
+    """The server already has what a request would make."""
 
 
 def patiently(
-    call: Callable[[], _T], what: str, where: str, *, found: Callable[[], _T | None] | None = None
+    call: Callable[[], _T], what: str, where: str, *, lookup: Callable[[], _T | None] | None = None
 ) -> _T:
-    """The answer to a request, asked again a few times where the fault may pass.
+    """Send a request, and repeat it a few times if the fault may pass.
 
     Args:
-        call: Asks once.
-        what: What is asked for, as the end of "cannot ...".
+        call: Sends it once.
+        what: Its purpose, as the end of "cannot ...".
         where: The address, for the sentence.
-        found: Looks for what an earlier attempt made though its answer was lost; asked before a
-            request that makes something is repeated, so that nothing is made twice.
+        lookup: Looks for what an attempt made whose answer was lost. It is called before the
+            request is repeated, so that nothing is made twice.
 
     Returns:
         The answer.
 
     Raises:
-        Conflict: It is there already.
+        Conflict: The server has it already.
         ConfigError: The server refuses it, and would again.
         ScotomaError: It does not answer, or not in a way that can be read.
     """
@@ -52,17 +52,17 @@ def patiently(
             fault = _refusal(error)
             status = getattr(fault, "status", None) or 0
             if status and status not in PASSING:
-                raise _said(status, fault, what, where) from error
+                raise _refused(status, fault, what, where) from error
             if attempt == ATTEMPTS:
                 raise _given_up(status, error, what, where) from error
             time.sleep(_pause(attempt, fault))
-        if found is not None and (made := patiently(found, what, where)) is not None:
-            return made
+        if lookup is not None and (existing := patiently(lookup, what, where)) is not None:
+            return existing
     raise AssertionError("unreachable")
 
 
 def _refusal(error: BaseException) -> Any:
-    """What the server answered, also where the client stumbled over it; None for no answer."""
+    """The server's answer, even if the client could not read it; None if there was none."""
     from kfp_server_api import ApiException
 
     chain: BaseException | None = error
@@ -75,32 +75,32 @@ def _refusal(error: BaseException) -> Any:
 
 def _pause(attempt: int, fault: Any) -> float:
     """Seconds to wait: what the server asks for, or a random share of a growing span."""
-    asked = str((getattr(fault, "headers", None) or {}).get("Retry-After", ""))
-    if asked.isdigit():
-        return min(float(asked), LONGEST_PAUSE_S)
+    retry_after = str((getattr(fault, "headers", None) or {}).get("Retry-After", ""))
+    if retry_after.isdigit():
+        return min(float(retry_after), LONGEST_PAUSE_S)
     return random.uniform(0, min(PAUSE_S * 2**attempt, LONGEST_PAUSE_S))
 
 
-def _said(status: int, fault: Any, what: str, where: str) -> ScotomaError:
-    """The sentence for what would be answered again."""
+def _refused(status: int, fault: Any, what: str, where: str) -> ScotomaError:
+    """The sentence for a refusal that would come again."""
     words = f"Kubeflow at {where} cannot {what}"
     if status == 401 or 300 <= status < 400:  # a proxy sends browsers to a page to log in
         return ConfigError(
-            f"{words}: it does not know who asks (HTTP {status}); set SCOTOMA_KFP_TOKEN or "
+            f"{words}: it does not know you (HTTP {status}); set SCOTOMA_KFP_TOKEN or "
             "SCOTOMA_KFP_COOKIE, or renew it"
         )
     if status == 403:
         return ConfigError(
-            f"{words}: these credentials may not (HTTP 403{_reason(fault)}); ask for the right in "
-            "this namespace, or name another with --namespace"
+            f"{words}: your credentials do not allow it (HTTP 403{_reason(fault)}); ask for the "
+            "right in this namespace, or name another with --namespace"
         )
     if status == 404:
         return ConfigError(
-            f"{words}: it has no such thing (HTTP 404{_reason(fault)}); correct the id, or the "
+            f"{words}: it does not have it (HTTP 404{_reason(fault)}); correct the id, or the "
             "address with --endpoint"
         )
     if status == 409:
-        return Conflict(f"{words}: it is there already (HTTP 409); choose another name")
+        return Conflict(f"{words}: the name is taken (HTTP 409); choose another name")
     return ConfigError(
         f"{words}: it refuses the request (HTTP {status}{_reason(fault)}); correct it, or compare "
         "its version with kfp's on this machine"
@@ -108,21 +108,21 @@ def _said(status: int, fault: Any, what: str, where: str) -> ScotomaError:
 
 
 def _given_up(status: int, error: Exception, what: str, where: str) -> ScotomaError:
-    """The sentence for what did not pass in all attempts."""
-    import urllib3.exceptions as of
+    """The sentence for a fault that stayed in all attempts."""
+    from urllib3 import exceptions
 
     words, tried = f"Kubeflow at {where} cannot {what}", f"in {ATTEMPTS} attempts"
     if status == 429:
         return ScotomaError(f"{words}: it is too busy (HTTP 429 {tried}); repeat the command later")
     if status:
         return ScotomaError(f"{words}: it answers HTTP {status} {tried}; repeat the command later")
-    if isinstance(error, of.SSLError):
+    if isinstance(error, exceptions.SSLError):
         return ConfigError(
             f"{words}: its certificate is not trusted; name the authority in SSL_CERT_FILE"
         )
-    if isinstance(error, of.ProtocolError | of.IncompleteRead):
+    if isinstance(error, exceptions.ProtocolError | exceptions.IncompleteRead):
         return ScotomaError(f"{words}: its answer broke off {tried}; repeat the command later")
-    if isinstance(error, of.TimeoutError | of.NewConnectionError | of.HTTPError):
+    if isinstance(error, exceptions.HTTPError):
         return ScotomaError(
             f"{words}: it does not answer ({type(error).__name__} {tried}); check the network and "
             "the address"
@@ -136,8 +136,8 @@ def _given_up(status: int, error: Exception, what: str, where: str) -> ScotomaEr
 def _reason(fault: Any) -> str:
     """The server's own words, short and on one line."""
     try:
-        found = json.loads(fault.body)
-        words = str(found.get("message") or found.get("error") or "")
+        body = json.loads(fault.body)
+        words = str(body.get("message") or body.get("error") or "")
     except (TypeError, ValueError, AttributeError):
         return ""
     return f": {printable(' '.join(words.split()))[:200]}" if words else ""

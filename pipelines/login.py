@@ -1,4 +1,4 @@
-"""Who asks Kubeflow, and by which way: token, cookie or service account; proxy, certificates."""
+"""Credentials and the way to Kubeflow: token, cookie or service account; proxy; certificates."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ __all__ = ["client_of"]
 
 
 def client_of(endpoint: str) -> Any:
-    """A client of KFP's API with the credentials of the environment, or of the pod it runs in.
+    """Make a client of KFP's API with the credentials of the environment or of this pod.
 
-    SCOTOMA_KFP_TOKEN, else a service account's token in the file that KF_PIPELINES_SA_TOKEN_PATH
-    names or where the kubelet puts it; SCOTOMA_KFP_COOKIE beside either.
+    The token is SCOTOMA_KFP_TOKEN, else a service account's, from the file that
+    KF_PIPELINES_SA_TOKEN_PATH names or from the kubelet's. SCOTOMA_KFP_COOKIE is sent too.
 
     Raises:
-        ConfigError: The file that is to hold the token is not there.
+        ConfigError: KF_PIPELINES_SA_TOKEN_PATH names no file.
     """
     import kfp_server_api as api
     from kfp.client import KF_PIPELINES_SA_TOKEN_ENV, KF_PIPELINES_SA_TOKEN_PATH
     from kfp.client.set_volume_credentials import ServiceAccountTokenVolumeCredentials
 
     settings = api.Configuration(host=endpoint)
-    settings.retries = False  # ours are bounded and jittered; a redirect is a page to log in
+    settings.retries = False  # `patiently` repeats; a redirect leads to a login page
     settings.ssl_ca_cert = os.environ.get("SSL_CERT_FILE") or os.environ.get("REQUESTS_CA_BUNDLE")
     host, scheme = urlsplit(endpoint).netloc, urlsplit(endpoint).scheme
     if not urllib.request.proxy_bypass(host):
@@ -37,7 +37,7 @@ def client_of(endpoint: str) -> Any:
     if token := os.environ.get("SCOTOMA_KFP_TOKEN"):
         settings.api_key["authorization"] = token.strip()
     elif Path(token_file).is_file():
-        # Read anew for each request: the kubelet exchanges it.
+        # Read again for each request: the kubelet renews it.
         credentials = ServiceAccountTokenVolumeCredentials(token_file)
         credentials.refresh_api_key_hook(settings)
         settings.refresh_api_key_hook = credentials.refresh_api_key_hook

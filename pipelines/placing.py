@@ -1,4 +1,4 @@
-"""Which node of a cluster runs a step: image, GPU, memory, volume, secrets, retries, timeouts."""
+"""The settings of a step on a cluster: image, GPU, memory, volume, secrets, retries, timeouts."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from scotoma.own_code import is_code
 
 __all__ = ["CORE", "TRAINING", "check_for_cluster", "pipeline_config", "place"]
 
-TRAINING = ("train-dense", "prune-magnitude", "predict-batch")  # what a GPU makes faster
+TRAINING = ("train-dense", "prune-magnitude", "predict-batch")  # a GPU makes them faster
 CORE = (
     "gather-shards", "score-divergence", "report-bias", "find-slices", "decide-verdict",
     "write-report",
 )  # fmt: skip
-SCRATCH = "/scratch"  # the images' root file system cannot be written
+SCRATCH = "/scratch"  # the images' root file system is read-only
 LONGEST_PAUSE_S = 600
 HOUR_S, DAY_S = 3600, 86400
 
 
 def place(task: Any, name: str, kubeflow: Kubeflow) -> Any:
-    """Settle where a task runs and with what.
+    """Give a task its settings on a cluster.
 
     Args:
         task: A task of the pipeline.
@@ -45,16 +45,16 @@ def place(task: Any, name: str, kubeflow: Kubeflow) -> Any:
         task.set_container_image(image)
     if images.pull_secrets:
         kubernetes.set_image_pull_secrets(task, images.pull_secrets)
-    where = kubeflow.training if name in TRAINING else kubeflow.others
-    if where.cpu:
-        task.set_cpu_request(where.cpu).set_cpu_limit(where.cpu)
-    if where.memory:
-        task.set_memory_request(where.memory).set_memory_limit(where.memory)
-    if where.gpu:
-        task.set_accelerator_type(where.gpu.type).set_accelerator_limit(where.gpu.count)
-    for key, value in where.node_selector.items():
+    node = kubeflow.training if name in TRAINING else kubeflow.others
+    if node.cpu:
+        task.set_cpu_request(node.cpu).set_cpu_limit(node.cpu)
+    if node.memory:
+        task.set_memory_request(node.memory).set_memory_limit(node.memory)
+    if node.gpu:
+        task.set_accelerator_type(node.gpu.type).set_accelerator_limit(node.gpu.count)
+    for key, value in node.node_selector.items():
         kubernetes.add_node_selector(task, key, value)
-    for toleration in where.tolerations:
+    for toleration in node.tolerations:
         kubernetes.add_toleration(task, **toleration.model_dump(exclude_none=True))
     if kubeflow.volume:
         kubernetes.mount_pvc(task, kubeflow.volume.claim, kubeflow.volume.mount)
@@ -79,7 +79,7 @@ def place(task: Any, name: str, kubeflow: Kubeflow) -> Any:
 
 
 def pipeline_config(kubeflow: Kubeflow | None) -> dsl.PipelineConfig:
-    """When a whole run is given up, and how long its pods stay; nothing on this machine."""
+    """The deadline of a whole run and the lifetime of its pods; neither on this machine."""
     if kubeflow is None:
         return dsl.PipelineConfig()
     return dsl.PipelineConfig(
@@ -89,26 +89,26 @@ def pipeline_config(kubeflow: Kubeflow | None) -> dsl.PipelineConfig:
 
 
 def check_for_cluster(config: Config, kubeflow: Kubeflow) -> None:
-    """Refuse what a step on a cluster could not have, before anything is sent.
+    """Refuse a configuration that cannot run on a cluster, before anything is sent.
 
     Raises:
-        ConfigError: Data are on this machine, the network is code that the image has not, or the
-            pipeline would show a password.
+        ConfigError: Data are on this machine, the network is code that the images do not hold, or
+            the pipeline would show a password.
     """
     mount = PurePosixPath(kubeflow.volume.mount) if kubeflow.volume else None
     for key in LOCATIONS:
-        found = getattr(config.source, key, None)
-        if found is None or storage.is_remote(str(found)) or str(found).startswith(SCHEME):
+        place = getattr(config.source, key, None)
+        if place is None or storage.is_remote(str(place)) or str(place).startswith(SCHEME):
             continue
-        if mount is None or not PurePosixPath(str(found)).is_relative_to(mount):
+        if mount is None or not PurePosixPath(str(place)).is_relative_to(mount):
             raise ConfigError(
-                f"source.{key} is on this machine ({found}), which the steps on a cluster cannot "
+                f"source.{key} is on this machine ({place}), which the steps on a cluster cannot "
                 "read; name an s3:// address, or a folder below kubeflow.volume.mount"
             )
     if is_code(model := str(getattr(config.source, "model", ""))):
         raise ConfigError(
             f"source.model {model!r} is code of your own, which the images do not hold; train on "
-            "this machine, or name a network that Scotoma has"
+            "this machine, or name one of Scotoma's networks"
         )
     uri = config.tracking.uri or ""
     if redact(uri) != uri:

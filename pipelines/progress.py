@@ -1,4 +1,4 @@
-"""A run as Kubeflow knows it."""
+"""The progress of a run, from Kubeflow's answer."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ ENDED = ("SUCCEEDED", "FAILED", "SKIPPED", "CANCELED")
 
 @dataclass(frozen=True)
 class Task:
-    """One step of a run, as Kubeflow knows it.
+    """One step of a run.
 
     Attributes:
-        name: Of the step; steps of several shards share it.
+        name: Of the step; the shards of a step share it.
         state: Such as RUNNING or SUCCEEDED.
-        seconds: Since it started, until it ended; None if it has not started or runs.
+        seconds: From its start to its end; None if it has not ended.
         pod: Name of its pod; empty if it has none.
-        error: Kubeflow's words, if it failed.
+        error: Kubeflow's message, if it failed.
     """
 
     name: str
@@ -31,15 +31,15 @@ class Task:
 
 @dataclass(frozen=True)
 class Progress:
-    """A run, as Kubeflow knows it.
+    """A run and its steps.
 
     Attributes:
         run_id: Its id.
         name: Its name.
         state: Of the whole: PENDING, RUNNING, SUCCEEDED, FAILED and others.
-        run_uri: Where the audit keeps its files; empty if the run is not one of ours.
+        run_uri: Place of the audit; empty for any other run.
         tasks: Steps that have started, in the order of their start.
-        error: Kubeflow's words, if it failed.
+        error: Kubeflow's message, if it failed.
     """
 
     run_id: str
@@ -51,34 +51,34 @@ class Progress:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen."""
+        """Whether the run has ended."""
         return self.state in ENDED
 
 
-def progress_of(found: Any) -> Progress:
-    """What KFP's client answers, without what nobody asks for."""
-    details = found.run_details.task_details if found.run_details else None
-    parameters = (found.runtime_config.parameters if found.runtime_config else None) or {}
+def progress_of(run: Any) -> Progress:
+    """Read a run that KFP's client answered."""
+    details = run.run_details.task_details if run.run_details else None
+    parameters = (run.runtime_config.parameters if run.runtime_config else None) or {}
     tasks = sorted(details or (), key=lambda task: str(task.start_time or task.create_time or ""))
     return Progress(
-        run_id=found.run_id,
-        name=found.display_name or "",
-        state=found.state or "PENDING",
+        run_id=run.run_id,
+        name=run.display_name or "",
+        state=run.state or "PENDING",
         run_uri=str(parameters.get("run_uri", "")),
         tasks=tuple(_task(task) for task in tasks),
-        error=found.error.message or "" if found.error else "",
+        error=run.error.message or "" if run.error else "",
     )
 
 
 def _task(task: Any) -> Task:
     pods = [task.pod_name, *(child.pod_name for child in task.child_tasks or ())]
-    spent = None
+    seconds = None
     if task.start_time and task.end_time:
-        spent = (task.end_time - task.start_time).total_seconds()
+        seconds = (task.end_time - task.start_time).total_seconds()
     return Task(
         name=task.display_name or "",
         state=task.state or "PENDING",
-        seconds=spent,
+        seconds=seconds,
         pod=next((pod for pod in pods if pod), ""),
         error=task.error.message or "" if task.error else "",
     )

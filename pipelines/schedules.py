@@ -1,38 +1,34 @@
-"""Schedules of Kubeflow Pipelines: made, changed and taken away by name.
+"""Schedules of Kubeflow Pipelines: made, changed and removed by name.
 
-KFP cannot change a recurring run. A changed one is made beside the old one, which goes afterwards:
-a fault in between leaves two, never none, and the next call tidies up. Two that wake at one time
-harm nothing, since the first step of an audit passes over what was due before.
+KFP cannot change a recurring run. A changed one is made beside the old one, which is removed
+afterwards: a fault in between leaves two, never none, and the next call removes the older.
 """
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from scotoma.errors import ConfigError
-from scotoma.pipelines.cluster import TIMEOUTS_S, Cluster, named
+from scotoma.pipelines.cluster import TIMEOUTS_S, Cluster, filter_by_name
 from scotoma.runs import code_digest
 
-__all__ = ["Schedule", "Schedules", "Wanted", "missed"]
+__all__ = ["Schedule", "ScheduleRequest", "Schedules"]
 
 PIPELINE = "scotoma-scheduled"
-PAGE = 100
-SLACK = datetime.timedelta(minutes=2)  # by which a run may seem to come before it is due
+MARK = "Scotoma: "  # begins the description of every schedule of ours
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is to be repeated, and when.
+class ScheduleRequest:
+    """An audit that is to be repeated.
 
     Attributes:
-        name: Of the schedule; one of a name is kept.
+        name: Of the schedule; a cluster keeps one of each name.
         experiment: Of KFP.
         definition: The compiled pipeline.
-        cron: Six fields, in UTC, seconds first.
+        cron: Six fields in UTC, seconds first, which KFP gets as they are.
         root: Folder or `s3://BUCKET/PREFIX` below which every audit has its folder.
         description: A line for people.
     """
@@ -47,17 +43,17 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Schedule:
-    """A recurring run of KFP that is one of ours.
+    """A recurring run of KFP that repeats an audit.
 
     Attributes:
         schedule_id: Its id.
         name: Its name.
-        cron: Six fields, in UTC.
-        root: Below which its audits lie.
-        enabled: Whether it wakes.
-        created_at: When it was made; in UTC.
-        version_id, pipeline_id: Of what it runs.
-        code: Digest of Scotoma's code that its version was made by, shortened.
+        cron: Six fields in UTC, seconds first.
+        root: The place that holds its audits.
+        enabled: Whether KFP starts runs.
+        version_id: Id of the pipeline version that it runs.
+        pipeline_id: Id of that pipeline.
+        code: Digest of the code of Scotoma that compiled the version, shortened.
     """
 
     schedule_id: str
@@ -65,14 +61,13 @@ class Schedule:
     cron: str
     root: str
     enabled: bool
-    created_at: datetime.datetime
     version_id: str
     pipeline_id: str
     code: str
 
     @property
     def stale(self) -> bool:
-        """Whether it was made by other code than this."""
+        """Whether other code than this compiled it."""
         return self.code != _code()
 
 
@@ -85,163 +80,129 @@ class Schedules:
         self.cluster = cluster
         self._recurring = api.RecurringRunServiceApi(cluster.client)
 
-    def put(self, wanted: Wanted) -> tuple[Schedule, str]:
-        """Have exactly one schedule of a name, as it is wanted.
+    def put(self, request: ScheduleRequest) -> tuple[Schedule, str]:
+        """Make or change the schedule of a name, so that exactly one is left.
 
         Returns:
-            The schedule, and what was done: `made`, `changed`, `enabled` or `unchanged`.
+            The schedule, and the change: `made`, `changed`, `enabled` or `unchanged`.
         """
         import kfp_server_api as api
 
         cluster = self.cluster
-        home = cluster.experiment(wanted.experiment)
-        pipeline, version = cluster.version(wanted.definition, PIPELINE, _code())
-        now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+        experiment_id = cluster.experiment(request.experiment)
+        pipeline_id, version_id = cluster.version(request.definition, PIPELINE, _code())
         body = api.V2beta1RecurringRun(
-            display_name=wanted.name,
-            description=wanted.description,
-            experiment_id=home,
+            display_name=request.name,
+            description=MARK + request.description,
+            experiment_id=experiment_id,
             pipeline_version_reference=api.V2beta1PipelineVersionReference(
-                pipeline_id=pipeline, pipeline_version_id=version
+                pipeline_id=pipeline_id, pipeline_version_id=version_id
             ),
-            runtime_config=api.V2beta1RuntimeConfig(
-                parameters={"root": wanted.root, "since": now.isoformat()}
-            ),
+            runtime_config=api.V2beta1RuntimeConfig(parameters={"root": request.root}),
             service_account=cluster.settings.service_account,
             max_concurrency="1",
             no_catchup=True,
             mode="ENABLE",
-            trigger=api.V2beta1Trigger(cron_schedule=api.V2beta1CronSchedule(cron=wanted.cron)),
+            trigger=api.V2beta1Trigger(cron_schedule=api.V2beta1CronSchedule(cron=request.cron)),
         )
 
-        def fitting() -> Any:
-            return next((one for one in self._named(wanted.name) if _alike(one, body)), None)
+        def matching() -> Any:
+            return next((run for run in self._named(request.name) if _equal(run, body)), None)
 
-        there = self._named(wanted.name)
-        kept = next((one for one in there if _alike(one, body)), None)
-        done = "unchanged"
-        if kept is None:
-            done = "changed" if there else "made"
-            kept = cluster.ask(
+        existing = self._named(request.name)
+        current = next((run for run in existing if _equal(run, body)), None)
+        change = "unchanged"
+        if current is None:
+            change = "changed" if existing else "made"
+            current = cluster.ask(
                 lambda: self._recurring.recurring_run_service_create_recurring_run(
                     recurring_run=body, _request_timeout=TIMEOUTS_S
                 ),
                 "make the schedule",
-                fitting,
+                matching,
             )
-        elif kept.status == "DISABLED":
-            done = "enabled"
-            self._enable(kept.recurring_run_id)
-        for one in there:
-            if one.recurring_run_id != kept.recurring_run_id:
-                self._delete(one.recurring_run_id)
-        found = self.find(wanted.name)
-        assert found is not None
-        return found, done
+        elif current.status == "DISABLED":
+            change = "enabled"
+            self._enable(current.recurring_run_id)
+        for run in existing:
+            if run.recurring_run_id != current.recurring_run_id:
+                self._delete(run.recurring_run_id)
+        schedule = self.find(request.name)
+        assert schedule is not None
+        return schedule, change
 
     def remove(self, name: str) -> int:
-        """Take away every schedule of a name; runs that have begun go on.
+        """Remove every schedule of a name; runs that have begun go on.
 
         Returns:
-            How many there were.
+            The number of schedules removed.
         """
-        there = self._named(name)
-        for one in there:
-            self._delete(one.recurring_run_id)
-        return len(there)
+        existing = self._named(name)
+        for run in existing:
+            self._delete(run.recurring_run_id)
+        return len(existing)
 
     def find(self, name: str) -> Schedule | None:
-        """The schedule of a name; the newest where a fault left two."""
+        """Look a schedule up by its name; the newest if a fault left two."""
         import kfp_server_api as api
 
-        there = self._named(name)
-        if not there:
+        existing = self._named(name)
+        if not existing:
             return None
-        one = max(there, key=lambda one: one.created_at)
-        of = one.pipeline_version_reference
+        run = max(existing, key=lambda run: run.created_at)
+        reference = run.pipeline_version_reference
         pipelines = api.PipelineServiceApi(self.cluster.client)
         version = self.cluster.ask(
             lambda: pipelines.pipeline_service_get_pipeline_version(
-                pipeline_id=of.pipeline_id,
-                pipeline_version_id=of.pipeline_version_id,
+                pipeline_id=reference.pipeline_id,
+                pipeline_version_id=reference.pipeline_version_id,
                 _request_timeout=TIMEOUTS_S,
             ),
             "show the pipeline's version",
         )
         return Schedule(
-            schedule_id=one.recurring_run_id,
-            name=one.display_name,
-            cron=one.trigger.cron_schedule.cron,
-            root=str(one.runtime_config.parameters["root"]),
-            enabled=one.status != "DISABLED",
-            created_at=_utc(one.created_at),
-            version_id=of.pipeline_version_id,
-            pipeline_id=of.pipeline_id,
+            schedule_id=run.recurring_run_id,
+            name=run.display_name,
+            cron=run.trigger.cron_schedule.cron,
+            root=str(run.runtime_config.parameters["root"]),
+            enabled=run.status != "DISABLED",
+            version_id=reference.pipeline_version_id,
+            pipeline_id=reference.pipeline_id,
             code=str(version.display_name or "").rpartition(" ")[2],
         )
 
-    def woken(self, schedule: Schedule, experiment: str) -> list[datetime.datetime]:
-        """When Kubeflow made runs of a schedule, ascending, in UTC."""
-        import kfp_server_api as api
-
-        runs = api.RunServiceApi(self.cluster.client)
-        home = self.cluster.experiment(experiment)
-
-        def page(token: str) -> Any:
-            return runs.run_service_list_runs(
-                experiment_id=home, sort_by="created_at desc", page_size=PAGE, page_token=token,
-                _request_timeout=TIMEOUTS_S,
-            )  # fmt: skip
-
-        times = []
-        for run in self._paged(page, "runs", "list the runs"):
-            if _utc(run.created_at) < schedule.created_at:
-                break
-            if run.recurring_run_id == schedule.schedule_id:
-                times.append(_utc(run.created_at))
-        return sorted(times)
-
     def _named(self, name: str) -> list[Any]:
-        def page(token: str) -> Any:
-            return self._recurring.recurring_run_service_list_recurring_runs(
-                filter=named(name), page_size=PAGE, page_token=token, **self.cluster.where,
-                _request_timeout=TIMEOUTS_S,
-            )  # fmt: skip
-
-        found = list(self._paged(page, "recurring_runs", "list the schedules"))
-        for one in found:
-            parameters = one.runtime_config.parameters if one.runtime_config else None
-            if set(parameters or ()) != {"root", "since"}:
+        answer = self.cluster.ask(
+            lambda: self._recurring.recurring_run_service_list_recurring_runs(
+                filter=filter_by_name(name), **self.cluster.where, _request_timeout=TIMEOUTS_S
+            ),
+            "list the schedules",
+        )
+        runs = list(answer.recurring_runs or ())
+        for run in runs:
+            parameters = run.runtime_config.parameters if run.runtime_config else None
+            if set(parameters or ()) != {"root"} or not (run.description or "").startswith(MARK):
                 raise ConfigError(
                     f"the recurring run {name!r} of Kubeflow was not made by Scotoma; choose "
                     "another name with --name"
                 )
-        return found
+        return runs
 
-    def _paged(self, page: Callable[[str], Any], kind: str, what: str) -> Iterator[Any]:
-        token = ""
-        while True:
-            found = self.cluster.ask(lambda token=token: page(token), what)  # type: ignore[misc]
-            yield from getattr(found, kind) or ()
-            token = found.next_page_token or ""
-            if not token:
-                return
-
-    def _enable(self, key: str) -> None:
+    def _enable(self, schedule_id: str) -> None:
         self.cluster.ask(
             lambda: self._recurring.recurring_run_service_enable_recurring_run(
-                key, _request_timeout=TIMEOUTS_S
+                schedule_id, _request_timeout=TIMEOUTS_S
             ),
             "enable the schedule",
         )
 
-    def _delete(self, key: str) -> None:
+    def _delete(self, schedule_id: str) -> None:
         import kfp_server_api as api
 
         def gone() -> Any:
             try:
                 self._recurring.recurring_run_service_get_recurring_run(
-                    key, _request_timeout=TIMEOUTS_S
+                    schedule_id, _request_timeout=TIMEOUTS_S
                 )
             except api.ApiException as error:
                 if error.status == 404:
@@ -251,55 +212,28 @@ class Schedules:
 
         self.cluster.ask(
             lambda: self._recurring.recurring_run_service_delete_recurring_run(
-                key, _request_timeout=TIMEOUTS_S
+                schedule_id, _request_timeout=TIMEOUTS_S
             ),
             "remove the schedule",
             gone,
         )
 
 
-def missed(
-    due: list[datetime.datetime], woken: list[datetime.datetime], now: datetime.datetime
-) -> list[datetime.datetime]:
-    """Due times after which no run was made before the next was due.
-
-    Args:
-        due: Ascending, up to now.
-        woken: When runs were made, ascending.
-        now: A time that has only just passed is not missed.
-
-    >>> at = lambda hour: datetime.datetime(2026, 1, 1, hour, tzinfo=datetime.UTC)
-    >>> [f"{time:%H:%M}" for time in missed([at(1), at(2), at(3)], [at(1), at(3)], at(4))]
-    ['02:00']
-    """
-    ends = [*(time - SLACK for time in due[1:]), now]
-    return [
-        time
-        for time, end in zip(due, ends, strict=False)  # one more where nothing was due
-        if now - time > 2 * SLACK and not any(time - SLACK <= one < end for one in woken)
-    ]
-
-
 def _code() -> str:
     return code_digest()[:12]
 
 
-def _alike(one: Any, body: Any) -> bool:
-    """Whether a recurring run does what is wanted, whenever it was made."""
-    asked = body.service_account
+def _equal(run: Any, body: Any) -> bool:
+    """Whether a recurring run does what a request asks for."""
+    account = body.service_account
     return (
-        one.pipeline_version_reference.pipeline_version_id
+        run.pipeline_version_reference.pipeline_version_id
         == body.pipeline_version_reference.pipeline_version_id
-        and one.experiment_id == body.experiment_id
-        and one.runtime_config.parameters["root"] == body.runtime_config.parameters["root"]
-        and one.trigger.cron_schedule is not None
-        and one.trigger.cron_schedule.cron == body.trigger.cron_schedule.cron
-        and int(one.max_concurrency or 1) == 1
-        and bool(one.no_catchup)
-        and (asked is None or one.service_account == asked)
+        and run.experiment_id == body.experiment_id
+        and run.runtime_config.parameters["root"] == body.runtime_config.parameters["root"]
+        and run.trigger.cron_schedule is not None
+        and run.trigger.cron_schedule.cron == body.trigger.cron_schedule.cron
+        and int(run.max_concurrency or 1) == 1
+        and bool(run.no_catchup)
+        and (account is None or run.service_account == account)
     )
-
-
-def _utc(time: datetime.datetime) -> datetime.datetime:
-    """A time of the server's, which says UTC or nothing."""
-    return time.astimezone(datetime.UTC) if time.tzinfo else time.replace(tzinfo=datetime.UTC)

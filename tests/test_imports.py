@@ -87,6 +87,15 @@ def imported(source: str, module: str, *, package: bool = False) -> set[str]:
     return found
 
 
+def strings(source: str) -> set[str]:
+    """Every text in a module, such as the argument after `python -m`."""
+    return {
+        node.value
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
 def question(name: str) -> str | None:
     """The question that a module of ours belongs to: `bias` for scotoma.bias.clarify.rates."""
     parts = name.split(".")
@@ -233,3 +242,22 @@ def test_importing_the_command_loads_nothing_heavy() -> None:
     loaded = loaded_by("scotoma.cli", "scotoma.__main__")["scotoma.cli"]
     assert "typer" in loaded
     assert [package for package in loaded if is_heavy(package, HEAVY)] == []
+
+
+# --- kfp ------------------------------------------------------------------------------------------
+
+KUBEFLOW = ("kfp", "kfp_kubernetes", "kfp_server_api", "scotoma.pipelines", "scotoma.components")
+FOR_KUBEFLOW = ("scotoma.pipelines", "scotoma.components", "scotoma.commands.pipeline_")
+
+
+def test_only_the_pipelines_and_their_commands_use_kfp() -> None:
+    """Not even inside a function, nor as `python -m scotoma.pipelines.MODULE`."""
+    users = set()
+    for name, path in modules().items():
+        source = path.read_text("utf-8")
+        started = {text for text in strings(source) if text.startswith("scotoma.")}
+        for target in imported(source, name) | started:
+            if any(target == part or target.startswith(f"{part}.") for part in KUBEFLOW):
+                users.add(name)
+    assert "scotoma.pipelines.cluster" in users
+    assert {name for name in users if not name.startswith(FOR_KUBEFLOW)} == set()

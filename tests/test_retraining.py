@@ -28,8 +28,8 @@ from tests.test_predicted import CONFIG, write
 
 RETRAINING = """\
 retraining:
-  cron: "0 6 1 * *"
-  no_worse_than_last: 0.3
+  cron: "0 0 6 1 * *"
+  no_worse_than_previous: 0.3
   model: faces
   keep: {audits: 1}
 """
@@ -117,7 +117,7 @@ def test_the_margin_is_the_configurations(year: dict[str, tuple[Run, str]], tmp_
     shutil.copytree(run.root, home)
     text = (home / "config.yaml").read_text()
     (home / "config.yaml").write_text(
-        text.replace("no_worse_than_last: 0.3", "no_worse_than_last: 1.0")
+        text.replace("no_worse_than_previous: 0.3", "no_worse_than_previous: 1.0")
     )
     other = Run.open(home)
     fetch_last(other)

@@ -7,19 +7,21 @@ from scotoma.components.image import IMAGE
 def log_scheduled(
     root: str,
     job: str,
+    config: str,
     ended: dsl.PipelineTaskFinalStatus,
     tracked: dsl.Output[dsl.Artifact],
 ) -> None:
-    """Log a scheduled audit to MLflow; of one that failed, why; nothing where none began.
+    """Log a scheduled audit to MLflow, or why it failed; nothing if none began.
 
     Args:
         root: Folder of the schedule, or its `s3://BUCKET/PREFIX`.
         job: Id of this run of the pipeline.
-        ended: How the steps before this one ended.
+        config: Configuration (YAML).
+        ended: State of the steps before this one.
 
     Returns:
-        tracked: Where the links to the runs are.
+        tracked: Links to the runs.
     """
     from scotoma.stages.scheduled import end
 
-    end(root, job, tracked.path, ended.state)
+    end(root, job, config, tracked.path, ended.state)

@@ -1,192 +1,124 @@
-"""The schedule commands: an audit on Kubeflow's calendar, off it, and what has become of it."""
+"""`scotoma pipeline schedule`."""
 
 from __future__ import annotations
 
-import datetime
 import json
 import sys
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Annotated
 
-from scotoma.commands.gate import print_out
-from scotoma.commands.pipeline import Reached, Submission, check_place
-from scotoma.config import Config, Kubeflow, Retraining, load_config
-from scotoma.config.cron import Cron
-from scotoma.errors import ConfigError
-from scotoma.printable import printable
+import typer
+
+from scotoma.commands import pipeline_options as options
 
 if TYPE_CHECKING:
+    from scotoma.commands.pipeline_connection import Connection
+    from scotoma.commands.pipeline_submission import Submission
     from scotoma.pipelines.schedules import Schedule
 
-__all__ = ["run_schedule", "run_schedule_status", "run_unschedule"]
-
-SHOWN = 3  # runs to come
-LONGEST = 1000  # due times that are compared with runs, the last ones
-MOST = 20  # missed ones that are printed
+__all__ = ["schedule"]
 
 
-def run_schedule(asked: Submission, root: str, reached: Reached, *, name: str | None) -> None:
-    """Put an audit on Kubeflow's calendar, or bring it up to date there.
+def schedule(
+    config: Annotated[Path, typer.Argument(help="YAML file with a section `retraining`.")],
+    out: Annotated[
+        str | None,
+        typer.Option(help="Place of its audits: s3://BUCKET/PREFIX, or a folder of the volume."),
+    ] = None,
+    rules: options.Rules = None,
+    name: options.ScheduleName = None,
+    show: Annotated[
+        bool, typer.Option("--status", help="Show the schedule and change nothing.")
+    ] = False,
+    seed: options.Seed = None,
+    data: options.Data = None,
+    deterministic: options.Deterministic = False,
+    endpoint: options.Endpoint = None,
+    namespace: options.Namespace = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Repeat an audit at the times of retraining.cron, each time with the newest data.
 
-    Args:
-        asked: The audit; its configuration has a section `retraining`.
-        root: `s3://BUCKET/PREFIX`, or a folder below `kubeflow.volume.mount`.
-        reached: The cluster.
-        name: Of the schedule; None for the project.
-
-    Raises:
-        ConfigError: The cluster cannot have what is asked for, or refuses it.
-        ScotomaError: It does not answer.
+    Prints the schedule's id. Repeat the command after a change: it changes the schedule.
     """
-    from scotoma.pipelines.schedules import Schedules, Wanted
+    from scotoma.commands.pipeline_connection import Connection
+    from scotoma.commands.pipeline_submission import Submission
 
-    config, kubeflow = asked.read()
-    retraining = _retraining(config, asked.path)
-    check_place(root, kubeflow, wait=False)
-    now = datetime.datetime.now(datetime.UTC)
-    zone = ZoneInfo(retraining.time_zone)
-    wire = Cron.parse(retraining.cron).in_utc(zone, now)
-    cluster = reached.cluster(kubeflow)
-    with tempfile.TemporaryDirectory() as folder:
-        definition = Path(folder, "pipeline.yaml")
-        asked.compile(config, kubeflow, definition, scheduled=True)
-        wanted = Wanted(
+    connection = Connection(endpoint, namespace, as_json, quiet)
+    submission = Submission(config, rules, seed, data, deterministic)
+    if show:
+        _show(submission, connection, name)
+    elif out is None:
+        raise typer.BadParameter("give --out, the place of its audits, or --status")
+    else:
+        _put(submission, out, connection, name)
+
+
+def _put(submission: Submission, root: str, connection: Connection, name: str | None) -> None:
+    from scotoma.commands.gate import print_out
+    from scotoma.commands.pipeline_submission import check_place
+    from scotoma.errors import ConfigError
+    from scotoma.pipelines.schedules import ScheduleRequest, Schedules
+
+    config, kubeflow = submission.read()
+    if config.retraining is None:
+        raise ConfigError(
+            f"a schedule needs the section `retraining`, and {submission.path} has none; add it, "
+            'such as retraining: {cron: "0 0 3 1 * *"}'
+        )
+    check_place(root, kubeflow)
+    cluster = connection.cluster(kubeflow)
+    with submission.definition(config, kubeflow, scheduled=True) as definition:
+        request = ScheduleRequest(
             name=name or config.project,
             experiment=kubeflow.experiment or config.project,
             definition=definition,
-            cron=wire,
+            cron=config.retraining.cron,
             root=root,
-            description=f"Scotoma: {retraining.cron} in {retraining.time_zone}",
+            description=f"audits of {config.project}",
         )
-        found, done = Schedules(cluster).put(wanted)
-    coming = Cron.parse(retraining.cron).next_few(zone, now, SHOWN)
-    console = reached.console
-    link = _link(cluster.endpoint, found)
-    for line in (f"{done:<10}{link}", f"{'wakes':<10}{wire} in UTC", *_lines("next", coming, zone)):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-    shown = _shown(found, link, coming, zone) | {"done": done}
-    print_out(_json(shown) if reached.as_json else f"{found.schedule_id}\n", sys.stdout)
+        scheduled, change = Schedules(cluster).put(request)
+    connection.message(f"{change:<10}{_link(cluster.endpoint, scheduled)}")
+    connection.message(f"{'cron':<10}{scheduled.cron} in UTC")
+    text = _json(scheduled, cluster.endpoint, change=change)
+    print_out(text if connection.as_json else f"{scheduled.schedule_id}\n", sys.stdout)
 
 
-def run_schedule_status(path: Path, reached: Reached, *, name: str | None) -> None:
-    """Print what Kubeflow's calendar has of an audit, whether by this code, and what was missed.
+def _show(submission: Submission, connection: Connection, name: str | None) -> None:
+    from scotoma.commands.gate import print_out
+    from scotoma.config import load_config
+    from scotoma.errors import ConfigError
+    from scotoma.pipelines.schedules import Schedules
+    from scotoma.printable import printable
 
-    Raises:
-        ConfigError: There is no such schedule, or the cluster refuses to say.
-        ScotomaError: It does not answer.
-    """
-    from scotoma.pipelines.schedules import Schedules, missed
-
-    config = load_config(path)
-    kubeflow = config.kubeflow or Kubeflow()
-    retraining = _retraining(config, path)
-    zone, cron = ZoneInfo(retraining.time_zone), Cron.parse(retraining.cron)
-    now = datetime.datetime.now(datetime.UTC)
-    cluster = reached.cluster(kubeflow)
-    schedules = Schedules(cluster)
-    found = schedules.find(name or config.project)
-    if found is None:
+    config = load_config(submission.path)
+    cluster = connection.cluster(config.kubeflow)
+    scheduled = Schedules(cluster).find(name or config.project)
+    if scheduled is None:
         raise ConfigError(
             f"no schedule is called {name or config.project!r}; make it with scotoma pipeline "
-            "schedule CONFIG --out ROOT"
+            "schedule CONFIG --out PLACE"
         )
-    woken = schedules.woken(found, kubeflow.experiment or config.project)
-    due = _due_since(cron, zone, found.created_at, now)
-    lost = missed(due, woken, now)
-    coming = cron.next_few(zone, now, SHOWN) if found.enabled else []
-    link = _link(cluster.endpoint, found)
-    if reached.as_json:
-        shown = _shown(found, link, coming, zone)
-        shown |= {"due": len(due), "woken": len(woken), "missed": [t.isoformat() for t in lost]}
-        print_out(_json(shown), sys.stdout)
+    if connection.as_json:
+        print_out(_json(scheduled, cluster.endpoint), sys.stdout)
         return
-    state = "enabled" if found.enabled else "disabled"
-    code = "made by other code than this: schedule it again" if found.stale else "made by this code"
-    lines = [
-        f"{state:<10}{printable(found.name)}  {found.root}",
-        f"{'code':<10}{code}",
-        *_lines("next", coming, zone),
-        f"{'missed':<10}{len(lost)} of {len(due)} due since {_both(found.created_at, zone)}",
-        *_lines("missed", lost[-MOST:], zone),
-    ]
-    print_out("".join(f"{line}\n" for line in lines), sys.stdout)
-
-
-def run_unschedule(which: str, reached: Reached) -> None:
-    """Take an audit off Kubeflow's calendar; its audits stay, and one that runs goes on.
-
-    Args:
-        which: A configuration, or the name of a schedule.
-        reached: The cluster.
-    """
-    from scotoma.pipelines.schedules import Schedules
-
-    name, kubeflow = which, Kubeflow()
-    if Path(which).suffix in (".yaml", ".yml"):
-        config = load_config(Path(which))
-        name, kubeflow = config.project, config.kubeflow or Kubeflow()
-    count = Schedules(reached.cluster(kubeflow)).remove(name)
-    said = f"removed   {name}" if count else f"unchanged no schedule is called {name}"
-    reached.console.print(printable(said), markup=False, highlight=False, soft_wrap=True)
-    if reached.as_json:
-        print_out(_json({"name": name, "removed": count}), sys.stdout)
-
-
-def _retraining(config: Config, path: Path) -> Retraining:
-    if config.retraining is None:
-        raise ConfigError(
-            f"a schedule needs the section `retraining`, and {path} has none; add it, such as "
-            'retraining: {cron: "0 3 1 * *"}'
-        )
-    return config.retraining
-
-
-def _due_since(
-    cron: Cron, zone: ZoneInfo, since: datetime.datetime, now: datetime.datetime
-) -> list[datetime.datetime]:
-    """Due times until now, at most so many of the last."""
-    found: list[datetime.datetime] = []
-    time = cron.last(zone, now)
-    while time is not None and time > since and len(found) < LONGEST:
-        found.append(time)
-        time = cron.last(zone, time - datetime.timedelta(microseconds=1))
-    return found[::-1]
-
-
-def _lines(word: str, times: list[datetime.datetime], zone: ZoneInfo) -> list[str]:
-    return [f"{word:<10}{_both(time, zone)}" for time in times]
-
-
-def _both(time: datetime.datetime, zone: ZoneInfo) -> str:
-    """A time as people there read it, and in UTC.
-
-    >>> _both(datetime.datetime(2026, 7, 1, 1, tzinfo=datetime.UTC), ZoneInfo("Europe/Berlin"))
-    '2026-07-01 03:00 CEST  (2026-07-01 01:00 UTC)'
-    """
-    local = f"{time.astimezone(zone):%Y-%m-%d %H:%M %Z}"
-    utc = f"{time.astimezone(datetime.UTC):%Y-%m-%d %H:%M UTC}"
-    return utc if local == utc else f"{local}  ({utc})"
-
-
-def _shown(
-    found: Schedule, link: str, coming: list[datetime.datetime], zone: ZoneInfo
-) -> dict[str, Any]:
-    return asdict(found) | {
-        "created_at": found.created_at.isoformat(),
-        "stale": found.stale,
-        "link": link,
-        "next": [
-            {"local": time.astimezone(zone).isoformat(), "utc": time.isoformat()} for time in coming
-        ],
+    code = "other code than this; schedule it again" if scheduled.stale else "this code"
+    lines = {
+        "enabled" if scheduled.enabled else "disabled": f"{scheduled.name}  {scheduled.root}",
+        "cron": f"{scheduled.cron} in UTC",
+        "code": f"compiled by {code}",
+        "runs": _link(cluster.endpoint, scheduled),
     }
+    text = "".join(f"{word:<10}{printable(value)}\n" for word, value in lines.items())
+    print_out(text, sys.stdout)
 
 
-def _json(value: dict[str, Any]) -> str:
-    return json.dumps(value, indent=1) + "\n"
+def _json(scheduled: Schedule, endpoint: str, **more: str) -> str:
+    values = asdict(scheduled) | {"stale": scheduled.stale, "link": _link(endpoint, scheduled)}
+    return json.dumps(values | more, indent=1) + "\n"
 
 
-def _link(endpoint: str, found: Schedule) -> str:
-    return f"{endpoint}/#/recurringrun/details/{found.schedule_id}"
+def _link(endpoint: str, scheduled: Schedule) -> str:
+    return f"{endpoint}/#/recurringrun/details/{scheduled.schedule_id}"

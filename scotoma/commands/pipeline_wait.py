@@ -1,4 +1,4 @@
-"""Waiting for an audit on a cluster: its steps while they run, its verdict when they have ended."""
+"""The end of an audit on a cluster: show its steps until then, read its verdict or its error."""
 
 from __future__ import annotations
 
@@ -19,96 +19,96 @@ if TYPE_CHECKING:
     from scotoma.pipelines.cluster import Cluster
     from scotoma.pipelines.progress import Progress
 
-__all__ = ["finished", "watch"]
+__all__ = ["verdict_of", "watch"]
 
 POLL_S = 5.0
 STYLES = {"SUCCEEDED": "green", "FAILED": "red", "RUNNING": "bold", "SKIPPED": "dim"}
 
 
 def watch(cluster: Cluster, run_id: str, console: Console) -> Progress:
-    """Look at a run until it has ended.
+    """Show the steps of a run until it has ended.
 
     Args:
         cluster: Where it runs.
         run_id: Its id.
-        console: Shows the steps as they are; a line a change where it is no terminal.
+        console: Shows the current states; one line for each change if it is no terminal.
 
     Returns:
-        The run as it ended.
+        The run after its end.
 
     Raises:
-        ScotomaError: The cluster does not answer; the run goes on without us.
+        ScotomaError: The cluster does not answer; the run goes on.
     """
-    said: dict[str, str] = {}
+    printed: dict[str, str] = {}
     with Live(console=console, transient=True, auto_refresh=False) as live:
         while True:
             try:
-                found = cluster.progress(run_id)
+                run = cluster.progress(run_id)
             except ConfigError:
                 raise
             except ScotomaError as error:
                 raise ScotomaError(
                     f"{error}; the run itself goes on: scotoma pipeline status {run_id} --wait"
                 ) from error
-            steps = _steps(found)
+            steps = _steps(run)
             if console.is_terminal:
                 live.update(Group(*map(_line, steps.items())), refresh=True)
             else:
                 for name, state in steps.items():
-                    if said.get(name) != state:
+                    if printed.get(name) != state:
                         console.print(_line((name, state)))
-            said = steps
-            if found.ended:
-                return found
+            printed = steps
+            if run.ended:
+                return run
             time.sleep(POLL_S)
 
 
-def finished(found: Progress, *, as_json: bool) -> tuple[int, str]:
-    """The verdict of a run that has ended.
+def verdict_of(run: Progress, *, as_json: bool) -> tuple[int, str]:
+    """Read the verdict of a run that has ended.
 
     Args:
-        found: The run.
-        as_json: Give gate.json instead of the summary.
+        run: The run.
+        as_json: Return gate.json instead of the summary.
 
     Returns:
-        The exit code of its gate, and what there is to print.
+        The exit code of its gate, and the text to print.
 
     Raises:
-        ScotomaError: It failed: what the step that failed has said, with its exit code.
+        ScotomaError: The run failed: the failed step's sentence, with its exit code.
     """
-    if found.state != "SUCCEEDED":
-        raise _failure(found)
-    if not storage.is_remote(found.run_uri):
+    if run.state != "SUCCEEDED":
+        raise _failure(run)
+    if not storage.is_remote(run.run_uri):
         raise ConfigError(
-            f"--wait reads the verdict where the run is, and {found.run_uri or 'nowhere'!r} cannot "
-            "be read here; the run succeeded: see gate.json there"
+            f"the run succeeded, but --wait cannot read its verdict in {run.run_uri!r}; see "
+            "gate.json there"
         )
-    gate = storage.read_bytes(storage.join(found.run_uri, "gate.json")).decode()
+    gate = storage.read_bytes(storage.join(run.run_uri, "gate.json")).decode()
     name = "gate.json" if as_json else "summary.md"
-    text = storage.read_bytes(storage.join(found.run_uri, name)).decode()
+    text = storage.read_bytes(storage.join(run.run_uri, name)).decode()
     return int(json.loads(gate)["exit_code"]), text
 
 
-def _failure(found: Progress) -> ScotomaError:
-    """Why a run failed: the step's own sentence where it could leave one."""
-    record = storage.join(found.run_uri, "error.json")
-    if found.state == "FAILED" and storage.is_remote(found.run_uri) and storage.exists(record):
-        left = json.loads(storage.read_bytes(record))
+def _failure(run: Progress) -> ScotomaError:
+    """Why a run failed: the failed step's own sentence if it wrote one."""
+    record = storage.join(run.run_uri, "error.json")
+    if run.state == "FAILED" and storage.is_remote(run.run_uri) and storage.exists(record):
+        error = json.loads(storage.read_bytes(record))
         kinds = {kind.exit_code: kind for kind in (ScotomaError, ConfigError, DataError)}
-        return kinds[left["exit_code"]](left["message"])
-    at = next((task for task in found.tasks if task.state == "FAILED"), None)
-    words = printable(at.error or found.error) if at else printable(found.error)
-    step = f" at {at.name}" if at else ""
+        return kinds[error["exit_code"]](error["message"])
+    task = next((task for task in run.tasks if task.state == "FAILED"), None)
+    reason = printable(task.error or run.error) if task else printable(run.error)
+    step = f" at {task.name}" if task else ""
     return ScotomaError(
-        f"the run {found.state.lower()}{step}{f' ({words})' if words else ''}; see scotoma "
-        f"pipeline logs {found.run_id}, then scotoma pipeline retry {found.run_id}"
+        f"the run {run.state.lower()}{step}{f' ({reason})' if reason else ''}; see scotoma "
+        f"pipeline logs {run.run_id}, then scotoma pipeline retry {run.run_id}"
     )
 
 
-def _steps(found: Progress) -> dict[str, str]:
-    """Name of each step to its state; of several shards, how many are in which."""
+def _steps(run: Progress) -> dict[str, str]:
+    """The state of each step by its name; for several shards, the number in each state."""
     states: dict[str, list[str]] = {}
-    for task in found.tasks:
+    for task in run.tasks:
         states.setdefault(task.name, []).append(task.state)
     shown = {}
     for name, each in states.items():
@@ -117,7 +117,7 @@ def _steps(found: Progress) -> dict[str, str]:
             state if n == 1 and len(each) == 1 else f"{n} {state}" for state, n in counts.items()
         ]
         shown[name] = ", ".join(words)
-    return shown or {"run": found.state}
+    return shown or {"run": run.state}
 
 
 def _line(step: tuple[str, str]) -> Text:

@@ -1,4 +1,4 @@
-"""Where a cluster runs the pipeline, and with what: nothing here decides a result."""
+"""The settings of a cluster that runs the pipeline; none of them decides a result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scotoma.config.variants import Frozen
 
 __all__ = ["Gpu", "Images", "Kubeflow", "Limits", "Place", "Toleration", "Volume"]
 
-# As Kubernetes writes them; those are refused by its API server, long after the submission.
+# As Kubernetes writes them. Its API server would refuse others long after the submission.
 Quantity = Annotated[str, Field(pattern=r"^[1-9]\d*(\.\d+)?(Ki|Mi|Gi|Ti|K|M|G|T)$")]
 Cores = Annotated[str, Field(pattern=r"^([1-9]\d*m?|0?\.\d+|[1-9]\d*\.\d+)$")]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=253)]
@@ -21,24 +21,24 @@ Image = Annotated[str, Field(pattern=r"^[\w][\w.:/@+-]*$")]
 
 
 class Images(Frozen):
-    """The images of the steps; without them SCOTOMA_IMAGE and SCOTOMA_CORE_IMAGE name them."""
+    """The images of the steps; by default those in SCOTOMA_IMAGE and SCOTOMA_CORE_IMAGE."""
 
-    full: Image | None = Field(None, description="Of the steps that need torch or MLflow.")
-    core: Image | None = Field(None, description="Of the steps that measure.")
+    full: Image | None = Field(None, description="For the steps that need torch or MLflow.")
+    core: Image | None = Field(None, description="For the steps that measure.")
     pull_secrets: list[Name] = Field(default_factory=list)
 
 
 class Gpu(Frozen):
-    """Accelerators of one task."""
+    """The GPUs of one task."""
 
     type: Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[a-z0-9.-]+$")] = Field(
-        "nvidia.com/gpu", description="Resource of Kubernetes; a model of GPU is a node's label."
+        "nvidia.com/gpu", description="Kubernetes resource; choose a model of GPU by node_selector."
     )
     count: int = Field(1, ge=1, le=16)
 
 
 class Toleration(Frozen):
-    """A taint of nodes that does not keep the steps away."""
+    """A taint of nodes that the steps tolerate."""
 
     key: LabelKey | None = None
     operator: Literal["Equal", "Exists"] = "Equal"
@@ -57,7 +57,7 @@ class Toleration(Frozen):
 
 
 class Place(Frozen):
-    """Nodes that may run a step, and what it takes of them."""
+    """The nodes that may run a step, and the resources that it gets there."""
 
     gpu: Gpu | None = None
     cpu: Cores | None = Field(None, description="Request and limit, such as 4 or 500m.")
@@ -67,41 +67,46 @@ class Place(Frozen):
 
 
 class Volume(Frozen):
-    """A volume claim that is there already and that every step mounts."""
+    """An existing volume claim that every step mounts."""
 
     claim: Name
     mount: Annotated[str, Field(pattern=r"^/[\w./-]*\w$")] = "/audits"
 
 
 class Limits(Frozen):
-    """When a step is tried again, and when it is given up."""
+    """Retries and deadlines."""
 
-    retries: int = Field(3, ge=0, le=10, description="Of a task, with growing pauses.")
-    pause_s: int = Field(30, ge=1, le=3600, description="Before the first one; then twice that.")
-    task_hours: float = Field(24, gt=0, le=1000)
-    run_hours: float = Field(168, gt=0, le=10000)
-    keep_days: float = Field(7, gt=0, le=365, description="Of the finished workflow's pods.")
+    retries: int = Field(3, ge=0, le=10, description="Retries of a task, with growing pauses.")
+    pause_s: int = Field(30, ge=1, le=3600, description="Pause before the first retry; it doubles.")
+    task_hours: float = Field(24, gt=0, le=1000, description="Deadline of a task.")
+    run_hours: float = Field(168, gt=0, le=10000, description="Deadline of a run.")
+    keep_days: float = Field(7, gt=0, le=365, description="Lifetime of finished pods.")
 
 
 class Kubeflow(Frozen):
     """A cluster with Kubeflow Pipelines."""
 
-    endpoint: str | None = Field(None, description="Its address; else KF_PIPELINES_ENDPOINT.")
+    endpoint: str | None = Field(None, description="Its address; by default KF_PIPELINES_ENDPOINT.")
     namespace: Name | None = None
-    experiment: str | None = Field(None, min_length=1, max_length=100, description="Of KFP.")
-    service_account: Name | None = Field(None, description="That the steps run as.")
+    experiment: str | None = Field(
+        None, min_length=1, max_length=100, description="Experiment in KFP."
+    )
+    service_account: Name | None = Field(None, description="The account that the steps run as.")
     images: Images = Images()
-    shards: int = Field(4, ge=1, le=64, description="Tasks that share the members.")
-    parallelism: int | None = Field(None, ge=1, description="Shards at a time; empty: all.")
+    shards: int = Field(4, ge=1, le=64, description="Number of tasks that share the members.")
+    parallelism: int | None = Field(
+        None, ge=1, description="Shards that run at a time; empty: all."
+    )
     training: Place = Field(Place(), description="For train, prune and predict.")
     others: Place = Field(Place(), description="For all other steps.")
-    volume: Volume | None = Field(None, description="Needed where runs are not in s3://.")
-    scratch: Quantity = Field("20Gi", description="Of each task, for copies and decoded images.")
+    volume: Volume | None = Field(None, description="Needed for runs that are not in s3://.")
+    scratch: Quantity = Field("20Gi", description="Disk space of each task.")
     environment: dict[Variable, str] = Field(
-        default_factory=dict, description="Of every step; no secrets, for they are shown."
+        default_factory=dict,
+        description="Variables of every step; no secrets, everyone can see them.",
     )
     secrets: dict[Name, list[Variable]] = Field(
-        default_factory=dict, description="Secret of Kubernetes: its keys that become variables."
+        default_factory=dict, description="Keys of each Kubernetes secret that become variables."
     )
     limits: Limits = Limits()
 
@@ -111,13 +116,13 @@ class Kubeflow(Frozen):
             if any(word in name.upper() for word in ("SECRET", "PASSWORD", "TOKEN", "CREDENTIAL")):
                 raise ValueError(
                     f"kubeflow.environment names {name}, which everyone could read in the "
-                    "pipeline; put it into a secret of Kubernetes and name that in kubeflow.secrets"
+                    "pipeline; put it into a Kubernetes secret and name that in kubeflow.secrets"
                 )
         for name, value in self.environment.items():
             if "://" in value and "@" in value:
                 raise ValueError(
                     f"kubeflow.environment.{name} has credentials in its address, which everyone "
-                    "could read in the pipeline; name a secret of Kubernetes in kubeflow.secrets"
+                    "could read in the pipeline; name a Kubernetes secret in kubeflow.secrets"
                 )
         if self.endpoint is not None and "@" in self.endpoint:
             raise ValueError(

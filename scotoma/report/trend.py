@@ -56,7 +56,6 @@ def _lead(audits: Sequence[Audited]) -> str:
     said = ", ".join(f"{verdicts[v]} {v}" for v in ("PASS", "UNSURE", "FAIL") if verdicts[v])
     words = {
         "failed": "did not end",
-        "missed": "did not begin",
         "skipped": "had nothing new",
         "unreadable": "cannot be read",
     }

@@ -102,11 +102,11 @@ def _error_recorded(step: str, run_uri: str) -> Iterator[None]:
 
 def _begun(run_uri: str, config: str, rules: str) -> Run:
     """The run, with what it is to audit, the newest where that is asked, and its gate file."""
-    from scotoma.stages.beginning import begun, read_configuration
+    from scotoma.stages.beginning import begin_run, read_configuration, read_rules
     from scotoma.stages.newest import resolved
 
-    found, newest = resolved(read_configuration(config), run_uri)
-    return begun(run_uri, found, rules, newest=newest)
+    audited, newest = resolved(read_configuration(config), run_uri)
+    return begin_run(run_uri, audited, read_rules(rules), newest)
 
 
 def _stopped(step: str, error: Exception) -> ScotomaError:

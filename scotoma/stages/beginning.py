@@ -1,34 +1,38 @@
-"""How a run on a cluster begins: with its configuration, its gate file and the newest input."""
+"""The begin of a run on a cluster: its configuration, its gate file and its newest input."""
 
 from __future__ import annotations
 
 import datetime
 
 from scotoma.config import Config, parse_config
-from scotoma.config.gate import parse_rules
+from scotoma.config.gate import GateRules, parse_rules
 from scotoma.config.newest import Newest
 from scotoma.runs import Run
 from scotoma.stages.judged_by import Judging
 
-__all__ = ["begun", "read_configuration"]
+__all__ = ["begin_run", "read_configuration", "read_rules"]
 
 
 def read_configuration(text: str) -> Config:
-    """The configuration that a pipeline holds, asking for the newest as it was written."""
+    """Read the configuration that a pipeline holds; it may still ask for the newest input."""
     return parse_config(text, "the pipeline's configuration")
 
 
-def begun(run_uri: str, config: Config, rules: str, *, newest: Newest | None) -> Run:
-    """The run, with what it is to audit and what it is judged by, from today on.
+def read_rules(text: str) -> GateRules | None:
+    """Read the gate file that a pipeline holds; None, for the default rules, if it is empty."""
+    return parse_rules(text, "the pipeline's gate file") if text else None
+
+
+def begin_run(run_uri: str, config: Config, rules: GateRules | None, newest: Newest | None) -> Run:
+    """Make the run's folder, with all that decides its result.
 
     Args:
-        run_uri: Its folder, or its `s3://BUCKET/PREFIX`.
-        config: What is to be audited, without placeholders.
-        rules: Gate file (YAML); empty for the default rules.
-        newest: What its source was found to mean.
+        run_uri: The folder, or its `s3://BUCKET/PREFIX`.
+        config: What is audited, without placeholders.
+        rules: The gate; None for the default rules.
+        newest: The input that stands for the placeholders; None where there are none.
     """
-    chosen = parse_rules(rules, "the pipeline's gate file") if rules else None
     run = Run.create(run_uri, config)
     run.leave_newest(newest)
-    Judging(chosen, datetime.date.today()).leave(run)
+    Judging(rules, datetime.date.today()).leave(run)
     return run

@@ -70,7 +70,7 @@ def leave_last(folder: Mirror, place: str, margin: float | None = None) -> None:
 
 def margin_of(config: Config) -> float | None:
     """By how much a number may rise since the last audit; None where nobody asks."""
-    asked = False if config.retraining is None else config.retraining.no_worse_than_last
+    asked = False if config.retraining is None else config.retraining.no_worse_than_previous
     if asked is False:
         return None
     return MARGIN if asked is True else float(asked)

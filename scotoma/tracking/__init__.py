@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scotoma.tracking.failed import log_failure, log_missed, log_skip
+from scotoma.tracking.failed import log_failure, log_skip
 from scotoma.tracking.history import history
 from scotoma.tracking.records import metric_names
 from scotoma.tracking.registry import Registered, register
@@ -16,7 +16,6 @@ __all__ = [
     "history",
     "log_audit",
     "log_failure",
-    "log_missed",
     "log_skip",
     "metric_names",
     "register",

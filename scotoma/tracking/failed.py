@@ -9,7 +9,7 @@ from scotoma.printable import printable
 from scotoma.runs import Run, portable, shareable
 from scotoma.tracking.connection import experiment_id, fault, prepare_store, quiet
 
-__all__ = ["log_failure", "log_missed", "log_skip"]
+__all__ = ["log_failure", "log_skip"]
 
 LONGEST = 5000  # of a tag
 
@@ -29,7 +29,7 @@ def log_failure(run: Run, why: str, uri: str) -> str:
 
 
 def log_skip(config: Config, newest: str, why: str, uri: str) -> str:
-    """Log one run `skipped`, KILLED: an audit was due and there was nothing to do.
+    """Log one run `skipped`, KILLED: there was nothing new to audit.
 
     Args:
         config: What would have been audited.
@@ -42,11 +42,6 @@ def log_skip(config: Config, newest: str, why: str, uri: str) -> str:
     """
     tags = {"scotoma.newest": printable(newest)[:LONGEST]}
     return _log(config, "skipped", "KILLED", f"The audit was skipped: {why}", tags, uri)
-
-
-def log_missed(config: Config, why: str, uri: str) -> str:
-    """Log one run `missed`, KILLED: audits were due and none began; arguments as of `log_skip`."""
-    return _log(config, "missed", "KILLED", f"Audits were missed: {why}", {}, uri)
 
 
 def _log(config: Config, name: str, state: str, why: str, tags: dict[str, str], uri: str) -> str:

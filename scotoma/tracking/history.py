@@ -15,7 +15,7 @@ from scotoma.tracking.connection import fault, prepare_store, quiet, sqlite_file
 
 __all__ = ["history"]
 
-STANDS_FOR = ("failed", "missed", "skipped")  # names of runs that no audit's result stands behind
+STANDS_FOR = ("failed", "skipped")  # names of runs that no audit's result stands behind
 SAYS = "mlflow.note.content"
 
 
@@ -27,9 +27,9 @@ def history(project: str, uri: str) -> list[dict[str, Any]]:
         uri: MLflow tracking URI.
 
     Returns:
-        Of each `at` (ISO 8601, UTC), `state` (`finished`, `failed`, `missed`, `skipped`), `run`
-        (the id of the MLflow run that stands for it), `reason` (why it has no result, as a
-        sentence), and `audit` and `gate`, the content of its audit.json and gate.json; None where
+        Of each `at` (ISO 8601, UTC), `state` (`finished`, `failed`, `skipped`), `run` (the id of
+        the MLflow run that stands for it), `reason` (why it has no result, as a sentence), and
+        `audit` and `gate`, the content of its audit.json and gate.json; None where
         there is none.
 
     Raises:

@@ -70,7 +70,7 @@ def test_every_object_has_a_name_of_its_own_and_a_namespace(rendered: Rendered) 
 @pytest.mark.parametrize("release", ["r" * 53, "scotoma" + "r" * 46])
 def test_long_names_of_releases_and_schedules_are_cut(release: str, helm: Path) -> None:
     values = 'kubeflow: {endpoint: "http://k"}\nschedules: {%s: {out: s3://a/b, config: "%s"}}'
-    config = "retraining: {cron: '0 3 1 * *'}"
+    config = "retraining: {cron: '0 0 3 1 * *'}"
     done = subprocess.run(
         [helm, "template", release, CHART, "--values", "-"],
         input=values % ("s" * 30, config), capture_output=True, text=True, check=True,
@@ -260,7 +260,7 @@ def test_a_schedule_s_job_finds_its_files_which_are_valid(rendered: Rendered) ->
         if hook == "pre-delete" or not asked.get("enabled", True):
             assert words == ["scotoma", "pipeline", "unschedule", name, *reached]
             continue
-        gate = [f"--gate=/schedules/{name}.gate.yaml"] if "gate" in asked else []
+        gate = [f"--rules=/schedules/{name}.gate.yaml"] if "gate" in asked else []
         assert words == [
             *("scotoma", "pipeline", "schedule", f"/schedules/{name}.yaml"),
             *(f"--name={name}", f"--out={asked['out']}", *gate, *reached),

@@ -69,7 +69,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
         {"volume": {"accessMode": "ReadWriteMany"}},
     ),
     "ingress to nothing": (
-        INGRESS | KUBEFLOW | cron("0 3 1 * *") | {"mlflow": {"enabled": False}},
+        INGRESS | KUBEFLOW | cron("0 0 3 1 * *") | {"mlflow": {"enabled": False}},
         "ingress.enabled leads to MLflow's server, but mlflow.enabled is false; set one of them "
         "otherwise",
         {"ingress": {}},
@@ -96,10 +96,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
         {"mlflow": {"enabled": False}},
         "mlflow.enabled is false and schedules is empty, so there is nothing to install; set one "
         "of them",
-        cron("0 3 1 * *"),
+        cron("0 0 3 1 * *"),
     ),
     "schedules without Kubeflow": (
-        scheduled("retraining: {cron: '0 3 1 * *'}"),
+        scheduled("retraining: {cron: '0 0 3 1 * *'}"),
         "schedules need a Kubeflow to run on; name its address in kubeflow.endpoint",
         KUBEFLOW,
     ),
@@ -107,32 +107,32 @@ REFUSED: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
         KUBEFLOW | {"schedules": {"Digits_1": {"out": "s3://audits", "config": "a: 1"}}},
         'schedules: "Digits_1" becomes part of a pod\'s name; use up to 30 small letters, digits '
         "and dashes",
-        cron("0 3 1 * *"),
+        cron("0 0 3 1 * *"),
     ),
     "a configuration that is none": (
         KUBEFLOW | scheduled("a: b: c"),
         "schedules.digits.config must be the text of a YAML file (error converting YAML to JSON: "
         "yaml: mapping values are not allowed in this context); give it with --set-file "
         "schedules.digits.config=FILE",
-        cron("0 3 1 * *"),
+        cron("0 0 3 1 * *"),
     ),
     "a schedule without times": (
         KUBEFLOW | scheduled("project: digits"),
         "schedules.digits.config has no retraining.cron, so it would never run; add "
-        '`retraining: {cron: "0 3 1 * *"}` to it',
-        cron("0 3 1 * *"),
-    ),
-    "six fields": (
+        '`retraining: {cron: "0 0 3 1 * *"}` to it',
         cron("0 0 3 1 * *"),
-        "schedules.digits.config: retraining.cron must have five fields (minute, hour, day, month, "
-        'weekday), got 6 in "0 0 3 1 * *"; leave out seconds and years',
-        cron("*/5  3 1 * MON"),
+    ),
+    "five fields": (
+        cron("0 3 1 * *"),
+        "schedules.digits.config: retraining.cron must have Kubeflow's six fields in UTC, seconds "
+        'first, got 5 in "0 3 1 * *"; correct it',
+        cron("0 */5  3 1 * MON"),
     ),
     "a nickname": (
         cron("@monthly"),
-        "schedules.digits.config: retraining.cron must have five fields (minute, hour, day, month, "
-        'weekday), got 1 in "@monthly"; leave out seconds and years',
-        cron("0 3 1 * *"),
+        "schedules.digits.config: retraining.cron must have Kubeflow's six fields in UTC, seconds "
+        'first, got 1 in "@monthly"; correct it',
+        cron("0 0 3 1 * *"),
     ),
 }  # fmt: skip
 

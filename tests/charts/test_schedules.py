@@ -85,7 +85,7 @@ def test_an_install_makes_schedules_that_an_uninstall_takes_away(
     run(jobs["audits-scotoma-schedule-digits"], files, tmp_path)
     (schedule,) = kfp.store.recurring.values()
     assert schedule["display_name"] == "digits"
-    assert schedule["trigger"]["cron_schedule"]["cron"].startswith("0 ")
+    assert schedule["trigger"]["cron_schedule"]["cron"] == "0 0 3 1 * *"
     (experiment,) = kfp.store.experiments.values()
     assert experiment["namespace"] == "team"
     version = kfp.store.versions[schedule["pipeline_version_reference"]["pipeline_version_id"]]

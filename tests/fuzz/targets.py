@@ -18,7 +18,6 @@ import polars as pl
 from scotoma.checksums import verify
 from scotoma.commands.tables import numbers, read_table, texts
 from scotoma.config import PredictionsSource, load_config, parse_config
-from scotoma.config.cron import Cron
 from scotoma.config.gate import load_rules
 from scotoma.config.model import CelebaSource, FolderSource, Split
 from scotoma.datasets.celeba import load_celeba
@@ -30,7 +29,6 @@ from scotoma.datasets.folder import load_folder
 from scotoma.datasets.listed import load_listed
 from scotoma.datasets.parquet import load_parquet
 from scotoma.divergence.streaming import score_parquet
-from scotoma.errors import ConfigError
 from scotoma.files import redact
 from scotoma.inference import Network, Preprocessing
 from scotoma.inference.engines import TorchEngine
@@ -47,7 +45,7 @@ from scotoma.runs import portable, read_record
 from scotoma.stages.judging import give_verdict
 from scotoma.stages.last import read_last
 from scotoma.storage import is_remote, join, split_uri
-from tests.fuzz.words import CELLS, CRON, JSON, ONNX, PIXELS, PLACES, TENSORS, YAML
+from tests.fuzz.words import CELLS, JSON, ONNX, PIXELS, PLACES, TENSORS, YAML
 
 __all__ = ["CORPUS", "TARGETS", "Target", "seeds"]
 
@@ -105,14 +103,6 @@ def config(data: bytes, folder: Path) -> object:
 
 def gate(data: bytes, folder: Path) -> object:
     return load_rules(file(data, folder, "gate.yaml"))
-
-
-def cron(data: bytes, folder: Path) -> object:
-    """A line that is refused is refused by its key's model, with what is raised here."""
-    try:
-        return Cron.parse(text(data))
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
 
 
 def place(data: bytes, folder: Path) -> object:
@@ -346,7 +336,6 @@ TARGETS = {
     "config": Target(config, "config", YAML, quick=30),
     "config of a run": Target(configured, "config", YAML, quick=15),
     "gate rules": Target(gate, "gate", YAML),
-    "cron": Target(cron, "cron", CRON),
     "address": Target(place, "place", PLACES),
     "path": Target(path, "place", PLACES),
     "examples, CSV": Target(examples("examples.csv"), "examples-csv", CELLS),

@@ -58,7 +58,7 @@ FAULTS = {
 def test_the_harness_hears_of_what_no_reader_may_do(
     fault: str, watch: Watch, tmp_path: Path
 ) -> None:
-    tally = fuzz(Target(FAULTS[fault], "cron"), tmp_path, watch, seed=0, inputs=1, seconds=9)
+    tally = fuzz(Target(FAULTS[fault], "place"), tmp_path, watch, seed=0, inputs=1, seconds=9)
     assert any(fault in said for said in tally.failures), tally
 
 
@@ -70,5 +70,5 @@ def test_the_harness_ends_what_hangs(
             pass
 
     monkeypatch.setattr("tests.fuzz.harness.SECONDS", 0.05)
-    tally = fuzz(Target(forever, "cron"), tmp_path, watch, seed=0, inputs=1, seconds=1)
+    tally = fuzz(Target(forever, "place"), tmp_path, watch, seed=0, inputs=1, seconds=1)
     assert any("Hang" in said for said in tally.failures)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CELLS", "CRON", "JSON", "ONNX", "PIXELS", "PLACES", "TENSORS", "YAML"]
+__all__ = ["CELLS", "JSON", "ONNX", "PIXELS", "PLACES", "TENSORS", "YAML"]
 
 YAML = (
     b"&a",
@@ -135,21 +135,6 @@ PLACES = (
     b".csv",
     b".parquet",
     b"run.csv",
-)
-CRON = (
-    b"*",
-    b"/",
-    b"-",
-    b",",
-    b"60",
-    b"0",
-    b"99999999999",
-    b"JAN",
-    b"sun",
-    b"@daily",
-    b"L",
-    b"?",
-    b"\xd9\xa3",
 )
 PIXELS = (b"IHDR", b"acTL", b"iCCP", b"eXIf", b"\xff\xc0", b"\xff\xee")
 ONNX = (

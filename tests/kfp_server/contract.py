@@ -44,7 +44,9 @@ class Contract:
         ]
         for (where, name), one in parameters.items():
             if where == "body":
-                faults += [f"{method} {path}: {said}" for said in self._faults(body, one["schema"])]
+                faults += [
+                    f"{method} {path}: {fault}" for fault in self._faults(body, one["schema"])
+                ]
             if where == "query" and one.get("required") and name not in query:
                 faults.append(f"{method} {path}: {name} is missing")
         return faults
@@ -56,7 +58,7 @@ class Contract:
             return []
         answers = operation["responses"]
         schema = answers.get(str(status), answers["default"])["schema"]
-        return [f"{method} {path} {status}: {said}" for said in self._faults(body, schema)]
+        return [f"{method} {path} {status}: {fault}" for fault in self._faults(body, schema)]
 
     def _operation(self, method: str, path: str) -> dict[str, Any] | None:
         # `runs/{run_id}:retry` before `runs/{run_id}`: the longest pattern that fits.

@@ -105,22 +105,22 @@ class KfpServer:
             case "GET", ["pipelines"]:
                 return store.listed(store.pipelines, query, "pipelines")
             case "POST", ["pipelines", "upload"]:
-                made = {"display_name": query["name"], "name": query["name"]}
+                body = {"display_name": query["name"], "name": query["name"]}
                 spec = store.specification(file)
-                pipeline = store.add(store.pipelines, "pipeline_id", made, unique=True)
-                first = made | {"pipeline_id": pipeline["pipeline_id"], "pipeline_spec": spec}
+                pipeline = store.add(store.pipelines, "pipeline_id", body, unique=True)
+                first = body | {"pipeline_id": pipeline["pipeline_id"], "pipeline_spec": spec}
                 store.add(store.versions, "pipeline_version_id", first, unique=True)
                 return pipeline
             case "POST", ["pipelines", "upload_version"]:
                 store.one(store.pipelines, query["pipelineid"])
-                made = {
+                body = {
                     "display_name": query["name"], "name": query["name"],
                     "pipeline_id": query["pipelineid"], "pipeline_spec": store.specification(file),
                 }  # fmt: skip
-                return store.add(store.versions, "pipeline_version_id", made, unique=True)
+                return store.add(store.versions, "pipeline_version_id", body, unique=True)
             case "GET", ["pipelines", pipeline_id, "versions"]:
-                asked = query | {"pipeline_id": pipeline_id}
-                return store.listed(store.versions, asked, "pipeline_versions")
+                filters = query | {"pipeline_id": pipeline_id}
+                return store.listed(store.versions, filters, "pipeline_versions")
             case "GET", ["pipelines", pipeline_id, "versions", version_id]:
                 return store.one(store.versions, version_id)
             case "GET", ["runs"]:

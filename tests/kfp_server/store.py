@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import re
 import uuid
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,8 +15,6 @@ from kfp.pipeline_spec import pipeline_spec_pb2
 __all__ = ["Refused", "Store"]
 
 Thing = dict[str, Any]
-# As the controller reads it: no names, no zone.
-SIX_FIELDS = re.compile(r"[\d*]+( [\d*,]+){5}")
 
 
 class Refused(Exception):  # noqa: N818  it reads as what it is
@@ -36,13 +33,11 @@ class Store:
         outcome: State that runs end in.
         failing: Name of the step that fails where the outcome is FAILED.
         looks: How many times a run must be looked at until it has ended.
-        page: The most that a list answers at once.
     """
 
     outcome: str = "SUCCEEDED"
     failing: str = "train-dense"
     looks: int = 3
-    page: int = 100
     experiments: dict[str, Thing] = field(default_factory=dict)
     pipelines: dict[str, Thing] = field(default_factory=dict)
     versions: dict[str, Thing] = field(default_factory=dict)
@@ -56,29 +51,27 @@ class Store:
         same = [one for one in named if one.get("pipeline_id") == thing.get("pipeline_id")]
         if unique and (same if key == "pipeline_version_id" else named):
             raise Refused(409, f"{thing['display_name']} exists already")
-        made = {**thing, key: str(uuid.uuid4()), "created_at": now()}
-        things[made[key]] = made
-        return made
+        kept = {**thing, key: str(uuid.uuid4()), "created_at": now()}
+        things[kept[key]] = kept
+        return kept
 
     def listed(self, things: dict[str, Thing], query: dict[str, str], kind: str) -> Thing:
         """Those that pass KFP's filter, as a list answer."""
-        found = list(things.values())
+        matching = list(things.values())
         for predicate in json.loads(query.get("filter", "{}")).get("predicates", []):
             if predicate["operation"] != 1:
                 raise Refused(400, "only EQUALS is known here")
-            found = [one for one in found if one[predicate["key"]] == predicate["stringValue"]]
+            matching = [
+                one for one in matching if one[predicate["key"]] == predicate["stringValue"]
+            ]
         for key in ("experiment_id", "pipeline_id", "namespace"):
             if query.get(key):
-                found = [one for one in found if self._of(one, key) == query[key]]
-        if query.get("sort_by"):
-            key, _, way = query["sort_by"].partition(" ")
-            found.sort(key=lambda one: str(one[key]), reverse=way == "desc")
+                matching = [one for one in matching if self._of(one, key) == query[key]]
         start, size = int(query.get("page_token") or 0), int(query.get("page_size") or 10)
-        size = min(size, self.page)
-        page: Thing = {kind: found[start : start + size], "total_size": len(found)}
-        if start + size < len(found):
+        page: Thing = {kind: matching[start : start + size], "total_size": len(matching)}
+        if start + size < len(matching):
             page["next_page_token"] = str(start + size)
-        return page if found else {}
+        return page if matching else {}
 
     def _of(self, one: Thing, key: str) -> Any:
         """A key of a thing; a recurring run's namespace is that of its experiment."""
@@ -98,43 +91,31 @@ class Store:
         spec = {"pipeline_spec": documents[0]}
         return {**spec, "platform_spec": documents[1]} if documents[1:] else spec
 
-    def start(self, asked: Thing) -> Thing:
+    def start(self, body: Thing) -> Thing:
         """Make a run of a version that is there, with the parameters that it asks for."""
-        reference = asked["pipeline_version_reference"]
+        reference = body["pipeline_version_reference"]
         version = self.versions.get(reference["pipeline_version_id"])
-        if version is None or asked["experiment_id"] not in self.experiments:
+        if version is None or body["experiment_id"] not in self.experiments:
             raise Refused(404, "no such version, or no such experiment")
         wanted = version["pipeline_spec"]["pipeline_spec"]["root"]["inputDefinitions"]["parameters"]
-        given = asked.get("runtime_config", {}).get("parameters", {})
-        if missing := wanted.keys() - given.keys():
+        parameters = body.get("runtime_config", {}).get("parameters", {})
+        if missing := wanted.keys() - parameters.keys():
             raise Refused(400, f"parameters without a value: {', '.join(sorted(missing))}")
-        made = self.add(self.runs, "run_id", asked | {"state": "PENDING"}, unique=False)
-        self.looked[made["run_id"]] = 0
-        return made
+        run = self.add(self.runs, "run_id", body | {"state": "PENDING"}, unique=False)
+        self.looked[run["run_id"]] = 0
+        return run
 
-    def schedule(self, asked: Thing) -> Thing:
+    def schedule(self, body: Thing) -> Thing:
         """Keep a recurring run that Kubeflow could start; its calendar is never kept here."""
-        reference = asked["pipeline_version_reference"]
+        reference = body["pipeline_version_reference"]
         known = reference["pipeline_version_id"] in self.versions
-        if not known or asked["experiment_id"] not in self.experiments:
+        if not known or body["experiment_id"] not in self.experiments:
             raise Refused(404, "no such version, or no such experiment")
-        cron = asked["trigger"]["cron_schedule"]["cron"]
-        if not SIX_FIELDS.fullmatch(cron):
-            raise Refused(400, f"the cron {cron!r} has not six fields of numbers")
-        made = asked | {"status": "ENABLED"}
-        return self.add(self.recurring, "recurring_run_id", made, unique=False)
-
-    def wake(self, key: str, at: str) -> Thing:
-        """Make a run as Kubeflow's controller does when a schedule is due."""
-        recurring = self.recurring[key]
-        asked = {
-            name: recurring[name]
-            for name in ("experiment_id", "pipeline_version_reference", "runtime_config")
-        }
-        made = self.start(asked | {"display_name": f"{recurring['display_name']} {at}"})
-        made |= {"recurring_run_id": key, "created_at": at, "scheduled_at": at}
-        self.runs[made["run_id"]] = made
-        return made
+        cron = body["trigger"]["cron_schedule"]["cron"]
+        if len(cron.split()) != 6:
+            raise Refused(400, f"the cron {cron!r} has not six fields")
+        recurring_run = body | {"status": "ENABLED"}
+        return self.add(self.recurring, "recurring_run_id", recurring_run, unique=False)
 
     def look(self, run_id: str) -> Thing:
         """A run, a little further than the last time."""
@@ -170,7 +151,7 @@ class Store:
             name.removeprefix("exec-")
             for name in version["pipeline_spec"]["pipeline_spec"]["deploymentSpec"]["executors"]
         )
-        found = []
+        details = []
         for name in names:
             failed = self.outcome == "FAILED" and name == self.failing
             state = "RUNNING" if run["state"] == "RUNNING" else "SUCCEEDED"
@@ -188,8 +169,8 @@ class Store:
                 detail["end_time"] = "2026-01-01T00:01:05Z"
             if detail["state"] == "FAILED":
                 detail["error"] = {"code": 2, "message": "exit status 1"}
-            found.append(detail)
-        return found
+            details.append(detail)
+        return details
 
 
 def now() -> str:

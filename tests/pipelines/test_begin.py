@@ -55,16 +55,16 @@ def test_what_a_step_refuses_waits_where_the_run_is_until_one_succeeds(
     execute("prepare", place, pointer, begin=(CONFIG, ""))
     with pytest.raises(ConfigError, match="belongs to another configuration"):
         execute("prepare", place, pointer, begin=(CONFIG.replace("sent", "other"), ""))
-    left = kept(s3, "error.json")
-    assert left["exit_code"] == 2
-    assert "belongs to another configuration" in left["message"]
+    error = kept(s3, "error.json")
+    assert error["exit_code"] == 2
+    assert "belongs to another configuration" in error["message"]
     execute("log", place, pointer, ended="SUCCEEDED")
     assert "run/error.json" not in s3.names()
 
 
-@pytest.mark.parametrize(("uri", "told"), [("http://mlflow:5000", 1), ("sqlite:///x.db", 0)])
+@pytest.mark.parametrize(("uri", "logged"), [("http://mlflow:5000", 1), ("sqlite:///x.db", 0)])
 def test_a_failed_audit_is_told_to_servers_alone(
-    s3: Any, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str, told: int
+    s3: Any, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str, logged: int
 ) -> None:
     pointer, heard = str(tmp_path / "pointer.json"), []
     execute("prepare", place, pointer, begin=(CONFIG, ""))
@@ -74,5 +74,5 @@ def test_a_failed_audit_is_told_to_servers_alone(
         "scotoma.tracking.log_failure", lambda run, why, uri: heard.append((why, uri)) or ""
     )
     execute("log", place, pointer, ended="FAILED")
-    assert heard == [("no labels", uri)] * told
+    assert heard == [("no labels", uri)] * logged
     assert failed.UNKNOWN not in str(heard)

@@ -64,13 +64,13 @@ def test_an_audit_in_object_storage_leaves_no_secret_anywhere(
     code, out, err = scotoma("audit", home / "audit.yaml", "--out", s3.uri("run"))
     assert code == 0, err
     assert "not logged" in err
-    left = dict(files(cache))
+    written = dict(files(cache))
     for name in s3.names():
-        left[name] = s3.client.get_object(Bucket=s3.bucket, Key=name)["Body"].read()
-    left |= {"stdout": out.encode(), "stderr": err.encode()}
-    assert {"run/config.yaml", "run/report.html"} <= left.keys()
-    assert [name for name in left if name.endswith("logs/pipeline.log")]
-    assert [name for name, content in left.items() if CANARY in content] == []
+        written[name] = s3.client.get_object(Bucket=s3.bucket, Key=name)["Body"].read()
+    written |= {"stdout": out.encode(), "stderr": err.encode()}
+    assert {"run/config.yaml", "run/report.html"} <= written.keys()
+    assert [name for name in written if name.endswith("logs/pipeline.log")]
+    assert [name for name, content in written.items() if CANARY in content] == []
 
 
 def test_what_goes_to_a_cluster_holds_no_secret(
@@ -80,12 +80,12 @@ def test_what_goes_to_a_cluster_holds_no_secret(
     config.write_text(KUBEFLOW)
     kfp.token = os.environ["SCOTOMA_KFP_TOKEN"]
     assert scotoma("pipeline", "compile", config, "--out", out)[0] == 0
-    code, said, err = scotoma("pipeline", "submit", config, "--out", "s3://b-1/run", "--json")
+    code, submitted, err = scotoma("pipeline", "submit", config, "--out", "s3://b-1/run", "--json")
     assert code == 0, err
     kfp.fail(500, "GET .*runs/", times=100)
-    _, _, failed = scotoma("pipeline", "status", json.loads(said)["run_id"])
+    _, _, failed = scotoma("pipeline", "status", json.loads(submitted)["run_id"])
     sent = repr(kfp.store)
     assert "scotoma-audit" in sent
     assert "AWS_SECRET_ACCESS_KEY" in sent  # the name, which Kubernetes fills
-    for content in (out.read_text(), said, err, failed, sent):
+    for content in (out.read_text(), submitted, err, failed, sent):
         assert CANARY.decode() not in content

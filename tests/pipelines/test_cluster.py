@@ -47,7 +47,7 @@ def sent(definition: Path, **settings: Any) -> Progress:
 
 
 def test_a_run_is_made_of_a_version_in_an_experiment(kfp: KfpServer, definition: Path) -> None:
-    made = sent(definition, namespace="team", service_account="runner")
+    progress = sent(definition, namespace="team", service_account="runner")
     (experiment,), (run,) = kfp.store.experiments.values(), kfp.store.runs.values()
     (pipeline,) = kfp.store.pipelines.values()
     assert experiment["display_name"] == "audits"
@@ -56,8 +56,8 @@ def test_a_run_is_made_of_a_version_in_an_experiment(kfp: KfpServer, definition:
     assert run["experiment_id"] == experiment["experiment_id"]
     assert run["runtime_config"] == {"parameters": {"run_uri": "s3://bucket/run"}}
     assert run["service_account"] == "runner"
-    assert made.run_id == run["run_id"]
-    assert (made.state, made.run_uri) == ("PENDING", "s3://bucket/run")
+    assert progress.run_id == run["run_id"]
+    assert (progress.state, progress.run_uri) == ("PENDING", "s3://bucket/run")
 
 
 def test_what_is_there_is_not_made_again(kfp: KfpServer, definition: Path, tmp_path: Path) -> None:
@@ -76,11 +76,11 @@ def test_a_run_is_looked_at_until_it_has_ended(kfp: KfpServer, definition: Path)
     run_id = sent(definition).run_id
     states = [client().progress(run_id).state for _ in range(3)]
     assert states == ["RUNNING", "RUNNING", "SUCCEEDED"]
-    found = client().progress(run_id)
-    assert found.ended
-    assert {task.state for task in found.tasks} == {"SUCCEEDED"}
-    assert {task.seconds for task in found.tasks} == {60.0}
-    assert next(task.pod for task in found.tasks if task.name == "find-slices") == (
+    progress = client().progress(run_id)
+    assert progress.ended
+    assert {task.state for task in progress.tasks} == {"SUCCEEDED"}
+    assert {task.seconds for task in progress.tasks} == {60.0}
+    assert next(task.pod for task in progress.tasks if task.name == "find-slices") == (
         "audit-find-slices"
     )
 
@@ -91,9 +91,9 @@ def test_the_description_of_the_api_has_been_held_against_every_request(
     """And it can fail: a key that KFP does not know is a violation."""
     sent(definition)
     assert kfp.contract.operations
-    asked = [tuple(request.split()) for request in kfp.requests]
-    assert len(asked) >= 7
-    assert not [one for one in asked if kfp.contract.faults_of_request(*one, {}, {})
+    requests = [tuple(request.split()) for request in kfp.requests]
+    assert len(requests) >= 7
+    assert not [one for one in requests if kfp.contract.faults_of_request(*one, {}, {})
                 and one[0] == "GET"]  # fmt: skip
     path = "/apis/v2beta1/runs"
     assert kfp.contract.faults_of_request("POST", path, {}, {"run_name": "x"})
@@ -124,13 +124,13 @@ def test_every_way_to_say_who_asks(
         file = tmp_path / "token"
         file.write_text("s3cret")
         monkeypatch.setenv("KF_PIPELINES_SA_TOKEN_PATH", str(file))
-    asked = client()
-    run_id = asked.submit(definition, "s3://bucket/run", "sent", "audits").run_id
-    assert asked.logs(run_id, "audit-train-dense") == kfp.log
+    cluster = client()
+    run_id = cluster.submit(definition, "s3://bucket/run", "sent", "audits").run_id
+    assert cluster.logs(run_id, "audit-train-dense") == kfp.log
     if way == "service account":
         kfp.token = "the kubelet's next one"
         file.write_text(kfp.token)
-        assert asked.progress(run_id).run_id == run_id
+        assert cluster.progress(run_id).run_id == run_id
 
 
 def test_who_does_not_say_is_told_how(kfp: KfpServer, definition: Path) -> None:
@@ -177,9 +177,9 @@ def test_a_fault_that_passes_is_survived_and_nothing_is_made_twice(
         kfp.silence_s = 1.0
         monkeypatch.setattr(asking, "TIMEOUTS_S", (2.0, 0.5))
     kfp.fail(kind, path)
-    made = sent(definition)
+    progress = sent(definition)
     assert kfp.faults[0].times == 0
-    assert made.run_uri == "s3://bucket/run"
+    assert progress.run_uri == "s3://bucket/run"
     store = kfp.store
     assert [len(one) for one in (store.experiments, store.pipelines, store.runs)] == [1, 1, 1]
 
@@ -187,12 +187,12 @@ def test_a_fault_that_passes_is_survived_and_nothing_is_made_twice(
 @pytest.mark.parametrize(
     ("kind", "error", "words"),
     [
-        (302, ConfigError, "it does not know who asks (HTTP 302); set SCOTOMA_KFP_TOKEN"),
-        (401, ConfigError, "it does not know who asks (HTTP 401); set SCOTOMA_KFP_TOKEN"),
-        (403, ConfigError, "these credentials may not (HTTP 403: made to fail with 403); ask for"),
+        (302, ConfigError, "it does not know you (HTTP 302); set SCOTOMA_KFP_TOKEN"),
+        (401, ConfigError, "it does not know you (HTTP 401); set SCOTOMA_KFP_TOKEN"),
+        (403, ConfigError, "your credentials do not allow it (HTTP 403: made to fail with 403)"),
         (400, ConfigError, "it refuses the request (HTTP 400: made to fail with 400); correct"),
-        (404, ConfigError, "it has no such thing (HTTP 404: made to fail with 404); correct the"),
-        (409, ScotomaError, "it is there already (HTTP 409)"),
+        (404, ConfigError, "it does not have it (HTTP 404: made to fail with 404); correct the"),
+        (409, ScotomaError, "the name is taken (HTTP 409)"),
         (429, ScotomaError, "it is too busy (HTTP 429 in 5 attempts); repeat the command later"),
         (500, ScotomaError, "it answers HTTP 500 in 5 attempts; repeat the command later"),
         ("truncated", ScotomaError, "its answer broke off in 5 attempts; repeat the command"),
@@ -277,7 +277,7 @@ def test_the_stand_in_keeps_recurring_runs(kfp: KfpServer, definition: Path) -> 
     (experiment,) = kfp.store.experiments
     (pipeline,), (version, *_) = kfp.store.pipelines, kfp.store.versions
     recurring = api.RecurringRunServiceApi(client().client)
-    made = recurring.recurring_run_service_create_recurring_run(
+    schedule = recurring.recurring_run_service_create_recurring_run(
         recurring_run=api.V2beta1RecurringRun(
             display_name="weekly",
             experiment_id=experiment,
@@ -291,7 +291,7 @@ def test_the_stand_in_keeps_recurring_runs(kfp: KfpServer, definition: Path) -> 
             runtime_config=api.V2beta1RuntimeConfig(parameters={"run_uri": "s3://b/r"}),
         )
     )
-    key = made.recurring_run_id
+    key = schedule.recurring_run_id
     recurring.recurring_run_service_disable_recurring_run(key)
     assert recurring.recurring_run_service_get_recurring_run(key).status == "DISABLED"
     recurring.recurring_run_service_delete_recurring_run(key)

@@ -53,21 +53,21 @@ def test_a_compiled_pipeline_holds_the_configuration_and_the_gate(
 ) -> None:
     rules, out = tmp_path / "gate.yaml", tmp_path / "made" / "pipeline.yaml"
     rules.write_text(RULES)
-    code, said, err = scotoma(
+    code, printed, err = scotoma(
         "pipeline", "compile", config, "--out", out, "--rules", rules, "--seed", "7"
     )
-    assert (code, said) == (0, "")
+    assert (code, printed) == (0, "")
     assert f"written {out}" in "".join(err.splitlines())
     text = out.read_text()
     ir, _ = yaml.safe_load_all(text)
     step = ir["components"]["comp-exit-handler-1"]["dag"]["tasks"]["prepare-data"]
-    given = {
+    constants = {
         name: value["runtimeValue"]["constant"]
         for name, value in step["inputs"]["parameters"].items()
         if "runtimeValue" in value
     }
-    assert given["rules"] == RULES
-    assert parse_config(given["config"], "x").population.seed == 7
+    assert constants["rules"] == RULES
+    assert parse_config(constants["config"], "x").population.seed == 7
 
 
 def test_a_gate_file_that_is_none_is_refused_here(config: Path, tmp_path: Path) -> None:
@@ -92,10 +92,10 @@ def test_submit_prints_the_id_and_the_link(kfp: KfpServer, config: Path) -> None
 
 
 def test_json_has_all_that_is_known(kfp: KfpServer, config: Path) -> None:
-    found = json.loads(submitted(config, "--json", "--quiet", "--experiment", "mine"))
-    assert found["run_uri"] == "s3://b-1/run"
-    assert found["state"] == "PENDING"
-    assert found["link"].endswith(found["run_id"])
+    run = json.loads(submitted(config, "--json", "--quiet", "--experiment", "mine"))
+    assert run["run_uri"] == "s3://b-1/run"
+    assert run["state"] == "PENDING"
+    assert run["link"].endswith(run["run_id"])
     (experiment,) = kfp.store.experiments.values()
     assert experiment["display_name"] == "mine"
 
@@ -157,7 +157,7 @@ def test_a_step_that_died_is_named_with_what_to_do(kfp: KfpServer, config: Path,
     ("arguments", "sentence"),
     [
         (["--out", "runs/a"], "--out runs/a is no place that the steps on a cluster share; give"),
-        (["--out", "/audits/a", "--wait"], "--wait reads the verdict where the run is, and /audi"),
+        (["--out", "/audits/a", "--wait"], "--wait cannot read a verdict in /audits/a, which is"),
         (["--out", "s3://b/a"], "must be s3://BUCKET/PREFIX with a bucket of letters"),
         (["--out", "gs://b-1/a"], "has the scheme gs://, which cannot be read"),
     ],
@@ -198,7 +198,7 @@ def test_logs_are_of_the_steps_that_failed_or_of_one_that_is_named(
     kfp.log = "loss 0.5\nKilled \x1b[31m\n"
     code, _, err = scotoma("pipeline", "logs", run_id)
     assert code == 2
-    assert "no step has failed, so name one with --step; there are decide-verdict" in err
+    assert "no step has failed; name one with --step: decide-verdict, find-slices" in err
     code, out, _ = scotoma("pipeline", "logs", run_id, "--step", "predict-batch")
     assert out == "predict-batch: loss 0.5\npredict-batch: Killed  [31m\n"
     kfp.store.outcome = "FAILED"

@@ -1,4 +1,4 @@
-{{- /* A job that puts one audit on Kubeflow's calendar, or takes it off. */ -}}
+{{- /* A job that makes the schedule of one audit, or removes it. */ -}}
 {{- define "scotoma.scheduleJob" }}
 {{- $values := .root.Values }}
 ---
@@ -14,7 +14,7 @@ metadata:
 spec:
   backoffLimit: 2
   activeDeadlineSeconds: 600
-  ttlSecondsAfterFinished: 604800 # a week, in which its words can be read
+  ttlSecondsAfterFinished: 604800 # a week, in which its log can be read
   template:
     metadata:
       labels: {{- include "scotoma.labels" (list .root "schedules") | nindent 8 }}
@@ -36,7 +36,7 @@ spec:
             - --name={{ .name }}
             - --out={{ .schedule.out }}
             {{- if .schedule.gate }}
-            - --gate=/schedules/{{ .name }}.gate.yaml
+            - --rules=/schedules/{{ .name }}.gate.yaml
             {{- end }}
             {{- end }}
             - --endpoint={{ $values.kubeflow.endpoint }}

@@ -31,7 +31,6 @@ PANEL = 252  # width of one drawing with its labels, pixels
 SIZE = {"width": 176, "height": 130}
 OUTSIDE = {
     "failed": ("cross", INK),
-    "missed": ("triangle-down", INK),
     "skipped": ("stroke", QUIET),
     "unreadable": ("square", QUIET),
 }

@@ -1,0 +1,82 @@
+"""The Kubeflow that a command talks to, and how it prints the runs there."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from scotoma.commands.gate import print_out
+from scotoma.commands.pipeline_wait import verdict_of, watch
+from scotoma.config import Kubeflow
+from scotoma.printable import printable
+
+if TYPE_CHECKING:
+    from scotoma.pipelines.cluster import Cluster
+    from scotoma.pipelines.progress import Progress
+
+__all__ = ["Connection", "run_link", "run_table", "wait_for_verdict"]
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A Kubeflow, and how to print what it answers.
+
+    Attributes:
+        endpoint: Its address; None for `kubeflow.endpoint` or KF_PIPELINES_ENDPOINT.
+        namespace: Of a team; None for `kubeflow.namespace`.
+        as_json: Print JSON.
+        quiet: Write nothing to stderr.
+    """
+
+    endpoint: str | None
+    namespace: str | None
+    as_json: bool
+    quiet: bool
+
+    def cluster(self, settings: Kubeflow | None = None) -> Cluster:
+        """Make a client; nothing is sent yet."""
+        from scotoma.pipelines.cluster import Cluster
+
+        return Cluster(settings or Kubeflow(), self.endpoint, self.namespace)
+
+    def message(self, text: str) -> None:
+        """Print a line to stderr, unless --quiet."""
+        console = Console(stderr=True, quiet=self.quiet)
+        console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
+
+    def print_run(self, run: Progress, cluster: Cluster, text: str) -> None:
+        """Print a run: all that is known with --json, else a text."""
+        values = asdict(run) | {"link": run_link(cluster, run.run_id)}
+        print_out(json.dumps(values, indent=1) + "\n" if self.as_json else text, sys.stdout)
+
+
+def run_link(cluster: Cluster, run_id: str) -> str:
+    """The address of a run in Kubeflow's user interface."""
+    return f"{cluster.endpoint}/#/runs/details/{run_id}"
+
+
+def run_table(run: Progress) -> str:
+    """A line for the run and one for each step."""
+    lines = [f"{run.state:<12}{printable(run.name)}  {run.run_uri}"]
+    for task in run.tasks:
+        seconds = "" if task.seconds is None else f"{task.seconds:.0f} s"
+        lines.append(
+            f"{task.state:<12}{printable(task.name):<24}{seconds:>8}  {printable(task.error)}"
+        )
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def wait_for_verdict(cluster: Cluster, run_id: str, connection: Connection) -> int:
+    """Show the steps of a run until it has ended, then print its verdict.
+
+    Returns:
+        The exit code of `scotoma gate`.
+    """
+    run = watch(cluster, run_id, Console(stderr=True, quiet=connection.quiet))
+    code, text = verdict_of(run, as_json=connection.as_json)
+    print_out(text, sys.stdout)
+    return code

@@ -1,0 +1,28 @@
+"""`scotoma pipeline retry`."""
+
+from __future__ import annotations
+
+import typer
+
+from scotoma.commands import pipeline_options as options
+
+__all__ = ["retry"]
+
+
+def retry(
+    run: options.RunId,
+    endpoint: options.Endpoint = None,
+    namespace: options.Namespace = None,
+    wait: options.Wait = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Resume a run that failed; finished members are not trained again."""
+    from scotoma.commands.pipeline_connection import Connection, wait_for_verdict
+
+    connection = Connection(endpoint, namespace, as_json, quiet)
+    cluster = connection.cluster()
+    cluster.retry(run)
+    if wait:
+        raise typer.Exit(wait_for_verdict(cluster, run, connection))
+    connection.print_run(cluster.progress(run), cluster, f"{run}\n")
