@@ -125,7 +125,7 @@ class _Steps:
                 outputs[step.name] = self.output(step, outputs, run_uri=run_uri)
 
     def output(self, step: Step, outputs: dict[str, Any], **arguments: Any) -> Any:
-        """Add the task of a step and return its output; `train` stands for steps that are skipped."""
+        """Add the task of a step and return its output; `train` stands in for skipped steps."""
         inputs = {
             parameter: outputs["train" if name in self.skipped else name]
             for parameter, name in step.reads.items()
