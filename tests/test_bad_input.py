@@ -21,7 +21,7 @@ from scotoma.bias import clarify, counting, fairness, gaps, subgroup
 from scotoma.errors import DataError
 from scotoma.impact import class_impact
 from scotoma.predictions import Predictions, label_counts
-from scotoma.stages.measures import comparisons
+from scotoma.stages.measures import comparisons, read_predictions
 from scotoma.uncertainty import Estimate, Moments
 
 RNG = np.random.default_rng(0)
@@ -365,7 +365,7 @@ def test_variants_of_other_examples_are_refused_and_the_first_is_named(tmp_path:
     )
     examples: Any = SimpleNamespace(ids=("a", "b", "c"))
     with pytest.raises(DataError) as caught:
-        list(comparisons(run, examples))
+        list(comparisons(run, examples, read_predictions(run, "dense", examples)))
     assert str(caught.value) == (
         "predictions of int8 must be for the test examples in their order, got 'b' and 'x' in row "
         "2; run the audit again in a new folder"

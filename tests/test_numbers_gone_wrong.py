@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import math
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ from safetensors.torch import load_file, save_file
 from scotoma.config import parse_config
 from scotoma.predictions import PredictionFile
 from scotoma.runs import Run, file_digest, read_json, write_json
-from scotoma.stages import populations
-from scotoma.stages.collapsed import collapsed
+from scotoma.stages import judging, populations
+from scotoma.stages.accuracy import constant_members
 from scotoma.stages.shards import shards
 from tests.test_predicted import audited
 
@@ -133,6 +134,16 @@ def test_the_verdict_warns_of_a_member_that_collapsed(tmp_path: Path) -> None:
     assert html.unescape(page).count(line) == 1
 
 
+def test_the_verdict_reads_sections_and_no_predictions(tmp_path: Path) -> None:
+    audit = predicted(tmp_path, ONE, WORSE, label=CLASSES[LABELS].tolist(), sex=SEX)
+    run = Run.open(tmp_path / "run")
+    for path in (run.path("audit.json"), run.path("divergence.parquet")):
+        path.unlink()
+    shutil.rmtree(run.path("predictions"))
+    judging.verdict(run)
+    assert read_json(run.path("audit.json")) == audit
+
+
 def trained(home: Path, rate: float) -> Run:
     run = Run.create(home / "run", parse_config(TRAINED.replace("RATE", f"{rate:.3f}"), "test"))
     populations.prepare(run)
@@ -168,7 +179,7 @@ def test_a_member_that_diverged_stays_and_says_the_first_class(tmp_path: Path) -
         assert (found.predicted[:, diverged] == 0).all()
         assert len(np.unique(found.predicted[:, 1 - diverged])) > 3
         assert np.isnan(found.scores[:, diverged]).all()
-        (note,) = collapsed(found, labels)
+        (note,) = constant_members(found, labels)
         assert note.startswith(f"member {diverged} of {variant} says '0' of every example")
         if variant != "dense":
             facts = json.loads(run.member(variant, diverged).with_suffix(".json").read_text())
