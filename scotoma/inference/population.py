@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma.errors import DataError
-from scotoma.inference.engines import Engine, Network, gpu_at_hand, open_engine
+from scotoma.inference.engines import Engine, Network, gpu_at_hand, open_engine, runs_as_graph
 from scotoma.machine import cores
 from scotoma.workers import Died, worker_died, worker_pool
 
@@ -120,7 +120,7 @@ def _most_workers(members: Sequence[Path]) -> int:
 def _modules(members: Sequence[Path], network: Network) -> tuple[str, ...]:
     """What takes long to import, of what runs the members."""
     graphs = all(path.suffix == ".onnx" for path in members)
-    return () if graphs or (network.graph and not gpu_at_hand()) else ("torch",)
+    return () if graphs or runs_as_graph(network) else ("torch",)
 
 
 def _shared_out(

@@ -71,6 +71,7 @@ def assemble(run: Run, examples: Examples) -> dict[str, Any]:
         "slices": read_json(run.section("slices")),
         "one_model": bias["one_model"],
         "gallery": divergence["gallery"],
+        "parity": divergence["parity"],
     }
     if bias["collapsed"]:
         found["collapsed"] = bias[

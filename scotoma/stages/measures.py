@@ -20,6 +20,7 @@ from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
 from scotoma.runs import Run, write_json, written
 from scotoma.stages.gallery import gallery_pairs
+from scotoma.stages.parity import parity, parity_inputs
 from scotoma.workers import in_order
 
 __all__ = [
@@ -150,27 +151,31 @@ def inputs_of(run: Run) -> list[Path]:
 
 
 def divergence(run: Run) -> list[Path]:
-    """Score every example under every variant, sum the scores up and choose the gallery."""
+    """Score every example, sum the scores up, choose the gallery and check exported models."""
     table, section = run.path("divergence.parquet"), run.section("divergence")
-    with run.step("divergence", [table, section], inputs_of(run)) as due:
+    with run.step("divergence", [table, section], inputs_of(run) + parity_inputs(run)) as due:
         if due:
             examples, seed = read_test_examples(run), run.config.population.seed
-            measures = of_each_variant(
-                run,
-                examples,
-                "score divergence",
-                lambda comparison: _divergence(comparison, examples, seed),
-            )
+            dense = read_predictions(run, "dense", examples)
+
+            def measure(comparison: Comparison) -> tuple[pl.DataFrame, dict[str, Any]]:
+                scores, summary = _divergence(comparison, examples, seed)
+                return scores, {
+                    "divergence": summary,
+                    "gallery": gallery_pairs(scores, examples, seed),
+                    "parity": parity(run, examples, comparison.compressed_members),
+                }
+
+            variants = of_each_variant(run, examples, "score divergence", measure, dense)
             with written(table) as temporary:
-                pl.concat([scores for scores, _ in measures.values()]).write_parquet(temporary)
-            parts = {
-                "divergence": {name: summary for name, (_, summary) in measures.items()},
-                "gallery": {
-                    name: gallery_pairs(scores, examples, seed)
-                    for name, (scores, _) in measures.items()
-                },
+                pl.concat([scores for scores, _ in variants.values()]).write_parquet(temporary)
+            sections = {
+                part: {name: measures[part] for name, (_, measures) in variants.items()}
+                for part in ("divergence", "gallery", "parity")
             }
-            write_json(section, jsonable(parts))
+            sections["parity"]["dense"] = parity(run, examples, dense)
+            sections["parity"] = {k: v for k, v in sections["parity"].items() if v is not None}
+            write_json(section, jsonable(sections))
     return [table, section]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from scotoma.datasets import Examples, decode_images_to
 from scotoma.inference import Answers, Images, Network, costs, predict_members
 from scotoma.predictions import Predictions, smallest_type
 from scotoma.runs import Run, write_json, written
+from scotoma.stages.parity import exported_from, network_predictions
 from scotoma.stages.shards import Shard
 from scotoma.stages.taking_in import network_of
 
@@ -24,40 +26,61 @@ __all__ = ["predict_shard"]
 def predict_shard(run: Run, shard: Shard, graph: Path | None = None) -> None:
     """Run every member of a shard on the test examples; a variant's file is written when whole.
 
-    `graph` is the network as an `Architecture`, for members that are weights alone.
+    Args:
+        run: Whose members they are.
+        shard: Which members.
+        graph: The network as an `Architecture`, for members that are weights alone.
     """
     examples = Examples.read(run.examples, split="test")
     config = run.config
     classes = len(examples.classes)
     network = replace(network_of(config, classes), graph=graph)
     names = [variant.name for variant in config.resolved_variants]
-    asked = [(name, place) for name in names for place in range(len(shard.members))]
-    files = [run.member(name, shard.members[place]) for name, place in asked]
+    cells = [(name, place) for name in names for place in range(len(shard.members))]
+    files = [run.member(name, shard.members[place]) for name, place in cells]
     shape = (len(examples.ids), len(shard.members))
-    kept = config.keep_scores
-    found = {name: _Column.empty(shape, classes, scores=kept) for name in names}
+    keep_scores = config.keep_scores
+    columns = {name: _Column.empty(shape, classes, scores=keep_scores) for name in names}
     progress.start("predict", len(files) * shape[0])
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
         images = Path(folder, "images.npy")
         decode_images_to(images, examples)
-        for answers in predict_members(files, images, network, keep_scores=kept):
-            name, place = asked[answers.member]
-            found[name].take(answers, place)
+        for answers in predict_members(files, images, network, keep_scores=keep_scores):
+            name, place = cells[answers.member]
+            columns[name].take(answers, place)
             progress.advance("predict", len(answers.predicted))
-            if found[name].missing == 0:
-                _write(run, shard, name, examples, found.pop(name))
+            if columns[name].missing == 0:
+                path, partner = run.predictions(name, shard.index), config.variant(name).paired_with
+                _write(path, name, shard.members, examples, columns.pop(name), partner)
         if shard.index == 0:
+            _predict_networks(run, examples, images, network)
             _measure(run, names, network, np.load(images, mmap_mode="r"))
+
+
+def _predict_networks(run: Run, examples: Examples, images: Path, network: Network) -> None:
+    """Run the first member of every variant that others were exported from as torch trained it."""
+    bases = list(dict.fromkeys(exported_from(run.config).values()))
+    files = [run.member(name, 0) for name in bases]
+    columns = {
+        name: _Column.empty((len(examples.ids), 1), network.classes, scores=False) for name in bases
+    }
+    trained = replace(network, graph=None, as_trained=True)
+    progress.start("check exported models", len(files) * len(examples.ids))
+    for answers in predict_members(files, images, trained):
+        columns[bases[answers.member]].take(answers, 0)
+        progress.advance("check exported models", len(answers.predicted))
+    for name, column in columns.items():
+        _write(network_predictions(run, name), name, (0,), examples, column)
 
 
 def _measure(run: Run, names: list[str], network: Network, images: Images) -> None:
     """Sizes and latencies of each variant's first member: apart, for they are never the same."""
     progress.start("measure latency", len(names))
-    found = {}
+    by_variant = {}
     for name in names:
-        found[name] = costs(run.member(name, 0), network, images[:64])
+        by_variant[name] = costs(run.member(name, 0), network, images[:64])
         progress.advance("measure latency")
-    write_json(run.costs, found)
+    write_json(run.costs, by_variant)
     run.publish(run.costs)
 
 
@@ -83,17 +106,23 @@ class _Column:
         self.runtimes.add(answers.runtime)
 
 
-def _write(run: Run, shard: Shard, name: str, examples: Examples, found: _Column) -> None:
-    path: Path = run.predictions(name, shard.index)
+def _write(
+    path: Path,
+    variant: str,
+    members: Sequence[int],
+    examples: Examples,
+    column: _Column,
+    paired_with: str = "",
+) -> None:
     predictions = Predictions(
-        variant=name,
+        variant=variant,
         example_ids=tuple(examples.ids),
-        members=tuple(shard.members),
+        members=tuple(members),
         classes=examples.classes,
-        predicted=found.predicted,
-        paired_with=run.config.variant(name).paired_with,
-        scores=found.scores,
-        runtimes=tuple(sorted(found.runtimes)),
+        predicted=column.predicted,
+        paired_with=paired_with,
+        scores=column.scores,
+        runtimes=tuple(sorted(column.runtimes)),
     )
     with written(path) as temporary:
         predictions.write(temporary)
