@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from scotoma.divergence import excess, half_size, score
-from scotoma.divergence.halves import Plan, by_splits, by_tables, disjoint_halves, halves
+from scotoma.divergence.split_halves import Plan, by_splits, by_tables, disjoint_halves, halves
 from scotoma.errors import DataError
 from scotoma.uncertainty import crossed_variance
 

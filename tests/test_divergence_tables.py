@@ -17,7 +17,7 @@ from scotoma.divergence import (
     score,
     top1_table,
 )
-from scotoma.divergence.units import weighted_rate
+from scotoma.divergence.cluster_rates import weighted_rate
 from scotoma.errors import DataError
 
 

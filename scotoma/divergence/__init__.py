@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from scotoma.divergence.distances import ByDistance, GroupByDistance, by_distance
+from scotoma.divergence.flips import LedgerRow, flip_ledger
 from scotoma.divergence.floor import Excess, excess, half_size
-from scotoma.divergence.ledger import LedgerRow, flip_ledger
 from scotoma.divergence.ranking import Threshold, percentile_weights, rank_subset, threshold
 from scotoma.divergence.scoring import CieCount, Scores, score
 from scotoma.divergence.tables import (

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.divergence.halves import Halves, disjoint_halves, halves
+from scotoma.divergence.cluster_rates import GIVEN_POPULATIONS, over_units, weighted_rate
 from scotoma.divergence.scoring import CieCount, score
-from scotoma.divergence.units import GIVEN_POPULATIONS, over_units, weighted_rate
+from scotoma.divergence.split_halves import Halves, disjoint_halves, halves
 from scotoma.errors import DataError
 from scotoma.inputs import Codes, Flags, Floats, Labels, populations, units
 from scotoma.uncertainty import (

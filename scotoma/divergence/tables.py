@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from scotoma.divergence.cluster_rates import GIVEN_POPULATIONS, over_units, weighted_rate
 from scotoma.divergence.ranking import percentile_weights, threshold
 from scotoma.divergence.scoring import Scores
-from scotoma.divergence.units import GIVEN_POPULATIONS, over_units, weighted_rate
 from scotoma.errors import DataError
 from scotoma.inputs import Flags, Floats, booleans, populations, true_labels, units
 from scotoma.uncertainty import (

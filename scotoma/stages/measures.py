@@ -252,8 +252,8 @@ def bias(run: Run) -> list[Path]:
     with run.step("bias", [section], inputs_of(run)) as due:
         if due:
             from scotoma.stages.accuracy import RISK_LIMITS, Accuracy
+            from scotoma.stages.clarify import Outcomes, questions
             from scotoma.stages.gaps import Gaps
-            from scotoma.stages.outcomes import Outcomes, questions
 
             examples, seed = read_test_examples(run), run.config.population.seed
             positive = run.config.label.positive

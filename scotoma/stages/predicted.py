@@ -16,7 +16,7 @@ from scotoma.datasets import Examples, load_examples
 from scotoma.errors import ConfigError, DataError
 from scotoma.files import file_digest
 from scotoma.predictions import Predictions
-from scotoma.predictions.elsewhere import Answers, Asked, read_answers
+from scotoma.predictions.external import Answers, Asked, read_answers
 from scotoma.predictions.tables import Table, find_models, find_tables
 from scotoma.printable import nearest, printable
 from scotoma.runs import Run, write_json, written

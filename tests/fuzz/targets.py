@@ -33,12 +33,12 @@ from scotoma.errors import ConfigError
 from scotoma.files import redact
 from scotoma.inference import Network, Preprocessing
 from scotoma.inference.engines import TorchEngine
-from scotoma.inference.foreign import read_model
+from scotoma.inference.external import read_model
 from scotoma.inference.trials import Trial, trials
 from scotoma.mirror import Mirror, cache_folder
-from scotoma.predictions.elsewhere import Asked, read_answers
+from scotoma.predictions.external import Asked, read_answers
 from scotoma.predictions.files import PredictionFile
-from scotoma.predictions.long import read_long
+from scotoma.predictions.long_format import read_long
 from scotoma.predictions.tables import find_models, find_tables
 from scotoma.report.thumbnails import blurred, shrunk
 from scotoma.report.trend import render_trend

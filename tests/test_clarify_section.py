@@ -10,7 +10,7 @@ import pytest
 
 from scotoma.bias.clarify import METRICS
 from scotoma.datasets import Examples
-from scotoma.stages.outcomes import Outcomes, facets_of, questions
+from scotoma.stages.clarify import Outcomes, facets_of, questions
 
 N, MEMBERS = 400, 4
 CLASSES = ("no", "yes")

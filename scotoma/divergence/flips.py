@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.divergence.halves import row_labels
-from scotoma.divergence.units import over_units
+from scotoma.divergence.cluster_rates import over_units
+from scotoma.divergence.split_halves import row_labels
 from scotoma.inputs import Codes, Floats, Labels, booleans, populations, true_labels, units
 from scotoma.predictions import label_counts
 from scotoma.uncertainty import (

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from scotoma.errors import DataError
 from scotoma.inference import Network, Preprocessing, predict_members
 from scotoma.inference import trials as trying
-from scotoma.inference.foreign import model_files, read_model
+from scotoma.inference.external import model_files, read_model
 from scotoma.inference.trials import trials
 from scotoma.workers import Died
 from tests.begun import workers
