@@ -24,7 +24,7 @@ from scotoma.inference import (
     predict_members,
     providers,
 )
-from scotoma.inference.costs import sizes
+from scotoma.inference.costs import file_sizes
 from scotoma.quantization.compressing import compress
 from scotoma.quantization.graphs import export_graph, numpy_weights
 from scotoma.training.engine import normalise
@@ -244,7 +244,7 @@ def test_what_a_member_costs_is_measured(
 
     state = {name: torch.zeros_like(value) for name, value in trained(1).state_dict().items()}
     save_file(state, tmp_path / "zeros.safetensors")
-    assert sizes(tmp_path / "zeros.safetensors")["compressed_bytes"] < 2000
+    assert file_sizes(tmp_path / "zeros.safetensors")["compressed_bytes"] < 2000
 
 
 # --- providers -----------------------------------------------------------------------------------

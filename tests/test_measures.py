@@ -20,7 +20,7 @@ NOTHING = Predictions("dense", (), (0,), ("a", "b"), np.zeros((0, 1), np.uint8))
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     variants = [SimpleNamespace(name=name) for name in ("dense", *NAMES)]
-    pairs = (measures.Comparison(variant, NOTHING, NOTHING) for variant in variants[1:])
+    pairs = (measures.PopulationPair(variant, NOTHING, NOTHING) for variant in variants[1:])
     monkeypatch.setattr(measures, "comparisons", lambda run, examples, dense: pairs)
     return SimpleNamespace(config=SimpleNamespace(resolved_variants=variants))
 

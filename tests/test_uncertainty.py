@@ -19,7 +19,7 @@ from scotoma.uncertainty import (
     crossed_variance,
     holm,
     mean_difference,
-    merge,
+    merge_moments,
     n_effective,
     ratio_influence,
     single_mean,
@@ -195,7 +195,7 @@ def test_shards_sum_to_the_whole_in_any_order(data, paired):
         Moments.of(d[s], c[s], groups[:, s], paired=paired) for s in (slice(cut), slice(cut, n))
     ]
     for shards in (parts, parts[::-1]):
-        merged = merge(shards)
+        merged = merge_moments(shards)
         for name in ("powers", "dense", "compressed", "both"):
             np.testing.assert_array_equal(getattr(merged, name), getattr(whole, name))
 
@@ -250,7 +250,7 @@ def test_shards_of_whole_sources_sum_to_the_whole_in_any_order(data, paired):
         ClusterMoments.of(d[s], c[s], r[s], paired=paired) for s in (slice(cut), slice(cut, None))
     ]
     for shards in (parts, parts[::-1]):
-        merged = merge(shards)
+        merged = merge_moments(shards)
         for name in ("powers", "dense", "compressed", "squares"):
             np.testing.assert_array_equal(getattr(merged, name), getattr(whole, name))
 

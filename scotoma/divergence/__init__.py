@@ -6,7 +6,7 @@ from scotoma.divergence.distances import ByDistance, GroupByDistance, by_distanc
 from scotoma.divergence.flips import LedgerRow, flip_ledger
 from scotoma.divergence.floor import Excess, excess, half_size
 from scotoma.divergence.ranking import Threshold, percentile_weights, rank_subset, threshold
-from scotoma.divergence.scoring import CieCount, Scores, score
+from scotoma.divergence.scoring import CieCount, DivergenceScores, score
 from scotoma.divergence.tables import (
     AccuracyRow,
     OverIndex,
@@ -20,11 +20,11 @@ __all__ = [
     "AccuracyRow",
     "ByDistance",
     "CieCount",
+    "DivergenceScores",
     "Excess",
     "GroupByDistance",
     "LedgerRow",
     "OverIndex",
-    "Scores",
     "Threshold",
     "by_distance",
     "excess",

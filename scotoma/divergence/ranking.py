@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.divergence.scoring import Scores
+from scotoma.divergence.scoring import DivergenceScores
 from scotoma.errors import DataError
 from scotoma.hashing import hash_ids
 from scotoma.inputs import Floats, array, coded
@@ -37,7 +37,7 @@ class Threshold:
     reason: str = ""
 
 
-def threshold(scores: Scores, percentile: float, seed: int | None = None) -> Threshold:
+def threshold(scores: DivergenceScores, percentile: float, seed: int | None = None) -> Threshold:
     """Taxicab distance that a percentile of the examples reaches.
 
     Args:
@@ -72,7 +72,7 @@ def threshold(scores: Scores, percentile: float, seed: int | None = None) -> Thr
     return Threshold(percentile, value, wanted, above, tied, chosen)
 
 
-def percentile_weights(scores: Scores, percentile: float) -> Floats:
+def percentile_weights(scores: DivergenceScores, percentile: float) -> Floats:
     """Chance of each example to be in the subset when ties are broken at random.
 
     Means weighted so are the expectation over all ways to break the ties: exact, without a seed.
@@ -97,7 +97,7 @@ def percentile_weights(scores: Scores, percentile: float) -> Floats:
 
 
 def rank_subset(
-    scores: Scores, example_ids: npt.ArrayLike, percentile: float, seed: int | None = None
+    scores: DivergenceScores, example_ids: npt.ArrayLike, percentile: float, seed: int | None = None
 ) -> npt.NDArray[np.intp]:
     """Rows of the examples that diverge most, the most divergent first.
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.divergence.cluster_rates import GIVEN_POPULATIONS, over_units, weighted_rate
+from scotoma.divergence.cluster_rates import GIVEN_POPULATIONS, over_clusters, weighted_rate
 from scotoma.divergence.ranking import percentile_weights, threshold
-from scotoma.divergence.scoring import Scores
+from scotoma.divergence.scoring import DivergenceScores
 from scotoma.errors import DataError
 from scotoma.inputs import Flags, Floats, booleans, populations, true_labels, units
 from scotoma.uncertainty import (
@@ -75,7 +75,7 @@ def over_index(
         flags: Which examples are CIEs, or any other flag, bool, shape (N,).
         attributes: For each name which examples have it, bool, shape (N,).
         members: Size of the smaller population, for the record; 0 where the flags are not theirs.
-        clusters: Integer id of each row's source, shape (N,); rows of one source are one unit.
+        clusters: Integer id of each row's cluster, shape (N,); rows of one cluster are one unit.
         level: Coverage, a fraction in (0, 1).
 
     Returns:
@@ -109,7 +109,7 @@ def over_index(
             ratio = both.mean() / f.mean() / a.mean()
             change = of_variance(
                 float(100 * (ratio - 1)),
-                crossed_variance(over_units(influence[:, None], codes)),
+                crossed_variance(over_clusters(influence[:, None], codes)),
                 n=n,
                 members=members,
                 events=events,
@@ -158,7 +158,7 @@ def flip_rate(
     Args:
         dense: Class ids, shape (N, K).
         compressed: Class ids of the same examples by the members derived from them, shape (N, K).
-        clusters: Integer id of each row's source, shape (N,); rows of one source are one unit.
+        clusters: Integer id of each row's cluster, shape (N,); rows of one cluster are one unit.
         level: Coverage, a fraction in (0, 1).
 
     Returns:
@@ -197,7 +197,7 @@ class AccuracyRow:
 
 
 def top1_table(
-    scores: Scores,
+    scores: DivergenceScores,
     dense: npt.ArrayLike,
     compressed: npt.ArrayLike,
     labels: npt.ArrayLike,
@@ -221,7 +221,7 @@ def top1_table(
         percentiles: Of the taxicab distance, each in (0, 100).
         dense_top5: Whether the true label is among the five best, bool, shape (N, K).
         compressed_top5: The same for the compressed members, bool, shape (N, K').
-        clusters: Integer id of each row's source, shape (N,); rows of one source are one unit.
+        clusters: Integer id of each row's cluster, shape (N,); rows of one cluster are one unit.
         level: Coverage, a fraction in (0, 1).
 
     Returns:

@@ -69,7 +69,7 @@ class ClassImpact:
     """The impact of compression on each class, arrays of shape (C,) in the order of class ids.
 
     Attributes:
-        n: Examples of the class; clusters where rows of one source were joined.
+        n: Examples of the class; clusters where rows belong together.
         dense_recall: Recall averaged over dense members, a fraction; nan without examples.
         compressed_recall: The same for compressed members.
         normalised: 100 [(recall - accuracy) compressed - (recall - accuracy) dense], percentage
@@ -217,7 +217,7 @@ def class_impact(
         correction: `bh` (Benjamini-Hochberg), `by` (Benjamini-Yekutieli: recalls of one model can
             depend on each other negatively), `holm` for a gate, or None; by default `bh` for
             `sound` and None for `published`.
-        clusters: Integer id of each row's source, shape (N,); rows of one source are one unit.
+        clusters: Integer id of each row's cluster, shape (N,); rows of one cluster are one unit.
             `published` knows none.
         paired: Member m of `compressed` derives from member m of `dense`. `published` ignores it.
         level: Coverage of the intervals, a fraction in (0, 1); alpha is 1 - level.

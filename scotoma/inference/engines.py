@@ -143,8 +143,8 @@ class TorchEngine:
             images = torch.from_numpy(self.preprocessing(pixels)).to(
                 self.device, memory_format=torch.channels_last
             )
-            found: NDArray[np.float32] = self.model(images).float().cpu().numpy()
-        return found
+            scores: NDArray[np.float32] = self.model(images).float().cpu().numpy()
+        return scores
 
 
 class OnnxEngine:

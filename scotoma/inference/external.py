@@ -1,4 +1,4 @@
-"""Models made elsewhere: which files there are, and whether each is what the audit can run.
+"""Find external models, and check that the audit can run each.
 
 A file is read as data first. What it names outside its folder is refused before any runtime sees
 it, and libraries of custom operators are never loaded.
@@ -174,10 +174,11 @@ def _check_input(
     kind = inputs[0].type.tensor_type.elem_type
     if kind != TensorProto.FLOAT:
         known = TensorProto.DataType.items()
-        found = next((name.lower() for name, number in known if number == kind), f"type {kind}")
-        found = found if kind else "no tensor"
+        type_name = next((name.lower() for name, number in known if number == kind), f"type {kind}")
+        type_name = type_name if kind else "no tensor"
         raise DataError(
-            f"{name} must take images in float32, got {found}; export it with float32 at its ends"
+            f"{name} must take images in float32, got {type_name}; export it with float32 at its "
+            "ends"
         )
     shape = _shape(inputs[0])
     last = network.preprocessing.layout == "NHWC"

@@ -68,7 +68,7 @@ class SimulatedPower:
     Attributes:
         design: The audit.
         relative: The relative increase planted, a fraction.
-        found: Audits whose interval lay above the limit.
+        detected: Audits whose interval lay above the limit.
         undecided: Audits with fewer carriers than `min_events`, or without an interval.
         audits: Audits drawn.
         seed: Same seed, same audits.
@@ -76,7 +76,7 @@ class SimulatedPower:
 
     design: Design
     relative: float
-    found: int
+    detected: int
     undecided: int
     audits: int
     seed: int
@@ -84,12 +84,12 @@ class SimulatedPower:
     @property
     def power(self) -> float:
         """Share of audits that found it, a fraction."""
-        return self.found / self.audits
+        return self.detected / self.audits
 
     @property
     def se(self) -> float:
         """Simulation error of the power; never 0, for no count of audits shows certainty."""
-        share = (self.found + 2) / (self.audits + 4)
+        share = (self.detected + 2) / (self.audits + 4)
         return math.sqrt(share * (1 - share) / (self.audits + 4))
 
     @property
@@ -109,7 +109,7 @@ class SimulatedPower:
         low, high = (f"{100 * end:.3g}%" for end in self.interval)
         return (
             f"{_words(self.design)} found an increase of {100 * self.relative:.3g}% in "
-            f"{self.found:,} of {self.audits:,} simulated audits ({100 * self.power:.3g}%, 95% "
+            f"{self.detected:,} of {self.audits:,} simulated audits ({100 * self.power:.3g}%, 95% "
             f"interval {low} to {high})"
         )
 
@@ -163,10 +163,10 @@ def smallest_amplification(
     Raises:
         DataError: A number out of range.
 
-    >>> found = smallest_amplification(group_n=2_700, rate=0.011, members=10)
-    >>> round(found.relative, 2), round(found.absolute, 4)
+    >>> smallest = smallest_amplification(group_n=2_700, rate=0.011, members=10)
+    >>> round(smallest.relative, 2), round(smallest.absolute, 4)
     (0.35, 0.0038)
-    >>> print(found)  # doctest: +NORMALIZE_WHITESPACE
+    >>> print(smallest)  # doctest: +NORMALIZE_WHITESPACE
     2,700 examples and 10 + 10 members find an increase of 34.6%, from 1.1% to 1.48%,
     in 80% of audits
     >>> none = smallest_amplification(group_n=50, rate=0.01, members=30)
@@ -258,10 +258,10 @@ def promised_power(design: Design, relative: float) -> float:
         spread = spread + grid**2 / max(size - 1, 1)
     with np.errstate(divide="ignore"):
         reach = stdtrit(total**2 / spread, (1 + design.level) / 2) * np.sqrt(total)
-    found = ndtr((distance - reach) / sigma)
+    power = ndtr((distance - reach) / sigma)
     for _ in grids:
-        found = found @ (weights / 2)
-    return float(found) * _decidable(design)
+        power = power @ (weights / 2)
+    return float(power) * _decidable(design)
 
 
 def simulate_power(
@@ -295,7 +295,7 @@ def simulate_power(
     dense = np.full(design.group_n, design.rate)
     compressed, (k, k_c) = dense * (1 + relative), design.sizes
     words = Words("error", "examples", "the group")
-    found = undecided = 0
+    detected = undecided = 0
     for _ in range(audits):
         events = draw_events(dense, compressed, k, k_c, design.errors, rng, paired=design.paired)
         evidence = ChangeEvidence.of_moments(Moments.of(*events, paired=design.paired))
@@ -303,8 +303,8 @@ def simulate_power(
         if change.events < design.min_events or math.isnan(change.low):
             undecided += 1
         elif change.low > 100 * design.limit:
-            found += 1
-    return SimulatedPower(design, relative, found, undecided, audits, seed)
+            detected += 1
+    return SimulatedPower(design, relative, detected, undecided, audits, seed)
 
 
 def _decidable(design: Design) -> float:
@@ -340,8 +340,8 @@ def _words(design: Design) -> str:
     return f"{design.group_n:,} examples and {who}"
 
 
-def _as_dict(found: Detectable | SimulatedPower) -> dict[str, Any]:
-    values = asdict(found)
+def _as_dict(power: Detectable | SimulatedPower) -> dict[str, Any]:
+    values = asdict(power)
     return {
         name: value if isinstance(value, dict) else json_safe(value)
         for name, value in values.items()

@@ -132,9 +132,9 @@ def _refuse(
     if keep_scores != (scores is not None) or (
         scores is not None and scores.shape != predicted.shape
     ):
-        found = "none" if scores is None else f"shape {scores.shape}"
+        held = "none" if scores is None else f"shape {scores.shape}"
         wanted = f"shape {predicted.shape}" if keep_scores else "none"
-        raise DataError(f"scores of {variant} must have {wanted}, got {found}")
+        raise DataError(f"scores of {variant} must have {wanted}, got {held}")
 
 
 @dataclass(frozen=True)

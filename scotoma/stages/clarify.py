@@ -14,7 +14,7 @@ from scotoma.bias.clarify.guide import GUIDE
 from scotoma.datasets import Examples
 from scotoma.uncertainty import Estimate
 
-__all__ = ["Facet", "Outcomes", "facets_of", "questions"]
+__all__ = ["ClarifyMetrics", "FacetPair", "facet_pairs", "metric_guide"]
 
 DATA = tuple(name for name, metric in METRICS.items() if metric.stage == "pre-training")
 MODELS = tuple(name for name in METRICS if name not in DATA)
@@ -22,7 +22,7 @@ WORDS = ("name", "title", "question", "formula", "neutral", "sign", "stage")
 
 
 @dataclass(frozen=True, eq=False)
-class Facet:
+class FacetPair:
     """Who is set against whom.
 
     Attributes:
@@ -40,7 +40,7 @@ class Facet:
     strata: NDArray[np.intp] | None
 
 
-def facets_of(examples: Examples) -> list[Facet]:
+def facet_pairs(examples: Examples) -> list[FacetPair]:
     """The facets of every attribute: of two values the rarer is d, of more each one in turn.
 
     Args:
@@ -48,10 +48,11 @@ def facets_of(examples: Examples) -> list[Facet]:
 
     >>> import polars as pl
     >>> table = pl.DataFrame({"label": ["x"] * 3, "sex": ["m", "m", "f"]})
-    >>> [(f.disadvantaged, f.advantaged) for f in facets_of(Examples(table, ("x",), ("sex",), ()))]
-    [('sex.f', 'sex.m')]
+    >>> (pair,) = facet_pairs(Examples(table, ("x",), ("sex",), ()))
+    >>> pair.disadvantaged, pair.advantaged
+    ('sex.f', 'sex.m')
     """
-    groups, found = examples.partition(), []
+    groups, pairs = examples.partition(), []
     for attribute in examples.attributes:
         own = [
             (key, mask)
@@ -61,10 +62,10 @@ def facets_of(examples: Examples) -> list[Facet]:
         strata = _strata(examples, attribute)
         if len(own) == 2:
             (rare, d), (common, _) = sorted(own, key=lambda group: int(group[1].sum()))
-            found.append(Facet(attribute, rare, common, d, strata))
+            pairs.append(FacetPair(attribute, rare, common, d, strata))
         elif len(own) > 2:
-            found += [Facet(attribute, key, "the rest", d, strata) for key, d in own]
-    return found
+            pairs += [FacetPair(attribute, key, "the rest", d, strata) for key, d in own]
+    return pairs
 
 
 def _strata(examples: Examples, attribute: str) -> NDArray[np.intp] | None:
@@ -75,10 +76,10 @@ def _strata(examples: Examples, attribute: str) -> NDArray[np.intp] | None:
     return np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].ravel()
 
 
-def questions() -> list[dict[str, Any]]:
+def metric_guide() -> list[dict[str, Any]]:
     """The guide: a worry, the metric to start with and why, and its metrics in words.
 
-    >>> [question["start"] for question in questions()][:3]
+    >>> [question["start"] for question in metric_guide()][:3]
     ['CI', 'DPL', 'DPPL']
     """
     return [
@@ -97,7 +98,7 @@ def questions() -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcomes:
+class ClarifyMetrics:
     """The 21 metrics of one audit.
 
     Attributes:
@@ -118,7 +119,7 @@ class Outcomes:
             for name, one in self._metrics(facet, None, DATA).items()
         ]
 
-    def measured(self, predicted: NDArray[np.unsignedinteger]) -> list[dict[str, Estimate]]:
+    def metrics(self, predicted: NDArray[np.unsignedinteger]) -> list[dict[str, Estimate]]:
         """The metrics of predictions by name, one table a facet.
 
         Args:
@@ -137,12 +138,12 @@ class Outcomes:
         """A row a facet and metric of predictions: dense, compressed and the change.
 
         Args:
-            before: `measured` of the dense population.
+            before: `metrics` of the dense population.
             dense: Class ids of the dense members, shape (N, K).
             compressed: Class ids of the compressed members, shape (N, K').
             paired: Member m of it derives from dense member m.
         """
-        after = self.measured(compressed)
+        after = self.metrics(compressed)
         moved = after  # without an outcome, three times the same reason
         if self.positive is not None:
             moved = [
@@ -159,8 +160,8 @@ class Outcomes:
         ]
 
     @cached_property
-    def _facets(self) -> list[Facet]:
-        return facets_of(self.examples)
+    def _facets(self) -> list[FacetPair]:
+        return facet_pairs(self.examples)
 
     @cached_property
     def _labels(self) -> NDArray[np.int64]:
@@ -178,14 +179,14 @@ class Outcomes:
         return None if self.positive is None else ids == self.positive
 
     def _metrics(
-        self, facet: Facet, hits: NDArray[np.bool_] | None, names: tuple[str, ...]
+        self, facet: FacetPair, hits: NDArray[np.bool_] | None, names: tuple[str, ...]
     ) -> dict[str, Estimate]:
         return all_metrics(
             d=facet.d, y=self._y, p=hits, strata=facet.strata, labels=self._labels,
             clusters=self._clusters, seed=self.seed, only=names,
         )  # fmt: skip
 
-    def _row(self, facet: Facet, name: str, **numbers: Estimate) -> dict[str, Any]:
+    def _row(self, facet: FacetPair, name: str, **numbers: Estimate) -> dict[str, Any]:
         lacking = self._lacking(facet, name)
         return {
             "attribute": facet.attribute,
@@ -197,7 +198,7 @@ class Outcomes:
             for part, one in numbers.items()
         }
 
-    def _lacking(self, facet: Facet, name: str) -> str:
+    def _lacking(self, facet: FacetPair, name: str) -> str:
         """What the audit would need for a metric, in the words of its configuration."""
         absent = {"features": "numbers about every example, see scotoma bias --feature"}
         if self.positive is None:

@@ -7,10 +7,10 @@ from typing import Any
 
 from scotoma.summary import worst_change
 
-__all__ = ["frontier"]
+__all__ = ["frontier_rows"]
 
 
-def frontier(
+def frontier_rows(
     audit: Mapping[str, Any], gate: Mapping[str, Any], costs: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """What each variant gives and costs: accuracy, worst group, size, latency, verdict.

@@ -40,11 +40,11 @@ class Gaps:
             examples: The test examples.
             dense: Class ids of its members, shape (N, K).
         """
-        found = list(_contrasts(examples, examples.partition()))
-        contrasts = tuple(contrast for _, contrast in found)
+        pairs = list(_contrasts(examples, examples.partition()))
+        contrasts = tuple(contrast for _, contrast in pairs)
         return cls(
             examples,
-            tuple(attribute for attribute, _ in found),
+            tuple(attribute for attribute, _ in pairs),
             contrasts,
             tuple(_sides(examples, contrasts, dense)),
         )
@@ -63,17 +63,17 @@ class Gaps:
         for attribute, contrast, was, now in zip(
             self.attributes, self.contrasts, self.dense, after, strict=True
         ):
-            found = contrast.gap(was, now, paired=paired)
-            p = np.minimum(1.0, 2 * min(found.gap.p_above(0.0), found.gap.p_below(0.0)))
-            rows.append({"attribute": attribute, "p": p} | found.as_dict())
+            gap = contrast.gap(was, now, paired=paired)
+            p = np.minimum(1.0, 2 * min(gap.gap.p_above(0.0), gap.gap.p_below(0.0)))
+            rows.append({"attribute": attribute, "p": p} | gap.as_dict())
         return rows
 
 
 def _sides(
     examples: Examples, contrasts: tuple[Contrast, ...], predicted: NDArray[np.unsignedinteger]
 ) -> Iterator[Side]:
-    found = events(examples.labels, predicted, len(examples.classes), None)
-    return (contrast.side(found) for contrast in contrasts)
+    wrong = events(examples.labels, predicted, len(examples.classes), None)
+    return (contrast.side(wrong) for contrast in contrasts)
 
 
 def _contrasts(examples: Examples, groups: Partition) -> Iterator[tuple[str, Contrast]]:

@@ -24,7 +24,7 @@ from scotoma.stages.parity import parity, parity_inputs
 from scotoma.workers import in_order
 
 __all__ = [
-    "Comparison",
+    "PopulationPair",
     "bias",
     "comparisons",
     "divergence",
@@ -40,7 +40,7 @@ Measured = TypeVar("Measured")
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PopulationPair:
     """A compressed population beside the dense one, on the same examples.
 
     Attributes:
@@ -64,7 +64,7 @@ class Comparison:
         return self.compressed_members.predicted
 
 
-def comparisons(run: Run, examples: Examples, dense: Predictions) -> Iterator[Comparison]:
+def comparisons(run: Run, examples: Examples, dense: Predictions) -> Iterator[PopulationPair]:
     """Set every compressed population beside the dense one.
 
     Args:
@@ -82,7 +82,7 @@ def comparisons(run: Run, examples: Examples, dense: Predictions) -> Iterator[Co
                 f"members {compressed.members} of {variant.name} derive from dense members that "
                 f"are not there, {dense.members}; run the audit again in a new folder"
             )
-        yield Comparison(variant, dense, compressed)
+        yield PopulationPair(variant, dense, compressed)
 
 
 def read_predictions(run: Run, variant: str, examples: Examples) -> Predictions:
@@ -109,7 +109,7 @@ def of_each_variant(
     run: Run,
     examples: Examples,
     task: str,
-    measure: Callable[[Comparison], Measured],
+    measure: Callable[[PopulationPair], Measured],
     dense: Predictions | None = None,
 ) -> dict[str, Measured]:
     """Measure every compressed variant, some variants side by side.
@@ -133,7 +133,7 @@ def of_each_variant(
     progress.start(task, len(run.config.resolved_variants) - 1)
     measures: dict[str, Measured] = {}
 
-    def measure_by_name(comparison: Comparison) -> tuple[str, Measured]:
+    def measure_by_name(comparison: PopulationPair) -> tuple[str, Measured]:
         return comparison.variant.name, measure(comparison)
 
     dense = read_predictions(run, "dense", examples) if dense is None else dense
@@ -158,7 +158,7 @@ def divergence(run: Run) -> list[Path]:
             examples, seed = read_test_examples(run), run.config.population.seed
             dense = read_predictions(run, "dense", examples)
 
-            def measure(comparison: Comparison) -> tuple[pl.DataFrame, dict[str, Any]]:
+            def measure(comparison: PopulationPair) -> tuple[pl.DataFrame, dict[str, Any]]:
                 scores, summary = _divergence(comparison, examples, seed)
                 return scores, {
                     "divergence": summary,
@@ -185,7 +185,7 @@ def read_test_examples(run: Run) -> Examples:
 
 
 def _divergence(
-    comparison: Comparison, examples: Examples, seed: int
+    comparison: PopulationPair, examples: Examples, seed: int
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     from scotoma.divergence import (
         by_distance,
@@ -252,25 +252,25 @@ def bias(run: Run) -> list[Path]:
     with run.step("bias", [section], inputs_of(run)) as due:
         if due:
             from scotoma.stages.accuracy import RISK_LIMITS, Accuracy
-            from scotoma.stages.clarify import Outcomes, questions
+            from scotoma.stages.clarify import ClarifyMetrics, metric_guide
             from scotoma.stages.gaps import Gaps
 
             examples, seed = read_test_examples(run), run.config.population.seed
             positive = run.config.label.positive
             positive_id = None if positive is None else examples.classes.index(str(positive))
-            outcomes = Outcomes(examples, positive_id, seed)
+            clarify = ClarifyMetrics(examples, positive_id, seed)
             dense = read_predictions(run, "dense", examples)
-            before, gaps = outcomes.measured(dense.predicted), Gaps.of(examples, dense.predicted)
+            before, gaps = clarify.metrics(dense.predicted), Gaps.of(examples, dense.predicted)
             dense_accuracy = Accuracy.of(dense, examples, positive_id)
 
-            def measure(comparison: Comparison) -> dict[str, Any]:
+            def measure(comparison: PopulationPair) -> dict[str, Any]:
                 paired = comparison.variant.paired
                 accuracy = Accuracy.of(comparison.compressed_members, examples, positive_id)
                 return _bias(comparison, examples, positive_id) | {
                     "accuracy": accuracy,
                     "one_model": accuracy.one_model_risk(dense_accuracy, paired=paired, seed=seed),
                     "gaps": gaps.under(comparison.compressed, paired=paired),
-                    "clarify": outcomes.models(
+                    "clarify": clarify.models(
                         before, comparison.dense, comparison.compressed, paired=paired
                     ),
                 }
@@ -281,8 +281,8 @@ def bias(run: Run) -> list[Path]:
                 for part in ("classes", "subgroups", "gaps")
             }
             parts["clarify"] = {
-                "questions": questions(),
-                "data": outcomes.data(),
+                "questions": metric_guide(),
+                "data": clarify.data(),
                 "variants": {name: measures["clarify"] for name, measures in variants.items()},
             }
             parts["one_model"] = RISK_LIMITS | {
@@ -299,7 +299,7 @@ def bias(run: Run) -> list[Path]:
 
 
 def _bias(
-    comparison: Comparison, examples: Examples, positive: int | None
+    comparison: PopulationPair, examples: Examples, positive: int | None
 ) -> dict[str, list[dict[str, Any]]]:
     from scotoma.bias.subgroup import amplification
     from scotoma.impact import class_impact

@@ -14,7 +14,7 @@ from scotoma.datasets import Examples
 from scotoma.datasets.image_statistics import STATISTICS, image_statistics
 from scotoma.jsonable import jsonable
 from scotoma.runs import Run, write_json, written
-from scotoma.stages.measures import Comparison, inputs_of, of_each_variant
+from scotoma.stages.measures import PopulationPair, inputs_of, of_each_variant
 
 if TYPE_CHECKING:
     from scotoma.slices import Slice, SliceReport
@@ -93,7 +93,7 @@ def features_of(examples: Examples, looks: pl.DataFrame | None) -> pl.DataFrame:
 
 
 def _search(
-    comparison: Comparison, examples: Examples, features: pl.DataFrame, seed: int
+    comparison: PopulationPair, examples: Examples, features: pl.DataFrame, seed: int
 ) -> dict[str, Any]:
     from scotoma.slices import find_slices
 

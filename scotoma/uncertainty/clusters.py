@@ -1,4 +1,4 @@
-"""Rows that share a source are one unit: sums over sources, rates as ratios of such sums."""
+"""Sums over clusters of rows, and rates as ratios of such sums."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Array = npt.NDArray[np.float64]
 
 
 def cluster_sums(values: npt.ArrayLike, clusters: npt.ArrayLike | None) -> Array:
-    """Sum the rows of each cluster: rows of one source are one unit.
+    """Sum the rows of each cluster.
 
     Args:
         values: Shape (N, K) or (N,).
-        clusters: Id of each row's source, shape (N,); None leaves every row its own unit.
+        clusters: Id of each row's cluster, shape (N,); None leaves every row its own unit.
 
     Returns:
         Shape (n, K) or (n,), one row a cluster that occurs, in order of id.

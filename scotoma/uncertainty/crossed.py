@@ -115,9 +115,9 @@ def crossed_variance(
             f"{c.shape}: score both on one test set"
         )
     if paired and (c is None or d.shape[-1] != c.shape[-1]):
-        found = "none" if c is None else f"{c.shape[-1]}"
+        partners = "none" if c is None else f"{c.shape[-1]}"
         raise DataError(
-            f"paired populations need as many compressed as dense members, got {found} and "
+            f"paired populations need as many compressed as dense members, got {partners} and "
             f"{d.shape[-1]}: drop the members without a partner, or pass paired=False"
         )
     each = None if times is None else np.asarray(times, np.float64)

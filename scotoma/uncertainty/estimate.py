@@ -25,7 +25,7 @@ class Estimate:
         value: The number itself; nan if undefined.
         low: Lower end of the interval at `level`; nan if there is none.
         high: Upper end of the interval at `level`; nan if there is none.
-        n: Examples at risk; clusters where rows of one source were joined.
+        n: Examples at risk; clusters where rows belong together.
         members: Size of the smaller population involved.
         events: Number of examples that carry the value (`n_effective`); nan where that has no
             meaning.

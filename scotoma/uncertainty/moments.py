@@ -244,14 +244,14 @@ def _events(values: npt.ArrayLike, name: str) -> npt.NDArray[np.bool_]:
     return events.astype(np.bool_)
 
 
-def merge(shards: Sequence[Shard]) -> Shard:
+def merge_moments(shards: Sequence[Shard]) -> Shard:
     """Sum the shards of one audit, in any order.
 
     Args:
-        shards: At least one `Moments`, or `ClusterMoments` of whole sources.
+        shards: At least one `Moments`, or `ClusterMoments` of whole clusters.
 
     >>> import numpy as np
-    >>> int(merge([Moments.of(np.eye(2)), Moments.of(np.eye(2))]).n)
+    >>> int(merge_moments([Moments.of(np.eye(2)), Moments.of(np.eye(2))]).n)
     4
     """
     merged: Shard = reduce(add, shards)

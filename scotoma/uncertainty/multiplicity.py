@@ -29,10 +29,10 @@ def holm(p: npt.ArrayLike) -> npt.NDArray[np.float64]:
     array([0.03, 0.06, 0.06,  nan])
     """
     values, tested = _tested(p)
-    asked = values[tested]
-    order = np.argsort(asked, kind="stable")
-    steps = asked[order] * np.arange(asked.size, 0, -1)
-    adjusted = np.empty_like(asked)
+    known = values[tested]
+    order = np.argsort(known, kind="stable")
+    steps = known[order] * np.arange(known.size, 0, -1)
+    adjusted = np.empty_like(known)
     adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
     return _spread(adjusted, tested)
 
@@ -59,13 +59,13 @@ def benjamini_hochberg(p: npt.ArrayLike, *, dependence: bool = False) -> npt.NDA
     array([0.03, 0.04, 0.04,  nan])
     """
     values, tested = _tested(p)
-    asked = values[tested]
-    order = np.argsort(asked)
-    rank = np.arange(1, asked.size + 1)
-    steps = asked[order] * (asked.size / rank)
+    known = values[tested]
+    order = np.argsort(known)
+    rank = np.arange(1, known.size + 1)
+    steps = known[order] * (known.size / rank)
     if dependence:
         steps *= (1 / rank).sum()
-    adjusted = np.empty_like(asked)
+    adjusted = np.empty_like(known)
     adjusted[order] = np.minimum(np.minimum.accumulate(steps[::-1])[::-1], 1.0)
     return _spread(adjusted, tested)
 

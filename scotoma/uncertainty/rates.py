@@ -51,7 +51,7 @@ class RateEvidence:
 
     Attributes:
         rows: Examples at risk.
-        n: The same in independent units: clusters where rows of one source were joined.
+        n: The same in independent units: clusters where rows belong together.
         members: Members of the population.
         value: The mean rate; nan without examples.
         carriers: `n_effective` of the rate.
@@ -292,11 +292,11 @@ class ChangeEvidence:
         if common.n == 0:
             return common.undefined(f"undefined (no {words.at_risk} in {words.where})")
         if common.carriers == 0:
-            found = f"no {words.event} among {int(self.dense.rows[index]):,} {words.at_risk}"
-            return common.undefined(f"relative change not estimable ({found})")
+            cause = f"no {words.event} among {int(self.dense.rows[index]):,} {words.at_risk}"
+            return common.undefined(f"relative change not estimable ({cause})")
         if common.carriers < FEWEST:
-            found = "1 example" if common.carriers < 2 else f"{int(common.carriers)} examples"
-            return common.undefined(f"relative change not estimable (carried by {found})")
+            cause = "1 example" if common.carriers < 2 else f"{int(common.carriers)} examples"
+            return common.undefined(f"relative change not estimable (carried by {cause})")
         value = 100.0 * (compressed - dense) / dense
         variance = self.log_ratio.at(index)
         if variance.total == 0:

@@ -24,11 +24,11 @@ from scotoma.uncertainty import Estimate, benjamini_hochberg, undefined
 from scotoma.variance.effects import (
     THIS_TEST_SET,
     cohens_d,
-    difference,
     sawilowsky,
     sigma,
     spread_ratio,
     variance_of,
+    welch_difference,
 )
 
 Array = npt.NDArray[np.float64]
@@ -213,7 +213,7 @@ def compare(
     runs = b.size + o.size
     why = f"nothing varies over {runs} runs" if not varies else "a mean of 0 cannot be divided by"
     return Comparison(
-        difference=difference(b, o, level),
+        difference=welch_difference(b, o, level),
         cohens_d=effect,
         effect=sawilowsky(effect.value),
         u_p=_mann_whitney(b, o, published=published),

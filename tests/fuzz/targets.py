@@ -36,10 +36,10 @@ from scotoma.inference.engines import TorchEngine
 from scotoma.inference.external import read_model
 from scotoma.inference.trials import Trial, trials
 from scotoma.mirror import Mirror, cache_folder
-from scotoma.predictions.external import Asked, read_answers
+from scotoma.predictions.external import PredictionRequest, read_external
 from scotoma.predictions.files import PredictionFile
 from scotoma.predictions.long_format import read_long
-from scotoma.predictions.tables import find_models, find_tables
+from scotoma.predictions.tables import find_tables, models_by_variant
 from scotoma.report.thumbnails import blurred, shrunk
 from scotoma.report.trend import render_trend
 from scotoma.runs import portable, read_record
@@ -167,9 +167,11 @@ def predictions(name: str) -> Callable[[bytes, Path], object]:
     def read(data: bytes, folder: Path) -> object:
         file(data, folder, name)
         tables = find_tables(str(folder / f"*{Path(name).suffix}"))
-        models = find_models(tables)
+        models = models_by_variant(tables)
         asked = {"dense": models.get("dense", ["0"])}
-        return read_answers(tables, Asked(asked, IDS, CLASSES, scores=len(data) % 2 == 0))
+        return read_external(
+            tables, PredictionRequest(asked, IDS, CLASSES, scores=len(data) % 2 == 0)
+        )
 
     return read
 

@@ -20,7 +20,7 @@ from scotoma.machine import versions
 from scotoma.predictions import Predictions
 from scotoma.runs import Run
 from scotoma.stages import judging, measures, reporting, slicing
-from scotoma.stages.frontier import frontier
+from scotoma.stages.frontier import frontier_rows
 from scotoma.stages.parity import network_predictions
 
 
@@ -131,7 +131,7 @@ def make_audit(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]
         )
         judged = json.loads(gate.read_text())
         found = json.loads(content.read_text())
-        measured = {"frontier": frontier(found, judged, {}), "versions": versions()}
+        measured = {"frontier": frontier_rows(found, judged, {}), "versions": versions()}
         return Audit(found, images, page.read_text(), judged, measured, run)
 
     return made
