@@ -43,7 +43,7 @@ def populations(examples: Examples) -> tuple[Any, Any]:
 def rows_of(examples: Examples, populations: tuple[Any, Any], positive: int | None = 1) -> Any:
     outcomes = ClarifyMetrics(examples, positive, seed=0)
     dense, compressed = populations
-    rows = outcomes.models(outcomes.measured(dense), dense, compressed, paired=True)
+    rows = outcomes.models(outcomes.metrics(dense), dense, compressed, paired=True)
     return {(row["disadvantaged"], row["metric"]): row for row in rows}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,18 @@ def test_exported_models_are_compared_with_the_network_they_were_exported_from(r
         assert abs(rows[name][1].differ - (labels != exported).sum()) <= 2  # ties to the last bit
     assert rows["dense"][1].differ <= 2
     assert rows["int8-static"][1].differ > 2
+
+
+def test_a_trained_variant_that_torch_predicted_with_is_not_compared_with_itself(run: Run) -> None:
+    examples = measures.read_test_examples(run)
+    on_gpu = {
+        name: replace(
+            PredictionFile.open(run.predictions(name, 0)).read(), runtimes=("torch, cuda",)
+        )
+        for name in ("dense", "int8-static")
+    }
+    assert parity(run, examples, on_gpu["dense"]) is None
+    assert parity(run, examples, on_gpu["int8-static"]) is not None
 
 
 def test_an_export_that_lost_a_weight_is_seen(

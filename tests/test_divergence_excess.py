@@ -395,5 +395,5 @@ def test_bad_settings_are_refused_in_one_sentence():
         excess(dense, dense, 2, splits=0)
     with pytest.raises(DataError, match=r"level must be a fraction in \(0, 1\), got 95"):
         excess(dense, dense, 2, level=95)
-    with pytest.raises(DataError, match=r"clusters must give one id a row, got shape \(3,\) for 4"):
+    with pytest.raises(DataError, match=r"clusters must give one id per row, got shape \(3,\)"):
         excess(dense, dense, 2, clusters=[1, 2, 3])

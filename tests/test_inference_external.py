@@ -168,7 +168,7 @@ def test_a_model_that_is_no_classifier_is_refused(folder: Path) -> None:
     )
     onnx.save_model(model, folder / "two.onnx")
     assert refused(folder / "two.onnx") == (
-        "dense/two.onnx must give one output, a score a class, got 2; export it with one"
+        "dense/two.onnx must give one output, a score per class, got 2; export it with one"
     )
     del model.graph.output[:]
     model.graph.output.append(

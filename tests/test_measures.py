@@ -35,7 +35,7 @@ def test_the_first_variant_comes_first_even_if_the_second_is_done_before_it(run:
         second.set()
         return name.upper()
 
-    found = measures.of_each_variant(run, None, "measure", measure, NOTHING)
+    found = measures.measure_variants(run, None, "measure", measure, NOTHING)
     assert list(found.items()) == [(name, name.upper()) for name in NAMES]
 
 
@@ -45,4 +45,4 @@ def test_what_a_measure_refuses_is_raised_as_it_is(run: Any) -> None:
             raise DataError("int8-static must be whole")
 
     with pytest.raises(DataError, match=r"^int8-static must be whole$"):
-        measures.of_each_variant(run, None, "measure", measure, NOTHING)
+        measures.measure_variants(run, None, "measure", measure, NOTHING)

@@ -179,12 +179,12 @@ def test_power_is_told_in_sentences_and_in_json():
     assert str(found).endswith("% and beyond the limit of 20%, in 80% of audits")
     simulated = simulate_power(found.design, found.relative, audits=20, seed=5)
     # Newcombe (1998), Statistics in Medicine 17:857-872, table I, method 3: 15 of 148.
-    few = replace(simulated, found=15, audits=148)
+    few = replace(simulated, detected=15, audits=148)
     np.testing.assert_allclose(few.interval, [0.0624, 0.1605], atol=5e-5)
     assert "found an increase of 0.5% in 15 of 148 simulated audits (10.1%, 95% interval" in str(
         replace(few, relative=0.005)
     )
-    assert replace(few, found=0).se > 0
+    assert replace(few, detected=0).se > 0
     said = json.loads(json.dumps([found.as_dict(), simulated.as_dict()], allow_nan=False))
     assert said[0]["design"]["errors"]["correlation"] == 0.95
     assert said[1]["power"] == simulated.detected / 20

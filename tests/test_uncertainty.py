@@ -311,7 +311,7 @@ def test_clusters_are_summed_in_order_of_their_ids():
     assert sums.tolist() == [[10.0, 20.0], [101.0, 202.0]]
     assert cluster_sums([[1.0]], None).tolist() == [[1.0]]
     assert cluster_sums([1.0, 2.0, 3.0], [0, 0, 0]).tolist() == [6.0]
-    with pytest.raises(DataError, match=r"one id a row, got shape \(2,\) for 3 rows"):
+    with pytest.raises(DataError, match=r"one id per row, got shape \(2,\) for 3 rows"):
         cluster_sums([1, 2, 3], [0, 1])
 
 

@@ -1,4 +1,4 @@
-"""Who and what lies at each taxicab distance: additive counts, from which any threshold is read."""
+"""How many examples lie at each taxicab distance? Additive counts, for any threshold."""
 
 from __future__ import annotations
 

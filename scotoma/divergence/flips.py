@@ -1,4 +1,4 @@
-"""What net changes hide: every way a prediction can change, by group."""
+"""Which predictions change, in which way, in each group?"""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def flip_ledger(
         level: Coverage, a fraction in (0, 1).
 
     Returns:
-        One row a group, intervals on the logit scale over examples and training runs.
+        One row per group, intervals on the logit scale over examples and training runs.
 
     Raises:
-        DataError: As `score`; groups that are not one row a name.
+        DataError: As `score`; groups that are not one row per name.
 
     >>> row = flip_ledger([[0], [1], [1]], [[1], [0], [2]], [0, 0, 0], [[True] * 3], ["all"])[0]
     >>> [round(flip.value, 2) for flip in (row.right_to_wrong, row.wrong_to_right)]

@@ -112,11 +112,11 @@ def excess(
             are then the floor, without extrapolation.
 
     Returns:
-        Shares as fractions of the examples. One member a side: the CIEs are the flips, without
-        floor and excess. Below 3 members: no halves, no excess.
+        Shares as fractions of the examples. With one member per side the CIEs are the flips,
+        without floor and excess. Below 3 members: no halves, no excess.
 
     Raises:
-        DataError: As `score`; clusters that are not one id a row; a level that is no fraction.
+        DataError: As `score`; clusters that are not one id per row; a level that is no fraction.
 
     >>> dense = np.arange(400)[:, None] % 100 < [3, 4, 5, 4, 3]
     >>> compressed = np.arange(400)[:, None] % 100 < [8, 9, 8, 9, 9]
@@ -263,7 +263,7 @@ def _fill(values: Floats, active: Flags) -> Floats:
 
 
 def _variance(gain: Floats, drops: list[Floats], n: int) -> Variance:
-    """Crossed variance of the mean of n values, those not given being 0.
+    """Crossed variance of the mean of n values, where values that are left out are 0.
 
     The leave-one-out form of the members' variance: with pseudo-values theta - (K-1) delta in the
     place of influences the parts are those of `crossed_variance`.

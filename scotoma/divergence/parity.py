@@ -67,10 +67,10 @@ def label_parity(
         level: Coverage, a fraction in (0, 1).
 
     Returns:
-        One row a group.
+        One row per group.
 
     Raises:
-        DataError: Labels of different examples; groups that are not one row a name.
+        DataError: Labels of different examples; groups that are not one row per name.
 
     References:
         Clopper and Pearson (1934), Biometrika 26:404-413; Korn and Graubard (1998), Survey
@@ -114,7 +114,7 @@ def _group(name: str, differ: Flags, codes: Codes | None, level: float) -> Group
 
 
 def _effective(differ: Flags, codes: Codes | None, n: int, level: float) -> float:
-    """Independent examples that a share rests on: at most one a cluster."""
+    """Independent examples that a share rests on: at most one per cluster."""
     share = differ.mean()
     if codes is None or n < 2 or not 0 < share < 1:
         return float(n)

@@ -16,10 +16,10 @@ from scotoma.inputs import Floats, array, coded
 
 @dataclass(frozen=True)
 class Threshold:
-    """Where a percentile of the taxicab distance falls.
+    """The taxicab distance at a percentile of the examples.
 
     Attributes:
-        percentile: As asked; 90 stands for the tenth of the examples that diverge most.
+        percentile: The one requested; 90 stands for the tenth of the examples that diverge most.
         value: Distance at the threshold; nan with a reason where it would be 0.
         wanted: Examples in the subset: (100 - percentile)% of all, rounded, at least 1.
         above: Examples beyond the threshold.
@@ -115,7 +115,7 @@ def rank_subset(
         Row numbers, at most `Threshold.wanted`.
 
     Raises:
-        DataError: Ids that repeat, are not one a row, or are neither integers nor strings.
+        DataError: Ids that repeat, are not one per row, or are neither integers nor strings.
 
     >>> from scotoma.divergence import score
     >>> scores = score([[0, 0]] * 4, [[1, 1], [0, 1], [0, 1], [0, 0]], 2)
@@ -125,7 +125,7 @@ def rank_subset(
     ids = array(example_ids, "example_ids")
     if ids.shape != (scores.n,):
         raise DataError(
-            f"example_ids must give one id a row, got shape {ids.shape} for {scores.n:,} rows: "
+            f"example_ids must give one id per row, got shape {ids.shape} for {scores.n:,} rows: "
             "pass the ids of the scored examples in their order"
         )
     values, codes = coded(ids, "example_ids", scores.n)

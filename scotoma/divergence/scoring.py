@@ -215,7 +215,7 @@ def _row_counts(dense: Labels, compressed: Labels, n_classes: int) -> tuple[Labe
     if n_classes <= NARROW:
         names = np.broadcast_to(np.arange(n_classes), (len(dense), n_classes))
         return label_counts(dense, n_classes), label_counts(compressed, n_classes), names
-    # Two ids a class, one for each population: one sort then orders the labels of a row and keeps
+    # Two ids per class, one for each population: one sort then orders the labels of a row and keeps
     # apart who gave them.
     keys = np.concatenate([dense.astype(np.int32) * 2, compressed.astype(np.int32) * 2 + 1], axis=1)
     keys.sort(axis=1)

@@ -79,11 +79,11 @@ def over_index(
         level: Coverage, a fraction in (0, 1).
 
     Returns:
-        One entry an attribute, in the order given. Below 5 CIEs with the attribute the ratio has no
-        interval, and the reason says so.
+        One entry per attribute, in the order of `attributes`. Below 5 CIEs with the attribute the
+        ratio has no interval, and the reason says so.
 
     Raises:
-        DataError: Flags that are not bool or not one a row.
+        DataError: Flags that are not bool or not one per row.
 
     References:
         Hooker et al. (2020), Characterising Bias in Compressed Models, Figure 2.
@@ -184,8 +184,8 @@ class AccuracyRow:
         n: Examples in the subset.
         dense: Top-1 accuracy of the dense members, a fraction.
         compressed: Top-1 accuracy of the compressed members.
-        dense_top5: Top-5 accuracy of the dense members; None where not asked.
-        compressed_top5: Top-5 accuracy of the compressed members; None where not asked.
+        dense_top5: Top-5 accuracy of the dense members; None where not requested.
+        compressed_top5: Top-5 accuracy of the compressed members; None where not requested.
     """
 
     subset: str
@@ -211,7 +211,7 @@ def top1_table(
     """Accuracy on all examples, on CIEs, on the others and on those that diverge most.
 
     Percentiles take the expectation over tie-breaking (`percentile_weights`). Intervals are over
-    examples and training runs, each subset being taken as given.
+    examples and training runs, with each subset fixed.
 
     Args:
         scores: From `score`, of the same examples.
@@ -225,7 +225,7 @@ def top1_table(
         level: Coverage, a fraction in (0, 1).
 
     Returns:
-        One row a subset; nan with a reason for an empty one.
+        One row per subset; nan with a reason for an empty one.
 
     Raises:
         DataError: As `score`, or inputs of different examples.

@@ -35,7 +35,7 @@ class ClassChange:
     """One class that changes significantly.
 
     Attributes:
-        name: Its name, or its id where no names were given.
+        name: Its name, or its id where classes have no names.
         normalised: Change of recall beyond the change of accuracy, percentage points.
         absolute: Change of recall, percentage points.
     """
@@ -223,7 +223,7 @@ def class_impact(
         level: Coverage of the intervals, a fraction in (0, 1); alpha is 1 - level.
 
     Returns:
-        One entry a class; nan with a reason where a class has no examples or nothing varies.
+        One entry per class; nan with a reason where a class has no examples or nothing varies.
 
     Raises:
         DataError: Input that is ragged, empty, not integer, out of range or of different examples;

@@ -1,4 +1,4 @@
-"""What members predict: torch for trained variants, ONNX Runtime for graphs."""
+"""Predict with members: by torch for trained variants, by ONNX Runtime for graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a member costs: its size, its size when compressed, and how long it takes."""
+"""How large is a member, on disk and compressed, and how long does it take?"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FEWEST = 5
 
 
 def costs(path: Path, network: Network, images: NDArray[np.uint8]) -> dict[str, Any]:
-    """Sizes and latencies of one member.
+    """Measure sizes and latencies of one member.
 
     Args:
         path: Its file.
@@ -41,7 +41,7 @@ def costs(path: Path, network: Network, images: NDArray[np.uint8]) -> dict[str, 
 
 
 def file_sizes(path: Path) -> dict[str, Any]:
-    """Size of a file, and what is left of it when it is compressed.
+    """Size of a file, on disk and compressed.
 
     zlib at its default level: Python has Zstandard only from 3.14. Zeros and repeated bytes
     shrink, so a pruned member is smaller here and not on disk.
@@ -66,7 +66,7 @@ def file_sizes(path: Path) -> dict[str, Any]:
 
 
 def latency(engine: Engine, pixels: NDArray[np.uint8]) -> dict[str, float]:
-    """How long one batch takes from pixels to scores, with one thread.
+    """Time one batch from pixels to scores, with one thread.
 
     Args:
         engine: The member.

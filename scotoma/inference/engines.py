@@ -1,4 +1,4 @@
-"""What runs one member on a batch of images: ONNX Runtime, and torch where there is no graph.
+"""Run one member on a batch of images: by ONNX Runtime, or by torch where there is no graph.
 
 A convolution takes ONNX Runtime about two thirds of the time that it takes torch on a processor,
 and an int8 member is best compared with a dense one that the same library ran. So trained members
@@ -33,7 +33,7 @@ PREFERRED = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecution
 
 @dataclass(frozen=True)
 class Network:
-    """What the members of a population have in common.
+    """Facts that all members of a population share.
 
     Attributes:
         model: Name of the network; weights without a graph need it.
@@ -57,14 +57,14 @@ class Engine(Protocol):
 
     @property
     def runtime(self) -> str:
-        """What runs it, in words: library, device or provider, precision, memory format."""
+        """Name of what runs it: library, device or provider, precision, memory format."""
 
     def scores(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Scores of a batch, shape (B, C), from pixels of shape (B, 3, H, W)."""
 
 
 def open_engine(path: Path, network: Network, *, together: bool = False) -> Engine:
-    """The engine for a member's file, `.onnx` or `.safetensors`.
+    """Open the engine for a member's file, `.onnx` or `.safetensors`.
 
     Args:
         path: The file.
@@ -86,7 +86,7 @@ def runs_as_graph(network: Network) -> bool:
 
 @lru_cache(maxsize=1)
 def _architecture(file: Path) -> Architecture:
-    """All members of an audit have the same one."""
+    """Read the architecture, which all members of an audit share."""
     from scotoma.quantization.architecture import Architecture
 
     return Architecture.read(file)
@@ -129,7 +129,7 @@ class TorchEngine:
 
     @property
     def runtime(self) -> str:
-        """What runs it, in words."""
+        """Name of what runs it."""
         batch_norm = "as trained" if self.as_trained else "folded"
         return f"torch, {self.device.type}, float32, channels last, batch norm {batch_norm}"
 
@@ -166,7 +166,7 @@ class OnnxEngine:
 
     @property
     def runtime(self) -> str:
-        """What runs it, in words."""
+        """Name of what runs it."""
         alone = ", image by image" if self.alone else ""
         return f"onnxruntime, {self.session.get_providers()[0]}{alone}"
 
@@ -177,7 +177,7 @@ class OnnxEngine:
 
 
 def providers() -> list[str]:
-    """The execution providers that are installed, in the order in which they are wanted."""
+    """List the execution providers that are installed, the preferred one first."""
     onnxruntime = needs("onnxruntime", "train", "prediction")
     there = onnxruntime.get_available_providers()
     return [name for name in PREFERRED if name in there]

@@ -23,7 +23,7 @@ DOMAINS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft", "com.ms.internal.nhwc"}
 
 
 def model_files(folder: Path, variant: str) -> list[Path]:
-    """The models of one variant, in the order of their names.
+    """List the models of one variant, in the order of their names.
 
     Args:
         folder: Holds a folder of .onnx files for each variant.
@@ -56,7 +56,7 @@ def _inside(path: Path, folder: Path, name: str) -> None:
 
 
 def read_model(path: Path, network: Network, sides: tuple[int, int]) -> onnx.ModelProto:
-    """Read a model and check all that can be told without running it.
+    """Read a model and check everything that needs no run.
 
     Args:
         path: An ONNX file.
@@ -68,7 +68,7 @@ def read_model(path: Path, network: Network, sides: tuple[int, int]) -> onnx.Mod
 
     Raises:
         DataError: It is no ONNX file, names data outside its folder or operators of a library,
-            needs a newer opset, does not take these images or does not give a score a class.
+            needs a newer opset, does not take these images or does not give a score per class.
     """
     name = printable(f"{path.parent.name}/{path.name}")
     try:
@@ -205,7 +205,8 @@ def _check_output(model: onnx.ModelProto, name: str, classes: int) -> None:
     outputs = model.graph.output
     if len(outputs) != 1:
         raise DataError(
-            f"{name} must give one output, a score a class, got {len(outputs)}; export it with one"
+            f"{name} must give one output, a score per class, got {len(outputs)}; export it with "
+            "one"
         )
     shape = _shape(outputs[0])
     known = outputs[0].type.tensor_type.HasField("shape")

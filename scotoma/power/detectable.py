@@ -63,7 +63,7 @@ class Detectable:
 
 @dataclass(frozen=True)
 class SimulatedPower:
-    """How many simulated audits found what was planted.
+    """How many simulated audits detected a planted increase.
 
     Attributes:
         design: The audit.
@@ -83,7 +83,7 @@ class SimulatedPower:
 
     @property
     def power(self) -> float:
-        """Share of audits that found it, a fraction."""
+        """Share of audits that detected it, a fraction."""
         return self.detected / self.audits
 
     @property
@@ -134,7 +134,7 @@ def smallest_amplification(
     limit: float = 0.0,
     min_events: float = FEWEST,
 ) -> Detectable:
-    """The smallest increase of a group's rate that an audit finds with the power asked for.
+    """The smallest increase of a group's rate that an audit finds with the requested power.
 
     Found means: the interval of the relative change (Satterthwaite's t on the log scale, over
     examples and training runs, crossed) lies above the limit.

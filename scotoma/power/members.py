@@ -19,7 +19,7 @@ ENDLESS = 1e6  # members that stand for "any number"
 
 
 class RateChange(Protocol):
-    """What is asked of a change: `scotoma.bias.GroupChange` has it all."""
+    """A change with all that `members_needed` reads, such as `scotoma.bias.GroupChange`."""
 
     @property
     def group(self) -> str:
@@ -278,7 +278,7 @@ def _question(change: RateChange, name: str, limit: float, assumed: float | None
 
 
 def _unknown(change: RateChange, questions: list[_Question], min_events: float) -> str:
-    """Why nothing can be said, or an empty string."""
+    """Say why no number of members can be estimated; empty where one can."""
     estimate = change.absolute
     if math.isnan(estimate.value):
         return estimate.reason

@@ -1,4 +1,4 @@
-"""What the members said: the Predictions matrix, N examples by K members, and its files."""
+"""Predictions: the matrix of N examples by K members, and its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predictions on disk: Parquet, one row an example, written and read a row group at a time."""
+"""Predictions on disk: Parquet, one row per example, written and read a row group at a time."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _refuse(
 
 @dataclass(frozen=True)
 class PredictionFile:
-    """A file of predictions, read only as far as asked.
+    """A file of predictions, read only as far as needed.
 
     Attributes:
         path: Where it is.
@@ -163,7 +163,7 @@ class PredictionFile:
 
     @classmethod
     def open(cls, path: Path) -> PredictionFile:
-        """Read what stands at the end of the file.
+        """Read the metadata at the end of the file.
 
         Raises:
             DataError: It is no Parquet file that `write_predictions` wrote.

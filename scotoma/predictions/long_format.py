@@ -1,4 +1,4 @@
-"""Predictions in long format: one row an example and a member."""
+"""Read predictions in long format: one row per example and member."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_long(
     classes: Sequence[str] | None = None,
     paired_with: str = "",
 ) -> Predictions:
-    """Read predictions from a table with one row an example and a member, in any order.
+    """Read predictions from a table with one row per example and member, in any order.
 
     Args:
         table: CSV or Parquet, or a frame, with columns `example_id`, `member` (a whole number)

@@ -97,7 +97,7 @@ def models_by_variant(tables: Sequence[PredictionTable]) -> dict[str, list[str]]
 
     Args:
         tables: From `find_tables`. What their names do not say stands in columns; without a column
-            `model` there is one model a variant, called `0`.
+            `model` there is one model per variant, called `0`.
 
     Raises:
         DataError: A file that cannot be read or lacks a column, or a row without a name.
@@ -181,7 +181,7 @@ def with_names(scan: pl.LazyFrame, table: PredictionTable) -> pl.LazyFrame:
 
 
 def _text(name: str, kind: pl.DataType) -> pl.Expr:
-    """Words; whole numbers without a fraction, as other libraries write them of gaps."""
+    """Cast a column to text; whole numbers lose the fraction that gaps give them elsewhere."""
     value = pl.col(name)
     if kind.is_float():
         value = value.fill_nan(None)

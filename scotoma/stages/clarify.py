@@ -1,4 +1,4 @@
-"""Who gets the favourable outcome: Clarify's 21 metrics, dense beside compressed, by question."""
+"""Who gets the favourable outcome? Clarify's 21 metrics, dense beside compressed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORDS = ("name", "title", "question", "formula", "neutral", "sign", "stage")
 
 @dataclass(frozen=True, eq=False)
 class FacetPair:
-    """Who is set against whom.
+    """Two facets of an attribute that are compared.
 
     Attributes:
         attribute: The attribute.
@@ -41,7 +41,7 @@ class FacetPair:
 
 
 def facet_pairs(examples: Examples) -> list[FacetPair]:
-    """The facets of every attribute: of two values the rarer is d, of more each one in turn.
+    """List the facets of every attribute: of two values the rarer is d, of more each in turn.
 
     Args:
         examples: The test examples.
@@ -77,7 +77,7 @@ def _strata(examples: Examples, attribute: str) -> NDArray[np.intp] | None:
 
 
 def metric_guide() -> list[dict[str, Any]]:
-    """The guide: a worry, the metric to start with and why, and its metrics in words.
+    """List the worries of the guide, each with the metric to start with and why.
 
     >>> [question["start"] for question in metric_guide()][:3]
     ['CI', 'DPL', 'DPPL']
@@ -112,7 +112,7 @@ class ClarifyMetrics:
     seed: int
 
     def data(self) -> list[dict[str, Any]]:
-        """The metrics of the labels, which no compression changes: a row a facet and metric."""
+        """Measure the labels, which no compression changes: one row per facet and metric."""
         return [
             self._row(facet, name, value=one)
             for facet in self._facets
@@ -120,7 +120,7 @@ class ClarifyMetrics:
         ]
 
     def metrics(self, predicted: NDArray[np.unsignedinteger]) -> list[dict[str, Estimate]]:
-        """The metrics of predictions by name, one table a facet.
+        """Measure predictions: metrics by name, one table per facet.
 
         Args:
             predicted: Class ids of a population, shape (N, K).
@@ -135,7 +135,7 @@ class ClarifyMetrics:
         *,
         paired: bool,
     ) -> list[dict[str, Any]]:
-        """A row a facet and metric of predictions: dense, compressed and the change.
+        """Compare predictions: dense, compressed and the change, one row per facet and metric.
 
         Args:
             before: `metrics` of the dense population.
@@ -199,7 +199,7 @@ class ClarifyMetrics:
         }
 
     def _lacking(self, facet: FacetPair, name: str) -> str:
-        """What the audit would need for a metric, in the words of its configuration."""
+        """Name what the audit would need for a metric, in the words of its configuration."""
         absent = {"features": "numbers about every example, see scotoma bias --feature"}
         if self.positive is None:
             absent |= dict.fromkeys(("y", "p"), "label.positive")

@@ -1,4 +1,4 @@
-"""How much more one group pays than another: every attribute's values set against each other."""
+"""How much more does the error of one group rise than that of another?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Gaps"]
 
 @dataclass(frozen=True, eq=False)
 class Gaps:
-    """The dense population by the contrasts of an audit, for every compressed one to be set beside.
+    """The dense population under every contrast of an audit, to compare compressed ones with.
 
     Attributes:
         examples: The test examples.
@@ -52,7 +52,7 @@ class Gaps:
     def under(
         self, compressed: NDArray[np.unsignedinteger], *, paired: bool
     ) -> list[dict[str, Any]]:
-        """The gaps of a compressed population, each with its p-value on two sides.
+        """Compute the gaps of a compressed population, each with its two-sided p-value.
 
         Args:
             compressed: Class ids of its members, shape (N, K').
@@ -77,7 +77,7 @@ def _sides(
 
 
 def _contrasts(examples: Examples, groups: Partition) -> Iterator[tuple[str, Contrast]]:
-    """Which groups of an attribute are set against each other: two values, or each and the rest."""
+    """Pair the groups of every attribute: two values, or each value with the rest."""
     labels, clusters, n_classes = examples.labels, examples.clusters, len(examples.classes)
 
     def contrast(a: NDArray[np.bool_], b: NDArray[np.bool_], names: tuple[str, str]) -> Contrast:

@@ -28,8 +28,8 @@ __all__ = [
     "bias",
     "comparisons",
     "divergence",
-    "inputs_of",
-    "of_each_variant",
+    "measure_inputs",
+    "measure_variants",
     "read_predictions",
     "read_test_examples",
 ]
@@ -105,7 +105,7 @@ def read_predictions(run: Run, variant: str, examples: Examples) -> Predictions:
     return predictions
 
 
-def of_each_variant(
+def measure_variants(
     run: Run,
     examples: Examples,
     task: str,
@@ -144,7 +144,7 @@ def of_each_variant(
     return measures
 
 
-def inputs_of(run: Run) -> list[Path]:
+def measure_inputs(run: Run) -> list[Path]:
     """List the files that every measure of the audit reads."""
     variants = run.config.resolved_variants
     return [run.examples, *(run.predictions(variant.name) for variant in variants)]
@@ -153,7 +153,7 @@ def inputs_of(run: Run) -> list[Path]:
 def divergence(run: Run) -> list[Path]:
     """Score every example, sum the scores up, choose the gallery and check exported models."""
     table, section = run.path("divergence.parquet"), run.section("divergence")
-    with run.step("divergence", [table, section], inputs_of(run) + parity_inputs(run)) as due:
+    with run.step("divergence", [table, section], measure_inputs(run) + parity_inputs(run)) as due:
         if due:
             examples, seed = read_test_examples(run), run.config.population.seed
             dense = read_predictions(run, "dense", examples)
@@ -166,7 +166,7 @@ def divergence(run: Run) -> list[Path]:
                     "parity": parity(run, examples, comparison.compressed_members),
                 }
 
-            variants = of_each_variant(run, examples, "score divergence", measure, dense)
+            variants = measure_variants(run, examples, "score divergence", measure, dense)
             with written(table) as temporary:
                 pl.concat([scores for scores, _ in variants.values()]).write_parquet(temporary)
             sections = {
@@ -249,7 +249,7 @@ def _divergence(
 def bias(run: Run) -> list[Path]:
     """Measure how well every population predicts, and which classes and groups change."""
     section = run.section("bias")
-    with run.step("bias", [section], inputs_of(run)) as due:
+    with run.step("bias", [section], measure_inputs(run)) as due:
         if due:
             from scotoma.stages.accuracy import RISK_LIMITS, Accuracy
             from scotoma.stages.clarify import ClarifyMetrics, metric_guide
@@ -275,7 +275,7 @@ def bias(run: Run) -> list[Path]:
                     ),
                 }
 
-            variants = of_each_variant(run, examples, "measure groups", measure, dense)
+            variants = measure_variants(run, examples, "measure groups", measure, dense)
             parts: dict[str, Any] = {
                 part: {name: measures[part] for name, measures in variants.items()}
                 for part in ("classes", "subgroups", "gaps")

@@ -1,4 +1,4 @@
-"""From the members of a shard to the files of their predictions."""
+"""Predict with the members of a shard, and write a file for each variant."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def predict_shard(run: Run, shard: Shard, graph: Path | None = None) -> None:
 
 
 def _predict_networks(run: Run, examples: Examples, images: Path, network: Network) -> None:
-    """Run the first member of every variant that others were exported from as torch trained it."""
+    """Predict in torch with the first member of each variant that others were exported from."""
     bases = list(dict.fromkeys(exported_from(run.config).values()))
     files = [run.member(name, 0) for name in bases]
     columns = {
@@ -74,7 +74,7 @@ def _predict_networks(run: Run, examples: Examples, images: Path, network: Netwo
 
 
 def _measure(run: Run, names: list[str], network: Network, images: Images) -> None:
-    """Sizes and latencies of each variant's first member: apart, for they are never the same."""
+    """Measure sizes and latencies of first members: in a file apart, since times always differ."""
     progress.start("measure latency", len(names))
     by_variant = {}
     for name in names:
@@ -86,7 +86,7 @@ def _measure(run: Run, names: list[str], network: Network, images: Images) -> No
 
 @dataclass
 class _Column:
-    """The predictions of one variant while they come."""
+    """The predictions of one variant while they arrive."""
 
     predicted: NDArray[np.unsignedinteger[Any]]
     missing: int

@@ -207,7 +207,7 @@ def mean_difference(
     """Mean score of the compressed members minus that of the dense members.
 
     Args:
-        dense: Scores, shape (n, K), a row an example or a cluster.
+        dense: Scores, shape (n, K), one row per example or cluster.
         compressed: Scores on the same rows, shape (n, K').
         paired: Member m of `compressed` derives from member m of `dense`.
         level: Coverage of the interval, a fraction in (0, 1).
@@ -241,7 +241,7 @@ def single_mean(
     """Mean score of one population.
 
     Args:
-        scores: Shape (n, K), a row an example or a cluster.
+        scores: Shape (n, K), one row per example or cluster.
         level: Coverage of the interval, a fraction in (0, 1).
         scale: `logit` for a rate, whose interval then stays inside (0, 1).
 

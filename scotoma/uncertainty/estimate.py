@@ -193,7 +193,7 @@ def undefined(
         n: Examples at risk.
         members: Size of the smaller population.
         events: Number of examples that carry the value.
-        level: The level that was asked for.
+        level: The requested level.
         note: What to say beside the number.
 
     >>> undefined("undefined (no positives in group 'men')", n=0, members=5).reason

@@ -1,4 +1,4 @@
-"""The additive objects from which a variance over examples can be had without the examples."""
+"""Additive sums that give a variance over examples without the examples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ORDER = 4  # the kurtosis of psi needs no more
 
 @dataclass(frozen=True)
 class Moments:
-    """What two populations did on the examples at risk, summed over these examples.
+    """Events of two populations on the examples at risk, summed over these examples.
 
     With s and t the number of dense and compressed members with the event (an error, say) on an
     example, the sums of s^i t^j hold all that intervals need to know about examples, whatever
@@ -101,7 +101,7 @@ class Moments:
         if risk.shape[-1:] != (len(d),):
             raise DataError(
                 f"at_risk must say yes or no for each of {len(d):,} examples, got shape "
-                f"{risk.shape}: pass one column an example"
+                f"{risk.shape}: pass one column per example"
             )
         weights = risk.astype(np.int64)
         s, t = d.sum(1, dtype=np.int64), c.sum(1, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Many questions at once: p-values adjusted for how many were asked."""
+"""Adjust p-values for the number of questions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def holm(p: npt.ArrayLike) -> npt.NDArray[np.float64]:
             towards the size of the family.
 
     Returns:
-        Adjusted p-values in the order given, fractions in [0, 1], nan where p is nan.
+        Adjusted p-values in the order of `p_values`, fractions in [0, 1], nan where p is nan.
 
     Raises:
         DataError: A p-value lies outside [0, 1].
@@ -46,7 +46,7 @@ def benjamini_hochberg(p: npt.ArrayLike, *, dependence: bool = False) -> npt.NDA
         dependence: True for Benjamini-Yekutieli, valid under any dependence.
 
     Returns:
-        Adjusted p-values in the order given, fractions in [0, 1], nan where p is nan.
+        Adjusted p-values in the order of `p_values`, fractions in [0, 1], nan where p is nan.
 
     Raises:
         DataError: A p-value lies outside [0, 1].

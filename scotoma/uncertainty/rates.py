@@ -32,7 +32,7 @@ FEW_EVENTS = "few events"
 
 @dataclass(frozen=True)
 class Words:
-    """How a rate speaks of itself when it cannot be estimated.
+    """Words for the reason why a rate cannot be estimated.
 
     Attributes:
         event: What is counted, singular: "false positive".
@@ -47,7 +47,7 @@ class Words:
 
 @dataclass(frozen=True)
 class RateEvidence:
-    """What is known of one rate of one population; arrays of one shape.
+    """Evidence on one rate of one population; arrays of one shape.
 
     Attributes:
         rows: Examples at risk.
@@ -86,7 +86,7 @@ class RateEvidence:
         """The evidence on one population whose rows were summed by cluster.
 
         Args:
-            events: Events of each member, shape (n, K), a row a cluster.
+            events: Events of each member, shape (n, K), one row per cluster.
             at_risk: Rows at risk in each cluster, shape (n,); clusters with none do not count.
 
         >>> int(RateEvidence.of_clusters([[1, 0], [2, 1], [0, 0]], [1, 2, 0]).n)
@@ -99,7 +99,7 @@ class RateEvidence:
 
         Args:
             index: Place in the arrays.
-            words: How it speaks of itself.
+            words: For the reason of a missing value.
             level: Coverage, a fraction in (0, 1).
 
         Returns:
@@ -157,7 +157,7 @@ class PopulationRate:
 
 @dataclass(frozen=True)
 class ChangeEvidence:
-    """What is known of one rate in two populations; arrays of one shape.
+    """Evidence on one rate in two populations; arrays of one shape.
 
     Attributes:
         dense: The rate of the dense members.
@@ -201,11 +201,11 @@ class ChangeEvidence:
         """The evidence on two populations whose rows were summed by cluster.
 
         Args:
-            dense: Events of each dense member, shape (n, K), a row a cluster.
+            dense: Events of each dense member, shape (n, K), one row per cluster.
             compressed: Events of each compressed member, shape (n, K').
             at_risk: Rows at risk in each cluster, shape (n,); clusters with none do not count.
             paired: Member m of `compressed` derives from member m of `dense`.
-            relative: Whether the relative change will be asked for, too.
+            relative: Whether the relative change will be needed, too.
 
         >>> evidence = ChangeEvidence.of_clusters([[1, 0], [2, 1]], [[1], [2]], [1, 2])
         >>> round(float(evidence.compressed.value), 4)
@@ -251,7 +251,7 @@ class ChangeEvidence:
 
         Args:
             index: Place in the arrays.
-            words: How it speaks of itself.
+            words: For the reason of a missing value.
             level: Coverage, a fraction in (0, 1).
 
         Returns:
@@ -276,7 +276,7 @@ class ChangeEvidence:
 
         Args:
             index: Place in the arrays.
-            words: How it speaks of itself.
+            words: For the reason of a missing value.
             level: Coverage, a fraction in (0, 1).
 
         Returns:
@@ -311,7 +311,7 @@ class ChangeEvidence:
 
 @dataclass(frozen=True)
 class _Common:
-    """What all estimates at one place share."""
+    """Facts that all estimates at one place share."""
 
     n: int
     members: int

@@ -119,7 +119,7 @@ def spread(runs: npt.ArrayLike, *, level: float = 0.95) -> Spread:
     """Largest difference and standard deviation of one value over identical runs.
 
     Args:
-        runs: Values, shape (R,), or a column a class, shape (R, C); R >= 2. With classes, the
+        runs: Values, shape (R,), or one column per class, shape (R, C); R >= 2. With classes, the
             overall value of a run is the unweighted mean over its classes.
         level: Coverage of the interval of sigma, a fraction in (0, 1).
 
@@ -140,7 +140,7 @@ def spread(runs: npt.ArrayLike, *, level: float = 0.95) -> Spread:
     values = floats(runs, "runs")
     if values.ndim not in (1, 2) or values.shape[0] < 2 or values.size == 0:
         raise DataError(
-            f"runs must be two or more values, or rows of one value a class, got shape "
+            f"runs must be two or more values, or rows of one value per class, got shape "
             f"{values.shape}: train at least two runs"
         )
     overall = values if values.ndim == 1 else values.mean(axis=1)
