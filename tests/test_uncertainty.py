@@ -237,7 +237,7 @@ def test_cluster_moments_give_what_the_influences_of_sources_give(data, paired, 
         alone.variance(1.0, None).total, crossed_variance(of_c).total, rtol=1e-9, atol=1e-13
     )
     assert float(alone.rates()[0]) == pytest.approx(float(rates[1]))
-    assert float(moments.carriers()[0]) == pytest.approx(n_effective(d[risky].sum(axis=1)))
+    assert float(moments.effective_events()[0]) == pytest.approx(n_effective(d[risky].sum(axis=1)))
 
 
 @settings(max_examples=40)

@@ -259,7 +259,8 @@ def class_impact(
     shifted = before - was.mean(axis=0), after - now.mean(axis=0)
     value = shifted[1].mean(axis=1) - shifted[0].mean(axis=1)
     hits = was.sum(axis=1) + now.sum(axis=1)
-    missed, hit = layout.carriers(d.shape[1] + c.shape[1] - hits), layout.carriers(hits)
+    missed = layout.effective_events(d.shape[1] + c.shape[1] - hits)
+    hit = layout.effective_events(hits)
     if protocol == "published":
         variance = welch(*shifted)
         reason = np.where(variance.total > 0, "", "p not estimable (no spread between members)")

@@ -32,7 +32,7 @@ class Detectable:
         power: The share of audits that is to find it, a fraction.
         relative: Smallest relative increase, a fraction: 0.5 for +50%; nan if there is none.
         absolute: The same as compressed minus dense rate, a fraction.
-        carriers: Number of examples expected to carry the dense rate (`n_effective`).
+        effective_events: Expected for the dense rate (`n_effective`).
         reason: Why there is none, as a sentence to print; empty otherwise.
     """
 
@@ -40,7 +40,7 @@ class Detectable:
     power: float
     relative: float
     absolute: float
-    carriers: float
+    effective_events: float
     reason: str = ""
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ class SimulatedPower:
         design: The audit.
         relative: The relative increase planted, a fraction.
         detected: Audits whose interval lay above the limit.
-        undecided: Audits with fewer carriers than `min_events`, or without an interval.
+        undecided: Audits with fewer effective events than `min_events`, or without an interval.
         audits: Audits drawn.
         seed: Same seed, same audits.
     """
@@ -186,10 +186,10 @@ def smallest_amplification(
             f"power must be a fraction between {(1 - level) / 2:g} and 1, got {power}: "
             "write 0.8 for 80%"
         )
-    carriers = design.carriers()[0]
+    effective_events = design.effective_events()[0]
     if (decidable := _decidable(design)) <= power:
         return _none(
-            design, power, carriers,
+            design, power, effective_events,
             f"no increase is found in {100 * power:.3g}% of audits, since only "
             f"{100 * decidable:.2g}% have the {min_events:g} examples that must carry the rate",
         )  # fmt: skip
@@ -204,10 +204,10 @@ def smallest_amplification(
             from scipy.optimize import brentq  # costly to import, and only needed here
 
             relative = math.expm1(brentq(missing, low, high, xtol=1e-9))
-            return Detectable(design, power, relative, relative * rate, carriers)
+            return Detectable(design, power, relative, relative * rate, effective_events)
         low, step = high, 1.5 * step
     return _none(
-        design, power, carriers,
+        design, power, effective_events,
         f"no increase is found in {100 * power:.3g}% of audits, not even up to a rate of "
         f"{100 * HIGHEST_RATE:g}%",
     )  # fmt: skip
@@ -308,9 +308,9 @@ def simulate_power(
 
 
 def _decidable(design: Design) -> float:
-    """Chance that at least `min_events` examples carry the dense rate."""
-    mean, spread = design.carriers()
-    # One member's carriers are a whole number, many members' nearly continuous.
+    """Chance of at least `min_events` effective events in the dense population."""
+    mean, spread = design.effective_events()
+    # The effective events of one member are a whole number, many members' nearly continuous.
     least = design.min_events - 0.5 / design.members
     return float(ndtr((mean - least) / spread)) if spread > 0 else float(mean >= least)
 
@@ -330,8 +330,8 @@ def _check_relative(design: Design, relative: float) -> None:
         )
 
 
-def _none(design: Design, power: float, carriers: float, reason: str) -> Detectable:
-    return Detectable(design, power, math.nan, math.nan, carriers, reason)
+def _none(design: Design, power: float, effective_events: float, reason: str) -> Detectable:
+    return Detectable(design, power, math.nan, math.nan, effective_events, reason)
 
 
 def _words(design: Design) -> str:

@@ -167,10 +167,11 @@ class ClusterMoments:
                 self.powers[..., 0, 1, 0] / (rows * self.compressed.shape[-1]),
             )
 
-    def carriers(self) -> tuple[Array, Array]:
+    def effective_events(self) -> tuple[Array, Array]:
         """`n_effective` of the dense and of the compressed rate, in clusters, shape (...).
 
-        >>> dense, compressed = ClusterMoments.of([[2, 1], [0, 1]], [[1], [1]], [2, 2]).carriers()
+        >>> moments = ClusterMoments.of([[2, 1], [0, 1]], [[1], [1]], [2, 2])
+        >>> dense, compressed = moments.effective_events()
         >>> float(dense), float(compressed)
         (1.6, 2.0)
         """

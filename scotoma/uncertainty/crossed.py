@@ -181,7 +181,7 @@ def combine(
 
 
 def n_effective(s: npt.ArrayLike, times: npt.ArrayLike | None = None) -> float:
-    """Number of examples that carry a rate: (sum s)^2 / sum s^2.
+    """Effective events of a rate: (sum s)^2 / sum s^2.
 
     Args:
         s: Members with the event on each example, shape (n,), at least 0.
@@ -288,7 +288,7 @@ def of_variance(
         variance: Its variance on `scale`, floats.
         n: Examples at risk.
         members: Size of the smaller population.
-        events: Number of examples that carry the value.
+        events: Effective events (`n_effective`).
         level: Coverage, a fraction in (0, 1).
         scale: The scale on which the interval is symmetric.
         note: What to say beside the number; a population of one member adds its own.

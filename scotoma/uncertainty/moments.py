@@ -161,10 +161,10 @@ class Moments:
                 self.powers[..., 0, 1] / (self.n * self.compressed.shape[-1]),
             )
 
-    def carriers(self) -> tuple[Array, Array]:
+    def effective_events(self) -> tuple[Array, Array]:
         """`n_effective` of the dense and of the compressed rate, shape (...); 0 without events.
 
-        >>> dense, compressed = Moments.of([[1, 0], [1, 1]], [[1], [1]]).carriers()
+        >>> dense, compressed = Moments.of([[1, 0], [1, 1]], [[1], [1]]).effective_events()
         >>> float(dense), float(compressed)
         (1.8, 2.0)
         """
@@ -231,9 +231,9 @@ class Moments:
 def _events(values: npt.ArrayLike, name: str) -> npt.NDArray[np.bool_]:
     events = floats(values, name)
     if events.ndim == 2 and not ((events == 0) | (events == 1)).all():
-        found = events[(events != 0) & (events != 1)][0]
+        wrong = events[(events != 0) & (events != 1)][0]
         raise DataError(
-            f"{name} must hold events, true or false, got {found:g}: compare predictions with "
+            f"{name} must hold events, true or false, got {wrong:g}: compare predictions with "
             "labels first"
         )
     if events.ndim != 2:

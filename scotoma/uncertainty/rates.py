@@ -25,8 +25,8 @@ from scotoma.uncertainty.moments import Moments
 Ints = npt.NDArray[np.int64]
 Index = tuple[int, ...]
 UNKNOWN = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)
-FEWEST = 5  # carriers below which the t interval of a ratio holds its level no more
-FEW = 10  # carriers below which it is shown with a warning
+FEWEST = 5  # effective events below which the t interval of a ratio holds its level no more
+FEW = 10  # effective events below which it is shown with a warning
 FEW_EVENTS = "few events"
 
 
@@ -54,7 +54,7 @@ class RateEvidence:
         n: The same in independent units: clusters where rows belong together.
         members: Members of the population.
         value: The mean rate; nan without examples.
-        carriers: `n_effective` of the rate.
+        effective_events: Those of the rate (`n_effective`).
         variance: Its variance.
     """
 
@@ -62,7 +62,7 @@ class RateEvidence:
     n: Ints
     members: int
     value: Array
-    carriers: Array
+    effective_events: Array
     variance: Variance
 
     @classmethod
@@ -77,7 +77,7 @@ class RateEvidence:
             n=moments.n,
             members=moments.dense.shape[-1],
             value=moments.rates()[0],
-            carriers=moments.carriers()[0],
+            effective_events=moments.effective_events()[0],
             variance=moments.variance(1.0, None),
         )
 
@@ -110,8 +110,8 @@ class RateEvidence:
         >>> alone.estimate((), Words("error", "examples", "group 'men'")).high
         0.02
         """
-        n, value, carriers = int(self.n[index]), float(self.value[index]), self.carriers[index]
-        common = _Common(n, self.members, float(carriers), level)
+        n, value = int(self.n[index]), float(self.value[index])
+        common = _Common(n, self.members, float(self.effective_events[index]), level)
         if n == 0:
             return common.undefined(f"undefined (no {words.at_risk} in {words.where})")
         variance = self.variance.at(index)
@@ -149,7 +149,7 @@ class PopulationRate:
             n=np.asarray(len(r), np.int64),
             members=e.shape[1],
             value=np.asarray(e.sum() / (r.sum() * e.shape[1]) if len(r) else np.nan),
-            carriers=np.asarray(n_effective(e.sum(1))),
+            effective_events=np.asarray(n_effective(e.sum(1))),
             variance=influences_variance(influences),
         )
         return cls(evidence, influences)
@@ -291,11 +291,12 @@ class ChangeEvidence:
         dense, compressed = float(self.dense.value[index]), float(self.compressed.value[index])
         if common.n == 0:
             return common.undefined(f"undefined (no {words.at_risk} in {words.where})")
-        if common.carriers == 0:
+        if common.effective_events == 0:
             cause = f"no {words.event} among {int(self.dense.rows[index]):,} {words.at_risk}"
             return common.undefined(f"relative change not estimable ({cause})")
-        if common.carriers < FEWEST:
-            cause = "1 example" if common.carriers < 2 else f"{int(common.carriers)} examples"
+        if common.effective_events < FEWEST:
+            events = int(common.effective_events)
+            cause = "1 example" if events < 2 else f"{events} examples"
             return common.undefined(f"relative change not estimable (carried by {cause})")
         value = 100.0 * (compressed - dense) / dense
         variance = self.log_ratio.at(index)
@@ -304,9 +305,9 @@ class ChangeEvidence:
         return common.interval(value, variance, "log")
 
     def _common(self, index: Index, level: float) -> _Common:
-        carriers = min(self.dense.carriers[index], self.compressed.carriers[index])
+        events = min(self.dense.effective_events[index], self.compressed.effective_events[index])
         members = min(self.dense.members, self.compressed.members)
-        return _Common(int(self.dense.n[index]), members, float(carriers), level)
+        return _Common(int(self.dense.n[index]), members, float(events), level)
 
 
 @dataclass(frozen=True)
@@ -315,15 +316,15 @@ class _Common:
 
     n: int
     members: int
-    carriers: float
+    effective_events: float
     level: float
 
     def interval(
         self, value: float, variance: Variance, scale: Literal["identity", "logit", "log"]
     ) -> Estimate:
         return of_variance(
-            value, variance, n=self.n, members=self.members, events=self.carriers,
-            level=self.level, scale=scale, note=FEW_EVENTS if self.carriers < FEW else "",
+            value, variance, n=self.n, members=self.members, events=self.effective_events,
+            level=self.level, scale=scale, note=FEW_EVENTS if self.effective_events < FEW else "",
         )  # fmt: skip
 
     def none_seen(
@@ -331,15 +332,15 @@ class _Common:
     ) -> Estimate:
         return none_seen(
             value, n=self.n, members=self.members, lowest=lowest, highest=highest,
-            level=self.level, note=self._note(), events=self.carriers, unit=unit,
+            level=self.level, note=self._note(), events=self.effective_events, unit=unit,
         )  # fmt: skip
 
     def undefined(self, reason: str) -> Estimate:
         return undefined(
-            reason, n=self.n, members=self.members, events=self.carriers, level=self.level,
+            reason, n=self.n, members=self.members, events=self.effective_events, level=self.level,
             note=self._note() if self.n else "",
         )  # fmt: skip
 
     def _note(self) -> str:
-        few, alone = self.carriers < FEW, self.members == 1
+        few, alone = self.effective_events < FEW, self.members == 1
         return "; ".join([FEW_EVENTS] * few + [ONE_RUN] * alone)
