@@ -335,7 +335,7 @@ def test_one_model_a_side_has_flips_and_no_floor():
     assert found.cie_share.value == 0.2
     assert "one training run: says nothing about the next one" in found.cie_share.note
     assert np.isnan(found.excess.value)
-    assert found.excess.reason.startswith("excess not estimable (one model a side: the CIEs are")
+    assert found.excess.reason.startswith("excess not estimable (one model per side: the CIEs are")
     assert np.isnan(found.floor_at_k.value)
     assert (found.half_size, found.splits) == (0, 0)
 

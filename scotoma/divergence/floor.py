@@ -1,4 +1,4 @@
-"""How much of the divergence is compression, and how much is seeds alone?"""
+"""How much of the divergence is compression, and how much is seed noise?"""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FLOOR_MEMBERS = 10  # below it the extrapolation from halves misses by a tenth a
 
 @dataclass(frozen=True, kw_only=True)
 class Excess:
-    """CIEs of two populations beside what seeds alone produce.
+    """CIEs of two populations beside those of seed noise.
 
     Attributes:
         n: Number of examples.
@@ -180,8 +180,8 @@ def half_size(members: int) -> int:
 def _too_few(k: int, other: int) -> str:
     if k == other == 1:
         return (
-            "excess not estimable (one model a side: the CIEs are the flips, and how much seeds "
-            "alone change cannot be seen)"
+            "excess not estimable (one model per side: the CIEs are the flips, and seed noise "
+            "cannot be seen)"
         )
     return (
         "excess not estimable (halves with one member to spare need 3 members a population, "

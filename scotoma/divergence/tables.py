@@ -138,8 +138,8 @@ def _no_ratio(name: str, f: Flags, a: Flags, both: Flags, events: float) -> str:
     if not both.any():
         return f"relative change not estimable (no CIE among {a.sum():,} with {name!r})"
     if events < FEWEST:
-        noun = "example" if round(events) == 1 else "examples"
-        return f"relative change not estimable (carried by {events:.0f} {noun})"
+        noun = "event" if round(events) == 1 else "events"
+        return f"relative change not estimable ({events:.0f} effective {noun}, {FEWEST} are needed)"
     return ""
 
 

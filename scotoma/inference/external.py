@@ -51,7 +51,7 @@ def model_files(folder: Path, variant: str) -> list[Path]:
 def _inside(path: Path, folder: Path, name: str) -> None:
     if not path.resolve().is_relative_to(folder.resolve()):
         raise DataError(
-            f"{name} must lie in {folder}, got a way out of it; put the file itself there"
+            f"{name} must lie in {folder}, but it is a link out of it; put the file itself there"
         )
 
 

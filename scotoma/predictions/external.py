@@ -139,7 +139,7 @@ def _parts(
 
 def _codes(frame: pl.DataFrame, request: PredictionRequest, table: PredictionTable) -> pl.Series:
     """Class ids of the predicted names."""
-    values, rule = frame["predicted"], "which no example is labelled"
+    values, rule = frame["predicted"], "which is no example's label"
     if request.threshold is not None:
         number = values.cast(pl.Float64, strict=False).fill_nan(None)
         above, below = threshold_classes(request.threshold)
@@ -162,9 +162,9 @@ def _codes(frame: pl.DataFrame, request: PredictionRequest, table: PredictionTab
         )
         raise DataError(
             printable(
-                f"model {first['model']!r} of {first['variant']!r} says {first['predicted']!r} of "
-                f"example {first['example_id']!r} ({wrong:,} such rows in {table.place}), {rule}; "
-                f"{way}"
+                f"model {first['model']!r} of {first['variant']!r} predicts "
+                f"{first['predicted']!r} for example {first['example_id']!r} ({wrong:,} such rows "
+                f"in {table.place}), {rule}; {way}"
             )
         )
     return codes

@@ -131,7 +131,7 @@ def constant_members(predictions: Predictions, labels: NDArray[np.integer[Any]])
             f"{100 * top1[others].mean():.1f}% without" if others.any() else "and is the only one"
         )
         yield (
-            f"member {predictions.members[place]} of {predictions.variant} says "
-            f"{predictions.classes[predicted[0, place]]!r} of every example and stays: mean top-1 "
-            f"is {100 * top1.mean():.1f}% with it, {without}"
+            f"member {predictions.members[place]} of {predictions.variant} predicts "
+            f"{predictions.classes[predicted[0, place]]!r} for every example and is kept: mean "
+            f"top-1 is {100 * top1.mean():.1f}% with it, {without}"
         )

@@ -281,7 +281,7 @@ class ChangeEvidence:
 
         Returns:
             The change in per cent; nan without examples at risk, without an event in one
-            population, or carried by fewer than 5 examples.
+            population, or fewer than 5 effective events.
 
         >>> evidence = ChangeEvidence.of_moments(Moments.of([[1]] + [[0]] * 169, [[0]] * 170))
         >>> evidence.relative((), Words("error", "examples", "group 'men'")).reason
@@ -296,8 +296,8 @@ class ChangeEvidence:
             return common.undefined(f"relative change not estimable ({cause})")
         if common.effective_events < FEWEST:
             events = int(common.effective_events)
-            cause = "1 example" if events < 2 else f"{events} examples"
-            return common.undefined(f"relative change not estimable (carried by {cause})")
+            cause = f"{events} effective event{'s' if events > 1 else ''}, {FEWEST} are needed"
+            return common.undefined(f"relative change not estimable ({cause})")
         value = 100.0 * (compressed - dense) / dense
         variance = self.log_ratio.at(index)
         if variance.total == 0:

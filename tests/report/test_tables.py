@@ -162,7 +162,7 @@ def test_one_model_a_side_says_what_it_cannot_say(shipped):
     assert not any("one training run" in text for text in cells)
     row = Page(shipped.page).table("Top-1 accuracy beside")["prune-0.9"]
     assert row[3].startswith("floor not estimable from 1 members")
-    assert row[4].startswith("excess not estimable (one model a side: the CIEs are the flips")
+    assert row[4].startswith("excess not estimable (one model per side: the CIEs are the flips")
     assert unknown_numbers(shipped.page, shipped.content, shipped.gate) == []
 
 
