@@ -1,7 +1,6 @@
 """How fast the measuring half is, each number beside its yardstick, measured in the same run.
 
-    python benchmarks/measure.py                        # everything but smclarify, 2 million rows
-    python benchmarks/measure.py --full                 # streams 33 million rows of 30 + 30 members
+    python benchmarks/measure.py                            # everything but smclarify
     python benchmarks/measure.py --smclarify adult.csv.gz   # 21 metrics beside smclarify 0.5
 
 Fairlearn must be installed (it is a test dependency). smclarify 0.5 needs old pandas and NumPy, so
@@ -14,14 +13,12 @@ import argparse
 import json
 import os
 import platform
-import resource
 import subprocess
 import sys
 import tempfile
 import time
 import venv
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -32,7 +29,6 @@ import polars as pl
 
 ROOT = Path(__file__).resolve().parents[1]
 MEMBERS, EXAMPLES, VARIANTS = 30, 19_962, 9  # CelebA's test split in Hooker et al. 2020
-FULL = 33_000_000
 
 Labels = npt.NDArray[np.uint16]
 
@@ -40,20 +36,13 @@ Labels = npt.NDArray[np.uint16]
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rows", type=int, default=2_000_000, help="examples to stream")
-    parser.add_argument("--full", action="store_true", help=f"stream {FULL:,} examples")
     parser.add_argument("--smclarify", type=Path, metavar="ADULT", help="UCI Adult with `split`")
-    parser.add_argument("--stream", nargs=3, type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    if asked.stream:  # in a process of its own, so that its peak memory can be told
-        print(json.dumps(streamed(*asked.stream)))
-        return
     say("machine", f"{processor()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     names = ("numpy", "scipy", "polars", "fairlearn", "pandas", "scikit-learn")
     say("versions", ", ".join(f"{name} {version(name)}" for name in names))
     per_model = paper_scale()
     fairlearn(per_model)
-    stream(FULL if asked.full else asked.rows)
     if asked.smclarify:
         smclarify(asked.smclarify)
 
@@ -169,100 +158,6 @@ def fairlearn(per_model: float) -> None:
         "fairlearn",
         f"MetricFrame, 1 model, FPR and FNR, 4 of the groups, 100 draws: {seconds:.1f} s, "
         f"{seconds / per_model:,.0f} times ours per model; target 500",
-    )
-
-
-def bandwidth() -> float:
-    """Bytes a second that two threads copy, reads and writes counted."""
-    size = 2**26
-    pairs = [(np.ones(size), np.empty(size)) for _ in range(2)]
-    with ThreadPoolExecutor(2) as pool:
-        seconds = best(lambda: list(pool.map(lambda pair: np.copyto(pair[1], pair[0]), pairs)), 5)
-    return 2 * 2 * size * 8 / seconds
-
-
-def population(path: Path, rows: int, seed: int) -> None:
-    """Write predictions of 30 members, in row groups of the size that Polars chooses.
-
-    Eight blocks of rows take turns: making them is not what is measured. Ids do not ascend, so that
-    looking for duplicates costs what it can cost.
-    """
-    from polars.io.plugins import register_io_source
-
-    from scotoma.divergence.streaming import ROWS
-
-    labels = np.random.default_rng(0).integers(0, 2, ROWS)
-    difficulty = np.random.default_rng(1).beta(0.12, 2.2, ROWS)
-    blocks = [members(labels, difficulty, seed + block) for block in range(8)]
-    schema = {"example_id": pl.String(), "predicted": pl.Array(pl.UInt16, MEMBERS)}
-
-    def source(
-        columns: list[str] | None, where: pl.Expr | None, limit: int | None, batch: int | None
-    ) -> Iterator[pl.DataFrame]:
-        for start in range(0, rows, ROWS):
-            part = min(ROWS, rows - start)
-            ids = pl.select(pl.format("example-{}", pl.int_range(start, start + part))).to_series()
-            votes = blocks[start // ROWS % len(blocks)][:part]
-            yield pl.DataFrame(
-                {
-                    "example_id": ids,
-                    "predicted": pl.Series(votes, dtype=pl.Array(pl.UInt16, MEMBERS)),
-                }
-            )
-
-    register_io_source(source, schema=schema).sink_parquet(path, row_group_size=ROWS)
-
-
-def peak_memory() -> float:
-    """Most bytes that this process has had in memory at a time."""
-    status = Path("/proc/self/status")
-    if status.exists():  # unlike getrusage it knows nothing of the process that started this one
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM"):
-                return 1024.0 * int(line.split()[1])
-    unit = 1 if sys.platform == "darwin" else 1024
-    return float(unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-
-
-def streamed(dense: Path, compressed: Path, out: Path) -> dict[str, float]:
-    """Score, and say how long it took and how much memory the process had at most."""
-    from scotoma.divergence.streaming import score_parquet
-
-    before = peak_memory()
-    began = time.perf_counter()
-    score_parquet(dense, compressed, out, n_classes=2)
-    return {"s": time.perf_counter() - began, "before": before, "peak": peak_memory()}
-
-
-def stream(rows: int) -> None:
-    """Two populations from Parquet, scored in a process of its own."""
-    rate = bandwidth()
-    with tempfile.TemporaryDirectory() as folder:
-        paths = [Path(folder) / name for name in ("dense.parquet", "compressed.parquet")]
-        for seed, path in enumerate(paths):
-            population(path, rows, 100 * seed)
-        disk = sum(path.stat().st_size for path in paths)
-        command = [sys.executable, __file__, "--stream", *map(str, paths), f"{folder}/scores"]
-        found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-        written = (Path(folder) / "scores").stat().st_size
-    predictions = 2 * rows * MEMBERS
-    size = 2 * predictions  # bytes as 16-bit class ids
-    seconds = found["s"]
-    say(
-        "streamed",
-        f"{rows:,} examples x ({MEMBERS} + {MEMBERS}) members = {predictions:.3g} predictions in "
-        f"{seconds:.1f} s: {predictions / seconds / 1e6:.0f} million predictions a second",
-    )
-    gib = {name: found[name] / 2**30 for name in ("peak", "before")}
-    say(
-        "",
-        f"peak memory {gib['peak']:.2f} GiB ({gib['before']:.2f} before the start); target 1 GiB; "
-        f"Parquet: {disk / 1e9:.2f} GB read, {written / 1e9:.2f} GB written",
-    )
-    say(
-        "",
-        f"{size / seconds / 1e6:.0f} MB/s of 16-bit class ids: {size / seconds / rate:.2%} of the "
-        f"memory bandwidth ({rate / 1e9:.1f} GB/s copied by two threads)",
     )
 
 

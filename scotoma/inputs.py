@@ -259,7 +259,7 @@ def units(clusters: npt.ArrayLike | None, rows: int) -> Codes | None:
         rows: Number of rows.
 
     Raises:
-        DataError: Not one id a row, or an id is missing.
+        DataError: Not one id per row, or an id is missing.
 
     >>> units([7, 3, 7], 3).tolist()
     [1, 0, 1]
@@ -269,7 +269,7 @@ def units(clusters: npt.ArrayLike | None, rows: int) -> Codes | None:
     ids = array(clusters, "clusters")
     if ids.shape != (rows,):
         raise DataError(
-            f"clusters must give one id a row, got shape {ids.shape} for {rows:,} rows: "
+            f"clusters must give one id per row, got shape {ids.shape} for {rows:,} rows: "
             "pass the ids in the order of the examples"
         )
     if missing := _missing(ids):

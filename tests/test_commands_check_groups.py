@@ -20,5 +20,6 @@ def test_groups_detect_what_the_power_of_their_sources_says() -> None:
     independent = smallest_amplification(group_n=899, rate=0.03, members=10)
     paired = smallest_amplification(group_n=899, rate=0.03, members=10, paired=True)
     assert (everyone.independent, everyone.paired) == (independent.relative, paired.relative)
-    assert everyone.carriers == Design(group_n=899, rate=0.03, members=10).carriers()[0]
+    design = Design(group_n=899, rate=0.03, members=10)
+    assert everyone.effective_events == design.effective_events()[0]
     assert minority.train == int((examples.split("train").table["exposure"] == "minority").sum())

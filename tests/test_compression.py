@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 import torch
@@ -15,9 +18,12 @@ from scotoma.datasets import Examples, decode_images
 from scotoma.errors import DataError
 from scotoma.predictions import PredictionFile
 from scotoma.processes import worker_pool
+from scotoma.quantization.architecture import Architecture
 from scotoma.runs import Run, file_digest, read_json, write_json
-from scotoma.stages import compression, populations, quantize
+from scotoma.stages import compression, measures, populations, prediction, quantize
+from scotoma.stages.parity import parity
 from scotoma.stages.shards import shards
+from scotoma.training.engine import normalise
 from scotoma.training.models import build_model
 
 CONFIG = """
@@ -86,6 +92,65 @@ def test_compressed_members_say_what_those_they_are_made_of_say(run: Run) -> Non
     ):
         own, other = ((said[variant] == said[name]).mean() for name in (base, another))
         assert own > 0.8 > other
+
+
+def compared(run: Run) -> dict[str, Any]:
+    """What the audit says of every exported variant, all groups together."""
+    examples = measures.read_test_examples(run)
+    rows = {}
+    for variant in run.config.resolved_variants:
+        predictions = PredictionFile.open(run.predictions(variant.name, 0)).read()
+        if row := parity(run, examples, predictions):
+            rows[variant.name] = (row["network"], row["groups"][0])
+    return rows
+
+
+def test_exported_models_are_compared_with_the_network_they_were_exported_from(run: Run) -> None:
+    rows = compared(run)
+    assert {name: network for name, (network, _) in rows.items()} == {
+        "dense": "dense", "prune-0.5": "prune-0.5", "prune-0.5+int8-static": "prune-0.5",
+        "prune-0.5+int4": "prune-0.5", "int8-static": "dense", "int8-dynamic": "dense",
+        "float16": "dense",
+    }  # fmt: skip
+    pixels = decode_images(Examples.read(run.examples, split="test"))
+    model = build_model("tiny-convnet", 10, 0)
+    model.load_state_dict(load_file(run.member("dense", 0)))
+    with torch.inference_mode():
+        labels = model.eval()(normalise(torch.from_numpy(pixels))).argmax(dim=1).numpy()
+    for name in ("dense", "int8-static", "float16"):
+        exported = PredictionFile.open(run.predictions(name, 0)).read().predicted[:, 0]
+        assert abs(rows[name][1].differ - (labels != exported).sum()) <= 2  # ties to the last bit
+    assert rows["dense"][1].differ <= 2
+    assert rows["int8-static"][1].differ > 2
+
+
+def test_a_trained_variant_that_torch_predicted_with_is_not_compared_with_itself(run: Run) -> None:
+    examples = measures.read_test_examples(run)
+    on_gpu = {
+        name: replace(
+            PredictionFile.open(run.predictions(name, 0)).read(), runtimes=("torch, cuda",)
+        )
+        for name in ("dense", "int8-static")
+    }
+    assert parity(run, examples, on_gpu["dense"]) is None
+    assert parity(run, examples, on_gpu["int8-static"]) is not None
+
+
+def test_an_export_that_lost_a_weight_is_seen(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(run.root, tmp_path / "run")
+    again = Run.open(tmp_path / "run")
+    path = again.path("shards", "000", "graph.onnx")
+    with_weights = Architecture.with_weights
+
+    def without_bias(self: Architecture, weights: dict[str, Any]) -> onnx.ModelProto:
+        name = [name for name in weights if name.endswith("bias")][-1]
+        return with_weights(self, weights | {name: np.float32(-9) * (weights[name] > 0)})
+
+    monkeypatch.setattr(Architecture, "with_weights", without_bias)
+    prediction.predict_shard(again, SHARD, path)
+    assert compared(run)["dense"][1].low < 0.01 < compared(again)["dense"][1].low
 
 
 def test_the_first_member_names_the_layers_that_stay_in_float32(run: Run) -> None:

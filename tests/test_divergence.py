@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scotoma.divergence import (
     CieCount,
-    Scores,
+    DivergenceScores,
     hash_ids,
     percentile_weights,
     rank_subset,
@@ -129,7 +129,7 @@ def test_chunks_of_rows_give_the_scores_of_the_whole(n_classes, monkeypatch):
     whole = score(dense, compressed, n_classes, seed=5)
     monkeypatch.setattr(scoring, "CELLS", 100)  # several chunks inside the function, too
     parts = [score(dense[a:b], compressed[a:b], n_classes, seed=5) for a, b in ((0, 1), (1, 50))]
-    joined = Scores.concatenate(parts)
+    joined = DivergenceScores.concatenate(parts)
     for name in ROW_FIELDS:
         np.testing.assert_array_equal(getattr(joined, name), getattr(whole, name))
     assert (joined.n, joined.seed, joined.dense_members) == (50, 5, 6)
@@ -138,9 +138,9 @@ def test_chunks_of_rows_give_the_scores_of_the_whole(n_classes, monkeypatch):
 def test_chunks_of_other_populations_are_refused():
     parts = [score([[0, 1]], [[0, 0]], 2), score([[0]], [[0]], 2)]
     with pytest.raises(DataError, match=r"parts must share one setting of \(dense_members, "):
-        Scores.concatenate(parts)
+        DivergenceScores.concatenate(parts)
     with pytest.raises(DataError, match="got no parts"):
-        Scores.concatenate([])
+        DivergenceScores.concatenate([])
 
 
 def test_a_thousand_classes_need_no_table_of_examples_by_classes():

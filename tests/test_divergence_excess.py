@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from scotoma.divergence import excess, half_size, score
-from scotoma.divergence.halves import Plan, by_splits, by_tables, disjoint_halves, halves
+from scotoma.divergence.split_halves import SplitPlan, by_splits, by_tables, disjoint_halves, halves
 from scotoma.errors import DataError
 from scotoma.uncertainty import crossed_variance
 
@@ -107,7 +107,7 @@ def test_drawn_splits_and_tables_are_two_routes_to_the_same_numbers():
         (rng.random((40, 10)) < rng.random((40, 1))) * 1,
         rng.integers(0, 2, (40, 9)),
     )
-    plan = Plan.draw(10, 9, 3, paired=False, splits=8_000, seed=1)
+    plan = SplitPlan.draw(10, 9, 3, paired=False, splits=8_000, seed=1)
     drawn, table = by_splits(dense, compressed, plan, 2), by_tables(dense, compressed, 3)
     np.testing.assert_allclose(drawn.dense_dense, table.dense_dense, atol=0.025)
     np.testing.assert_allclose(drawn.dense_compressed, table.dense_compressed, atol=0.025)
@@ -116,7 +116,7 @@ def test_drawn_splits_and_tables_are_two_routes_to_the_same_numbers():
 
 
 def test_halves_of_a_split_are_disjoint_and_swaps_keep_their_size():
-    plan = Plan.draw(9, 7, 3, paired=False, splits=50, seed=0)
+    plan = SplitPlan.draw(9, 7, 3, paired=False, splits=50, seed=0)
     assert not (plan.a * plan.b).any()
     assert (plan.a.sum(1) == 3).all()
     for swaps, who, base in (
@@ -335,7 +335,7 @@ def test_one_model_a_side_has_flips_and_no_floor():
     assert found.cie_share.value == 0.2
     assert "one training run: says nothing about the next one" in found.cie_share.note
     assert np.isnan(found.excess.value)
-    assert found.excess.reason.startswith("excess not estimable (one model a side: the CIEs are")
+    assert found.excess.reason.startswith("excess not estimable (one model per side: the CIEs are")
     assert np.isnan(found.floor_at_k.value)
     assert (found.half_size, found.splits) == (0, 0)
 
@@ -395,5 +395,5 @@ def test_bad_settings_are_refused_in_one_sentence():
         excess(dense, dense, 2, splits=0)
     with pytest.raises(DataError, match=r"level must be a fraction in \(0, 1\), got 95"):
         excess(dense, dense, 2, level=95)
-    with pytest.raises(DataError, match=r"clusters must give one id a row, got shape \(3,\) for 4"):
+    with pytest.raises(DataError, match=r"clusters must give one id per row, got shape \(3,\)"):
         excess(dense, dense, 2, clusters=[1, 2, 3])

@@ -17,7 +17,7 @@ from scotoma.divergence import (
     score,
     top1_table,
 )
-from scotoma.divergence.units import weighted_rate
+from scotoma.divergence.cluster_rates import weighted_rate
 from scotoma.errors import DataError
 
 
@@ -53,7 +53,7 @@ def test_over_index_says_why_a_ratio_has_no_interval():
     cie = np.arange(100) < 10
     cases = {"rare": np.arange(100) % 50 == 1, "absent": cie & False, "late": np.arange(100) > 50}
     rare, absent, late = over_index(cie, cases)
-    assert rare.change.reason == "relative change not estimable (carried by 1 example)"
+    assert rare.change.reason == "relative change not estimable (1 effective event, 5 are needed)"
     assert rare.ratio[0] == pytest.approx(5)
     assert absent.change.reason == "undefined (no example with 'absent')"
     assert late.change.reason == "relative change not estimable (no CIE among 49 with 'late')"

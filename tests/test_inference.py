@@ -17,16 +17,13 @@ from scotoma.errors import DataError
 from scotoma.inference import (
     OURS,
     Network,
-    Parity,
     Preprocessing,
-    Runtime,
     costs,
     images_at_once,
     predict_members,
     providers,
-    runtime_parity,
 )
-from scotoma.inference.costs import sizes
+from scotoma.inference.costs import file_sizes
 from scotoma.quantization.compressing import compress
 from scotoma.quantization.graphs import export_graph, numpy_weights
 from scotoma.training.engine import normalise
@@ -245,50 +242,13 @@ def test_what_a_member_costs_is_measured(
 
     state = {name: torch.zeros_like(value) for name, value in trained(1).state_dict().items()}
     save_file(state, tmp_path / "zeros.safetensors")
-    assert sizes(tmp_path / "zeros.safetensors")["compressed_bytes"] < 2000
+    assert file_sizes(tmp_path / "zeros.safetensors")["compressed_bytes"] < 2000
 
 
-# --- one model, several runtimes ------------------------------------------------------------------
-
-
-def test_runtimes_are_compared_group_by_group(
-    members: list[Path], images: NDArray[np.uint8]
-) -> None:
-    shown = images[:600]
-    found = runtime_parity(members[2], shown, NETWORK)
-    assert found.runtimes == ("CPU, optimised: none", "CPU, optimised: all")
-    assert found.labels.shape == (600, 2)
-    assert found.largest[0] == 0
-    # Unfused, every layer is computed in float32 between rounding; fused, in integers.
-    assert found.largest[1] > 0
-
-    apart = found.labels[:, 0] != found.labels[:, 1]
-    masks = np.stack([np.ones(600, bool), np.arange(600) < 200, np.zeros(600, bool)])
-    everyone, first, nobody = found.by_group(masks, ["all", "first", "none"])
-    assert (everyone.n, everyone.differ) == (600, apart.sum())
-    assert (first.n, first.differ) == (200, apart[:200].sum())
-    assert everyone.low <= everyone.share <= everyone.high
-    assert np.isnan(nobody.share)
-    assert nobody.reason == "undefined (no examples in group 'none')"
-
-
-def test_runtimes_that_differ_by_no_label_have_an_upper_bound() -> None:
-    labels = np.zeros((300, 2), np.uint8)
-    (found,) = Parity(("a", "b"), labels, np.zeros(2)).by_group(np.ones((1, 300), bool), ["all"])
-    assert (found.share, found.low) == (0, 0)
-    assert found.high == pytest.approx(1 - 0.025 ** (1 / 300))  # Clopper and Pearson at 0 of n
+# --- providers -----------------------------------------------------------------------------------
 
 
 def test_providers_are_wanted_in_the_order_of_their_speed(monkeypatch: pytest.MonkeyPatch) -> None:
     there = ["CPUExecutionProvider", "AzureExecutionProvider", "CUDAExecutionProvider"]
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: there)
     assert providers() == ["CUDAExecutionProvider", "CPUExecutionProvider"]
-
-
-def test_a_provider_that_is_not_there_is_named(
-    members: list[Path], images: NDArray[np.uint8]
-) -> None:
-    with pytest.raises(DataError, match="provider QnnExecutionProvider is not installed; there"):
-        runtime_parity(members[2], images[:1], NETWORK, [Runtime(provider="QnnExecutionProvider")])
-    with pytest.raises(DataError, match="optimisation must be one of none, basic, extended, all"):
-        runtime_parity(members[2], images[:1], NETWORK, [Runtime("most")])

@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 
 from scotoma.errors import DataError
+from scotoma.predictions import Predictions
 from scotoma.stages import measures
 
 NAMES = ("prune-0.5", "int8-static", "prune-0.9")
-NOTHING = np.zeros((0, 1), np.uint16)
+NOTHING = Predictions("dense", (), (0,), ("a", "b"), np.zeros((0, 1), np.uint8))
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     variants = [SimpleNamespace(name=name) for name in ("dense", *NAMES)]
-    made = (measures.Comparison(variant, NOTHING, NOTHING) for variant in variants[1:])
-    monkeypatch.setattr(measures, "comparisons", lambda run, examples: made)
+    pairs = (measures.PopulationPair(variant, NOTHING, NOTHING) for variant in variants[1:])
+    monkeypatch.setattr(measures, "comparisons", lambda run, examples, dense: pairs)
     return SimpleNamespace(config=SimpleNamespace(resolved_variants=variants))
 
 
@@ -34,7 +35,7 @@ def test_the_first_variant_comes_first_even_if_the_second_is_done_before_it(run:
         second.set()
         return name.upper()
 
-    found = measures.of_each_variant(run, None, "measure", measure)
+    found = measures.measure_variants(run, None, "measure", measure, NOTHING)
     assert list(found.items()) == [(name, name.upper()) for name in NAMES]
 
 
@@ -44,4 +45,4 @@ def test_what_a_measure_refuses_is_raised_as_it_is(run: Any) -> None:
             raise DataError("int8-static must be whole")
 
     with pytest.raises(DataError, match=r"^int8-static must be whole$"):
-        measures.of_each_variant(run, None, "measure", measure)
+        measures.measure_variants(run, None, "measure", measure, NOTHING)

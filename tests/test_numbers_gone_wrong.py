@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import math
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ from safetensors.torch import load_file, save_file
 from scotoma.config import parse_config
 from scotoma.predictions import PredictionFile
 from scotoma.runs import Run, file_digest, read_json, write_json
-from scotoma.stages import populations
-from scotoma.stages.collapsed import collapsed
+from scotoma.stages import judging, populations
+from scotoma.stages.accuracy import constant_members
 from scotoma.stages.shards import shards
 from tests.test_predicted import audited
 
@@ -108,7 +109,7 @@ def test_what_is_undefined_has_a_reason_up_to_the_page(case: str, tmp_path: Path
     )
     constant = (given["dense"] == given["dense"][0]).all(axis=0).sum()
     lines = audit.get("collapsed", [])
-    assert sum("member" in line and "of dense says" in line for line in lines) == constant
+    assert sum("member" in line and "of dense predicts" in line for line in lines) == constant
     assert ("collapsed" in audit) == bool(lines)
     cie = audit["divergence"]["int8"]["cie"]
     if case == "all examples are CIEs":
@@ -123,7 +124,7 @@ def test_the_verdict_warns_of_a_member_that_collapsed(tmp_path: Path) -> None:
     predicted(tmp_path, ONE, WORSE, label=CLASSES[LABELS].tolist(), sex=SEX)
     right = 100 * (LABELS[:, None] == ONE).mean(axis=0)
     line = (
-        "member 1 of dense says 'dog' of every example and stays: mean top-1 is "
+        "member 1 of dense predicts 'dog' for every example and is kept: mean top-1 is "
         f"{right.mean():.1f}% with it, {right[[0, 2]].mean():.1f}% without"
     )
     run = tmp_path / "run"
@@ -131,6 +132,16 @@ def test_the_verdict_warns_of_a_member_that_collapsed(tmp_path: Path) -> None:
     assert line in (run / "summary.md").read_text(encoding="utf-8")
     page = (run / "report.html").read_text(encoding="utf-8")
     assert html.unescape(page).count(line) == 1
+
+
+def test_the_verdict_reads_sections_and_no_predictions(tmp_path: Path) -> None:
+    audit = predicted(tmp_path, ONE, WORSE, label=CLASSES[LABELS].tolist(), sex=SEX)
+    run = Run.open(tmp_path / "run")
+    for path in (run.path("audit.json"), run.path("divergence.parquet")):
+        path.unlink()
+    shutil.rmtree(run.path("predictions"))
+    judging.verdict(run)
+    assert read_json(run.path("audit.json")) == audit
 
 
 def trained(home: Path, rate: float) -> Run:
@@ -168,8 +179,8 @@ def test_a_member_that_diverged_stays_and_says_the_first_class(tmp_path: Path) -
         assert (found.predicted[:, diverged] == 0).all()
         assert len(np.unique(found.predicted[:, 1 - diverged])) > 3
         assert np.isnan(found.scores[:, diverged]).all()
-        (note,) = collapsed(found, labels)
-        assert note.startswith(f"member {diverged} of {variant} says '0' of every example")
+        (note,) = constant_members(found, labels)
+        assert note.startswith(f"member {diverged} of {variant} predicts '0' for every example")
         if variant != "dense":
             facts = json.loads(run.member(variant, diverged).with_suffix(".json").read_text())
             assert facts["export"]["largest_difference"] is None

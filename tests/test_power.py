@@ -145,7 +145,7 @@ def test_audits_find_the_smallest_amplification_as_often_as_promised(name):
 
 def test_simulated_power_judges_as_amplification_does():
     design = Design(group_n=500, rate=0.03, members=4, limit=0.1, level=0.9)
-    found = [simulate_power(design, 0.7, audits=1, seed=seed).found for seed in range(60)]
+    found = [simulate_power(design, 0.7, audits=1, seed=seed).detected for seed in range(60)]
     lows = [fpr_change(design, 0.7, seed).relative.low for seed in range(60)]
     assert found == [int(low > 10) for low in lows]
     assert 5 < sum(found) < 55
@@ -156,7 +156,7 @@ def test_a_gate_waits_for_enough_carriers_and_the_promise_knows():
     gate = replace(free, min_events=15)
     assert promised_power(free, 2.0) > 0.97
     promised, simulated = promised_power(gate, 2.0), simulate_power(gate, 2.0, audits=300)
-    assert simulated.undecided + simulated.found >= 0.97 * 300
+    assert simulated.undecided + simulated.detected >= 0.97 * 300
     assert 0.2 < promised < 0.8
     assert promised == pytest.approx(simulated.power, abs=0.1)
 
@@ -179,15 +179,15 @@ def test_power_is_told_in_sentences_and_in_json():
     assert str(found).endswith("% and beyond the limit of 20%, in 80% of audits")
     simulated = simulate_power(found.design, found.relative, audits=20, seed=5)
     # Newcombe (1998), Statistics in Medicine 17:857-872, table I, method 3: 15 of 148.
-    few = replace(simulated, found=15, audits=148)
+    few = replace(simulated, detected=15, audits=148)
     np.testing.assert_allclose(few.interval, [0.0624, 0.1605], atol=5e-5)
     assert "found an increase of 0.5% in 15 of 148 simulated audits (10.1%, 95% interval" in str(
         replace(few, relative=0.005)
     )
-    assert replace(few, found=0).se > 0
+    assert replace(few, detected=0).se > 0
     said = json.loads(json.dumps([found.as_dict(), simulated.as_dict()], allow_nan=False))
     assert said[0]["design"]["errors"]["correlation"] == 0.95
-    assert said[1]["power"] == simulated.found / 20
+    assert said[1]["power"] == simulated.detected / 20
     rare = smallest_amplification(group_n=170, rate=0.002, members=30)
     assert json.loads(json.dumps(rare.as_dict(), allow_nan=False))["relative"] is None
 

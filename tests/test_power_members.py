@@ -211,7 +211,7 @@ def test_few_carriers_are_no_matter_of_members():
     assert "no number of members decides this; about 1,500 examples" in str(found)
     rare = Design(group_n=60, rate=0.02, members=10)
     changes = [fpr_change(rare, 0.5, seed) for seed in range(20)]
-    carried = [change for change in changes if "carried by" in change.relative.reason]
+    carried = [change for change in changes if "effective event" in change.relative.reason]
     assert carried
     for change in carried:
         assert members_needed(change, relative=0.1).examples == 60 * 5 / change.events

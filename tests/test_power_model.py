@@ -133,7 +133,7 @@ def test_carriers_of_a_rate_are_those_of_audits(k):
     found = [
         n_effective(draw_events(at, at, k, 1, design.errors, rng)[0].sum(1)) for _ in range(600)
     ]
-    mean, spread = design.carriers()
+    mean, spread = design.effective_events()
     assert np.mean(found) == pytest.approx(mean, abs=5 * spread / math.sqrt(600))
     assert np.std(found) == pytest.approx(spread, rel=0.15)
 

@@ -114,7 +114,7 @@ def test_one_model_a_side_is_judged_over_examples_alone(pair: Run) -> None:
     }  # fmt: skip
     cie = audit["divergence"]["int8"]["cie"]
     assert cie["excess"]["value"] is None
-    assert cie["excess"]["reason"].startswith("excess not estimable (one model a side: the CIEs ")
+    assert cie["excess"]["reason"].startswith("excess not estimable (one model per side: the CIEs ")
     row = next(
         row for row in audit["subgroups"]["int8"]
         if (row["group"], row["metric"]) == ("all", "error")
@@ -256,8 +256,8 @@ FAULTS: dict[str, tuple[str, Callable[[pl.DataFrame], pl.DataFrame], str]] = {
             pl.when(example_id="img/5.jpg").then(pl.lit("catt")).otherwise("predicted")
             .alias("predicted")
         ),
-        "model 'seed0' of 'int8' says 'catt' of example 'img/5.jpg' (1 such rows in "
-        "DIR/preds/int8/seed0.csv), which no example is labelled; correct it, or name the class in "
+        "model 'seed0' of 'int8' predicts 'catt' for example 'img/5.jpg' (1 such rows in "
+        "DIR/preds/int8/seed0.csv), which is no example's label; correct it, or name the class in "
         "source.classes; did you mean 'cat'?",
     ),
     "no prediction in a row": (

@@ -19,7 +19,7 @@ from scotoma.uncertainty import (
     crossed_variance,
     holm,
     mean_difference,
-    merge,
+    merge_moments,
     n_effective,
     ratio_influence,
     single_mean,
@@ -195,7 +195,7 @@ def test_shards_sum_to_the_whole_in_any_order(data, paired):
         Moments.of(d[s], c[s], groups[:, s], paired=paired) for s in (slice(cut), slice(cut, n))
     ]
     for shards in (parts, parts[::-1]):
-        merged = merge(shards)
+        merged = merge_moments(shards)
         for name in ("powers", "dense", "compressed", "both"):
             np.testing.assert_array_equal(getattr(merged, name), getattr(whole, name))
 
@@ -237,7 +237,7 @@ def test_cluster_moments_give_what_the_influences_of_sources_give(data, paired, 
         alone.variance(1.0, None).total, crossed_variance(of_c).total, rtol=1e-9, atol=1e-13
     )
     assert float(alone.rates()[0]) == pytest.approx(float(rates[1]))
-    assert float(moments.carriers()[0]) == pytest.approx(n_effective(d[risky].sum(axis=1)))
+    assert float(moments.effective_events()[0]) == pytest.approx(n_effective(d[risky].sum(axis=1)))
 
 
 @settings(max_examples=40)
@@ -250,7 +250,7 @@ def test_shards_of_whole_sources_sum_to_the_whole_in_any_order(data, paired):
         ClusterMoments.of(d[s], c[s], r[s], paired=paired) for s in (slice(cut), slice(cut, None))
     ]
     for shards in (parts, parts[::-1]):
-        merged = merge(shards)
+        merged = merge_moments(shards)
         for name in ("powers", "dense", "compressed", "squares"):
             np.testing.assert_array_equal(getattr(merged, name), getattr(whole, name))
 
@@ -311,7 +311,7 @@ def test_clusters_are_summed_in_order_of_their_ids():
     assert sums.tolist() == [[10.0, 20.0], [101.0, 202.0]]
     assert cluster_sums([[1.0]], None).tolist() == [[1.0]]
     assert cluster_sums([1.0, 2.0, 3.0], [0, 0, 0]).tolist() == [6.0]
-    with pytest.raises(DataError, match=r"one id a row, got shape \(2,\) for 3 rows"):
+    with pytest.raises(DataError, match=r"one id per row, got shape \(2,\) for 3 rows"):
         cluster_sums([1, 2, 3], [0, 1])
 
 

@@ -368,7 +368,7 @@ def test_significance_inside_a_family_is_that_of_the_adjusted_p_value():
         ),
         (
             lambda: spread([0.1]),
-            "runs must be two or more values, or rows of one value a class, got shape (1,): "
+            "runs must be two or more values, or rows of one value per class, got shape (1,): "
             "train at least two runs",
         ),
     ],

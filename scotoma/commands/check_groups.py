@@ -31,7 +31,7 @@ class GroupOutlook:
         train: Training examples.
         positives: Test examples of the positive class; None without one.
         errors: Expected errors of one member.
-        carriers: Units that are expected to carry the error (`n_effective`).
+        effective_events: Expected for the error (`n_effective`).
         independent: Smallest relative increase of the error that is found between independent
             populations, a fraction; None if there is none, or no such variant.
         paired: The same for variants made of the dense members.
@@ -45,7 +45,7 @@ class GroupOutlook:
     train: int
     positives: int | None
     errors: float
-    carriers: float
+    effective_events: float
     independent: float | None
     paired: float | None
     reason: str
@@ -53,12 +53,12 @@ class GroupOutlook:
     @property
     def estimable(self) -> bool:
         """Whether enough examples are expected to carry the rate for an interval to hold."""
-        return self.carriers >= FEWEST
+        return self.effective_events >= FEWEST
 
     @property
     def few(self) -> bool:
         """Whether the audit would show it with a warning."""
-        return self.carriers < FEW
+        return self.effective_events < FEW
 
 
 def group_outlooks(
@@ -105,11 +105,11 @@ def group_outlooks(
         n = int(mask.sum())
         units = n if clusters is None else len(np.unique(clusters[mask]))
         answers: list[float | None] = [None, None]
-        carriers, reason = 0.0, f"it has {n} test example{'' if n == 1 else 's'}"
+        effective_events, reason = 0.0, f"it has {n} test example{'' if n == 1 else 's'}"
         if units >= 2:
-            carriers = Design(
+            effective_events = Design(
                 group_n=units, rate=error, members=config.population.models
-            ).carriers()[0]
+            ).effective_events()[0]
             asked = [None if paired is None else found(units, paired) for paired in designs]
             answers = [None if a is None or math.isnan(a.relative) else a.relative for a in asked]
             reason = next((a.reason for a in asked if a is not None and a.reason), "")
@@ -122,7 +122,7 @@ def group_outlooks(
                 train=sizes.get(key, 0),
                 positives=None if positive is None else int((labels & mask).sum()),
                 errors=n * error,
-                carriers=carriers,
+                effective_events=effective_events,
                 independent=answers[0],
                 paired=answers[1],
                 reason=reason,

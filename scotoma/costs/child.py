@@ -219,7 +219,7 @@ def predictions(model: Any, request: dict[str, Any], end: float) -> None:
 def foreign(config: Config, request: dict[str, Any]) -> None:
     """Predictions of the first model of each variant, of models made elsewhere."""
     from scotoma.inference import Network, Preprocessing, images_at_once, open_engine
-    from scotoma.inference.foreign import read_model
+    from scotoma.inference.external import read_model
 
     source: Any = config.source
     asked = source.preprocessing

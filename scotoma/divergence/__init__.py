@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from scotoma.divergence.distances import ByDistance, GroupByDistance, by_distance
+from scotoma.divergence.flips import LedgerRow, flip_ledger
 from scotoma.divergence.floor import Excess, excess, half_size
-from scotoma.divergence.ledger import LedgerRow, flip_ledger
 from scotoma.divergence.ranking import Threshold, percentile_weights, rank_subset, threshold
-from scotoma.divergence.scoring import CieCount, Scores, score
+from scotoma.divergence.scoring import CieCount, DivergenceScores, score
 from scotoma.divergence.tables import (
     AccuracyRow,
     OverIndex,
@@ -20,11 +20,11 @@ __all__ = [
     "AccuracyRow",
     "ByDistance",
     "CieCount",
+    "DivergenceScores",
     "Excess",
     "GroupByDistance",
     "LedgerRow",
     "OverIndex",
-    "Scores",
     "Threshold",
     "by_distance",
     "excess",

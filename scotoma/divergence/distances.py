@@ -1,4 +1,4 @@
-"""Who and what lies at each taxicab distance: additive counts, from which any threshold is read."""
+"""How many examples lie at each taxicab distance? Additive counts, for any threshold."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.divergence.scoring import Scores
+from scotoma.divergence.scoring import DivergenceScores
 from scotoma.inputs import Floats, booleans, populations, true_labels
 
 __all__ = ["ByDistance", "GroupByDistance", "by_distance"]
@@ -51,7 +51,7 @@ class ByDistance:
 
 
 def by_distance(
-    scores: Scores,
+    scores: DivergenceScores,
     dense: npt.ArrayLike,
     compressed: npt.ArrayLike,
     labels: npt.ArrayLike,
@@ -71,11 +71,11 @@ def by_distance(
 
     >>> from scotoma.divergence import score
     >>> dense, compressed = [[0, 0], [1, 1], [0, 1]], [[0, 0], [1, 0], [0, 0]]
-    >>> found = by_distance(score(dense, compressed, 2), dense, compressed, [0, 1, 0],
+    >>> counts = by_distance(score(dense, compressed, 2), dense, compressed, [0, 1, 0],
     ...                     {"old": [False, True, True]})
-    >>> found.distance.tolist(), found.examples.tolist(), found.groups[0].examples.tolist()
+    >>> counts.distance.tolist(), counts.examples.tolist(), counts.groups[0].examples.tolist()
     ([0.0, 2.0], [1, 2], [0, 2])
-    >>> found.dense_right.tolist(), found.compressed_right.tolist()
+    >>> counts.dense_right.tolist(), counts.compressed_right.tolist()
     ([2, 3], [2, 3])
     """
     d, c = populations(dense, compressed, scores.n_classes)

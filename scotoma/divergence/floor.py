@@ -1,4 +1,4 @@
-"""How much of the divergence is compression, and how much is seeds alone?"""
+"""How much of the divergence is compression, and how much is seed noise?"""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.divergence.halves import Halves, disjoint_halves, halves
+from scotoma.divergence.cluster_rates import GIVEN_POPULATIONS, over_clusters, weighted_rate
 from scotoma.divergence.scoring import CieCount, score
-from scotoma.divergence.units import GIVEN_POPULATIONS, over_units, weighted_rate
+from scotoma.divergence.split_halves import Halves, disjoint_halves, halves
 from scotoma.errors import DataError
 from scotoma.inputs import Codes, Flags, Floats, Labels, populations, units
 from scotoma.uncertainty import (
@@ -33,7 +33,7 @@ FLOOR_MEMBERS = 10  # below it the extrapolation from halves misses by a tenth a
 
 @dataclass(frozen=True, kw_only=True)
 class Excess:
-    """CIEs of two populations beside what seeds alone produce.
+    """CIEs of two populations beside those of seed noise.
 
     Attributes:
         n: Number of examples.
@@ -103,7 +103,7 @@ def excess(
         compressed: Class ids of the same examples, shape (N, K').
         n_classes: Number of classes, at least 2.
         paired: Member m of `compressed` derives from member m of `dense`.
-        clusters: Integer id of each row's source, shape (N,); rows of one source are one unit.
+        clusters: Integer id of each row's cluster, shape (N,); rows of one cluster are one unit.
         seed: Draws the splits. Rows with two labels need none unless `paired`: their average over
             all splits is a hypergeometric table.
         splits: Number of splits where they are drawn.
@@ -112,16 +112,16 @@ def excess(
             are then the floor, without extrapolation.
 
     Returns:
-        Shares as fractions of the examples. One member a side: the CIEs are the flips, without
-        floor and excess. Below 3 members: no halves, no excess.
+        Shares as fractions of the examples. With one member per side the CIEs are the flips,
+        without floor and excess. Below 3 members: no halves, no excess.
 
     Raises:
-        DataError: As `score`; clusters that are not one id a row; a level that is no fraction.
+        DataError: As `score`; clusters that are not one id per row; a level that is no fraction.
 
     >>> dense = np.arange(400)[:, None] % 100 < [3, 4, 5, 4, 3]
     >>> compressed = np.arange(400)[:, None] % 100 < [8, 9, 8, 9, 9]
-    >>> found = excess(dense.astype(int), compressed.astype(int), 2)
-    >>> round(found.excess.value, 4), round(found.excess.low, 3), round(found.excess.high, 3)
+    >>> result = excess(dense.astype(int), compressed.astype(int), 2)
+    >>> round(result.excess.value, 4), round(result.excess.low, 3), round(result.excess.high, 3)
     (0.038, 0.015, 0.061)
     """
     check_level(level)
@@ -180,8 +180,8 @@ def half_size(members: int) -> int:
 def _too_few(k: int, other: int) -> str:
     if k == other == 1:
         return (
-            "excess not estimable (one model a side: the CIEs are the flips, and how much seeds "
-            "alone change cannot be seen)"
+            "excess not estimable (one model per side: the CIEs are the flips, and seed noise "
+            "cannot be seen)"
         )
     return (
         "excess not estimable (halves with one member to spare need 3 members a population, "
@@ -233,8 +233,8 @@ def _estimate(
     value = float(gain.sum()) / n
     if codes is not None:
         carried = cluster_sums(carried, codes[active])
-        gain = over_units(_fill(gain[:, None], active), codes)[:, 0]
-        drops = [over_units(_fill(drop, active), codes) for drop in drops]
+        gain = over_clusters(_fill(gain[:, None], active), codes)[:, 0]
+        drops = [over_clusters(_fill(drop, active), codes) for drop in drops]
         n = len(gain)
     if not carried.any():
         note = "no two members differ on any example"
@@ -244,7 +244,7 @@ def _estimate(
         return none, UNKNOWN
     events = n_effective(carried)
     variance = _variance(gain, drops, n)
-    found = of_variance(
+    estimate = of_variance(
         value,
         variance,
         n=n,
@@ -253,7 +253,7 @@ def _estimate(
         level=level,
         note=FEW_EVENTS if events < FEW else "",
     )
-    return found, variance
+    return estimate, variance
 
 
 def _fill(values: Floats, active: Flags) -> Floats:
@@ -263,7 +263,7 @@ def _fill(values: Floats, active: Flags) -> Floats:
 
 
 def _variance(gain: Floats, drops: list[Floats], n: int) -> Variance:
-    """Crossed variance of the mean of n values, those not given being 0.
+    """Crossed variance of the mean of n values, where values that are left out are 0.
 
     The leave-one-out form of the members' variance: with pseudo-values theta - (K-1) delta in the
     place of influences the parts are those of `crossed_variance`.
@@ -282,8 +282,8 @@ def _variance(gain: Floats, drops: list[Floats], n: int) -> Variance:
         spread = ((drop**2).sum(axis=0) - n * means**2) / (n - 1)
         own = (k - 1) / k * ((means - means.mean()) ** 2).sum()
         parts.append((np.asarray(own), np.asarray((k - 1) / k * spread.sum() / n), k))
-    found = combine(np.asarray(second / (n - 1) / n), np.asarray(kurtosis - 1), n, parts)
-    total = max(found.examples + found.members - found.residual, found.examples)
+    variance = combine(np.asarray(second / (n - 1) / n), np.asarray(kurtosis - 1), n, parts)
+    total = max(variance.examples + variance.members - variance.residual, variance.examples)
     # The degrees of freedom are total^2 over the spread of the parts, which stays.
-    df = found.df * (total / found.total) ** 2 if found.total > 0 else found.df
-    return replace(found, total=total, df=df)
+    df = variance.df * (total / variance.total) ** 2 if variance.total > 0 else variance.df
+    return replace(variance, total=total, df=df)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.divergence.scoring import Scores
+from scotoma.divergence.scoring import DivergenceScores
 from scotoma.errors import DataError
 from scotoma.hashing import hash_ids
 from scotoma.inputs import Floats, array, coded
@@ -16,10 +16,10 @@ from scotoma.inputs import Floats, array, coded
 
 @dataclass(frozen=True)
 class Threshold:
-    """Where a percentile of the taxicab distance falls.
+    """The taxicab distance at a percentile of the examples.
 
     Attributes:
-        percentile: As asked; 90 stands for the tenth of the examples that diverge most.
+        percentile: The one requested; 90 stands for the tenth of the examples that diverge most.
         value: Distance at the threshold; nan with a reason where it would be 0.
         wanted: Examples in the subset: (100 - percentile)% of all, rounded, at least 1.
         above: Examples beyond the threshold.
@@ -37,7 +37,7 @@ class Threshold:
     reason: str = ""
 
 
-def threshold(scores: Scores, percentile: float, seed: int | None = None) -> Threshold:
+def threshold(scores: DivergenceScores, percentile: float, seed: int | None = None) -> Threshold:
     """Taxicab distance that a percentile of the examples reaches.
 
     Args:
@@ -72,7 +72,7 @@ def threshold(scores: Scores, percentile: float, seed: int | None = None) -> Thr
     return Threshold(percentile, value, wanted, above, tied, chosen)
 
 
-def percentile_weights(scores: Scores, percentile: float) -> Floats:
+def percentile_weights(scores: DivergenceScores, percentile: float) -> Floats:
     """Chance of each example to be in the subset when ties are broken at random.
 
     Means weighted so are the expectation over all ways to break the ties: exact, without a seed.
@@ -97,7 +97,7 @@ def percentile_weights(scores: Scores, percentile: float) -> Floats:
 
 
 def rank_subset(
-    scores: Scores, example_ids: npt.ArrayLike, percentile: float, seed: int | None = None
+    scores: DivergenceScores, example_ids: npt.ArrayLike, percentile: float, seed: int | None = None
 ) -> npt.NDArray[np.intp]:
     """Rows of the examples that diverge most, the most divergent first.
 
@@ -115,7 +115,7 @@ def rank_subset(
         Row numbers, at most `Threshold.wanted`.
 
     Raises:
-        DataError: Ids that repeat, are not one a row, or are neither integers nor strings.
+        DataError: Ids that repeat, are not one per row, or are neither integers nor strings.
 
     >>> from scotoma.divergence import score
     >>> scores = score([[0, 0]] * 4, [[1, 1], [0, 1], [0, 1], [0, 0]], 2)
@@ -125,7 +125,7 @@ def rank_subset(
     ids = array(example_ids, "example_ids")
     if ids.shape != (scores.n,):
         raise DataError(
-            f"example_ids must give one id a row, got shape {ids.shape} for {scores.n:,} rows: "
+            f"example_ids must give one id per row, got shape {ids.shape} for {scores.n:,} rows: "
             "pass the ids of the scored examples in their order"
         )
     values, codes = coded(ids, "example_ids", scores.n)

@@ -45,7 +45,7 @@ class CieCount:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Scores:
+class DivergenceScores:
     """How far two populations diverge on each example.
 
     Attributes:
@@ -103,7 +103,7 @@ class Scores:
         )
 
     @classmethod
-    def concatenate(cls, parts: Sequence[Scores]) -> Scores:
+    def concatenate(cls, parts: Sequence[DivergenceScores]) -> DivergenceScores:
         """The scores of all rows from the scores of consecutive chunks of rows.
 
         Args:
@@ -113,7 +113,7 @@ class Scores:
             DataError: No parts, or parts of different populations, classes or seeds.
 
         >>> first, second = score([[0]], [[1]], 2), score([[1]], [[1]], 2)
-        >>> Scores.concatenate([first, second]).cie.tolist()
+        >>> DivergenceScores.concatenate([first, second]).cie.tolist()
         [True, False]
         """
         shared = [field.name for field in fields(cls) if field.type in ("int", int)]
@@ -132,14 +132,14 @@ class Scores:
 
 def score(
     dense: npt.ArrayLike, compressed: npt.ArrayLike, n_classes: int, *, seed: int = 0
-) -> Scores:
+) -> DivergenceScores:
     """Score every example by how differently two populations label it.
 
     With b_i and v_i the number of dense and compressed members that label an example i: it is a
     CIE (Compression Identified Exemplar, also called PIE) if the most frequent labels differ; its
     taxicab distance is sum_i |b_i - v_i|. Rows are scored one by one, so chunks of rows can be
-    scored apart and joined by `Scores.concatenate`. Memory stays at a few numbers an example: rows
-    pass in chunks, and above 64 classes only the labels that occur in a row are counted.
+    scored apart and joined by `DivergenceScores.concatenate`. Memory stays at a few numbers an
+    example: rows pass in chunks, and above 64 classes only the labels of a row are counted.
 
     Args:
         dense: Class ids, integers in [0, n_classes), shape (N, K).
@@ -185,7 +185,7 @@ def score(
         # Whole numbers until the last division, so that equal distances tie exactly.
         distance[rows] = np.abs(b - v if k_d == k_c else b * k_c - v * k_d).sum(axis=1)
     most_distant, per_member = (2 * k_d, 1) if k_d == k_c else (2 * k_d * k_c, k_c)
-    return Scores(
+    return DivergenceScores(
         dense_modal=modal[0],
         compressed_modal=modal[1],
         dense_votes=votes[0],
@@ -215,12 +215,12 @@ def _row_counts(dense: Labels, compressed: Labels, n_classes: int) -> tuple[Labe
     if n_classes <= NARROW:
         names = np.broadcast_to(np.arange(n_classes), (len(dense), n_classes))
         return label_counts(dense, n_classes), label_counts(compressed, n_classes), names
-    # Two ids a class, one for each population: one sort then orders the labels of a row and keeps
+    # Two ids per class, one for each population: one sort then orders the labels of a row and keeps
     # apart who gave them.
     keys = np.concatenate([dense.astype(np.int32) * 2, compressed.astype(np.int32) * 2 + 1], axis=1)
     keys.sort(axis=1)
     labels = keys >> 1
-    place = places(labels)
+    place = label_ranks(labels)
     rows, width = len(labels), int(place[:, -1].max()) + 1
     cells = (np.arange(rows)[:, None] * width + place) * 2 + (keys & 1)
     counts = np.bincount(cells.ravel(), minlength=rows * width * 2).reshape(rows, width, 2)
@@ -229,10 +229,10 @@ def _row_counts(dense: Labels, compressed: Labels, n_classes: int) -> tuple[Labe
     return counts[..., 0], counts[..., 1], names
 
 
-def places(ordered: Labels) -> Labels:
+def label_ranks(ordered: Labels) -> Labels:
     """Rank of each label among the distinct labels of its row, for rows in ascending order.
 
-    >>> places(np.array([[3, 3, 8, 9]]))
+    >>> label_ranks(np.array([[3, 3, 8, 9]]))
     array([[0, 0, 1, 2]])
     """
     steps = np.zeros(ordered.shape, np.int64)

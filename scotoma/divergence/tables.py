@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from scotoma.divergence.cluster_rates import GIVEN_POPULATIONS, over_clusters, weighted_rate
 from scotoma.divergence.ranking import percentile_weights, threshold
-from scotoma.divergence.scoring import Scores
-from scotoma.divergence.units import GIVEN_POPULATIONS, over_units, weighted_rate
+from scotoma.divergence.scoring import DivergenceScores
 from scotoma.errors import DataError
 from scotoma.inputs import Flags, Floats, booleans, populations, true_labels, units
 from scotoma.uncertainty import (
@@ -75,15 +75,15 @@ def over_index(
         flags: Which examples are CIEs, or any other flag, bool, shape (N,).
         attributes: For each name which examples have it, bool, shape (N,).
         members: Size of the smaller population, for the record; 0 where the flags are not theirs.
-        clusters: Integer id of each row's source, shape (N,); rows of one source are one unit.
+        clusters: Integer id of each row's cluster, shape (N,); rows of one cluster are one unit.
         level: Coverage, a fraction in (0, 1).
 
     Returns:
-        One entry an attribute, in the order given. Below 5 CIEs with the attribute the ratio has no
-        interval, and the reason says so.
+        One entry per attribute, in the order of `attributes`. Below 5 CIEs with the attribute the
+        ratio has no interval, and the reason says so.
 
     Raises:
-        DataError: Flags that are not bool or not one a row.
+        DataError: Flags that are not bool or not one per row.
 
     References:
         Hooker et al. (2020), Characterising Bias in Compressed Models, Figure 2.
@@ -109,7 +109,7 @@ def over_index(
             ratio = both.mean() / f.mean() / a.mean()
             change = of_variance(
                 float(100 * (ratio - 1)),
-                crossed_variance(over_units(influence[:, None], codes)),
+                crossed_variance(over_clusters(influence[:, None], codes)),
                 n=n,
                 members=members,
                 events=events,
@@ -138,8 +138,8 @@ def _no_ratio(name: str, f: Flags, a: Flags, both: Flags, events: float) -> str:
     if not both.any():
         return f"relative change not estimable (no CIE among {a.sum():,} with {name!r})"
     if events < FEWEST:
-        noun = "example" if round(events) == 1 else "examples"
-        return f"relative change not estimable (carried by {events:.0f} {noun})"
+        noun = "event" if round(events) == 1 else "events"
+        return f"relative change not estimable ({events:.0f} effective {noun}, {FEWEST} are needed)"
     return ""
 
 
@@ -158,7 +158,7 @@ def flip_rate(
     Args:
         dense: Class ids, shape (N, K).
         compressed: Class ids of the same examples by the members derived from them, shape (N, K).
-        clusters: Integer id of each row's source, shape (N,); rows of one source are one unit.
+        clusters: Integer id of each row's cluster, shape (N,); rows of one cluster are one unit.
         level: Coverage, a fraction in (0, 1).
 
     Returns:
@@ -184,8 +184,8 @@ class AccuracyRow:
         n: Examples in the subset.
         dense: Top-1 accuracy of the dense members, a fraction.
         compressed: Top-1 accuracy of the compressed members.
-        dense_top5: Top-5 accuracy of the dense members; None where not asked.
-        compressed_top5: Top-5 accuracy of the compressed members; None where not asked.
+        dense_top5: Top-5 accuracy of the dense members; None where not requested.
+        compressed_top5: Top-5 accuracy of the compressed members; None where not requested.
     """
 
     subset: str
@@ -197,7 +197,7 @@ class AccuracyRow:
 
 
 def top1_table(
-    scores: Scores,
+    scores: DivergenceScores,
     dense: npt.ArrayLike,
     compressed: npt.ArrayLike,
     labels: npt.ArrayLike,
@@ -211,7 +211,7 @@ def top1_table(
     """Accuracy on all examples, on CIEs, on the others and on those that diverge most.
 
     Percentiles take the expectation over tie-breaking (`percentile_weights`). Intervals are over
-    examples and training runs, each subset being taken as given.
+    examples and training runs, with each subset fixed.
 
     Args:
         scores: From `score`, of the same examples.
@@ -221,11 +221,11 @@ def top1_table(
         percentiles: Of the taxicab distance, each in (0, 100).
         dense_top5: Whether the true label is among the five best, bool, shape (N, K).
         compressed_top5: The same for the compressed members, bool, shape (N, K').
-        clusters: Integer id of each row's source, shape (N,); rows of one source are one unit.
+        clusters: Integer id of each row's cluster, shape (N,); rows of one cluster are one unit.
         level: Coverage, a fraction in (0, 1).
 
     Returns:
-        One row a subset; nan with a reason for an empty one.
+        One row per subset; nan with a reason for an empty one.
 
     Raises:
         DataError: As `score`, or inputs of different examples.

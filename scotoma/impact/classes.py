@@ -35,7 +35,7 @@ class ClassChange:
     """One class that changes significantly.
 
     Attributes:
-        name: Its name, or its id where no names were given.
+        name: Its name, or its id where classes have no names.
         normalised: Change of recall beyond the change of accuracy, percentage points.
         absolute: Change of recall, percentage points.
     """
@@ -69,7 +69,7 @@ class ClassImpact:
     """The impact of compression on each class, arrays of shape (C,) in the order of class ids.
 
     Attributes:
-        n: Examples of the class; clusters where rows of one source were joined.
+        n: Examples of the class; clusters where rows belong together.
         dense_recall: Recall averaged over dense members, a fraction; nan without examples.
         compressed_recall: The same for compressed members.
         normalised: 100 [(recall - accuracy) compressed - (recall - accuracy) dense], percentage
@@ -217,13 +217,13 @@ def class_impact(
         correction: `bh` (Benjamini-Hochberg), `by` (Benjamini-Yekutieli: recalls of one model can
             depend on each other negatively), `holm` for a gate, or None; by default `bh` for
             `sound` and None for `published`.
-        clusters: Integer id of each row's source, shape (N,); rows of one source are one unit.
+        clusters: Integer id of each row's cluster, shape (N,); rows of one cluster are one unit.
             `published` knows none.
         paired: Member m of `compressed` derives from member m of `dense`. `published` ignores it.
         level: Coverage of the intervals, a fraction in (0, 1); alpha is 1 - level.
 
     Returns:
-        One entry a class; nan with a reason where a class has no examples or nothing varies.
+        One entry per class; nan with a reason where a class has no examples or nothing varies.
 
     Raises:
         DataError: Input that is ragged, empty, not integer, out of range or of different examples;
@@ -259,7 +259,8 @@ def class_impact(
     shifted = before - was.mean(axis=0), after - now.mean(axis=0)
     value = shifted[1].mean(axis=1) - shifted[0].mean(axis=1)
     hits = was.sum(axis=1) + now.sum(axis=1)
-    missed, hit = layout.carriers(d.shape[1] + c.shape[1] - hits), layout.carriers(hits)
+    missed = layout.effective_events(d.shape[1] + c.shape[1] - hits)
+    hit = layout.effective_events(hits)
     if protocol == "published":
         variance = welch(*shifted)
         reason = np.where(variance.total > 0, "", "p not estimable (no spread between members)")

@@ -77,10 +77,11 @@ class Layout:
         """
         return self.class_sums(self.pair_sums(values)) / self.class_rows[:, None]
 
-    def carriers(self, events: Floats) -> Floats:
-        """Effective number of units of each class that carry the events, (sum s)^2 / sum s^2.
+    def effective_events(self, events: Floats) -> Floats:
+        """Effective events of each class, (sum s)^2 / sum s^2 over its clusters.
 
-        >>> Layout.of(np.array([1, 0, 1]), None).carriers(np.array([2.0, 0.0, 2.0])).tolist()
+        >>> layout = Layout.of(np.array([1, 0, 1]), None)
+        >>> layout.effective_events(np.array([2.0, 0.0, 2.0])).tolist()
         [0.0, 2.0]
         """
         s = self.pair_sums(events)

@@ -1,10 +1,9 @@
-"""What members predict: torch for trained variants, ONNX Runtime for graphs."""
+"""Predict with members: by torch for trained variants, by ONNX Runtime for graphs."""
 
 from __future__ import annotations
 
 from scotoma.inference.costs import costs
 from scotoma.inference.engines import Network, open_engine, providers, scores_onnx, session
-from scotoma.inference.parity import Parity, Runtime, runtime_parity
 from scotoma.inference.population import Answers, Images, images_at_once, predict_members
 from scotoma.inference.preprocessing import OURS, Preprocessing
 
@@ -13,7 +12,6 @@ __all__ = [
     "Answers",
     "Images",
     "Network",
-    "Parity",
     "Preprocessing",
     "Runtime",
     "costs",
@@ -21,7 +19,6 @@ __all__ = [
     "open_engine",
     "predict_members",
     "providers",
-    "runtime_parity",
     "scores_onnx",
     "session",
 ]

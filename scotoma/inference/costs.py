@@ -1,4 +1,4 @@
-"""What a member costs: its size, its size when compressed, and how long it takes."""
+"""How large is a member, on disk and compressed, and how long does it take?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from scotoma.inference.engines import Engine, Network, open_engine
 
-__all__ = ["costs", "latency", "sizes"]
+__all__ = ["costs", "file_sizes", "latency"]
 
 BATCHES = (1, 64)  # images at once
 RUNS, LIMIT_S = 100, 2.0  # of one batch size, whichever comes first
@@ -20,7 +20,7 @@ FEWEST = 5
 
 
 def costs(path: Path, network: Network, images: NDArray[np.uint8]) -> dict[str, Any]:
-    """Sizes and latencies of one member.
+    """Measure sizes and latencies of one member.
 
     Args:
         path: Its file.
@@ -32,7 +32,7 @@ def costs(path: Path, network: Network, images: NDArray[np.uint8]) -> dict[str, 
     """
     engine = open_engine(path, network, together=True)
     return {
-        **sizes(path),
+        **file_sizes(path),
         "latency": {
             str(batch): latency(engine, np.resize(images, (batch, *images.shape[1:])))
             for batch in BATCHES
@@ -40,8 +40,8 @@ def costs(path: Path, network: Network, images: NDArray[np.uint8]) -> dict[str, 
     }
 
 
-def sizes(path: Path) -> dict[str, Any]:
-    """Size of a file, and what is left of it when it is compressed.
+def file_sizes(path: Path) -> dict[str, Any]:
+    """Size of a file, on disk and compressed.
 
     zlib at its default level: Python has Zstandard only from 3.14. Zeros and repeated bytes
     shrink, so a pruned member is smaller here and not on disk.
@@ -49,8 +49,8 @@ def sizes(path: Path) -> dict[str, Any]:
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
     ...     _ = file.write(bytes(100_000)), file.flush()
-    ...     found = sizes(Path(file.name))
-    >>> found["bytes"], found["compressed_bytes"] < 200
+    ...     sizes = file_sizes(Path(file.name))
+    >>> sizes["bytes"], sizes["compressed_bytes"] < 200
     (100000, True)
     """
     compressor, packed = zlib.compressobj(), 0
@@ -66,7 +66,7 @@ def sizes(path: Path) -> dict[str, Any]:
 
 
 def latency(engine: Engine, pixels: NDArray[np.uint8]) -> dict[str, float]:
-    """How long one batch takes from pixels to scores, with one thread.
+    """Time one batch from pixels to scores, with one thread.
 
     Args:
         engine: The member.

@@ -1,4 +1,4 @@
-"""What runs one member on a batch of images: ONNX Runtime, and torch where there is no graph.
+"""Run one member on a batch of images: by ONNX Runtime, or by torch where there is no graph.
 
 A convolution takes ONNX Runtime about two thirds of the time that it takes torch on a processor,
 and an int8 member is best compared with a dense one that the same library ran. So trained members
@@ -33,7 +33,7 @@ PREFERRED = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecution
 
 @dataclass(frozen=True)
 class Network:
-    """What the members of a population have in common.
+    """Facts that all members of a population share.
 
     Attributes:
         model: Name of the network; weights without a graph need it.
@@ -41,6 +41,7 @@ class Network:
         preprocessing: What it wants its images to be.
         deterministic: Nothing but the inputs may decide a result.
         graph: The file of its `Architecture`; None where it was not exported.
+        as_trained: Run weights by torch, batch normalisation unfolded, as they were trained.
     """
 
     model: str
@@ -48,6 +49,7 @@ class Network:
     preprocessing: Preprocessing = OURS
     deterministic: bool = False
     graph: Path | None = None
+    as_trained: bool = False
 
 
 class Engine(Protocol):
@@ -55,14 +57,14 @@ class Engine(Protocol):
 
     @property
     def runtime(self) -> str:
-        """What runs it, in words: library, device or provider, precision, memory format."""
+        """Name of what runs it: library, device or provider, precision, memory format."""
 
     def scores(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Scores of a batch, shape (B, C), from pixels of shape (B, 3, H, W)."""
 
 
 def open_engine(path: Path, network: Network, *, together: bool = False) -> Engine:
-    """The engine for a member's file, `.onnx` or `.safetensors`.
+    """Open the engine for a member's file, `.onnx` or `.safetensors`.
 
     Args:
         path: The file.
@@ -71,15 +73,20 @@ def open_engine(path: Path, network: Network, *, together: bool = False) -> Engi
     """
     if path.suffix == ".onnx":
         return OnnxEngine(path, network, together=together)
-    if network.graph is not None and not gpu_at_hand():
+    if runs_as_graph(network):
         member = _architecture(network.graph).with_weights(read_weights(path))
         return OnnxEngine(member.SerializeToString(), network)
     return TorchEngine(path, network)
 
 
+def runs_as_graph(network: Network) -> bool:
+    """Whether ONNX Runtime runs weights, in the graph that the audit has exported."""
+    return network.graph is not None and not network.as_trained and not gpu_at_hand()
+
+
 @lru_cache(maxsize=1)
 def _architecture(file: Path) -> Architecture:
-    """All members of an audit have the same one."""
+    """Read the architecture, which all members of an audit share."""
     from scotoma.quantization.architecture import Architecture
 
     return Architecture.read(file)
@@ -94,7 +101,7 @@ def gpu_at_hand() -> bool:
 
 
 class TorchEngine:
-    """Weights of a network of ours or of torchvision, in float32, batch normalisation folded."""
+    """Weights of a network of ours or of torchvision, in float32."""
 
     def __init__(self, path: Path, network: Network) -> None:
         torch = needs("torch", "train", "prediction")
@@ -115,13 +122,16 @@ class TorchEngine:
                 f"{path} must hold the weights of {network.model} with {network.classes} classes, "
                 "got others; repeat the audit, which makes them again"
             ) from error
-        self.model = fold(model).to(self.device).to(memory_format=torch.channels_last)
+        self.as_trained = network.as_trained
+        ready = model if network.as_trained else fold(model)
+        self.model = ready.to(self.device).to(memory_format=torch.channels_last)
         self.preprocessing = network.preprocessing
 
     @property
     def runtime(self) -> str:
-        """What runs it, in words."""
-        return f"torch, {self.device.type}, float32, channels last, batch norm folded"
+        """Name of what runs it."""
+        batch_norm = "as trained" if self.as_trained else "folded"
+        return f"torch, {self.device.type}, float32, channels last, batch norm {batch_norm}"
 
     def scores(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Scores of a batch, shape (B, C), from pixels of shape (B, 3, H, W)."""
@@ -133,8 +143,8 @@ class TorchEngine:
             images = torch.from_numpy(self.preprocessing(pixels)).to(
                 self.device, memory_format=torch.channels_last
             )
-            found: NDArray[np.float32] = self.model(images).float().cpu().numpy()
-        return found
+            scores: NDArray[np.float32] = self.model(images).float().cpu().numpy()
+        return scores
 
 
 class OnnxEngine:
@@ -146,11 +156,8 @@ class OnnxEngine:
         network: Network,
         *,
         together: bool = False,
-        optimisation: str = "all",
-        provider: str = "",
-        exact: bool = True,
     ) -> None:
-        self.session = session(path, optimisation=optimisation, provider=provider, exact=exact)
+        self.session = session(path)
         self.preprocessing = network.preprocessing
         # What is quantized on the fly takes its range from the whole batch: an image's label
         # would depend on its neighbours, so each goes in alone, as it would in service.
@@ -159,7 +166,7 @@ class OnnxEngine:
 
     @property
     def runtime(self) -> str:
-        """What runs it, in words."""
+        """Name of what runs it."""
         alone = ", image by image" if self.alone else ""
         return f"onnxruntime, {self.session.get_providers()[0]}{alone}"
 
@@ -170,43 +177,30 @@ class OnnxEngine:
 
 
 def providers() -> list[str]:
-    """The execution providers that are installed, in the order in which they are wanted."""
+    """List the execution providers that are installed, the preferred one first."""
     onnxruntime = needs("onnxruntime", "train", "prediction")
     there = onnxruntime.get_available_providers()
     return [name for name in PREFERRED if name in there]
 
 
-def session(
-    path: Path | bytes, *, optimisation: str = "all", provider: str = "", exact: bool = True
-) -> Any:
-    """An ONNX Runtime session of one thread.
+def session(path: Path | bytes) -> Any:
+    """Open an ONNX Runtime session of one thread, with the first of `providers`.
+
+    Its products of 8 bits cannot overflow: otherwise they saturate on processors without VNNI, and
+    an audit would measure the processor instead of the quantization.
 
     Args:
         path: The model's file, or its bytes.
-        optimisation: `none`, `basic`, `extended` or `all`: how far the graph is rewritten.
-        provider: One of `providers()`; the first of them where empty.
-        exact: Products of 8 bits that cannot overflow: without it they saturate on processors
-            without VNNI, and an audit would measure the processor instead of the quantization.
     """
     onnxruntime = needs("onnxruntime", "train", "prediction")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3  # what matters is raised
-    levels = onnxruntime.GraphOptimizationLevel
-    options.graph_optimization_level = getattr(levels, f"ORT_{LEVELS[optimisation]}")
-    options.add_session_config_entry("session.x64quantprecision", "1" if exact else "0")
+    options.add_session_config_entry("session.x64quantprecision", "1")
     model = path if isinstance(path, bytes) else str(path)
-    wanted = [provider] if provider else providers()
+    wanted = providers()
     again = int(len(wanted) > 1)  # where one provider is left, it would only print and fail again
     return onnxruntime.InferenceSession(model, options, providers=wanted, enable_fallback=again)
-
-
-LEVELS = {
-    "none": "DISABLE_ALL",
-    "basic": "ENABLE_BASIC",
-    "extended": "ENABLE_EXTENDED",
-    "all": "ENABLE_ALL",
-}
 
 
 def _quantizes_on_the_fly(path: Path | bytes) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma.errors import DataError
-from scotoma.inference.engines import Engine, Network, gpu_at_hand, open_engine
+from scotoma.inference.engines import Engine, Network, gpu_at_hand, open_engine, runs_as_graph
 from scotoma.machine import cores
 from scotoma.processes import worker_pool
 
@@ -122,7 +122,7 @@ def _most_workers(members: Sequence[Path]) -> int:
 def needs_torch(members: Sequence[Path], network: Network) -> bool:
     """Tell whether any member runs in torch, which worker processes share once it is imported."""
     graphs = all(path.suffix == ".onnx" for path in members)
-    return not graphs and (network.graph is None or gpu_at_hand())
+    return not (graphs or runs_as_graph(network))
 
 
 def _shared_out(

@@ -1,4 +1,4 @@
-"""What pixels become before a model sees them."""
+"""Prepare pixels for a model."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def read_weights(path: Path) -> dict[str, NDArray[Any]]:
     """
     safetensors = needs("safetensors", "train", "prediction")
     try:
-        found: dict[str, NDArray[Any]] = needs(
+        weights: dict[str, NDArray[Any]] = needs(
             "safetensors.numpy", "train", "prediction"
         ).load_file(path)
     except (OSError, KeyError, ValueError, safetensors.SafetensorError) as error:
@@ -36,4 +36,4 @@ def read_weights(path: Path) -> dict[str, NDArray[Any]]:
             f"weights {path} cannot be read ({reason(error)}); repeat the audit, which makes them "
             "again"
         ) from error
-    return found
+    return weights

@@ -9,18 +9,18 @@ from scotoma.power.detectable import (
     simulate_power,
     smallest_amplification,
 )
-from scotoma.power.members import Change, MembersRange, members_needed
+from scotoma.power.members import MembersRange, RateChange, members_needed
 from scotoma.power.model import Design, Probit, expected_variance
 from scotoma.power.simulate import PlantedAudit, PlantedGroup, draw_events, planted_audit
 
 __all__ = [
-    "Change",
     "Design",
     "Detectable",
     "MembersRange",
     "PlantedAudit",
     "PlantedGroup",
     "Probit",
+    "RateChange",
     "SimulatedPower",
     "draw_events",
     "expected_variance",

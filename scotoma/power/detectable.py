@@ -32,7 +32,7 @@ class Detectable:
         power: The share of audits that is to find it, a fraction.
         relative: Smallest relative increase, a fraction: 0.5 for +50%; nan if there is none.
         absolute: The same as compressed minus dense rate, a fraction.
-        carriers: Number of examples expected to carry the dense rate (`n_effective`).
+        effective_events: Expected for the dense rate (`n_effective`).
         reason: Why there is none, as a sentence to print; empty otherwise.
     """
 
@@ -40,7 +40,7 @@ class Detectable:
     power: float
     relative: float
     absolute: float
-    carriers: float
+    effective_events: float
     reason: str = ""
 
     def __str__(self) -> str:
@@ -63,33 +63,33 @@ class Detectable:
 
 @dataclass(frozen=True)
 class SimulatedPower:
-    """How many simulated audits found what was planted.
+    """How many simulated audits detected a planted increase.
 
     Attributes:
         design: The audit.
         relative: The relative increase planted, a fraction.
-        found: Audits whose interval lay above the limit.
-        undecided: Audits with fewer carriers than `min_events`, or without an interval.
+        detected: Audits whose interval lay above the limit.
+        undecided: Audits with fewer effective events than `min_events`, or without an interval.
         audits: Audits drawn.
         seed: Same seed, same audits.
     """
 
     design: Design
     relative: float
-    found: int
+    detected: int
     undecided: int
     audits: int
     seed: int
 
     @property
     def power(self) -> float:
-        """Share of audits that found it, a fraction."""
-        return self.found / self.audits
+        """Share of audits that detected it, a fraction."""
+        return self.detected / self.audits
 
     @property
     def se(self) -> float:
         """Simulation error of the power; never 0, for no count of audits shows certainty."""
-        share = (self.found + 2) / (self.audits + 4)
+        share = (self.detected + 2) / (self.audits + 4)
         return math.sqrt(share * (1 - share) / (self.audits + 4))
 
     @property
@@ -109,7 +109,7 @@ class SimulatedPower:
         low, high = (f"{100 * end:.3g}%" for end in self.interval)
         return (
             f"{_words(self.design)} found an increase of {100 * self.relative:.3g}% in "
-            f"{self.found:,} of {self.audits:,} simulated audits ({100 * self.power:.3g}%, 95% "
+            f"{self.detected:,} of {self.audits:,} simulated audits ({100 * self.power:.3g}%, 95% "
             f"interval {low} to {high})"
         )
 
@@ -134,7 +134,7 @@ def smallest_amplification(
     limit: float = 0.0,
     min_events: float = FEWEST,
 ) -> Detectable:
-    """The smallest increase of a group's rate that an audit finds with the power asked for.
+    """The smallest increase of a group's rate that an audit finds with the requested power.
 
     Found means: the interval of the relative change (Satterthwaite's t on the log scale, over
     examples and training runs, crossed) lies above the limit.
@@ -163,10 +163,10 @@ def smallest_amplification(
     Raises:
         DataError: A number out of range.
 
-    >>> found = smallest_amplification(group_n=2_700, rate=0.011, members=10)
-    >>> round(found.relative, 2), round(found.absolute, 4)
+    >>> smallest = smallest_amplification(group_n=2_700, rate=0.011, members=10)
+    >>> round(smallest.relative, 2), round(smallest.absolute, 4)
     (0.35, 0.0038)
-    >>> print(found)  # doctest: +NORMALIZE_WHITESPACE
+    >>> print(smallest)  # doctest: +NORMALIZE_WHITESPACE
     2,700 examples and 10 + 10 members find an increase of 34.6%, from 1.1% to 1.48%,
     in 80% of audits
     >>> none = smallest_amplification(group_n=50, rate=0.01, members=30)
@@ -186,10 +186,10 @@ def smallest_amplification(
             f"power must be a fraction between {(1 - level) / 2:g} and 1, got {power}: "
             "write 0.8 for 80%"
         )
-    carriers = design.carriers()[0]
+    effective_events = design.effective_events()[0]
     if (decidable := _decidable(design)) <= power:
         return _none(
-            design, power, carriers,
+            design, power, effective_events,
             f"no increase is found in {100 * power:.3g}% of audits, since only "
             f"{100 * decidable:.2g}% have the {min_events:g} examples that must carry the rate",
         )  # fmt: skip
@@ -204,10 +204,10 @@ def smallest_amplification(
             from scipy.optimize import brentq  # costly to import, and only needed here
 
             relative = math.expm1(brentq(missing, low, high, xtol=1e-9))
-            return Detectable(design, power, relative, relative * rate, carriers)
+            return Detectable(design, power, relative, relative * rate, effective_events)
         low, step = high, 1.5 * step
     return _none(
-        design, power, carriers,
+        design, power, effective_events,
         f"no increase is found in {100 * power:.3g}% of audits, not even up to a rate of "
         f"{100 * HIGHEST_RATE:g}%",
     )  # fmt: skip
@@ -258,10 +258,10 @@ def promised_power(design: Design, relative: float) -> float:
         spread = spread + grid**2 / max(size - 1, 1)
     with np.errstate(divide="ignore"):
         reach = stdtrit(total**2 / spread, (1 + design.level) / 2) * np.sqrt(total)
-    found = ndtr((distance - reach) / sigma)
+    power = ndtr((distance - reach) / sigma)
     for _ in grids:
-        found = found @ (weights / 2)
-    return float(found) * _decidable(design)
+        power = power @ (weights / 2)
+    return float(power) * _decidable(design)
 
 
 def simulate_power(
@@ -295,7 +295,7 @@ def simulate_power(
     dense = np.full(design.group_n, design.rate)
     compressed, (k, k_c) = dense * (1 + relative), design.sizes
     words = Words("error", "examples", "the group")
-    found = undecided = 0
+    detected = undecided = 0
     for _ in range(audits):
         events = draw_events(dense, compressed, k, k_c, design.errors, rng, paired=design.paired)
         evidence = ChangeEvidence.of_moments(Moments.of(*events, paired=design.paired))
@@ -303,14 +303,14 @@ def simulate_power(
         if change.events < design.min_events or math.isnan(change.low):
             undecided += 1
         elif change.low > 100 * design.limit:
-            found += 1
-    return SimulatedPower(design, relative, found, undecided, audits, seed)
+            detected += 1
+    return SimulatedPower(design, relative, detected, undecided, audits, seed)
 
 
 def _decidable(design: Design) -> float:
-    """Chance that at least `min_events` examples carry the dense rate."""
-    mean, spread = design.carriers()
-    # One member's carriers are a whole number, many members' nearly continuous.
+    """Chance of at least `min_events` effective events in the dense population."""
+    mean, spread = design.effective_events()
+    # The effective events of one member are a whole number, many members' nearly continuous.
     least = design.min_events - 0.5 / design.members
     return float(ndtr((mean - least) / spread)) if spread > 0 else float(mean >= least)
 
@@ -330,8 +330,8 @@ def _check_relative(design: Design, relative: float) -> None:
         )
 
 
-def _none(design: Design, power: float, carriers: float, reason: str) -> Detectable:
-    return Detectable(design, power, math.nan, math.nan, carriers, reason)
+def _none(design: Design, power: float, effective_events: float, reason: str) -> Detectable:
+    return Detectable(design, power, math.nan, math.nan, effective_events, reason)
 
 
 def _words(design: Design) -> str:
@@ -340,8 +340,8 @@ def _words(design: Design) -> str:
     return f"{design.group_n:,} examples and {who}"
 
 
-def _as_dict(found: Detectable | SimulatedPower) -> dict[str, Any]:
-    values = asdict(found)
+def _as_dict(power: Detectable | SimulatedPower) -> dict[str, Any]:
+    values = asdict(power)
     return {
         name: value if isinstance(value, dict) else json_safe(value)
         for name, value in values.items()

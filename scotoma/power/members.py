@@ -18,8 +18,8 @@ FROM_TEN, FROM_FIVE = (0.6, 1.6), (0.5, 2.0)  # 80% of ranges then hold the trut
 ENDLESS = 1e6  # members that stand for "any number"
 
 
-class Change(Protocol):
-    """What is asked of a change: `scotoma.bias.GroupChange` has it all."""
+class RateChange(Protocol):
+    """A change with all that `members_needed` reads, such as `scotoma.bias.GroupChange`."""
 
     @property
     def group(self) -> str:
@@ -99,7 +99,7 @@ class MembersRange:
 
 
 def members_needed(
-    change: Change,
+    change: RateChange,
     *,
     relative: float | None = None,
     absolute: float | None = None,
@@ -155,56 +155,56 @@ def members_needed(
     """
     check_level(level)
     limits = {"relative": relative, "absolute": absolute}
-    asked = {name: limit for name, limit in limits.items() if limit is not None}
-    if not asked:
+    known_limits = {name: limit for name, limit in limits.items() if limit is not None}
+    if not known_limits:
         raise DataError(
             f"a limit on the change of group '{change.group}' must be relative, absolute or both, "
             "got neither: set one of them"
         )
-    for name, value in (asked | {"assumed": 0.0 if assumed is None else assumed}).items():
+    for name, value in (known_limits | {"assumed": 0.0 if assumed is None else assumed}).items():
         if not -1 < value < math.inf:
             raise DataError(f"{name} must be a rise above -1, got {value}: write 0.2 for +20%")
-    found = change.absolute
-    questions = [_question(change, name, limit, assumed) for name, limit in asked.items()]
+    rise = change.absolute
+    questions = [_question(change, name, limit, assumed) for name, limit in known_limits.items()]
     harm = all(question.distance >= 0 for question in questions)
     if not harm:
         questions = [question for question in questions if not question.distance >= 0]
-        level = 1 - (1 - level) / len(asked)
+        level = 1 - (1 - level) / len(known_limits)
 
     def answer(low: float, high: float = math.nan, reason: str = "", **more: Any) -> MembersRange:
         return MembersRange(
             group=change.group, towards="harm" if harm else "clear", low=low,
-            high=low if math.isnan(high) else high, members=found.members, n=found.n,
+            high=low if math.isnan(high) else high, members=rise.members, n=rise.n,
             reason=reason, **more,
         )  # fmt: skip
 
     if reason := _unknown(change, questions, min_events):
         return answer(math.nan, reason=reason)
-    if found.events < min_events:
+    if rise.events < min_events:
         # Members share their hard examples: more members bring hardly more examples that count.
-        return answer(math.inf, examples=found.n * min_events / found.events)
+        return answer(math.inf, examples=rise.n * min_events / rise.events)
     # Harm needs every limit exceeded, clear needs one of them held.
     worst = max if harm else min
     if worst(question.present(level) for question in questions) <= 1:
-        return answer(found.members, decided=True)
+        return answer(rise.members, decided=True)
     examples, both = worst(question.examples(level) for question in questions)
-    if found.members == 1:
+    if rise.members == 1:
         return answer(
             math.nan, examples=examples,
             reason="one training run does not tell how many members are needed, train at least "
             f"{FEWEST_MEMBERS}; for these models alone about {_about(examples)} examples of this "
             "group would decide",
         )  # fmt: skip
-    if found.members < FEWEST_MEMBERS:
+    if rise.members < FEWEST_MEMBERS:
         return answer(
-            math.nan, reason=f"{found.members} members do not tell how many are needed: train at "
+            math.nan, reason=f"{rise.members} members do not tell how many are needed: train at "
             f"least {FEWEST_MEMBERS}",
         )  # fmt: skip
     best = worst(question.members(level) for question in questions)
     if math.isinf(best):
         return answer(math.inf, examples=examples, both=both)
-    least, most = FROM_TEN if found.members >= 10 else FROM_FIVE
-    low = max(found.members + 1, math.floor(least * best))
+    least, most = FROM_TEN if rise.members >= 10 else FROM_FIVE
+    low = max(rise.members + 1, math.floor(least * best))
     return answer(low, max(low, math.ceil(most * best)))
 
 
@@ -265,29 +265,29 @@ class _Question:
         return self.n * self.half(ENDLESS, level) ** 2, True
 
 
-def _question(change: Change, name: str, limit: float, assumed: float | None) -> _Question:
-    found = change.absolute
-    sizes = found.members, found.n, found.events
+def _question(change: RateChange, name: str, limit: float, assumed: float | None) -> _Question:
+    estimate = change.absolute
+    sizes = estimate.members, estimate.n, estimate.events
     if name == "relative":
         rise = change.relative.value / 100 if assumed is None else assumed
         # A rate that fell to 0 lies endlessly far below any limit.
         distance = (math.log1p(rise) if rise > -1 else -math.inf) - math.log1p(limit)
         return _Question(distance, change.relative_variance, *sizes)
-    rise = found.value if assumed is None else assumed * change.dense.value
+    rise = estimate.value if assumed is None else assumed * change.dense.value
     return _Question(rise - limit, change.absolute_variance, *sizes)
 
 
-def _unknown(change: Change, questions: list[_Question], min_events: float) -> str:
-    """Why nothing can be said, or an empty string."""
-    found = change.absolute
-    if math.isnan(found.value):
-        return found.reason
-    if found.events == 0:
+def _unknown(change: RateChange, questions: list[_Question], min_events: float) -> str:
+    """Say why no number of members can be estimated; empty where one can."""
+    estimate = change.absolute
+    if math.isnan(estimate.value):
+        return estimate.reason
+    if estimate.events == 0:
         return change.relative.reason or "members needed not estimable (no event)"
     for question in questions:
         if not question.variance.total > 0:
-            return f"members needed not estimable (nothing varies over {found.n:,} examples)"
-        if math.isnan(question.distance) and found.events >= min_events:
+            return f"members needed not estimable (nothing varies over {estimate.n:,} examples)"
+        if math.isnan(question.distance) and estimate.events >= min_events:
             return change.relative.reason
     return ""
 

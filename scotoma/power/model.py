@@ -137,12 +137,13 @@ class Design:
         other = self.compressed_members
         return self.members, self.members if other is None else other
 
-    def carriers(self) -> tuple[float, float]:
-        """Number of examples that carry the dense rate (`n_effective`): its mean and its sd.
+    def effective_events(self) -> tuple[float, float]:
+        """Effective events of the dense rate (`n_effective`): their mean and sd.
 
         To second order in 1/n, over test sets; the runs add little.
 
-        >>> [round(value, 1) for value in Design(group_n=170, rate=0.01, members=10).carriers()]
+        >>> design = Design(group_n=170, rate=0.01, members=10)
+        >>> [round(value, 1) for value in design.effective_events()]
         [6.0, 2.0]
         """
         nodes, weights = _nodes()

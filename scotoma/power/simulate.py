@@ -83,7 +83,7 @@ class PlantedAudit:
 
     @property
     def names(self) -> list[str]:
-        """One name a group."""
+        """One name per group."""
         return [group.name for group in self.planted]
 
 

@@ -1,9 +1,9 @@
-"""What the members said: the Predictions matrix, N examples by K members, and its files."""
+"""Predictions: the matrix of N examples by K members, and its files."""
 
 from __future__ import annotations
 
 from scotoma.predictions.files import PredictionFile, write_predictions
-from scotoma.predictions.long import read_long
+from scotoma.predictions.long_format import read_long
 from scotoma.predictions.matrix import Predictions, label_counts, smallest_type
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Predictions on disk: Parquet, one row an example, written and read a row group at a time."""
+"""Predictions on disk: Parquet, one row per example, written and read a row group at a time."""
 
 from __future__ import annotations
 
@@ -132,14 +132,14 @@ def _refuse(
     if keep_scores != (scores is not None) or (
         scores is not None and scores.shape != predicted.shape
     ):
-        found = "none" if scores is None else f"shape {scores.shape}"
+        held = "none" if scores is None else f"shape {scores.shape}"
         wanted = f"shape {predicted.shape}" if keep_scores else "none"
-        raise DataError(f"scores of {variant} must have {wanted}, got {found}")
+        raise DataError(f"scores of {variant} must have {wanted}, got {held}")
 
 
 @dataclass(frozen=True)
 class PredictionFile:
-    """A file of predictions, read only as far as asked.
+    """A file of predictions, read only as far as needed.
 
     Attributes:
         path: Where it is.
@@ -163,7 +163,7 @@ class PredictionFile:
 
     @classmethod
     def open(cls, path: Path) -> PredictionFile:
-        """Read what stands at the end of the file.
+        """Read the metadata at the end of the file.
 
         Raises:
             DataError: It is no Parquet file that `write_predictions` wrote.

@@ -1,4 +1,4 @@
-"""Files of predictions made elsewhere: which there are, which models speak in them."""
+"""Which files hold external predictions, and of which variants and models?"""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from scotoma.printable import nearest, printable
 from scotoma.unreadable import UNREADABLE, reason
 
 __all__ = [
-    "NAMED",
-    "Table",
-    "collect",
-    "columns_of",
-    "find_models",
+    "NAME_COLUMNS",
+    "PredictionTable",
     "find_tables",
-    "named",
+    "models_by_variant",
+    "read_rows",
     "refuse_missing",
+    "scan_columns",
+    "with_names",
 ]
 
 ONLY_MODEL = "0"  # what the model of a variant is called where nothing names it
-NAMED = ("variant", "model")  # columns that the name of a file can stand for
+NAME_COLUMNS = ("variant", "model")  # columns that the name of a file can stand for
 
 
 @dataclass(frozen=True)
-class Table:
+class PredictionTable:
     """A file of predictions.
 
     Attributes:
         place: Its path or URI.
-        named: What its name says: `variant`, `model`, both or neither.
+        from_name: `variant`, `model`, both or neither, as the file's name has them.
     """
 
     place: str
-    named: Mapping[str, str]
+    from_name: Mapping[str, str]
 
 
-def find_tables(pattern: str) -> list[Table]:
-    """The files that a pattern names, in the order of their names.
+def find_tables(pattern: str) -> list[PredictionTable]:
+    """List the files that a pattern names, in the order of their names.
 
     Args:
         pattern: A path or `s3://` URI. In its parts `*` stands for any characters but `/`,
@@ -56,70 +56,72 @@ def find_tables(pattern: str) -> list[Table]:
     fixed = next((i for i, step in enumerate(steps) if re.search(r"[*{]", step)), len(steps) - 1)
     folder, rest = "/".join(steps[:fixed]) or ("/" if fixed else "."), "/".join(steps[fixed:])
     expected = re.compile(_expression(rest))
-    found = [
-        Table(storage.join(folder, name), {k: v for k, v in match.groupdict().items() if v})
+    tables = [
+        PredictionTable(
+            storage.join(folder, name), {k: v for k, v in match.groupdict().items() if v}
+        )
         for name in storage.list_files(folder)
         if (match := expected.fullmatch(name))
     ]
-    if not found:
+    if not tables:
         raise DataError(
             f"source.files {printable(pattern)} matches no file; * stands for any characters of a "
             "name, {variant} and {model} for the names of variant and model"
         )
-    for table in found:
+    for table in tables:
         if not table.place.lower().endswith((".csv", ".csv.gz", ".parquet")):
             raise DataError(
                 f"source.files matches {printable(table.place)}, which is neither .csv, .csv.gz "
                 "nor .parquet; narrow the pattern, or convert the file"
             )
-    return found
+    return tables
 
 
 def _expression(rest: str) -> str:
     """The regular expression of a pattern; a name that stands twice must be the same twice."""
-    found, seen = "", set()
+    expression, seen = "", set()
     for part in re.split(r"(\*|\{variant\}|\{model\})", rest):
         name = part.strip("{}")
         if part == "*":
-            found += "[^/]*"
-        elif part.startswith("{") and name in NAMED:
-            found += f"(?P={name})" if name in seen else f"(?P<{name}>[^/]+?)"
+            expression += "[^/]*"
+        elif part.startswith("{") and name in NAME_COLUMNS:
+            expression += f"(?P={name})" if name in seen else f"(?P<{name}>[^/]+?)"
             seen.add(name)
         else:
-            found += re.escape(part)
-    return found
+            expression += re.escape(part)
+    return expression
 
 
-def find_models(tables: Sequence[Table]) -> dict[str, list[str]]:
-    """Names of the models of every variant, both in natural order.
+def models_by_variant(tables: Sequence[PredictionTable]) -> dict[str, list[str]]:
+    """List the models of every variant, both in natural order.
 
     Args:
         tables: From `find_tables`. What their names do not say stands in columns; without a column
-            `model` there is one model a variant, called `0`.
+            `model` there is one model per variant, called `0`.
 
     Raises:
         DataError: A file that cannot be read or lacks a column, or a row without a name.
     """
-    found: dict[str, set[str]] = {}
+    models: dict[str, set[str]] = {}
     for table in tables:
-        if len(table.named) == len(NAMED):
-            found.setdefault(table.named["variant"], set()).add(table.named["model"])
+        if len(table.from_name) == len(NAME_COLUMNS):
+            models.setdefault(table.from_name["variant"], set()).add(table.from_name["model"])
             continue
-        with columns_of(table) as scan:
+        with scan_columns(table) as scan:
             if not scan.collect_schema():  # the name says the variant, nothing says a model
-                found.setdefault(table.named["variant"], set()).add(ONLY_MODEL)
+                models.setdefault(table.from_name["variant"], set()).add(ONLY_MODEL)
                 continue
-            pairs = collect(named(scan, table).select(NAMED).unique(), table)
-        for name in NAMED:
+            pairs = read_rows(with_names(scan, table).select(NAME_COLUMNS).unique(), table)
+        for name in NAME_COLUMNS:
             refuse_missing(pairs[name], table)
         for variant, model in pairs.iter_rows():
-            found.setdefault(variant, set()).add(model)
+            models.setdefault(variant, set()).add(model)
     return {
-        variant: sorted(found[variant], key=_natural) for variant in sorted(found, key=_natural)
+        variant: sorted(models[variant], key=_natural) for variant in sorted(models, key=_natural)
     }
 
 
-def refuse_missing(values: pl.Series, table: Table) -> None:
+def refuse_missing(values: pl.Series, table: PredictionTable) -> None:
     """Refuse a column with empty rows.
 
     Raises:
@@ -134,8 +136,8 @@ def refuse_missing(values: pl.Series, table: Table) -> None:
 
 
 @contextmanager
-def columns_of(table: Table, *needed: str) -> Iterator[pl.LazyFrame]:
-    """A file with the columns that are needed beside the names, as they stand in it.
+def scan_columns(table: PredictionTable, *needed: str) -> Iterator[pl.LazyFrame]:
+    """Open a file with the columns that are needed beside the names, as they stand in it.
 
     Args:
         table: The file.
@@ -154,8 +156,8 @@ def columns_of(table: Table, *needed: str) -> Iterator[pl.LazyFrame]:
             known = scan.collect_schema().names()
         except UNREADABLE as error:
             raise _unreadable(table, error) from error
-        named = [name for name in NAMED if name not in table.named and name in known]
-        if "variant" not in [*table.named, *named]:
+        own = [name for name in NAME_COLUMNS if name not in table.from_name and name in known]
+        if "variant" not in [*table.from_name, *own]:
             needed = (*needed, "variant")
         for name in needed:
             if name not in known:
@@ -166,20 +168,20 @@ def columns_of(table: Table, *needed: str) -> Iterator[pl.LazyFrame]:
                         + (", or write {variant} in source.files" if name == "variant" else "")
                     )
                 )
-        yield scan.select(*dict.fromkeys((*needed, *named)))
+        yield scan.select(*dict.fromkeys((*needed, *own)))
 
 
-def named(scan: pl.LazyFrame, table: Table) -> pl.LazyFrame:
-    """The columns as text, with those that the name of the file stands for."""
+def with_names(scan: pl.LazyFrame, table: PredictionTable) -> pl.LazyFrame:
+    """Read the columns as text, and add those that the name of the file stands for."""
     kinds = scan.collect_schema()
     texts = [_text(name, kind) for name, kind in kinds.items() if name != "score"]
-    added = [pl.lit(said).alias(name) for name, said in table.named.items()]
-    only = [] if "model" in [*kinds, *table.named] else [pl.lit(ONLY_MODEL).alias("model")]
+    added = [pl.lit(value).alias(name) for name, value in table.from_name.items()]
+    only = [] if "model" in [*kinds, *table.from_name] else [pl.lit(ONLY_MODEL).alias("model")]
     return scan.with_columns(*texts, *added, *only)
 
 
 def _text(name: str, kind: pl.DataType) -> pl.Expr:
-    """Words; whole numbers without a fraction, as other libraries write them of gaps."""
+    """Cast a column to text; whole numbers lose the fraction that gaps give them elsewhere."""
     value = pl.col(name)
     if kind.is_float():
         value = value.fill_nan(None)
@@ -189,8 +191,8 @@ def _text(name: str, kind: pl.DataType) -> pl.Expr:
     return value.cast(pl.String)
 
 
-def collect(scan: pl.LazyFrame, table: Table) -> pl.DataFrame:
-    """The rows of a file in memory.
+def read_rows(scan: pl.LazyFrame, table: PredictionTable) -> pl.DataFrame:
+    """Read the rows of a file.
 
     Raises:
         DataError: They cannot be read.
@@ -201,7 +203,7 @@ def collect(scan: pl.LazyFrame, table: Table) -> pl.DataFrame:
         raise _unreadable(table, error) from error
 
 
-def _unreadable(table: Table, error: BaseException) -> DataError:
+def _unreadable(table: PredictionTable, error: BaseException) -> DataError:
     return DataError(
         f"{printable(table.place)} cannot be read ({reason(error)}); write it as Parquet, or as "
         "CSV in UTF-8 with one header line"

@@ -47,7 +47,7 @@ class WorkerPool:
     """
 
     def __init__(
-        self, workers: int, initializer: Callable[..., None], arguments: tuple[Any, ...]
+        self, workers: int, initializer: Callable[..., None] | None, arguments: tuple[Any, ...]
     ) -> None:
         self._threads = ThreadPoolExecutor(workers)  # each waits for one worker
         self._idle: SimpleQueue[ProcessPoolExecutor] = SimpleQueue()
@@ -100,7 +100,8 @@ class WorkerPool:
             if self._ended:
                 _kill(process)
         initializer, arguments = self._first
-        executor.submit(_call_whole, initializer, arguments).result()
+        if initializer is not None:
+            executor.submit(_call_whole, initializer, arguments).result()
         return executor
 
     def close(self, *, kill: bool) -> None:
@@ -120,13 +121,13 @@ class WorkerPool:
 
 @contextmanager
 def worker_pool(
-    workers: int, initializer: Callable[..., None], *arguments: Any
+    workers: int, initializer: Callable[..., None] | None = None, *arguments: Any
 ) -> Iterator[WorkerPool]:
     """Share work among processes of one thread each, started as they are needed.
 
     Args:
         workers: Number of processes, at most the number of cores.
-        initializer: Called once in each, with the arguments.
+        initializer: Called once in each, with the arguments; None where there is nothing to share.
         *arguments: Sent to each process once.
 
     Yields:

@@ -10,7 +10,7 @@ from scotoma.uncertainty import ONE_RUN
 
 __all__ = ["in_names", "readable"]
 
-SECTIONS = ("accuracy", "clarify", "divergence", "gaps", "slices", "subgroups")
+SECTIONS = ("accuracy", "clarify", "divergence", "gaps", "parity", "slices", "subgroups")
 
 
 def readable(audit: Mapping[str, Any]) -> dict[str, Any]:

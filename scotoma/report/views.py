@@ -94,6 +94,7 @@ def context(
         "clarify": {"questions": found, "said": SAID} if (found := concerns(audit)) else None,
         "spread": [_spread(audit, variant["name"]) for variant in audit["variants"]],
         "trap": _trap(audit, names),
+        "parity": _parity(audit),
         "measurements": measured,
         "frontier": measured.get("frontier"),
         "newest": measured.get("newest"),
@@ -148,6 +149,20 @@ def _trap(audit: Mapping[str, Any], variants: list[str]) -> Row:
         "absolute": found["absolute"],
         "sizes": sizes,
         "rows": [(name, [drawn[name].get(runs) for runs in sizes]) for name in variants if sizes],
+    }
+
+
+def _parity(audit: Mapping[str, Any]) -> Row:
+    """Labels that exported models change, as a table: groups by variants; no rows where none are.
+
+    Groups stand in the order of the audit, and so do variants.
+    """
+    by_variant = audit.get("parity") or {}
+    names = [variant["name"] for variant in audit["variants"] if variant["name"] in by_variant]
+    columns = [by_variant[name]["groups"] for name in names]
+    return {
+        "columns": [(name, by_variant[name]["network"]) for name in names],
+        "rows": [(cells[0]["group"], cells) for cells in zip(*columns, strict=True)],
     }
 
 

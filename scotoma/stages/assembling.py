@@ -5,22 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from scotoma._version import __version__
 from scotoma.datasets import Examples
-from scotoma.divergence import hash_ids
 from scotoma.jsonable import jsonable
-from scotoma.predictions import Predictions
 from scotoma.runs import Run, file_digest, read_json
-from scotoma.stages.collapsed import collapsed
-from scotoma.stages.few_runs import group_errors, one_model
-from scotoma.stages.measures import accuracy
 from scotoma.uncertainty import holm
 
 __all__ = ["assemble"]
-
-GALLERY_PAIRS = 15  # CIEs shown a variant, each beside a non-CIE of its class
 
 
 def assemble(run: Run, examples: Examples) -> dict[str, Any]:
@@ -28,17 +20,7 @@ def assemble(run: Run, examples: Examples) -> dict[str, Any]:
     config, test = run.config, examples.split("test")
     partition = test.partition()
     positive = None if config.label.positive is None else str(config.label.positive)
-    positive_id = None if positive is None else test.classes.index(positive)
-    accuracies, errors = {}, {}
-    warnings: list[str] = []
-    for variant in config.resolved_variants:
-        said = Predictions.read(run.predictions(variant.name))
-        accuracies[variant.name] = accuracy(test, said)
-        errors[variant.name] = group_errors(
-            said.predicted, test.labels, partition.masks, positive_id
-        )
-        warnings += collapsed(said, test.labels)
-    bias = read_json(run.section("bias"))
+    divergence, bias = read_json(run.section("divergence")), read_json(run.section("bias"))
     found = {
         "version": 1,
         "scotoma": __version__,
@@ -80,18 +62,21 @@ def assemble(run: Run, examples: Examples) -> dict[str, Any]:
             }
             for variant in config.resolved_variants
         ],
-        "accuracy": accuracies,
-        "divergence": read_json(run.section("divergence")),
+        "accuracy": bias["accuracy"],
+        "divergence": divergence["divergence"],
         "classes": bias["classes"],
         "subgroups": bias["subgroups"],
         "gaps": _adjusted(bias["gaps"]),
         "clarify": bias["clarify"],
         "slices": read_json(run.section("slices")),
-        "one_model": one_model(config, errors),
-        "gallery": _gallery(run, test),
+        "one_model": bias["one_model"],
+        "gallery": divergence["gallery"],
+        "parity": divergence["parity"],
     }
-    if warnings:
-        found["collapsed"] = warnings  # the gate warns of them; healthy audits keep their bytes
+    if bias["collapsed"]:
+        found["collapsed"] = bias[
+            "collapsed"
+        ]  # the gate warns of them; healthy audits keep their bytes
     plain: dict[str, Any] = jsonable(found)
     return plain
 
@@ -111,68 +96,4 @@ def _adjusted(gaps: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str,
     return {
         name: [gap | {"p_adjusted": float(next(adjusted))} for gap in rows]
         for name, rows in gaps.items()
-    }
-
-
-def _gallery(run: Run, test: Examples) -> dict[str, list[dict[str, Any]]]:
-    """The most divergent CIEs of every variant, each with a non-CIE of its class.
-
-    Ties are broken by a hash of the example id, never by the order of rows.
-    """
-    scores = pl.read_parquet(run.path("divergence.parquet"), glob=False).join(
-        test.table.select("example_id", "label", *test.attributes), on="example_id"
-    )
-    order = pl.DataFrame(
-        {
-            "example_id": test.ids,
-            "lot": hash_ids(np.array(test.ids), run.config.population.seed).astype(np.uint64),
-        }
-    )
-    scores = scores.join(order, on="example_id")
-    gallery: dict[str, list[dict[str, Any]]] = {}
-    for variant in run.config.resolved_variants[1:]:
-        mine = scores.filter(pl.col("variant") == variant.name)
-        exemplars = (
-            mine.filter(pl.col("cie"))
-            .sort(["taxicab", "lot"], descending=[True, False])
-            .head(GALLERY_PAIRS)
-        )
-        others = mine.filter(~pl.col("cie")).sort("lot")
-        pairs = []
-        used: set[str] = set()
-        for exemplar in exemplars.iter_rows(named=True):
-            partner = next(
-                (
-                    row
-                    for row in others.filter(pl.col("label") == exemplar["label"]).iter_rows(
-                        named=True
-                    )
-                    if row["example_id"] not in used
-                ),
-                None,
-            )
-            if partner is not None:
-                used.add(partner["example_id"])
-            pairs.append(
-                {
-                    "cie": _card(exemplar, test.attributes),
-                    "non_cie": None if partner is None else _card(partner, test.attributes),
-                }
-            )
-        gallery[variant.name] = pairs
-    return gallery
-
-
-def _card(row: dict[str, Any], attributes: tuple[str, ...]) -> dict[str, Any]:
-    shown = (
-        "example_id",
-        "label",
-        "dense_modal",
-        "dense_votes",
-        "compressed_modal",
-        "compressed_votes",
-        "taxicab",
-    )
-    return {key: row[key] for key in shown} | {
-        "attributes": {attribute: row[attribute] for attribute in attributes}
     }

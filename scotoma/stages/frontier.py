@@ -1,4 +1,4 @@
-"""How far one can compress: what each variant gives, and what it costs."""
+"""How far can one compress: what does each variant keep, and what does it cost?"""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 from scotoma.summary import worst_change
 
-__all__ = ["frontier"]
+__all__ = ["frontier_rows"]
 
 
-def frontier(
+def frontier_rows(
     audit: Mapping[str, Any], gate: Mapping[str, Any], costs: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """What each variant gives and costs: accuracy, worst group, size, latency, verdict.
+    """Put accuracy, most affected group, size, latency and verdict of each variant side by side.
 
     Args:
         audit: Content of audit.json.
@@ -21,7 +21,7 @@ def frontier(
         costs: Sizes and latencies of the first member of each variant, where they were measured.
 
     Returns:
-        A row a variant, in the order of the audit. Apart from audit.json, since times differ.
+        One row per variant, in the order of the audit. Apart from audit.json, since times differ.
     """
     verdicts = {variant["name"]: variant["verdict"] for variant in gate["variants"]}
     names = {group["key"]: group["name"] for group in audit["groups"]}

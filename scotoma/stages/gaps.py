@@ -1,4 +1,4 @@
-"""How much more one group pays than another: every attribute's values set against each other."""
+"""How much more does the error of one group rise than that of another?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Gaps"]
 
 @dataclass(frozen=True, eq=False)
 class Gaps:
-    """The dense population by the contrasts of an audit, for every compressed one to be set beside.
+    """The dense population under every contrast of an audit, to compare compressed ones with.
 
     Attributes:
         examples: The test examples.
@@ -40,11 +40,11 @@ class Gaps:
             examples: The test examples.
             dense: Class ids of its members, shape (N, K).
         """
-        found = list(_contrasts(examples, examples.partition()))
-        contrasts = tuple(contrast for _, contrast in found)
+        pairs = list(_contrasts(examples, examples.partition()))
+        contrasts = tuple(contrast for _, contrast in pairs)
         return cls(
             examples,
-            tuple(attribute for attribute, _ in found),
+            tuple(attribute for attribute, _ in pairs),
             contrasts,
             tuple(_sides(examples, contrasts, dense)),
         )
@@ -52,7 +52,7 @@ class Gaps:
     def under(
         self, compressed: NDArray[np.unsignedinteger], *, paired: bool
     ) -> list[dict[str, Any]]:
-        """The gaps of a compressed population, each with its p-value on two sides.
+        """Compute the gaps of a compressed population, each with its two-sided p-value.
 
         Args:
             compressed: Class ids of its members, shape (N, K').
@@ -63,21 +63,21 @@ class Gaps:
         for attribute, contrast, was, now in zip(
             self.attributes, self.contrasts, self.dense, after, strict=True
         ):
-            found = contrast.gap(was, now, paired=paired)
-            p = np.minimum(1.0, 2 * min(found.gap.p_above(0.0), found.gap.p_below(0.0)))
-            rows.append({"attribute": attribute, "p": p} | found.as_dict())
+            gap = contrast.gap(was, now, paired=paired)
+            p = np.minimum(1.0, 2 * min(gap.gap.p_above(0.0), gap.gap.p_below(0.0)))
+            rows.append({"attribute": attribute, "p": p} | gap.as_dict())
         return rows
 
 
 def _sides(
     examples: Examples, contrasts: tuple[Contrast, ...], predicted: NDArray[np.unsignedinteger]
 ) -> Iterator[Side]:
-    found = events(examples.labels, predicted, len(examples.classes), None)
-    return (contrast.side(found) for contrast in contrasts)
+    wrong = events(examples.labels, predicted, len(examples.classes), None)
+    return (contrast.side(wrong) for contrast in contrasts)
 
 
 def _contrasts(examples: Examples, groups: Partition) -> Iterator[tuple[str, Contrast]]:
-    """Which groups of an attribute are set against each other: two values, or each and the rest."""
+    """Pair the groups of every attribute: two values, or each value with the rest."""
     labels, clusters, n_classes = examples.labels, examples.clusters, len(examples.classes)
 
     def contrast(a: NDArray[np.bool_], b: NDArray[np.bool_], names: tuple[str, str]) -> Contrast:

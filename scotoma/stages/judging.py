@@ -38,11 +38,9 @@ def verdict(run: Run) -> list[Path]:
     audit, section = run.path("audit.json"), run.section("verdict")
     judging = Judging.of(run)
     sections = [run.section(name) for name in ("divergence", "bias", "slices")]
-    sections.append(run.path("divergence.parquet"))
-    predictions = [run.predictions(variant.name) for variant in run.config.resolved_variants]
     run.fetch(run.path(LAST))
     last = [run.path(LAST)] if run.path(LAST).exists() else []
-    inputs = [run.examples, *sections, *predictions, *last]
+    inputs = [run.examples, *sections, *last]
     with run.step("verdict", [audit, section], inputs, made_with=judging.digest) as due:
         if due:
             from scotoma.datasets import Examples

@@ -1,4 +1,4 @@
-"""From predictions to numbers: divergence, then classes and groups."""
+"""Measure divergence, and the classes and groups that change, from the predictions of a run."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
 from scotoma.processes import map_in_order
 from scotoma.runs import Run, write_json, written
+from scotoma.stages.gallery import gallery_pairs
+from scotoma.stages.parity import parity, parity_inputs
 
 __all__ = [
-    "Comparison",
-    "accuracy",
+    "PopulationPair",
     "bias",
     "comparisons",
     "divergence",
-    "inputs_of",
-    "of_each_variant",
+    "measure_inputs",
+    "measure_variants",
+    "read_predictions",
+    "read_test_examples",
 ]
 
 PERCENTILES = (90.0, 95.0, 99.0)
@@ -37,56 +40,79 @@ Measured = TypeVar("Measured")
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """One compressed population beside the dense one, on the same examples.
+class PopulationPair:
+    """A compressed population beside the dense one, on the same examples.
 
     Attributes:
         variant: The compressed variant.
-        dense: Class ids of the dense members, shape (N, K).
-        compressed: Class ids of the compressed members, shape (N, K').
+        dense_members: Predictions of the dense members.
+        compressed_members: Predictions of the compressed members.
     """
 
     variant: Variant
-    dense: NDArray[np.uint16]
-    compressed: NDArray[np.uint16]
+    dense_members: Predictions
+    compressed_members: Predictions
+
+    @property
+    def dense(self) -> NDArray[np.unsignedinteger[Any]]:
+        """Class ids of the dense members, shape (N, K)."""
+        return self.dense_members.predicted
+
+    @property
+    def compressed(self) -> NDArray[np.unsignedinteger[Any]]:
+        """Class ids of the compressed members, shape (N, K')."""
+        return self.compressed_members.predicted
 
 
-def comparisons(run: Run, examples: Examples) -> Iterator[Comparison]:
-    """Every compressed population beside the dense one.
+def comparisons(run: Run, examples: Examples, dense: Predictions) -> Iterator[PopulationPair]:
+    """Set every compressed population beside the dense one.
 
     Args:
         run: Whose predictions are read.
         examples: Its test examples.
+        dense: From `read_predictions` of the dense variant.
 
     Raises:
         DataError: Predictions are of other examples, or a partner is missing.
     """
-    ids = tuple(examples.ids)
-    dense = _of_examples(run, "dense", ids)
     for variant in run.config.resolved_variants[1:]:
-        compressed = _of_examples(run, variant.name, ids)
+        compressed = read_predictions(run, variant.name, examples)
         if variant.paired and compressed.members != dense.members:
             raise DataError(
                 f"members {compressed.members} of {variant.name} derive from dense members that "
                 f"are not there, {dense.members}; run the audit again in a new folder"
             )
-        yield Comparison(variant, dense.predicted, compressed.predicted)
+        yield PopulationPair(variant, dense, compressed)
 
 
-def _of_examples(run: Run, name: str, ids: tuple[str, ...]) -> Predictions:
-    found = Predictions.read(run.predictions(name))
-    if apart := first_difference(ids, found.example_ids):
+def read_predictions(run: Run, variant: str, examples: Examples) -> Predictions:
+    """Read the predictions of one variant.
+
+    Args:
+        run: Whose predictions are read.
+        variant: Its name.
+        examples: The test examples of the run.
+
+    Raises:
+        DataError: They are of other examples.
+    """
+    predictions = Predictions.read(run.predictions(variant))
+    if difference := first_difference(tuple(examples.ids), predictions.example_ids):
         raise DataError(
-            f"predictions of {name} must be for the test examples in their order, got {apart}; "
-            "run the audit again in a new folder"
+            f"predictions of {variant} must be for the test examples in their order, got "
+            f"{difference}; run the audit again in a new folder"
         )
-    return found
+    return predictions
 
 
-def of_each_variant(
-    run: Run, examples: Examples, task: str, measure: Callable[[Comparison], Measured]
+def measure_variants(
+    run: Run,
+    examples: Examples,
+    task: str,
+    measure: Callable[[PopulationPair], Measured],
+    dense: Predictions | None = None,
 ) -> dict[str, Measured]:
-    """What a measure says of every compressed variant, some variants side by side.
+    """Measure every compressed variant, some variants side by side.
 
     Threads do, since numpy and polars let each other run; each variant has its own random numbers,
     so that nothing depends on which is done first.
@@ -95,52 +121,71 @@ def of_each_variant(
         run: Whose predictions are read.
         examples: Its test examples.
         task: What progress is called.
-        measure: Is called once a variant.
+        measure: Called once for each variant.
+        dense: Predictions of the dense variant, where they have been read already.
 
     Returns:
-        Name of the variant to what was measured, in the order of the configuration.
+        Name of the variant to its measure, in the order of the configuration.
 
     Raises:
         DataError: As `comparisons`; whatever `measure` raises.
     """
     progress.start(task, len(run.config.resolved_variants) - 1)
-    found: dict[str, Measured] = {}
+    measures: dict[str, Measured] = {}
 
-    def named(comparison: Comparison) -> tuple[str, Measured]:
+    def measure_by_name(comparison: PopulationPair) -> tuple[str, Measured]:
         return comparison.variant.name, measure(comparison)
 
-    for name, measured in map_in_order(named, comparisons(run, examples), AT_ONCE):
-        found[name] = measured
+    dense = read_predictions(run, "dense", examples) if dense is None else dense
+    pairs = comparisons(run, examples, dense)
+    for name, value in map_in_order(measure_by_name, pairs, AT_ONCE):
+        measures[name] = value
         progress.advance(task)
-    return found
+    return measures
 
 
-def inputs_of(run: Run) -> list[Path]:
-    """The files that every measure of the audit reads."""
+def measure_inputs(run: Run) -> list[Path]:
+    """List the files that every measure of the audit reads."""
     variants = run.config.resolved_variants
     return [run.examples, *(run.predictions(variant.name) for variant in variants)]
 
 
 def divergence(run: Run) -> list[Path]:
-    """Score every example under every variant, and sum the scores up."""
+    """Score every example, sum the scores up, choose the gallery and check exported models."""
     table, section = run.path("divergence.parquet"), run.section("divergence")
-    with run.step("divergence", [table, section], inputs_of(run)) as due:
+    with run.step("divergence", [table, section], measure_inputs(run) + parity_inputs(run)) as due:
         if due:
-            examples = Examples.read(run.examples, images=False, split="test")
-            found = of_each_variant(
-                run,
-                examples,
-                "score divergence",
-                lambda comparison: _divergence(comparison, examples, run.config.population.seed),
-            )
+            examples, seed = read_test_examples(run), run.config.population.seed
+            dense = read_predictions(run, "dense", examples)
+
+            def measure(comparison: PopulationPair) -> tuple[pl.DataFrame, dict[str, Any]]:
+                scores, summary = _divergence(comparison, examples, seed)
+                return scores, {
+                    "divergence": summary,
+                    "gallery": gallery_pairs(scores, examples, seed),
+                    "parity": parity(run, examples, comparison.compressed_members),
+                }
+
+            variants = measure_variants(run, examples, "score divergence", measure, dense)
             with written(table) as temporary:
-                pl.concat([frame for frame, _ in found.values()]).write_parquet(temporary)
-            write_json(section, jsonable({name: summary for name, (_, summary) in found.items()}))
+                pl.concat([scores for scores, _ in variants.values()]).write_parquet(temporary)
+            sections = {
+                part: {name: measures[part] for name, (_, measures) in variants.items()}
+                for part in ("divergence", "gallery", "parity")
+            }
+            sections["parity"]["dense"] = parity(run, examples, dense)
+            sections["parity"] = {k: v for k, v in sections["parity"].items() if v is not None}
+            write_json(section, jsonable(sections))
     return [table, section]
 
 
+def read_test_examples(run: Run) -> Examples:
+    """Read the test examples of a run, without their images."""
+    return Examples.read(run.examples, images=False, split="test")
+
+
 def _divergence(
-    comparison: Comparison, examples: Examples, seed: int
+    comparison: PopulationPair, examples: Examples, seed: int
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     from scotoma.divergence import (
         by_distance,
@@ -202,45 +247,59 @@ def _divergence(
 
 
 def bias(run: Run) -> list[Path]:
-    """Measure which classes and which groups pay."""
+    """Measure how well every population predicts, and which classes and groups change."""
     section = run.section("bias")
-    with run.step("bias", [section], inputs_of(run)) as due:
+    with run.step("bias", [section], measure_inputs(run)) as due:
         if due:
+            from scotoma.stages.accuracy import RISK_LIMITS, Accuracy
+            from scotoma.stages.clarify import ClarifyMetrics, metric_guide
             from scotoma.stages.gaps import Gaps
-            from scotoma.stages.outcomes import Outcomes, questions
 
-            examples = Examples.read(run.examples, images=False, split="test")
+            examples, seed = read_test_examples(run), run.config.population.seed
             positive = run.config.label.positive
             positive_id = None if positive is None else examples.classes.index(str(positive))
-            outcomes = Outcomes(examples, positive_id, run.config.population.seed)
-            dense = Predictions.read(run.predictions("dense")).predicted
-            before, gaps = outcomes.measured(dense), Gaps.of(examples, dense)
+            clarify = ClarifyMetrics(examples, positive_id, seed)
+            dense = read_predictions(run, "dense", examples)
+            before, gaps = clarify.metrics(dense.predicted), Gaps.of(examples, dense.predicted)
+            dense_accuracy = Accuracy.of(dense, examples, positive_id)
 
-            def measure(comparison: Comparison) -> dict[str, Any]:
+            def measure(comparison: PopulationPair) -> dict[str, Any]:
+                paired = comparison.variant.paired
+                accuracy = Accuracy.of(comparison.compressed_members, examples, positive_id)
                 return _bias(comparison, examples, positive_id) | {
-                    "gaps": gaps.under(comparison.compressed, paired=comparison.variant.paired),
-                    "clarify": outcomes.models(
-                        before, comparison.dense, comparison.compressed,
-                        paired=comparison.variant.paired,
-                    )
-                }  # fmt: skip
+                    "accuracy": accuracy,
+                    "one_model": accuracy.one_model_risk(dense_accuracy, paired=paired, seed=seed),
+                    "gaps": gaps.under(comparison.compressed, paired=paired),
+                    "clarify": clarify.models(
+                        before, comparison.dense, comparison.compressed, paired=paired
+                    ),
+                }
 
-            variants = of_each_variant(run, examples, "measure groups", measure)
-            found = {
-                part: {name: rows[part] for name, rows in variants.items()}
+            variants = measure_variants(run, examples, "measure groups", measure, dense)
+            parts: dict[str, Any] = {
+                part: {name: measures[part] for name, measures in variants.items()}
                 for part in ("classes", "subgroups", "gaps")
             }
-            found["clarify"] = {
-                "questions": questions(),
-                "data": outcomes.data(),
-                "variants": {name: rows["clarify"] for name, rows in variants.items()},
+            parts["clarify"] = {
+                "questions": metric_guide(),
+                "data": clarify.data(),
+                "variants": {name: measures["clarify"] for name, measures in variants.items()},
             }
-            write_json(section, jsonable(found))
+            parts["one_model"] = RISK_LIMITS | {
+                "variants": {name: measures["one_model"] for name, measures in variants.items()}
+            }
+            accuracies: dict[str, Accuracy] = {"dense": dense_accuracy}
+            accuracies |= {name: measures["accuracy"] for name, measures in variants.items()}
+            parts["accuracy"] = {name: accuracy.top1 for name, accuracy in accuracies.items()}
+            parts["collapsed"] = [
+                warning for accuracy in accuracies.values() for warning in accuracy.warnings
+            ]
+            write_json(section, jsonable(parts))
     return [section]
 
 
 def _bias(
-    comparison: Comparison, examples: Examples, positive: int | None
+    comparison: PopulationPair, examples: Examples, positive: int | None
 ) -> dict[str, list[dict[str, Any]]]:
     from scotoma.bias.subgroup import amplification
     from scotoma.impact import class_impact
@@ -291,17 +350,3 @@ def _rows(table: Any) -> list[dict[str, Any]]:
         if isinstance(value, list) and len(value) == len(table.n)
     }
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def accuracy(examples: Examples, predictions: Predictions) -> dict[str, Any]:
-    """Top-1 accuracy of a population: its mean with interval, and that of every member."""
-    from scotoma.uncertainty import cluster_sums
-    from scotoma.uncertainty.rates import RateEvidence, Words
-
-    correct = predictions.predicted == examples.labels[:, None]
-    sizes = cluster_sums(np.ones((len(correct), 1)), examples.clusters)[:, 0]
-    evidence = RateEvidence.of_clusters(cluster_sums(correct, examples.clusters), sizes)
-    return {
-        "top1": evidence.estimate((), Words("hit", "examples", "the test split")),
-        "members": correct.mean(axis=0),
-    }

@@ -123,6 +123,10 @@ def predict(run: Run, shard: Shard) -> list[Path]:
     graphs = _graphs(run, shard)
     inputs = [run.examples, *(run.member(name, k) for name in names for k in shard.members)]
     inputs += graphs
+    if shard.index == 0:
+        from scotoma.stages.parity import parity_inputs
+
+        outputs += parity_inputs(run)
     left = [*outputs, *([run.costs] if shard.index == 0 else [])]
     with run.step(f"predict-{shard.index:03d}", left, inputs, made_with=str(versions())) as due:
         if due:

@@ -16,8 +16,8 @@ from scotoma.datasets import Examples, load_examples
 from scotoma.errors import ConfigError, DataError
 from scotoma.files import file_digest
 from scotoma.predictions import Predictions
-from scotoma.predictions.elsewhere import Answers, Asked, read_answers
-from scotoma.predictions.tables import Table, find_models, find_tables
+from scotoma.predictions.external import ExternalPredictions, PredictionRequest, read_external
+from scotoma.predictions.tables import PredictionTable, find_tables, models_by_variant
 from scotoma.printable import nearest, printable
 from scotoma.runs import Run, write_json, written
 from scotoma.stages.shards import Shard
@@ -46,7 +46,7 @@ def complete(config: Config) -> Config:
     source = config.source
     if not isinstance(source, PredictionsSource):
         return config
-    found = find_models(find_tables(source.files))
+    found = models_by_variant(find_tables(source.files))
     for name in found:
         if not NAME.fullmatch(name):
             raise DataError(
@@ -142,7 +142,7 @@ def prepare_predicted(run: Run) -> list[Path]:
         if due:
             progress.start("read examples", 1)
             examples = load_examples(run.config)
-            left = _left_out(run.config, find_models(find_tables(run.config.source.files)))
+            left = _left_out(run.config, models_by_variant(find_tables(run.config.source.files)))
             with written(run.examples) as temporary:
                 replace(examples, notes=(*examples.notes, *left)).write(temporary)
             progress.advance("read examples")
@@ -179,23 +179,28 @@ def take_in_predictions(run: Run, shard: Shard) -> list[Path]:
     return outputs
 
 
-def _take_in(run: Run, shard: Shard, tables: Sequence[Table]) -> None:
+def _take_in(run: Run, shard: Shard, tables: Sequence[PredictionTable]) -> None:
     config, names = run.config, _named(run.config)
     examples = Examples.read(run.examples, images=False)
-    found = find_models(tables)
+    found = models_by_variant(tables)
     models = {called: [found[called][k] for k in shard.members] for called in names.values()}
-    asked = Asked(
+    asked = PredictionRequest(
         models, examples.ids, examples.classes, config.keep_scores, config.label.threshold
     )
     progress.start("take in predictions", len(names))
-    answers = read_answers(tables, asked)
+    answers = read_external(tables, asked)
     for name, called in names.items():
         _write(run, shard, name, models[called], answers[called], examples)
         progress.advance("take in predictions")
 
 
 def _write(
-    run: Run, shard: Shard, name: str, models: Sequence[str], answers: Answers, examples: Examples
+    run: Run,
+    shard: Shard,
+    name: str,
+    models: Sequence[str],
+    answers: ExternalPredictions,
+    examples: Examples,
 ) -> None:
     """The predictions of a variant, and for each member where they are from."""
     path = run.predictions(name, shard.index)

@@ -1,9 +1,12 @@
-"""From the members of a shard to the files of their predictions."""
+"""Predict with the members of a shard, and write a file for each variant."""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +16,11 @@ from numpy.typing import NDArray
 from scotoma import progress
 from scotoma.datasets import Examples, decode_images_to
 from scotoma.inference import Answers, Images, Network, costs, predict_members
+from scotoma.inference.population import needs_torch
 from scotoma.predictions import Predictions, smallest_type
+from scotoma.processes import WorkerPool, worker_pool
 from scotoma.runs import Run, write_json, written
+from scotoma.stages.parity import exported_from, network_predictions
 from scotoma.stages.shards import Shard
 from scotoma.stages.taking_in import network_of
 
@@ -24,46 +30,78 @@ __all__ = ["predict_shard"]
 def predict_shard(run: Run, shard: Shard, graph: Path | None = None) -> None:
     """Run every member of a shard on the test examples; a variant's file is written when whole.
 
-    `graph` is the network as an `Architecture`, for members that are weights alone.
+    Args:
+        run: Whose members they are.
+        shard: Which members.
+        graph: The network as an `Architecture`, for members that are weights alone.
     """
     examples = Examples.read(run.examples, split="test")
     config = run.config
     classes = len(examples.classes)
     network = replace(network_of(config, classes), graph=graph)
     names = [variant.name for variant in config.resolved_variants]
-    asked = [(name, place) for name in names for place in range(len(shard.members))]
-    files = [run.member(name, shard.members[place]) for name, place in asked]
+    cells = [(name, place) for name in names for place in range(len(shard.members))]
+    files = [run.member(name, shard.members[place]) for name, place in cells]
     shape = (len(examples.ids), len(shard.members))
-    kept = config.keep_scores
-    found = {name: _Column.empty(shape, classes, scores=kept) for name in names}
+    keep_scores = config.keep_scores
+    columns = {name: _Column.empty(shape, classes, scores=keep_scores) for name in names}
     progress.start("predict", len(files) * shape[0])
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
         images = Path(folder, "images.npy")
         decode_images_to(images, examples)
-        for answers in predict_members(files, images, network, keep_scores=kept):
-            name, place = asked[answers.member]
-            found[name].take(answers, place)
+        for answers in predict_members(files, images, network, keep_scores=keep_scores):
+            name, place = cells[answers.member]
+            columns[name].take(answers, place)
             progress.advance("predict", len(answers.predicted))
-            if found[name].missing == 0:
-                _write(run, shard, name, examples, found.pop(name))
+            if columns[name].missing == 0:
+                path, partner = run.predictions(name, shard.index), config.variant(name).paired_with
+                _write(path, name, shard.members, examples, columns.pop(name), partner)
         if shard.index == 0:
+            _predict_networks(run, examples, images, network)
             _measure(run, names, network, np.load(images, mmap_mode="r"))
 
 
+def _predict_networks(run: Run, examples: Examples, images: Path, network: Network) -> None:
+    """Predict in torch with the first member of each variant that others were exported from."""
+    bases = list(dict.fromkeys(exported_from(run.config).values()))
+    files = [run.member(name, 0) for name in bases]
+    columns = {
+        name: _Column.empty((len(examples.ids), 1), network.classes, scores=False) for name in bases
+    }
+    trained = replace(network, graph=None, as_trained=True)
+    progress.start("check exported models", len(files) * len(examples.ids))
+    for answers in predict_members(files, images, trained):
+        columns[bases[answers.member]].take(answers, 0)
+        progress.advance("check exported models", len(answers.predicted))
+    for name, column in columns.items():
+        _write(network_predictions(run, name), name, (0,), examples, column)
+
+
 def _measure(run: Run, names: list[str], network: Network, images: Images) -> None:
-    """Sizes and latencies of each variant's first member: apart, for they are never the same."""
+    """Measure sizes and latencies of first members: in a file apart, since times always differ."""
     progress.start("measure latency", len(names))
-    found = {}
-    for name in names:
-        found[name] = costs(run.member(name, 0), network, images[:64])
-        progress.advance("measure latency")
-    write_json(run.costs, found)
+    by_variant = {}
+    members = [run.member(name, 0) for name in names]
+    with ExitStack() as pools:
+        measure = costs
+        if needs_torch(members, network):  # which workers share
+            pool = pools.enter_context(worker_pool(1))
+            measure = partial(_measure_in, pool)
+        for name, member in zip(names, members, strict=True):
+            by_variant[name] = measure(member, network, images[:64])
+            progress.advance("measure latency")
+    write_json(run.costs, by_variant)
     run.publish(run.costs)
+
+
+def _measure_in(pool: WorkerPool, member: Path, network: Network, images: Images) -> dict[str, Any]:
+    task = f"measuring {member.parent.name}/{member.name}"
+    return pool.submit(costs, member, network, np.asarray(images), task=task).result()
 
 
 @dataclass
 class _Column:
-    """The predictions of one variant while they come."""
+    """The predictions of one variant while they arrive."""
 
     predicted: NDArray[np.unsignedinteger[Any]]
     missing: int
@@ -83,17 +121,23 @@ class _Column:
         self.runtimes.add(answers.runtime)
 
 
-def _write(run: Run, shard: Shard, name: str, examples: Examples, found: _Column) -> None:
-    path: Path = run.predictions(name, shard.index)
+def _write(
+    path: Path,
+    variant: str,
+    members: Sequence[int],
+    examples: Examples,
+    column: _Column,
+    paired_with: str = "",
+) -> None:
     predictions = Predictions(
-        variant=name,
+        variant=variant,
         example_ids=tuple(examples.ids),
-        members=tuple(shard.members),
+        members=tuple(members),
         classes=examples.classes,
-        predicted=found.predicted,
-        paired_with=run.config.variant(name).paired_with,
-        scores=found.scores,
-        runtimes=tuple(sorted(found.runtimes)),
+        predicted=column.predicted,
+        paired_with=paired_with,
+        scores=column.scores,
+        runtimes=tuple(sorted(column.runtimes)),
     )
     with written(path) as temporary:
         predictions.write(temporary)

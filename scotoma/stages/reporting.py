@@ -18,7 +18,7 @@ from scotoma.errors import DataError
 from scotoma.machine import versions
 from scotoma.report import thumbnails
 from scotoma.runs import Run, read_json, written
-from scotoma.stages.frontier import frontier
+from scotoma.stages.frontier import frontier_rows
 
 __all__ = ["draw", "report"]
 
@@ -84,9 +84,12 @@ def _write(
 
     run.fetch(run.costs)
     costs = read_json(run.costs) if run.costs.exists() else {}
-    measured: dict[str, Any] = {"frontier": frontier(audit, gate, costs), "versions": made_with}
+    measured: dict[str, Any] = {
+        "frontier": frontier_rows(audit, gate, costs),
+        "versions": made_with,
+    }
     if run.config.deterministic:  # what differs from run to run and from day to day stays outside
-        measured = {"frontier": frontier(audit, gate, _sizes(costs))}
+        measured = {"frontier": frontier_rows(audit, gate, _sizes(costs))}
     measured["newest"] = run.newest
     shown, remark = _shown(_kept(run), blur=blur) if images else ({}, "Images are left out.")
     if blur and images:

@@ -15,7 +15,7 @@ from scotoma.jsonable import jsonable
 from scotoma.machine import hardware, versions
 from scotoma.printable import printable
 from scotoma.runs import Run, read_json, write_json
-from scotoma.stages.frontier import frontier
+from scotoma.stages.frontier import frontier_rows
 
 __all__ = ["log"]
 
@@ -107,7 +107,7 @@ def _measurements(run: Run) -> dict[str, Any]:
         "hardware": hardware(),
         "versions": versions(),
         "costs": costs,
-        "frontier": frontier(
+        "frontier": frontier_rows(
             read_json(run.path("audit.json")), read_json(run.section("verdict")), costs
         ),
         "time_s": {

@@ -114,10 +114,10 @@ def _recorded(run: Run, step: Step) -> bool:
 
 
 def _trains(run: Run) -> bool:
-    """Whether members are to be made here that are not there yet."""
+    """Whether members are still to be trained, compressed or run."""
     if isinstance(run.config.source, (PredictionsSource, OnnxSource)):
         return False
-    making = {"train", "prune", "quantize"}
+    making = {"train", "prune", "quantize", "predict"}
     steps = [step for group in groups(run.config) for step in group if step.name in making]
     return not all(_recorded(run, step) for step in steps)
 

@@ -14,7 +14,7 @@ from scotoma.datasets import Examples
 from scotoma.datasets.image_statistics import STATISTICS, image_statistics
 from scotoma.jsonable import jsonable
 from scotoma.runs import Run, write_json, written
-from scotoma.stages.measures import Comparison, inputs_of, of_each_variant
+from scotoma.stages.measures import PopulationPair, measure_inputs, measure_variants
 
 if TYPE_CHECKING:
     from scotoma.slices import Slice, SliceReport
@@ -32,11 +32,11 @@ def slices(run: Run) -> list[Path]:
     """Measure the images, then find the slices on which each compressed population fell."""
     section = run.section("slices")
     looks = _measured(run)
-    with run.step("slices", [section], [*inputs_of(run), *looks]) as due:
+    with run.step("slices", [section], [*measure_inputs(run), *looks]) as due:
         if due:
             examples = Examples.read(run.examples, images=False, split="test")
             features = features_of(examples, pl.read_parquet(looks[0]) if looks else None)
-            found = of_each_variant(
+            found = measure_variants(
                 run,
                 examples,
                 "find slices",
@@ -93,7 +93,7 @@ def features_of(examples: Examples, looks: pl.DataFrame | None) -> pl.DataFrame:
 
 
 def _search(
-    comparison: Comparison, examples: Examples, features: pl.DataFrame, seed: int
+    comparison: PopulationPair, examples: Examples, features: pl.DataFrame, seed: int
 ) -> dict[str, Any]:
     from scotoma.slices import find_slices
 

@@ -14,7 +14,7 @@ from scotoma.datasets import Examples, decode_images
 from scotoma.errors import DataError
 from scotoma.files import file_digest
 from scotoma.inference import Network, Preprocessing
-from scotoma.inference.foreign import model_files, read_model
+from scotoma.inference.external import model_files, read_model
 from scotoma.inference.trials import trials
 from scotoma.machine import versions
 from scotoma.printable import printable

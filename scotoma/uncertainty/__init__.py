@@ -19,7 +19,7 @@ from scotoma.uncertainty.crossed import (
     single_mean,
 )
 from scotoma.uncertainty.estimate import ONE_RUN, Estimate, check_level, none_seen, undefined
-from scotoma.uncertainty.moments import Moments, merge
+from scotoma.uncertainty.moments import Moments, merge_moments
 from scotoma.uncertainty.multiplicity import benjamini_hochberg, holm
 from scotoma.uncertainty.rates import FEW_EVENTS, ChangeEvidence, RateEvidence, Words
 
@@ -40,7 +40,7 @@ __all__ = [
     "crossed_variance",
     "holm",
     "mean_difference",
-    "merge",
+    "merge_moments",
     "n_effective",
     "none_seen",
     "of_variance",

@@ -1,4 +1,4 @@
-"""Additive moments of rows that share sources: what `Moments` is for rows of their own."""
+"""Additive moments of rows in clusters: `Moments` is for rows that are independent."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ ORDER = 4  # the kurtosis of psi needs no more
 
 @dataclass(frozen=True)
 class ClusterMoments:
-    """What two populations did to the rows of each source, summed over the sources.
+    """Events of two populations on the rows of each cluster, summed over the clusters.
 
-    With s and t the events of all dense and all compressed members on the rows of a source, and r
+    With s and t the events of all dense and all compressed members on the rows of a cluster, and r
     its rows at risk, the sums of s^i t^j r^k hold all that intervals of the rates s/r need to know
-    about sources, whatever their number. Leading axes are free: groups, events. Shards are merged
-    by `+`, and the sum is that of the whole where every source lies within one shard. A source that
-    is cut is a unit in each of its shards: rows of one source then count as independent, and
-    intervals come out too short; so cut between sources.
+    about clusters, whatever their number. Leading axes are free: groups, events. Shards are merged
+    by `+`, and the sum is that of the whole where every cluster lies within one shard. Cut between
+    clusters: one that is cut counts as a cluster in each of its shards, and intervals come out too
+    short.
 
     Attributes:
-        powers: Sum over sources with rows at risk of s^i t^j r^k at [..., i, j, k], 0 where
-            i + j + k > 4; floats, since the fourth powers of large sources fit no integer. Shape
+        powers: Sum over clusters with rows at risk of s^i t^j r^k at [..., i, j, k], 0 where
+            i + j + k > 4; floats, since the fourth powers of large clusters fit no integer. Shape
             (..., 5, 5, 5). [..., 0, 0, 0] is their number.
         dense: Events of each dense member, int64, shape (..., K).
         compressed: Events of each compressed member, int64, shape (..., K'); K' = 0 where there is
             one population only.
-        squares: Sums over sources and members of the squared events of one member: of dense and of
+        squares: Sums over clusters and members of the squared events of one member: of dense and of
             compressed members, and of the product of those of member m of either where compressed
             member m derives from dense member m, otherwise nan; shape (..., 3).
 
@@ -61,13 +61,13 @@ class ClusterMoments:
         *,
         paired: bool = False,
     ) -> ClusterMoments:
-        """Sum one kind of event over the sources.
+        """Sum one kind of event over the clusters.
 
         Args:
-            dense: Events of each dense member on the rows of each source, shape (n, K).
+            dense: Events of each dense member on the rows of each cluster, shape (n, K).
             compressed: The same for the compressed members, shape (n, K'); None for one population.
-            at_risk: Rows of each source that could have had the event, shape (n,); sources without
-                any do not count.
+            at_risk: Rows of each cluster that could have had the event, shape (n,); clusters
+                without any do not count.
             paired: Member m of `compressed` derives from member m of `dense`.
 
         Raises:
@@ -81,7 +81,7 @@ class ClusterMoments:
         c = d[:, :0] if compressed is None else floats(compressed, "compressed")
         if d.ndim != 2 or c.ndim != 2 or not len(d) == len(c) == r.size:
             raise DataError(
-                f"dense, compressed and at_risk must hold the same sources, got shapes {d.shape}, "
+                f"dense, compressed and at_risk must hold the same clusters, got shapes {d.shape}, "
                 f"{c.shape} and {r.shape}: sum all by the same clusters"
             )
         if paired and d.shape != c.shape:
@@ -109,14 +109,14 @@ class ClusterMoments:
         >>> ClusterMoments.stack([one, one], (1, 2)).n.tolist()
         [[1, 1]]
         """
-        found = []
+        columns = []
         for name in ("powers", "dense", "compressed", "squares"):
             values = np.stack([getattr(part, name) for part in parts])
-            found.append(values.reshape(*shape, *values.shape[1:]))
-        return cls(*found)
+            columns.append(values.reshape(*shape, *values.shape[1:]))
+        return cls(*columns)
 
     def __add__(self, other: ClusterMoments) -> ClusterMoments:
-        """Merge two shards: the same members on the rows of other sources."""
+        """Merge two shards: the same members on the rows of other clusters."""
         pairs = list(zip(self._arrays(), other._arrays(), strict=True))
         if differing := [(a.shape, b.shape) for a, b in pairs if a.shape != b.shape]:
             raise DataError(
@@ -132,7 +132,7 @@ class ClusterMoments:
 
     @property
     def n(self) -> npt.NDArray[np.int64]:
-        """Sources with rows at risk, shape (...)."""
+        """Clusters with rows at risk, shape (...)."""
         return self.powers[..., 0, 0, 0].astype(np.int64)
 
     @property
@@ -167,10 +167,11 @@ class ClusterMoments:
                 self.powers[..., 0, 1, 0] / (rows * self.compressed.shape[-1]),
             )
 
-    def carriers(self) -> tuple[Array, Array]:
-        """`n_effective` of the dense and of the compressed rate, in sources, shape (...).
+    def effective_events(self) -> tuple[Array, Array]:
+        """`n_effective` of the dense and of the compressed rate, in clusters, shape (...).
 
-        >>> dense, compressed = ClusterMoments.of([[2, 1], [0, 1]], [[1], [1]], [2, 2]).carriers()
+        >>> moments = ClusterMoments.of([[2, 1], [0, 1]], [[1], [1]], [2, 2])
+        >>> dense, compressed = moments.effective_events()
         >>> float(dense), float(compressed)
         (1.6, 2.0)
         """
@@ -186,7 +187,7 @@ class ClusterMoments:
     ) -> Variance:
         """Variance of g_c p_c - g_d p_d: `crossed_variance` of `ratio_influence`, without the rows.
 
-        With r the rows of a source and R their mean, the influence of a source on the difference is
+        With r the rows of a cluster and R their mean, its influence on the difference is
         psi = (g_c t/K' - g_d s/K - (g_c p_c - g_d p_d) r) / R, whose mean is 0.
 
         Args:
@@ -243,7 +244,7 @@ class ClusterMoments:
         return np.where(n >= 2, second / (n - 1), np.nan), excess
 
     def _moment(self, order: int, a: Array, b: Array, c: Array) -> Array:
-        """Mean over sources of psi^order."""
+        """Mean over clusters of psi^order."""
         n, total = self.powers[..., 0, 0, 0], np.zeros(self.powers.shape[:-3])
         for i, j, k in product(range(order + 1), repeat=3):
             if i + j + k == order:
@@ -260,8 +261,8 @@ def _part(rates: Array, own: Array, n: Array) -> tuple[Array, Array, int]:
 
     Args:
         rates: Shape (..., K).
-        own: Sum over sources and members of (e - mean over members)^2 over the squared mean of r.
-        n: Sources.
+        own: Sum over clusters and members of (e - mean over members)^2 over the squared mean of r.
+        n: Clusters.
     """
     k = rates.shape[-1]
     if k == 1:

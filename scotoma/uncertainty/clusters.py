@@ -1,4 +1,4 @@
-"""Rows that share a source are one unit: sums over sources, rates as ratios of such sums."""
+"""Sums over clusters of rows, and rates as ratios of such sums."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Array = npt.NDArray[np.float64]
 
 
 def cluster_sums(values: npt.ArrayLike, clusters: npt.ArrayLike | None) -> Array:
-    """Sum the rows of each cluster: rows of one source are one unit.
+    """Sum the rows of each cluster.
 
     Args:
         values: Shape (N, K) or (N,).
-        clusters: Id of each row's source, shape (N,); None leaves every row its own unit.
+        clusters: Id of each row's cluster, shape (N,); None leaves every row its own unit.
 
     Returns:
-        Shape (n, K) or (n,), one row a cluster that occurs, in order of id.
+        Shape (n, K) or (n,), one row per cluster that occurs, in order of id.
 
     Raises:
         DataError: There are not as many ids as rows, or a row has none.
@@ -32,11 +32,11 @@ def cluster_sums(values: npt.ArrayLike, clusters: npt.ArrayLike | None) -> Array
     if clusters is None:
         return rows
     if not rows.ndim:
-        raise DataError(f"values must have a row a cluster id, got the number {rows:g}")
+        raise DataError(f"values must have one row per cluster id, got the number {rows:g}")
     ids = array(clusters, "clusters")
     if ids.shape != rows.shape[:1]:
         raise DataError(
-            f"clusters must give one id a row, got shape {ids.shape} for {rows.shape[0]} rows: "
+            f"clusters must give one id per row, got shape {ids.shape} for {rows.shape[0]} rows: "
             "pass the ids in the order of the examples"
         )
     if ids.size == 0:

@@ -115,9 +115,9 @@ def crossed_variance(
             f"{c.shape}: score both on one test set"
         )
     if paired and (c is None or d.shape[-1] != c.shape[-1]):
-        found = "none" if c is None else f"{c.shape[-1]}"
+        partners = "none" if c is None else f"{c.shape[-1]}"
         raise DataError(
-            f"paired populations need as many compressed as dense members, got {found} and "
+            f"paired populations need as many compressed as dense members, got {partners} and "
             f"{d.shape[-1]}: drop the members without a partner, or pass paired=False"
         )
     each = None if times is None else np.asarray(times, np.float64)
@@ -181,7 +181,7 @@ def combine(
 
 
 def n_effective(s: npt.ArrayLike, times: npt.ArrayLike | None = None) -> float:
-    """Number of examples that carry a rate: (sum s)^2 / sum s^2.
+    """Effective events of a rate: (sum s)^2 / sum s^2.
 
     Args:
         s: Members with the event on each example, shape (n,), at least 0.
@@ -207,7 +207,7 @@ def mean_difference(
     """Mean score of the compressed members minus that of the dense members.
 
     Args:
-        dense: Scores, shape (n, K), a row an example or a cluster.
+        dense: Scores, shape (n, K), one row per example or cluster.
         compressed: Scores on the same rows, shape (n, K').
         paired: Member m of `compressed` derives from member m of `dense`.
         level: Coverage of the interval, a fraction in (0, 1).
@@ -241,7 +241,7 @@ def single_mean(
     """Mean score of one population.
 
     Args:
-        scores: Shape (n, K), a row an example or a cluster.
+        scores: Shape (n, K), one row per example or cluster.
         level: Coverage of the interval, a fraction in (0, 1).
         scale: `logit` for a rate, whose interval then stays inside (0, 1).
 
@@ -288,7 +288,7 @@ def of_variance(
         variance: Its variance on `scale`, floats.
         n: Examples at risk.
         members: Size of the smaller population.
-        events: Number of examples that carry the value.
+        events: Effective events (`n_effective`).
         level: Coverage, a fraction in (0, 1).
         scale: The scale on which the interval is symmetric.
         note: What to say beside the number; a population of one member adds its own.

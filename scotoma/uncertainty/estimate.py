@@ -25,9 +25,9 @@ class Estimate:
         value: The number itself; nan if undefined.
         low: Lower end of the interval at `level`; nan if there is none.
         high: Upper end of the interval at `level`; nan if there is none.
-        n: Examples at risk; clusters where rows of one source were joined.
+        n: Examples at risk; clusters where rows belong together.
         members: Size of the smaller population involved.
-        events: Number of examples that carry the value (`n_effective`); nan where that has no
+        events: Effective events behind the value (`n_effective`); nan where that has no
             meaning.
         df: Degrees of freedom of the t interval; nan if there is none.
         level: Coverage of the interval, a fraction in (0, 1).
@@ -77,7 +77,7 @@ class Estimate:
             df: Degrees of freedom, above 0, possibly inf.
             n: Examples at risk.
             members: Size of the smaller population.
-            events: Number of examples that carry the value.
+            events: Effective events (`n_effective`).
             level: Coverage, a fraction in (0, 1).
             scale: Any but `rule of three`.
             reason: Why the interval is missing, if it is.
@@ -192,8 +192,8 @@ def undefined(
         value: The number where it exists and only its interval does not.
         n: Examples at risk.
         members: Size of the smaller population.
-        events: Number of examples that carry the value.
-        level: The level that was asked for.
+        events: Effective events (`n_effective`).
+        level: The requested level.
         note: What to say beside the number.
 
     >>> undefined("undefined (no positives in group 'men')", n=0, members=5).reason
@@ -225,7 +225,7 @@ def none_seen(
         highest: Upper limit of what the number can be.
         level: Coverage; the 3 is the rounded log(1/0.05), other levels are in proportion.
         note: What to say beside the number.
-        events: Number of examples that carry the value.
+        events: Effective events (`n_effective`).
         unit: What a share of 1 amounts to in the unit of `value`.
 
     References:

@@ -34,8 +34,8 @@ class Influences:
     def of(cls, values: Array, times: Array | None = None) -> Influences:
         """Sum up a population.
 
-        >>> found = Influences.of(np.array([[0.0, 1.0], [1.0, 1.0]]))
-        >>> found.means.tolist(), found.of_members
+        >>> influences = Influences.of(np.array([[0.0, 1.0], [1.0, 1.0]]))
+        >>> influences.means.tolist(), influences.of_members
         ([0.5, 1.0], (array(0.0625), array(0.0625), 2))
         """
         n = values.shape[-2] if times is None else float(times.sum())
@@ -98,5 +98,5 @@ def _of_members(e: Array, means: Array, n: float, times: Array | None) -> tuple[
     residuals += columns.mean(-1, keepdims=True)
     weighed = residuals if times is None else residuals * times[:, None]
     sse = np.einsum("...xm,...xm->...", residuals, weighed)
-    left = np.asarray(sse / ((n - 1) * (k - 1) * n * k))
-    return member_variance(columns[..., 0, :]), left, k
+    residual = np.asarray(sse / ((n - 1) * (k - 1) * n * k))
+    return member_variance(columns[..., 0, :]), residual, k

@@ -1,4 +1,4 @@
-"""The additive objects from which a variance over examples can be had without the examples."""
+"""Additive sums that give a variance over examples without the examples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ORDER = 4  # the kurtosis of psi needs no more
 
 @dataclass(frozen=True)
 class Moments:
-    """What two populations did on the examples at risk, summed over these examples.
+    """Events of two populations on the examples at risk, summed over these examples.
 
     With s and t the number of dense and compressed members with the event (an error, say) on an
     example, the sums of s^i t^j hold all that intervals need to know about examples, whatever
@@ -101,7 +101,7 @@ class Moments:
         if risk.shape[-1:] != (len(d),):
             raise DataError(
                 f"at_risk must say yes or no for each of {len(d):,} examples, got shape "
-                f"{risk.shape}: pass one column an example"
+                f"{risk.shape}: pass one column per example"
             )
         weights = risk.astype(np.int64)
         s, t = d.sum(1, dtype=np.int64), c.sum(1, dtype=np.int64)
@@ -161,10 +161,10 @@ class Moments:
                 self.powers[..., 0, 1] / (self.n * self.compressed.shape[-1]),
             )
 
-    def carriers(self) -> tuple[Array, Array]:
+    def effective_events(self) -> tuple[Array, Array]:
         """`n_effective` of the dense and of the compressed rate, shape (...); 0 without events.
 
-        >>> dense, compressed = Moments.of([[1, 0], [1, 1]], [[1], [1]]).carriers()
+        >>> dense, compressed = Moments.of([[1, 0], [1, 1]], [[1], [1]]).effective_events()
         >>> float(dense), float(compressed)
         (1.8, 2.0)
         """
@@ -231,9 +231,9 @@ class Moments:
 def _events(values: npt.ArrayLike, name: str) -> npt.NDArray[np.bool_]:
     events = floats(values, name)
     if events.ndim == 2 and not ((events == 0) | (events == 1)).all():
-        found = events[(events != 0) & (events != 1)][0]
+        wrong = events[(events != 0) & (events != 1)][0]
         raise DataError(
-            f"{name} must hold events, true or false, got {found:g}: compare predictions with "
+            f"{name} must hold events, true or false, got {wrong:g}: compare predictions with "
             "labels first"
         )
     if events.ndim != 2:
@@ -244,14 +244,14 @@ def _events(values: npt.ArrayLike, name: str) -> npt.NDArray[np.bool_]:
     return events.astype(np.bool_)
 
 
-def merge(shards: Sequence[Shard]) -> Shard:
+def merge_moments(shards: Sequence[Shard]) -> Shard:
     """Sum the shards of one audit, in any order.
 
     Args:
-        shards: At least one `Moments`, or `ClusterMoments` of whole sources.
+        shards: At least one `Moments`, or `ClusterMoments` of whole clusters.
 
     >>> import numpy as np
-    >>> int(merge([Moments.of(np.eye(2)), Moments.of(np.eye(2))]).n)
+    >>> int(merge_moments([Moments.of(np.eye(2)), Moments.of(np.eye(2))]).n)
     4
     """
     merged: Shard = reduce(add, shards)

@@ -1,4 +1,4 @@
-"""Many questions at once: p-values adjusted for how many were asked."""
+"""Adjust p-values for the number of questions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def holm(p: npt.ArrayLike) -> npt.NDArray[np.float64]:
             towards the size of the family.
 
     Returns:
-        Adjusted p-values in the order given, fractions in [0, 1], nan where p is nan.
+        Adjusted p-values in the order of `p_values`, fractions in [0, 1], nan where p is nan.
 
     Raises:
         DataError: A p-value lies outside [0, 1].
@@ -29,10 +29,10 @@ def holm(p: npt.ArrayLike) -> npt.NDArray[np.float64]:
     array([0.03, 0.06, 0.06,  nan])
     """
     values, tested = _tested(p)
-    asked = values[tested]
-    order = np.argsort(asked, kind="stable")
-    steps = asked[order] * np.arange(asked.size, 0, -1)
-    adjusted = np.empty_like(asked)
+    known = values[tested]
+    order = np.argsort(known, kind="stable")
+    steps = known[order] * np.arange(known.size, 0, -1)
+    adjusted = np.empty_like(known)
     adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
     return _spread(adjusted, tested)
 
@@ -46,7 +46,7 @@ def benjamini_hochberg(p: npt.ArrayLike, *, dependence: bool = False) -> npt.NDA
         dependence: True for Benjamini-Yekutieli, valid under any dependence.
 
     Returns:
-        Adjusted p-values in the order given, fractions in [0, 1], nan where p is nan.
+        Adjusted p-values in the order of `p_values`, fractions in [0, 1], nan where p is nan.
 
     Raises:
         DataError: A p-value lies outside [0, 1].
@@ -59,13 +59,13 @@ def benjamini_hochberg(p: npt.ArrayLike, *, dependence: bool = False) -> npt.NDA
     array([0.03, 0.04, 0.04,  nan])
     """
     values, tested = _tested(p)
-    asked = values[tested]
-    order = np.argsort(asked)
-    rank = np.arange(1, asked.size + 1)
-    steps = asked[order] * (asked.size / rank)
+    known = values[tested]
+    order = np.argsort(known)
+    rank = np.arange(1, known.size + 1)
+    steps = known[order] * (known.size / rank)
     if dependence:
         steps *= (1 / rank).sum()
-    adjusted = np.empty_like(asked)
+    adjusted = np.empty_like(known)
     adjusted[order] = np.minimum(np.minimum.accumulate(steps[::-1])[::-1], 1.0)
     return _spread(adjusted, tested)
 

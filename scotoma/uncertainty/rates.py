@@ -25,14 +25,14 @@ from scotoma.uncertainty.moments import Moments
 Ints = npt.NDArray[np.int64]
 Index = tuple[int, ...]
 UNKNOWN = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)
-FEWEST = 5  # carriers below which the t interval of a ratio holds its level no more
-FEW = 10  # carriers below which it is shown with a warning
+FEWEST = 5  # effective events below which the t interval of a ratio holds its level no more
+FEW = 10  # effective events below which it is shown with a warning
 FEW_EVENTS = "few events"
 
 
 @dataclass(frozen=True)
 class Words:
-    """How a rate speaks of itself when it cannot be estimated.
+    """Words for the reason why a rate cannot be estimated.
 
     Attributes:
         event: What is counted, singular: "false positive".
@@ -47,14 +47,14 @@ class Words:
 
 @dataclass(frozen=True)
 class RateEvidence:
-    """What is known of one rate of one population; arrays of one shape.
+    """Evidence on one rate of one population; arrays of one shape.
 
     Attributes:
         rows: Examples at risk.
-        n: The same in independent units: clusters where rows of one source were joined.
+        n: The same in independent units: clusters where rows belong together.
         members: Members of the population.
         value: The mean rate; nan without examples.
-        carriers: `n_effective` of the rate.
+        effective_events: Those of the rate (`n_effective`).
         variance: Its variance.
     """
 
@@ -62,7 +62,7 @@ class RateEvidence:
     n: Ints
     members: int
     value: Array
-    carriers: Array
+    effective_events: Array
     variance: Variance
 
     @classmethod
@@ -77,7 +77,7 @@ class RateEvidence:
             n=moments.n,
             members=moments.dense.shape[-1],
             value=moments.rates()[0],
-            carriers=moments.carriers()[0],
+            effective_events=moments.effective_events()[0],
             variance=moments.variance(1.0, None),
         )
 
@@ -86,7 +86,7 @@ class RateEvidence:
         """The evidence on one population whose rows were summed by cluster.
 
         Args:
-            events: Events of each member, shape (n, K), a row a cluster.
+            events: Events of each member, shape (n, K), one row per cluster.
             at_risk: Rows at risk in each cluster, shape (n,); clusters with none do not count.
 
         >>> int(RateEvidence.of_clusters([[1, 0], [2, 1], [0, 0]], [1, 2, 0]).n)
@@ -99,7 +99,7 @@ class RateEvidence:
 
         Args:
             index: Place in the arrays.
-            words: How it speaks of itself.
+            words: For the reason of a missing value.
             level: Coverage, a fraction in (0, 1).
 
         Returns:
@@ -110,8 +110,8 @@ class RateEvidence:
         >>> alone.estimate((), Words("error", "examples", "group 'men'")).high
         0.02
         """
-        n, value, carriers = int(self.n[index]), float(self.value[index]), self.carriers[index]
-        common = _Common(n, self.members, float(carriers), level)
+        n, value = int(self.n[index]), float(self.value[index])
+        common = _Common(n, self.members, float(self.effective_events[index]), level)
         if n == 0:
             return common.undefined(f"undefined (no {words.at_risk} in {words.where})")
         variance = self.variance.at(index)
@@ -149,7 +149,7 @@ class PopulationRate:
             n=np.asarray(len(r), np.int64),
             members=e.shape[1],
             value=np.asarray(e.sum() / (r.sum() * e.shape[1]) if len(r) else np.nan),
-            carriers=np.asarray(n_effective(e.sum(1))),
+            effective_events=np.asarray(n_effective(e.sum(1))),
             variance=influences_variance(influences),
         )
         return cls(evidence, influences)
@@ -157,7 +157,7 @@ class PopulationRate:
 
 @dataclass(frozen=True)
 class ChangeEvidence:
-    """What is known of one rate in two populations; arrays of one shape.
+    """Evidence on one rate in two populations; arrays of one shape.
 
     Attributes:
         dense: The rate of the dense members.
@@ -201,11 +201,11 @@ class ChangeEvidence:
         """The evidence on two populations whose rows were summed by cluster.
 
         Args:
-            dense: Events of each dense member, shape (n, K), a row a cluster.
+            dense: Events of each dense member, shape (n, K), one row per cluster.
             compressed: Events of each compressed member, shape (n, K').
             at_risk: Rows at risk in each cluster, shape (n,); clusters with none do not count.
             paired: Member m of `compressed` derives from member m of `dense`.
-            relative: Whether the relative change will be asked for, too.
+            relative: Whether the relative change will be needed, too.
 
         >>> evidence = ChangeEvidence.of_clusters([[1, 0], [2, 1]], [[1], [2]], [1, 2])
         >>> round(float(evidence.compressed.value), 4)
@@ -251,7 +251,7 @@ class ChangeEvidence:
 
         Args:
             index: Place in the arrays.
-            words: How it speaks of itself.
+            words: For the reason of a missing value.
             level: Coverage, a fraction in (0, 1).
 
         Returns:
@@ -276,12 +276,12 @@ class ChangeEvidence:
 
         Args:
             index: Place in the arrays.
-            words: How it speaks of itself.
+            words: For the reason of a missing value.
             level: Coverage, a fraction in (0, 1).
 
         Returns:
             The change in per cent; nan without examples at risk, without an event in one
-            population, or carried by fewer than 5 examples.
+            population, or fewer than 5 effective events.
 
         >>> evidence = ChangeEvidence.of_moments(Moments.of([[1]] + [[0]] * 169, [[0]] * 170))
         >>> evidence.relative((), Words("error", "examples", "group 'men'")).reason
@@ -291,12 +291,13 @@ class ChangeEvidence:
         dense, compressed = float(self.dense.value[index]), float(self.compressed.value[index])
         if common.n == 0:
             return common.undefined(f"undefined (no {words.at_risk} in {words.where})")
-        if common.carriers == 0:
-            found = f"no {words.event} among {int(self.dense.rows[index]):,} {words.at_risk}"
-            return common.undefined(f"relative change not estimable ({found})")
-        if common.carriers < FEWEST:
-            found = "1 example" if common.carriers < 2 else f"{int(common.carriers)} examples"
-            return common.undefined(f"relative change not estimable (carried by {found})")
+        if common.effective_events == 0:
+            cause = f"no {words.event} among {int(self.dense.rows[index]):,} {words.at_risk}"
+            return common.undefined(f"relative change not estimable ({cause})")
+        if common.effective_events < FEWEST:
+            events = int(common.effective_events)
+            cause = f"{events} effective event{'s' if events > 1 else ''}, {FEWEST} are needed"
+            return common.undefined(f"relative change not estimable ({cause})")
         value = 100.0 * (compressed - dense) / dense
         variance = self.log_ratio.at(index)
         if variance.total == 0:
@@ -304,26 +305,26 @@ class ChangeEvidence:
         return common.interval(value, variance, "log")
 
     def _common(self, index: Index, level: float) -> _Common:
-        carriers = min(self.dense.carriers[index], self.compressed.carriers[index])
+        events = min(self.dense.effective_events[index], self.compressed.effective_events[index])
         members = min(self.dense.members, self.compressed.members)
-        return _Common(int(self.dense.n[index]), members, float(carriers), level)
+        return _Common(int(self.dense.n[index]), members, float(events), level)
 
 
 @dataclass(frozen=True)
 class _Common:
-    """What all estimates at one place share."""
+    """Facts that all estimates at one place share."""
 
     n: int
     members: int
-    carriers: float
+    effective_events: float
     level: float
 
     def interval(
         self, value: float, variance: Variance, scale: Literal["identity", "logit", "log"]
     ) -> Estimate:
         return of_variance(
-            value, variance, n=self.n, members=self.members, events=self.carriers,
-            level=self.level, scale=scale, note=FEW_EVENTS if self.carriers < FEW else "",
+            value, variance, n=self.n, members=self.members, events=self.effective_events,
+            level=self.level, scale=scale, note=FEW_EVENTS if self.effective_events < FEW else "",
         )  # fmt: skip
 
     def none_seen(
@@ -331,15 +332,15 @@ class _Common:
     ) -> Estimate:
         return none_seen(
             value, n=self.n, members=self.members, lowest=lowest, highest=highest,
-            level=self.level, note=self._note(), events=self.carriers, unit=unit,
+            level=self.level, note=self._note(), events=self.effective_events, unit=unit,
         )  # fmt: skip
 
     def undefined(self, reason: str) -> Estimate:
         return undefined(
-            reason, n=self.n, members=self.members, events=self.carriers, level=self.level,
+            reason, n=self.n, members=self.members, events=self.effective_events, level=self.level,
             note=self._note() if self.n else "",
         )  # fmt: skip
 
     def _note(self) -> str:
-        few, alone = self.carriers < FEW, self.members == 1
+        few, alone = self.effective_events < FEW, self.members == 1
         return "; ".join([FEW_EVENTS] * few + [ONE_RUN] * alone)

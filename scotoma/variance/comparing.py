@@ -24,11 +24,11 @@ from scotoma.uncertainty import Estimate, benjamini_hochberg, undefined
 from scotoma.variance.effects import (
     THIS_TEST_SET,
     cohens_d,
-    difference,
     sawilowsky,
     sigma,
     spread_ratio,
     variance_of,
+    welch_difference,
 )
 
 Array = npt.NDArray[np.float64]
@@ -119,7 +119,7 @@ def spread(runs: npt.ArrayLike, *, level: float = 0.95) -> Spread:
     """Largest difference and standard deviation of one value over identical runs.
 
     Args:
-        runs: Values, shape (R,), or a column a class, shape (R, C); R >= 2. With classes, the
+        runs: Values, shape (R,), or one column per class, shape (R, C); R >= 2. With classes, the
             overall value of a run is the unweighted mean over its classes.
         level: Coverage of the interval of sigma, a fraction in (0, 1).
 
@@ -140,7 +140,7 @@ def spread(runs: npt.ArrayLike, *, level: float = 0.95) -> Spread:
     values = floats(runs, "runs")
     if values.ndim not in (1, 2) or values.shape[0] < 2 or values.size == 0:
         raise DataError(
-            f"runs must be two or more values, or rows of one value a class, got shape "
+            f"runs must be two or more values, or rows of one value per class, got shape "
             f"{values.shape}: train at least two runs"
         )
     overall = values if values.ndim == 1 else values.mean(axis=1)
@@ -213,7 +213,7 @@ def compare(
     runs = b.size + o.size
     why = f"nothing varies over {runs} runs" if not varies else "a mean of 0 cannot be divided by"
     return Comparison(
-        difference=difference(b, o, level),
+        difference=welch_difference(b, o, level),
         cohens_d=effect,
         effect=sawilowsky(effect.value),
         u_p=_mann_whitney(b, o, published=published),

@@ -33,7 +33,7 @@ def variance_of(values: Array) -> float:
     return float(values.var(ddof=1)) if np.ptp(values) != 0 else 0.0
 
 
-def difference(b: Array, o: Array, level: float) -> Estimate:
+def welch_difference(b: Array, o: Array, level: float) -> Estimate:
     """Difference of means with Welch's t interval (Welch 1947, Biometrika 34:28-35)."""
     parts = np.array([variance_of(b) / b.size, variance_of(o) / o.size])
     value, n, members = mean_of(o) - mean_of(b), b.size + o.size, min(b.size, o.size)

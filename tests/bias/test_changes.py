@@ -91,18 +91,19 @@ def test_classes_name_themselves_where_nothing_happened():
 
 
 @pytest.mark.parametrize(
-    ("events", "found"), [(1, "1 example"), (3, "3 examples"), (4, "4 examples")]
+    ("events", "words"),
+    [(1, "1 effective event"), (3, "3 effective events"), (4, "4 effective events")],
 )
-def test_change_carried_by_fewer_than_five_examples_is_not_estimable(events, found):
+def test_a_change_of_fewer_than_five_effective_events_is_not_estimable(events, words):
     change = audit_of(events, 9, 500)["error"]
-    assert change.relative.reason == f"relative change not estimable (carried by {found})"
+    assert change.relative.reason == f"relative change not estimable ({words}, 5 are needed)"
     assert math.isnan(change.relative.value)
     assert change.absolute.value == pytest.approx((9 - events) / 500)
     assert not math.isnan(change.absolute.low)
     assert change.absolute.note.startswith("few events")
 
 
-def test_carriers_are_counted_whole_and_compared_as_they_are():
+def test_effective_events_are_counted_whole_and_compared_as_they_are():
     # Four examples that both members fail and one that one fails: 9^2 / (4 2^2 + 1) = 4.76 < 5.
     dense = np.zeros((300, 2), int)
     dense[:4], dense[4, 0] = 1, 1
@@ -111,7 +112,8 @@ def test_carriers_are_counted_whole_and_compared_as_they_are():
     group = np.ones((1, 300), bool)
     error = amplification(np.zeros(300, int), dense, compressed, group, ["all"], **said)[0]
     assert error.events == pytest.approx(81 / 17)
-    assert error.relative.reason == "relative change not estimable (carried by 4 examples)"
+    reason = "relative change not estimable (4 effective events, 5 are needed)"
+    assert error.relative.reason == reason
 
 
 @pytest.mark.parametrize(("events", "few"), [(5, True), (9, True), (10, False)])

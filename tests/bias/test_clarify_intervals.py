@@ -243,7 +243,7 @@ def test_a_ratio_carried_by_few_examples_has_a_value_but_no_interval():
     p = np.isin(np.arange(100), [3, 7, 12]) | (np.arange(100) > 80)
     seen = all_metrics(d=d, p=p)
     assert seen["DI"].value == pytest.approx(3 / 19)
-    assert seen["DI"].reason == "interval not estimable (carried by 3 examples)"
+    assert seen["DI"].reason == "interval not estimable (3 effective events, 5 are needed)"
     assert math.isnan(seen["DI"].low)
     assert (seen["DI"].events, seen["DI"].note) == (3.0, "few events")
     assert seen["DPPL"].low < seen["DPPL"].value < seen["DPPL"].high  # the difference is shown

@@ -28,17 +28,16 @@ from scotoma.datasets.examples import Examples
 from scotoma.datasets.folder import load_folder
 from scotoma.datasets.listed import load_listed
 from scotoma.datasets.parquet import load_parquet
-from scotoma.divergence.streaming import score_parquet
 from scotoma.files import redact
 from scotoma.inference import Network, Preprocessing
 from scotoma.inference.engines import TorchEngine
-from scotoma.inference.foreign import read_model
+from scotoma.inference.external import read_model
 from scotoma.inference.trials import Trial, trials
 from scotoma.mirror import Mirror, cache_folder
-from scotoma.predictions.elsewhere import Asked, read_answers
+from scotoma.predictions.external import PredictionRequest, read_external
 from scotoma.predictions.files import PredictionFile
-from scotoma.predictions.long import read_long
-from scotoma.predictions.tables import find_models, find_tables
+from scotoma.predictions.long_format import read_long
+from scotoma.predictions.tables import find_tables, models_by_variant
 from scotoma.report.thumbnails import blurred, shrunk
 from scotoma.report.trend import render_trend
 from scotoma.runs import portable, read_record
@@ -158,9 +157,11 @@ def predictions(name: str) -> Callable[[bytes, Path], object]:
     def read(data: bytes, folder: Path) -> object:
         file(data, folder, name)
         tables = find_tables(str(folder / f"*{Path(name).suffix}"))
-        models = find_models(tables)
+        models = models_by_variant(tables)
         asked = {"dense": models.get("dense", ["0"])}
-        return read_answers(tables, Asked(asked, IDS, CLASSES, scores=len(data) % 2 == 0))
+        return read_external(
+            tables, PredictionRequest(asked, IDS, CLASSES, scores=len(data) % 2 == 0)
+        )
 
     return read
 
@@ -193,11 +194,7 @@ def scored(data: bytes, folder: Path) -> object:
     """Predictions of ours on a disk of others."""
     given = file(data, folder, "dense.parquet")
     found = PredictionFile.open(given)
-    return (
-        found.read(),
-        list(found.label_counts()),
-        score_parquet(given, given, folder / "scores.parquet"),
-    )
+    return found.read(), list(found.label_counts())
 
 
 def ours(data: bytes, folder: Path) -> object:

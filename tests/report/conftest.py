@@ -6,7 +6,7 @@ import json
 import struct
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from scotoma.machine import versions
 from scotoma.predictions import Predictions
 from scotoma.runs import Run
 from scotoma.stages import judging, measures, reporting, slicing
-from scotoma.stages.frontier import frontier
+from scotoma.stages.frontier import frontier_rows
+from scotoma.stages.parity import network_predictions
 
 
 @dataclass(frozen=True)
@@ -106,13 +107,20 @@ def make_audit(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]
                 predicted = np.where(flipped, (dense + 1) % len(classes), dense).astype(np.uint16)
             if never is not None and variant.kind != "dense":
                 predicted = np.where(predicted == never, (never + 1) % len(classes), predicted)
-            Predictions(
+            predictions = Predictions(
                 variant=variant.name,
                 example_ids=tuple(table["example_id"][:examples]),
                 members=tuple(range(members)),
                 classes=classes,
                 predicted=predicted,
-            ).write(run.predictions(variant.name))
+                runtimes=("onnxruntime",),
+            )
+            predictions.write(run.predictions(variant.name))
+            if variant.kind == "dense":
+                network = network_predictions(run, "dense")
+                network.parent.mkdir(parents=True)
+                first = replace(predictions, members=(0,), predicted=predicted[:, :1])
+                first.write(network)
         measures.divergence(run)
         measures.bias(run)
         slicing.slices(run)
@@ -123,7 +131,7 @@ def make_audit(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]
         )
         judged = json.loads(gate.read_text())
         found = json.loads(content.read_text())
-        measured = {"frontier": frontier(found, judged, {}), "versions": versions()}
+        measured = {"frontier": frontier_rows(found, judged, {}), "versions": versions()}
         return Audit(found, images, page.read_text(), judged, measured, run)
 
     return made

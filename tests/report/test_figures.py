@@ -12,7 +12,7 @@ import pytest
 from scotoma.report.figures import Figure, figures
 from scotoma.report.figures.drawing import drawn
 from scotoma.report.readable import readable
-from scotoma.stages.frontier import frontier
+from scotoma.stages.frontier import frontier_rows
 from tests.report.reading import HOSTILE
 
 SLOTS = [
@@ -26,7 +26,7 @@ COSTS = {
 
 
 def measured(audit) -> dict[str, Any]:
-    return {"frontier": frontier(audit.content, audit.gate, {"prune-0.9": COSTS})}
+    return {"frontier": frontier_rows(audit.content, audit.gate, {"prune-0.9": COSTS})}
 
 
 @pytest.fixture(scope="module")

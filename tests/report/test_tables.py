@@ -52,6 +52,26 @@ def test_top_line_table_sets_accuracy_beside_the_cies(audit):
         ]
 
 
+def test_the_table_of_exported_models_has_a_share_for_every_group(audit):
+    rows = Page(audit.page).table("Labels that the exported model changes")
+    parity = audit.content["parity"]
+    assert set(parity) == {"dense", "int8-dynamic"}
+    assert list(rows) == [group["name"] for group in audit.content["groups"]]
+    for place, cells in enumerate(rows.values()):
+        by_variant = [parity[name]["groups"][place] for name in ("dense", "int8-dynamic")]
+        n = str(by_variant[0]["n"])
+        assert cells == [n, *(cell({**row, "note": ""}) for row in by_variant)]
+    assert (
+        parity["dense"]["groups"][0]["differ"] == 0 < parity["int8-dynamic"]["groups"][0]["differ"]
+    )
+
+
+def test_an_audit_without_exported_models_has_no_such_table(audit):
+    page = render(audit.content | {"parity": {}}, audit.images)
+    assert "Exported models" in audit.page
+    assert "Exported models" not in page
+
+
 def test_flip_table_holds_the_paired_variants_only(audit):
     rows = Page(audit.page).table("Flips:")
     flips = audit.content["divergence"]["int8-dynamic"]["flips"]
@@ -142,7 +162,7 @@ def test_one_model_a_side_says_what_it_cannot_say(shipped):
     assert not any("one training run" in text for text in cells)
     row = Page(shipped.page).table("Top-1 accuracy beside")["prune-0.9"]
     assert row[3].startswith("floor not estimable from 1 members")
-    assert row[4].startswith("excess not estimable (one model a side: the CIEs are the flips")
+    assert row[4].startswith("excess not estimable (one model per side: the CIEs are the flips")
     assert unknown_numbers(shipped.page, shipped.content, shipped.gate) == []
 
 

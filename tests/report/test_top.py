@@ -89,7 +89,7 @@ def test_seed_noise_is_told_by_the_interval(audit: Any, low: float, high: float,
 def test_what_cannot_be_estimated_is_never_drawn_as_0(shipped: Any) -> None:
     text = section(shipped.page, "verdict")
     assert "Few models." in text
-    assert "excess not estimable (one model a side" in text
+    assert "excess not estimable (one model per side" in text
     assert "Is it more than seed noise? Cannot be said:" in section(shipped.page, "questions")
     assert "nothing is said about the next training run" in text
 

@@ -264,7 +264,7 @@ def _estimate(
     if math.isnan(value):
         return unknown(scored.reason)
     if name in RATIOS and scored.events < TOO_FEW:
-        reason = f"interval not estimable (carried by {_examples(scored.events)})"
+        reason = f"interval not estimable ({_effective(scored.events)})"
         return unknown(reason, value)
     if np.isnan(scored.scores).any():
         reason = f"interval not estimable (one example in the {FACETS[0]})"
@@ -331,8 +331,8 @@ def _change(name: str, pair: _Pair, paired: bool, level: float) -> Estimate:
         variance = replace(variance, total=variance.total + extra)
     note = FEW_EVENTS if events < FEW else ""
     if name in RATIOS and min(dense.events, compressed.events) < TOO_FEW:
-        carried = _examples(min(dense.events, compressed.events))
-        reason = f"interval not estimable (carried by {carried})"
+        fewer = min(dense.events, compressed.events)
+        reason = f"interval not estimable ({_effective(fewer)})"
         return undefined(
             reason, value=value, n=n, members=members, events=events, level=level, note=note
         )
@@ -346,5 +346,6 @@ def _one_more(sizes: Array) -> float:
     return float(np.maximum(more * (1 - more) / (n + 2) - r * (1 - r) / n, 0.0).sum())
 
 
-def _examples(events: float) -> str:
-    return f"{events:.0f} example{'' if round(events) == 1 else 's'}"
+def _effective(events: float) -> str:
+    noun = "event" if round(events) == 1 else "events"
+    return f"{events:.0f} effective {noun}, {TOO_FEW:.0f} are needed"

@@ -1,4 +1,4 @@
-"""Predictions in long format: one row an example and a member."""
+"""Read predictions in long format: one row per example and member."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_long(
     classes: Sequence[str] | None = None,
     paired_with: str = "",
 ) -> Predictions:
-    """Predictions from a table with one row an example and a member, in any order.
+    """Read predictions from a table with one row per example and member, in any order.
 
     Args:
         table: CSV or Parquet, or a frame, with columns `example_id`, `member` (a whole number)
@@ -43,8 +43,8 @@ def read_long(
             stands twice, or a class is unknown.
 
     >>> rows = {"example_id": list("aabb"), "member": [1, 0, 0, 1], "predicted": list("yynn")}
-    >>> found = read_long(pl.DataFrame(rows), variant="dense")
-    >>> found.members, found.classes, found.predicted.tolist()
+    >>> predictions = read_long(pl.DataFrame(rows), variant="dense")
+    >>> predictions.members, predictions.classes, predictions.predicted.tolist()
     ((0, 1), ('n', 'y'), [[1, 1], [0, 0]])
     """
     origin = str(table) if isinstance(table, Path) else f"the table of {variant}"
@@ -71,12 +71,12 @@ def read_long(
             f"{origin} must number its members, got {frame['member'][0]!r}; write 0, 1, 2 and so on"
         ) from error
     names = tuple(classes) if classes is not None else _classes(frame["predicted"])
-    said = frame["predicted"].cast(pl.String)
-    code = said.replace_strict(list(names), list(range(len(names))), default=None)
+    predicted_names = frame["predicted"].cast(pl.String)
+    code = predicted_names.replace_strict(list(names), list(range(len(names))), default=None)
     if code.null_count():
         raise DataError(
-            f"{origin} predicts {said.filter(code.is_null())[0]!r}, which is no class; classes "
-            f"are {', '.join(names[:10])}"
+            f"{origin} predicts {predicted_names.filter(code.is_null())[0]!r}, which is no class; "
+            f"classes are {', '.join(names[:10])}"
         )
     examples = frame["example_id"].cast(pl.String)
     ids = examples.unique(maintain_order=True)

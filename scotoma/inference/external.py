@@ -1,4 +1,4 @@
-"""Models made elsewhere: which files there are, and whether each is what the audit can run.
+"""Find external models, and check that the audit can run each.
 
 A file is read as data first. What it names outside its folder is refused before any runtime sees
 it, and libraries of custom operators are never loaded.
@@ -23,7 +23,7 @@ DOMAINS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft", "com.ms.internal.nhwc"}
 
 
 def model_files(folder: Path, variant: str) -> list[Path]:
-    """The models of one variant, in the order of their names.
+    """List the models of one variant, in the order of their names.
 
     Args:
         folder: Holds a folder of .onnx files for each variant.
@@ -51,12 +51,12 @@ def model_files(folder: Path, variant: str) -> list[Path]:
 def _inside(path: Path, folder: Path, name: str) -> None:
     if not path.resolve().is_relative_to(folder.resolve()):
         raise DataError(
-            f"{name} must lie in {folder}, got a way out of it; put the file itself there"
+            f"{name} must lie in {folder}, but it is a link out of it; put the file itself there"
         )
 
 
 def read_model(path: Path, network: Network, sides: tuple[int, int]) -> onnx.ModelProto:
-    """Read a model and check all that can be told without running it.
+    """Read a model and check everything that needs no run.
 
     Args:
         path: An ONNX file.
@@ -68,7 +68,7 @@ def read_model(path: Path, network: Network, sides: tuple[int, int]) -> onnx.Mod
 
     Raises:
         DataError: It is no ONNX file, names data outside its folder or operators of a library,
-            needs a newer opset, does not take these images or does not give a score a class.
+            needs a newer opset, does not take these images or does not give a score per class.
     """
     name = printable(f"{path.parent.name}/{path.name}")
     try:
@@ -174,10 +174,11 @@ def _check_input(
     kind = inputs[0].type.tensor_type.elem_type
     if kind != TensorProto.FLOAT:
         known = TensorProto.DataType.items()
-        found = next((name.lower() for name, number in known if number == kind), f"type {kind}")
-        found = found if kind else "no tensor"
+        type_name = next((name.lower() for name, number in known if number == kind), f"type {kind}")
+        type_name = type_name if kind else "no tensor"
         raise DataError(
-            f"{name} must take images in float32, got {found}; export it with float32 at its ends"
+            f"{name} must take images in float32, got {type_name}; export it with float32 at its "
+            "ends"
         )
     shape = _shape(inputs[0])
     last = network.preprocessing.layout == "NHWC"
@@ -204,7 +205,8 @@ def _check_output(model: onnx.ModelProto, name: str, classes: int) -> None:
     outputs = model.graph.output
     if len(outputs) != 1:
         raise DataError(
-            f"{name} must give one output, a score a class, got {len(outputs)}; export it with one"
+            f"{name} must give one output, a score per class, got {len(outputs)}; export it with "
+            "one"
         )
     shape = _shape(outputs[0])
     known = outputs[0].type.tensor_type.HasField("shape")

@@ -1,4 +1,4 @@
-"""Who gets the favourable outcome: Clarify's 21 metrics, dense beside compressed, by question."""
+"""Who gets the favourable outcome? Clarify's 21 metrics, dense beside compressed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scotoma.bias.clarify.guide import GUIDE
 from scotoma.datasets import Examples
 from scotoma.uncertainty import Estimate
 
-__all__ = ["Facet", "Outcomes", "facets_of", "questions"]
+__all__ = ["ClarifyMetrics", "FacetPair", "facet_pairs", "metric_guide"]
 
 DATA = tuple(name for name, metric in METRICS.items() if metric.stage == "pre-training")
 MODELS = tuple(name for name in METRICS if name not in DATA)
@@ -22,8 +22,8 @@ WORDS = ("name", "title", "question", "formula", "neutral", "sign", "stage")
 
 
 @dataclass(frozen=True, eq=False)
-class Facet:
-    """Who is set against whom.
+class FacetPair:
+    """Two facets of an attribute that are compared.
 
     Attributes:
         attribute: The attribute.
@@ -40,18 +40,19 @@ class Facet:
     strata: NDArray[np.intp] | None
 
 
-def facets_of(examples: Examples) -> list[Facet]:
-    """The facets of every attribute: of two values the rarer is d, of more each one in turn.
+def facet_pairs(examples: Examples) -> list[FacetPair]:
+    """List the facets of every attribute: of two values the rarer is d, of more each in turn.
 
     Args:
         examples: The test examples.
 
     >>> import polars as pl
     >>> table = pl.DataFrame({"label": ["x"] * 3, "sex": ["m", "m", "f"]})
-    >>> [(f.disadvantaged, f.advantaged) for f in facets_of(Examples(table, ("x",), ("sex",), ()))]
-    [('sex.f', 'sex.m')]
+    >>> (pair,) = facet_pairs(Examples(table, ("x",), ("sex",), ()))
+    >>> pair.disadvantaged, pair.advantaged
+    ('sex.f', 'sex.m')
     """
-    groups, found = examples.partition(), []
+    groups, pairs = examples.partition(), []
     for attribute in examples.attributes:
         own = [
             (key, mask)
@@ -61,10 +62,10 @@ def facets_of(examples: Examples) -> list[Facet]:
         strata = _strata(examples, attribute)
         if len(own) == 2:
             (rare, d), (common, _) = sorted(own, key=lambda group: int(group[1].sum()))
-            found.append(Facet(attribute, rare, common, d, strata))
+            pairs.append(FacetPair(attribute, rare, common, d, strata))
         elif len(own) > 2:
-            found += [Facet(attribute, key, "the rest", d, strata) for key, d in own]
-    return found
+            pairs += [FacetPair(attribute, key, "the rest", d, strata) for key, d in own]
+    return pairs
 
 
 def _strata(examples: Examples, attribute: str) -> NDArray[np.intp] | None:
@@ -75,10 +76,10 @@ def _strata(examples: Examples, attribute: str) -> NDArray[np.intp] | None:
     return np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].ravel()
 
 
-def questions() -> list[dict[str, Any]]:
-    """The guide: a worry, the metric to start with and why, and its metrics in words.
+def metric_guide() -> list[dict[str, Any]]:
+    """List the worries of the guide, each with the metric to start with and why.
 
-    >>> [question["start"] for question in questions()][:3]
+    >>> [question["start"] for question in metric_guide()][:3]
     ['CI', 'DPL', 'DPPL']
     """
     return [
@@ -97,7 +98,7 @@ def questions() -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcomes:
+class ClarifyMetrics:
     """The 21 metrics of one audit.
 
     Attributes:
@@ -111,15 +112,15 @@ class Outcomes:
     seed: int
 
     def data(self) -> list[dict[str, Any]]:
-        """The metrics of the labels, which no compression changes: a row a facet and metric."""
+        """Measure the labels, which no compression changes: one row per facet and metric."""
         return [
             self._row(facet, name, value=one)
             for facet in self._facets
             for name, one in self._metrics(facet, None, DATA).items()
         ]
 
-    def measured(self, predicted: NDArray[np.unsignedinteger]) -> list[dict[str, Estimate]]:
-        """The metrics of predictions by name, one table a facet.
+    def metrics(self, predicted: NDArray[np.unsignedinteger]) -> list[dict[str, Estimate]]:
+        """Measure predictions: metrics by name, one table per facet.
 
         Args:
             predicted: Class ids of a population, shape (N, K).
@@ -134,15 +135,15 @@ class Outcomes:
         *,
         paired: bool,
     ) -> list[dict[str, Any]]:
-        """A row a facet and metric of predictions: dense, compressed and the change.
+        """Compare predictions: dense, compressed and the change, one row per facet and metric.
 
         Args:
-            before: `measured` of the dense population.
+            before: `metrics` of the dense population.
             dense: Class ids of the dense members, shape (N, K).
             compressed: Class ids of the compressed members, shape (N, K').
             paired: Member m of it derives from dense member m.
         """
-        after = self.measured(compressed)
+        after = self.metrics(compressed)
         moved = after  # without an outcome, three times the same reason
         if self.positive is not None:
             moved = [
@@ -159,8 +160,8 @@ class Outcomes:
         ]
 
     @cached_property
-    def _facets(self) -> list[Facet]:
-        return facets_of(self.examples)
+    def _facets(self) -> list[FacetPair]:
+        return facet_pairs(self.examples)
 
     @cached_property
     def _labels(self) -> NDArray[np.int64]:
@@ -178,14 +179,14 @@ class Outcomes:
         return None if self.positive is None else ids == self.positive
 
     def _metrics(
-        self, facet: Facet, hits: NDArray[np.bool_] | None, names: tuple[str, ...]
+        self, facet: FacetPair, hits: NDArray[np.bool_] | None, names: tuple[str, ...]
     ) -> dict[str, Estimate]:
         return all_metrics(
             d=facet.d, y=self._y, p=hits, strata=facet.strata, labels=self._labels,
             clusters=self._clusters, seed=self.seed, only=names,
         )  # fmt: skip
 
-    def _row(self, facet: Facet, name: str, **numbers: Estimate) -> dict[str, Any]:
+    def _row(self, facet: FacetPair, name: str, **numbers: Estimate) -> dict[str, Any]:
         lacking = self._lacking(facet, name)
         return {
             "attribute": facet.attribute,
@@ -197,8 +198,8 @@ class Outcomes:
             for part, one in numbers.items()
         }
 
-    def _lacking(self, facet: Facet, name: str) -> str:
-        """What the audit would need for a metric, in the words of its configuration."""
+    def _lacking(self, facet: FacetPair, name: str) -> str:
+        """Name what the audit would need for a metric, in the words of its configuration."""
         absent = {"features": "numbers about every example, see scotoma bias --feature"}
         if self.positive is None:
             absent |= dict.fromkeys(("y", "p"), "label.positive")

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import comb
 
-from scotoma.divergence.scoring import places
+from scotoma.divergence.scoring import label_ranks
 from scotoma.inputs import Floats, Labels
 
 Masks = npt.NDArray[np.float32]
@@ -53,22 +53,22 @@ def halves(
         The halves' disagreement, and whether any row needed drawn splits.
 
     >>> dense, compressed = np.array([[0, 0, 1]]), np.array([[1, 1, 1]])
-    >>> found, drawn = halves(dense, compressed, 1, paired=False, splits=9, seed=0)
-    >>> found.dense_compressed.round(4).tolist(), drawn
+    >>> shares, drawn = halves(dense, compressed, 1, paired=False, splits=9, seed=0)
+    >>> shares.dense_compressed.round(4).tolist(), drawn
     ([0.6667], False)
     """
     n, k, other = len(dense), dense.shape[1], compressed.shape[1]
     local, widths = row_labels(np.concatenate([dense, compressed], axis=1))
     sizes = [k] if paired else [k, other]
     result = Halves(np.zeros(n), np.zeros(n), [np.zeros((n, size)) for size in sizes])
-    plan: Plan | None = None
+    plan: SplitPlan | None = None
     for width in np.unique(widths).tolist():
         rows = np.flatnonzero(widths == width)
         d, c = local[rows, :k], local[rows, k:]
         if width <= 2 and not paired:
             part = by_tables(d, c, half)
         else:
-            plan = plan or Plan.draw(k, other, half, paired=paired, splits=splits, seed=seed)
+            plan = plan or SplitPlan.draw(k, other, half, paired=paired, splits=splits, seed=seed)
             part = by_splits(d, c, plan, width)
         result.dense_dense[rows] = part.dense_dense
         result.dense_compressed[rows] = part.dense_compressed
@@ -84,7 +84,7 @@ def row_labels(ids: Labels) -> tuple[Labels, Labels]:
     [[1, 0, 1]]
     """
     order = np.argsort(ids, axis=1)
-    ranks = places(np.take_along_axis(ids, order, axis=1))
+    ranks = label_ranks(np.take_along_axis(ids, order, axis=1))
     local = np.empty_like(ranks)
     np.put_along_axis(local, order, ranks, axis=1)
     return local, ranks[:, -1] + 1
@@ -132,9 +132,9 @@ def by_tables(dense: Labels, compressed: Labels, half: int) -> Halves:
     b, v = dense.sum(axis=1), compressed.sum(axis=1)
     f, g = majority(k, half)[b], majority(other, half)[v]
     within, across = disagreement(k, half)[b], _differ(f, g)
-    left = b[:, None] - dense
-    f_left = majority(k - 1, half)[left]
-    drop_dense = _differ(f_left, g[:, None]) - disagreement(k - 1, half)[left]
+    without_own = b[:, None] - dense
+    f_left = majority(k - 1, half)[without_own]
+    drop_dense = _differ(f_left, g[:, None]) - disagreement(k - 1, half)[without_own]
     g_left = majority(other - 1, half)[v[:, None] - compressed]
     drop_compressed = _differ(f[:, None], g_left) - across[:, None]
     return Halves(within, across, [drop_dense - (across - within)[:, None], drop_compressed])
@@ -144,7 +144,7 @@ def _differ(p: Floats, q: Floats) -> Floats:
     return p * (1 - q) + q * (1 - p)
 
 
-class Plan(NamedTuple):
+class SplitPlan(NamedTuple):
     """Drawn splits as 0/1 masks over members, and each split with one member exchanged.
 
     A split leaves at least one member unused, the spare. Putting the spare in a member's place
@@ -176,10 +176,12 @@ class Plan(NamedTuple):
     paired: bool
 
     @classmethod
-    def draw(cls, k: int, other: int, half: int, *, paired: bool, splits: int, seed: int) -> Plan:
+    def draw(
+        cls, k: int, other: int, half: int, *, paired: bool, splits: int, seed: int
+    ) -> SplitPlan:
         """Draw `splits` splits into disjoint halves A and B of `half` members.
 
-        >>> plan = Plan.draw(5, 5, 1, paired=True, splits=4, seed=0)
+        >>> plan = SplitPlan.draw(5, 5, 1, paired=True, splits=4, seed=0)
         >>> bool((plan.a * plan.b).any()), bool((plan.b == plan.c).all())
         (False, True)
         """
@@ -210,10 +212,10 @@ def _masks(members: Labels, spare: Labels, k: int) -> tuple[Masks, Masks, Masks]
     return mask, swaps, who
 
 
-def by_splits(dense: Labels, compressed: Labels, plan: Plan, width: int) -> Halves:
+def by_splits(dense: Labels, compressed: Labels, plan: SplitPlan, width: int) -> Halves:
     """Average over drawn splits, for rows whose labels are numbered below `width`.
 
-    >>> plan = Plan.draw(3, 3, 1, paired=False, splits=600, seed=0)
+    >>> plan = SplitPlan.draw(3, 3, 1, paired=False, splits=600, seed=0)
     >>> part = by_splits(np.array([[0, 0, 1]]), np.array([[1, 1, 1]]), plan, 2)
     >>> part.dense_dense.round(1).tolist()
     [0.7]

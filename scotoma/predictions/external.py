@@ -1,4 +1,4 @@
-"""Predictions made elsewhere: what every model says of every example."""
+"""Read external predictions: the class that every model gives every example."""
 
 from __future__ import annotations
 
@@ -12,18 +12,25 @@ import polars as pl
 from scotoma.config.model import threshold_classes
 from scotoma.errors import DataError
 from scotoma.predictions.matrix import smallest_type
-from scotoma.predictions.tables import NAMED, Table, collect, columns_of, named, refuse_missing
+from scotoma.predictions.tables import (
+    NAME_COLUMNS,
+    PredictionTable,
+    read_rows,
+    refuse_missing,
+    scan_columns,
+    with_names,
+)
 from scotoma.printable import nearest, printable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Answers", "Asked", "read_answers"]
+__all__ = ["ExternalPredictions", "PredictionRequest", "read_external"]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is to be read.
+class PredictionRequest:
+    """The models, examples and classes to read.
 
     Attributes:
         models: Names of the models of each variant, in the order of the members.
@@ -42,8 +49,8 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Answers:
-    """What the models of one variant said.
+class ExternalPredictions:
+    """The predictions of one external variant.
 
     Attributes:
         predicted: Class ids, uint8 or uint16, shape (N, K).
@@ -54,54 +61,64 @@ class Answers:
     scores: NDArray[np.float16] | None
 
 
-def read_answers(tables: Sequence[Table], asked: Asked) -> dict[str, Answers]:
-    """What every model of every variant says of every example; each file is read once.
+def read_external(
+    tables: Sequence[PredictionTable], request: PredictionRequest
+) -> dict[str, ExternalPredictions]:
+    """Read what every model of every variant predicts; each file is read once.
 
     Args:
-        tables: From `find_tables`. Variants and models that are not asked for are passed over.
-        asked: Models, examples, classes.
+        tables: From `find_tables`. Variants and models that are not requested are passed over.
+        request: What to read.
 
     Returns:
-        Variant to its answers, examples and models in the order in which they are asked for.
-        Memory is that of the largest file and of all answers.
+        Variant to its predictions, examples and models in the order of the request. Memory is that
+        of the largest file and of all predictions.
 
     Raises:
         DataError: An example that is not known, a prediction that is missing, there twice or of no
             class, or a score that is no probability.
     """
-    shape = {v: (len(asked.ids), len(models)) for v, models in asked.models.items()}
+    shape = {v: (len(request.ids), len(models)) for v, models in request.models.items()}
     times = {variant: np.zeros(size, np.uint8) for variant, size in shape.items()}
-    predicted = {v: np.zeros(size, smallest_type(len(asked.classes))) for v, size in shape.items()}
-    scores = {v: np.zeros(size, np.float16) for v, size in shape.items() if asked.scores}
+    predicted = {
+        v: np.zeros(size, smallest_type(len(request.classes))) for v, size in shape.items()
+    }
+    scores = {v: np.zeros(size, np.float16) for v, size in shape.items() if request.scores}
     read = dict.fromkeys(shape, 0)
-    places = pl.DataFrame({"id": asked.ids}, schema={"id": pl.String}).with_row_index("row")
+    places = pl.DataFrame({"id": request.ids}, schema={"id": pl.String}).with_row_index("row")
     for table in tables:
-        for variant, part in _parts(table, asked, places):
+        for variant, part in _parts(table, request, places):
             cells = part["row"].to_numpy() * shape[variant][1] + part["place"].to_numpy()
             read[variant] += cells.size
             times[variant].flat[cells] += 1  # once, however often this file says it
             if np.count_nonzero(times[variant]) < read[variant]:
                 once, many = np.unique(cells, return_counts=True)
                 times[variant].flat[once] += np.minimum(many - 1, 1).astype(np.uint8)
-                _refuse_doubled(variant, times[variant], asked)
+                _refuse_doubled(variant, times[variant], request)
             predicted[variant].flat[cells] = part["code"].to_numpy()
-            if asked.scores:
+            if request.scores:
                 scores[variant].flat[cells] = part["score"].to_numpy()
-    for variant in asked.models:
+    for variant in request.models:
         if not times[variant].all():
-            _refuse_gaps(variant, times[variant], asked)
-    return {v: Answers(predicted[v], scores.get(v)) for v in asked.models}
+            _refuse_gaps(variant, times[variant], request)
+    return {v: ExternalPredictions(predicted[v], scores.get(v)) for v in request.models}
 
 
-def _parts(table: Table, asked: Asked, places: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+def _parts(
+    table: PredictionTable, request: PredictionRequest, places: pl.DataFrame
+) -> Iterator[tuple[str, pl.DataFrame]]:
     """The rows of a file by variant: row of the example, place of the model, class id, score."""
-    if not asked.models.keys() >= ({table.named["variant"]} if "variant" in table.named else set()):
+    if not request.models.keys() >= (
+        {table.from_name["variant"]} if "variant" in table.from_name else set()
+    ):
         return
-    with columns_of(table, "example_id", "predicted", *(["score"] if asked.scores else [])) as scan:
-        frame = collect(named(scan, table), table)
-    for name in (*NAMED, "example_id", "predicted"):
+    with scan_columns(
+        table, "example_id", "predicted", *(["score"] if request.scores else [])
+    ) as scan:
+        frame = read_rows(with_names(scan, table), table)
+    for name in (*NAME_COLUMNS, "example_id", "predicted"):
         refuse_missing(frame[name], table)
-    for variant, models in asked.models.items():
+    for variant, models in request.models.items():
         kept = frame.filter(variant=variant).filter(pl.col("model").is_in(models))
         if not kept.height:
             continue
@@ -110,50 +127,50 @@ def _parts(table: Table, asked: Asked, places: pl.DataFrame) -> Iterator[tuple[s
         )["row"]  # fmt: skip
         if rows.null_count():
             _refuse_unknown(kept.filter(rows.is_null()), table)
-        found = {
+        columns = {
             "row": rows.cast(pl.Int64),
             "place": kept["model"].cast(pl.Enum(models)).to_physical().cast(pl.Int64),
-            "code": _codes(kept, asked, table),
+            "code": _codes(kept, request, table),
         }
-        if asked.scores:
-            found["score"] = _probabilities(kept, table)
-        yield variant, pl.DataFrame(found)
+        if request.scores:
+            columns["score"] = _probabilities(kept, table)
+        yield variant, pl.DataFrame(columns)
 
 
-def _codes(frame: pl.DataFrame, asked: Asked, table: Table) -> pl.Series:
-    """Class ids of what was said."""
-    said, rule = frame["predicted"], "which no example is labelled"
-    if asked.threshold is not None:
-        number = said.cast(pl.Float64, strict=False).fill_nan(None)
-        above, below = threshold_classes(asked.threshold)
+def _codes(frame: pl.DataFrame, request: PredictionRequest, table: PredictionTable) -> pl.Series:
+    """Class ids of the predicted names."""
+    values, rule = frame["predicted"], "which is no example's label"
+    if request.threshold is not None:
+        number = values.cast(pl.Float64, strict=False).fill_nan(None)
+        above, below = threshold_classes(request.threshold)
         classes = pl.select(
-            pl.when(number >= asked.threshold).then(pl.lit(above)).when(number < asked.threshold)
-            .then(pl.lit(below))
+            pl.when(number >= request.threshold).then(pl.lit(above))
+            .when(number < request.threshold).then(pl.lit(below))
         ).to_series()  # fmt: skip
         rule = "and label.threshold needs numbers"
     else:
-        classes = said
-    names = list(asked.classes)
+        classes = values
+    names = list(request.classes)
     codes = classes.cast(pl.Enum(names), strict=False).to_physical()
     if wrong := codes.null_count():
         first = frame.filter(codes.is_null()).row(0, named=True)
         way = (
             f"correct {'it' if wrong == 1 else 'them'}, or name the class in source.classes"
             f"{nearest(first['predicted'], names)}"
-            if asked.threshold is None
+            if request.threshold is None
             else "correct or remove the row"
         )
         raise DataError(
             printable(
-                f"model {first['model']!r} of {first['variant']!r} says {first['predicted']!r} of "
-                f"example {first['example_id']!r} ({wrong:,} such rows in {table.place}), {rule}; "
-                f"{way}"
+                f"model {first['model']!r} of {first['variant']!r} predicts "
+                f"{first['predicted']!r} for example {first['example_id']!r} ({wrong:,} such rows "
+                f"in {table.place}), {rule}; {way}"
             )
         )
     return codes
 
 
-def _probabilities(frame: pl.DataFrame, table: Table) -> pl.Series:
+def _probabilities(frame: pl.DataFrame, table: PredictionTable) -> pl.Series:
     scores = frame["score"].cast(pl.Float64, strict=False)
     wrong = ~(scores.is_between(0, 1)).fill_null(False)
     if wrong.any():
@@ -168,7 +185,7 @@ def _probabilities(frame: pl.DataFrame, table: Table) -> pl.Series:
     return scores.cast(pl.Float32)
 
 
-def _refuse_unknown(rows: pl.DataFrame, table: Table) -> None:
+def _refuse_unknown(rows: pl.DataFrame, table: PredictionTable) -> None:
     first = rows.row(0, named=True)
     count = rows["example_id"].n_unique()
     raise DataError(
@@ -181,23 +198,23 @@ def _refuse_unknown(rows: pl.DataFrame, table: Table) -> None:
     )
 
 
-def _refuse_doubled(variant: str, times: NDArray[np.uint8], asked: Asked) -> None:
+def _refuse_doubled(variant: str, times: NDArray[np.uint8], request: PredictionRequest) -> None:
     row, column = np.argwhere(times > 1)[0]
     raise DataError(
         printable(
-            f"model {asked.models[variant][column]!r} of {variant!r} predicts example "
-            f"{asked.ids[row]!r} more than once; keep one row an example and model"
+            f"model {request.models[variant][column]!r} of {variant!r} predicts example "
+            f"{request.ids[row]!r} more than once; keep one row an example and model"
         )
     )
 
 
-def _refuse_gaps(variant: str, times: NDArray[np.uint8], asked: Asked) -> None:
+def _refuse_gaps(variant: str, times: NDArray[np.uint8], request: PredictionRequest) -> None:
     column = int(np.argmin(times.all(axis=0)))
     rows = np.flatnonzero(times[:, column] == 0)
     raise DataError(
         printable(
-            f"model {asked.models[variant][column]!r} of {variant!r} has no prediction for "
-            f"{len(rows):,} of {len(asked.ids):,} examples, the first is {asked.ids[rows[0]]!r}; "
-            "predict them, or leave the model or the examples out"
+            f"model {request.models[variant][column]!r} of {variant!r} has no prediction for "
+            f"{len(rows):,} of {len(request.ids):,} examples, the first is "
+            f"{request.ids[rows[0]]!r}; predict them, or leave the model or the examples out"
         )
     )

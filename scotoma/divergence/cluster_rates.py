@@ -1,4 +1,4 @@
-"""Means over examples, or over the sources that examples share, with their intervals."""
+"""Means over examples, or over clusters of examples, with their intervals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from scotoma.uncertainty.rates import FEW
 GIVEN_POPULATIONS = "these populations, another test set"
 
 
-def over_units(influence: npt.ArrayLike, codes: Codes | None) -> Floats:
+def over_clusters(influence: npt.ArrayLike, codes: Codes | None) -> Floats:
     """Influences of rows on a mean over rows as influences of units on the same mean.
 
     Args:
@@ -33,7 +33,7 @@ def over_units(influence: npt.ArrayLike, codes: Codes | None) -> Floats:
         Shape (G, K); the influences themselves without clusters. A constant may differ, which no
         variance sees.
 
-    >>> over_units([[1.0], [0.0], [1.0]], np.array([1, 0, 1])).round(4).tolist()
+    >>> over_clusters([[1.0], [0.0], [1.0]], np.array([1, 0, 1])).round(4).tolist()
     [[-0.4444], [0.4444]]
     """
     rows = np.asarray(influence, np.float64)

@@ -10,7 +10,7 @@ import pytest
 
 from scotoma.bias.clarify import METRICS
 from scotoma.datasets import Examples
-from scotoma.stages.outcomes import Outcomes, facets_of, questions
+from scotoma.stages.clarify import ClarifyMetrics, facet_pairs, metric_guide
 
 N, MEMBERS = 400, 4
 CLASSES = ("no", "yes")
@@ -41,22 +41,22 @@ def populations(examples: Examples) -> tuple[Any, Any]:
 
 
 def rows_of(examples: Examples, populations: tuple[Any, Any], positive: int | None = 1) -> Any:
-    outcomes = Outcomes(examples, positive, seed=0)
+    outcomes = ClarifyMetrics(examples, positive, seed=0)
     dense, compressed = populations
-    rows = outcomes.models(outcomes.measured(dense), dense, compressed, paired=True)
+    rows = outcomes.models(outcomes.metrics(dense), dense, compressed, paired=True)
     return {(row["disadvantaged"], row["metric"]): row for row in rows}
 
 
 def test_the_questions_hold_every_metric_once() -> None:
-    names = [metric["name"] for question in questions() for metric in question["metrics"]]
+    names = [metric["name"] for question in metric_guide() for metric in question["metrics"]]
     assert sorted(names) == sorted(METRICS)
-    assert all(q["start"] == q["metrics"][0]["name"] and q["why"] for q in questions())
+    assert all(q["start"] == q["metrics"][0]["name"] and q["why"] for q in metric_guide())
 
 
 def test_every_metric_of_every_facet_has_a_number_with_an_interval_or_a_reason(
     examples: Examples, populations: tuple[Any, Any]
 ) -> None:
-    data, rows = Outcomes(examples, 1, seed=0).data(), rows_of(examples, populations)
+    data, rows = ClarifyMetrics(examples, 1, seed=0).data(), rows_of(examples, populations)
     facets = ["sex.male", "age.adult", "age.child", "age.old"]
     found = [(row["disadvantaged"], row["metric"]) for row in data] + list(rows)
     assert sorted(found) == sorted((facet, name) for facet in facets for name in METRICS)
@@ -86,7 +86,7 @@ def test_positives_by_group_and_their_change_are_those_that_polars_counts(
 
 
 def test_strata_are_the_values_of_all_other_attributes(examples: Examples) -> None:
-    (sex, *_) = facets_of(examples)
+    (sex, *_) = facet_pairs(examples)
     assert sex.strata is not None
     age = examples.table["age"].to_numpy()
     assert len(np.unique(sex.strata)) == 3
@@ -103,11 +103,11 @@ def test_what_lacks_is_named_in_the_words_of_the_configuration(
     assert not rows["sex.m", "AD"]["change"].reason
     many = rows_of(alone, populations, positive=None)
     assert many["sex.m", "AD"]["change"].reason == "not computed (needs label.positive)"
-    data = {row["metric"]: row["value"] for row in Outcomes(alone, None, seed=0).data()}
+    data = {row["metric"]: row["value"] for row in ClarifyMetrics(alone, None, seed=0).data()}
     assert data["DPL"].reason == "not computed (needs label.positive)"
     assert data["TVD"].value >= 0
     assert not data["TVD"].reason
 
 
 def test_an_attribute_of_one_value_has_no_facets() -> None:
-    assert facets_of(table(sex=["m"] * N)) == []
+    assert facet_pairs(table(sex=["m"] * N)) == []

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from scotoma.errors import DataError
 from scotoma.inference import Network, Preprocessing, predict_members
 from scotoma.inference import trials as trying
-from scotoma.inference.foreign import model_files, read_model
+from scotoma.inference.external import model_files, read_model
 from scotoma.inference.trials import trials
 
 CLASSES = 4
@@ -143,7 +143,7 @@ def test_a_model_that_is_no_classifier_is_refused(folder: Path) -> None:
     )
     onnx.save_model(model, folder / "two.onnx")
     assert refused(folder / "two.onnx") == (
-        "dense/two.onnx must give one output, a score a class, got 2; export it with one"
+        "dense/two.onnx must give one output, a score per class, got 2; export it with one"
     )
     del model.graph.output[:]
     model.graph.output.append(
@@ -352,5 +352,5 @@ def test_folders_and_files_that_are_not_there_are_named(folder: Path, tmp_path: 
     with pytest.raises(DataError, match=r"must hold the .onnx files of 'int8', got none"):
         model_files(models, "int8")
     (models / "int8" / "a.onnx").symlink_to(folder / "a.onnx")
-    with pytest.raises(DataError, match=r"^a.onnx must lie in .*int8, got a way out of it"):
+    with pytest.raises(DataError, match=r"^a.onnx must lie in .*int8, but it is a link out of it"):
         model_files(models, "int8")

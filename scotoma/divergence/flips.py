@@ -1,4 +1,4 @@
-"""What net changes hide: every way a prediction can change, by group."""
+"""Which predictions change, in which way, in each group?"""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.divergence.halves import row_labels
-from scotoma.divergence.units import over_units
+from scotoma.divergence.cluster_rates import over_clusters
+from scotoma.divergence.split_halves import row_labels
 from scotoma.inputs import Codes, Floats, Labels, booleans, populations, true_labels, units
 from scotoma.predictions import label_counts
 from scotoma.uncertainty import (
@@ -75,14 +75,14 @@ def flip_ledger(
         groups: Which examples belong to each group, bool, shape (G, N); groups may overlap.
         names: G names.
         paired: Member m of `compressed` derives from member m of `dense`.
-        clusters: Integer id of each row's source, shape (N,); rows of one source are one unit.
+        clusters: Integer id of each row's cluster, shape (N,); rows of one cluster are one unit.
         level: Coverage, a fraction in (0, 1).
 
     Returns:
-        One row a group, intervals on the logit scale over examples and training runs.
+        One row per group, intervals on the logit scale over examples and training runs.
 
     Raises:
-        DataError: As `score`; groups that are not one row a name.
+        DataError: As `score`; groups that are not one row per name.
 
     >>> row = flip_ledger([[0], [1], [1]], [[1], [0], [2]], [0, 0, 0], [[True] * 3], ["all"])[0]
     >>> [round(flip.value, 2) for flip in (row.right_to_wrong, row.wrong_to_right)]
@@ -171,12 +171,12 @@ def _share(
         return none_seen(whole, n=n, members=members, lowest=0.0, highest=1.0, level=level)
     slope = 1 / (value * (1 - value))
     if by_compressed is None:
-        variance = crossed_variance(over_units(by_dense * slope, codes))
+        variance = crossed_variance(over_clusters(by_dense * slope, codes))
     else:
         # Taking e from one side makes the difference of the two -e_x, not 0.
         variance = crossed_variance(
-            over_units(by_dense * slope, codes),
-            over_units((by_compressed - pairs[:, None]) * slope, codes),
+            over_clusters(by_dense * slope, codes),
+            over_clusters((by_compressed - pairs[:, None]) * slope, codes),
         )
     events = n_effective(cluster_sums(pairs, codes))
     return of_variance(

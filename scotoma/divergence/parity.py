@@ -1,0 +1,137 @@
+"""How many labels does an exported model change, and in which groups?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from scotoma.inputs import Codes, Flags, booleans, populations, units
+from scotoma.uncertainty import check_level, cluster_sums
+
+__all__ = ["GroupParity", "label_parity"]
+
+ONE_MODEL = "this model, another test set"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupParity:
+    """The labels of one group that an exported model changes.
+
+    Attributes:
+        group: Its name.
+        n: Its examples; its clusters where examples belong together.
+        differ: Number of examples whose labels differ.
+        value: Their share; nan for a group without examples.
+        low: Lower end of its interval; nan without examples.
+        high: Upper end of its interval; nan without examples.
+        level: Coverage of the interval, a fraction in (0, 1).
+        reason: Why there is no share; empty otherwise.
+        note: What the interval covers.
+    """
+
+    group: str
+    n: int
+    differ: int
+    value: float
+    low: float
+    high: float
+    level: float = 0.95
+    reason: str = ""
+    note: str = ONE_MODEL
+
+
+def label_parity(
+    network: npt.ArrayLike,
+    exported: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    names: Sequence[str],
+    *,
+    clusters: npt.ArrayLike | None = None,
+    level: float = 0.95,
+) -> list[GroupParity]:
+    """Compare the labels of an exported model with those of the network it was exported from.
+
+    Both models are fixed, so that examples are the only randomness and the interval is exact:
+    Clopper and Pearson's, with the effective number of examples where they form clusters.
+
+    Args:
+        network: Class ids that the network gives, shape (N,).
+        exported: Class ids that the exported model gives the same examples, shape (N,).
+        groups: Which examples belong to each group, bool, shape (G, N); groups may overlap.
+        names: G names.
+        clusters: Integer id of each row's cluster, shape (N,).
+        level: Coverage, a fraction in (0, 1).
+
+    Returns:
+        One row per group.
+
+    Raises:
+        DataError: Labels of different examples; groups that are not one row per name.
+
+    References:
+        Clopper and Pearson (1934), Biometrika 26:404-413; Korn and Graubard (1998), Survey
+        Methodology 24:193-201.
+
+    >>> rows = label_parity([0, 1, 1, 0], [0, 1, 0, 0], [[True] * 4, [True, False] * 2], "ab")
+    >>> [(row.group, row.differ, row.n, round(row.low, 3), round(row.high, 3)) for row in rows]
+    [('a', 1, 4, 0.006, 0.806), ('b', 1, 2, 0.013, 0.987)]
+    """
+    check_level(level)
+    columns = [np.asarray(labels)[:, None] for labels in (network, exported)]
+    before, after = populations(*columns, None, paired=True)
+    masks = booleans(groups, "groups", (len(names), len(before)))
+    codes, differ = units(clusters, len(before)), (before != after)[:, 0]
+    return [
+        _group(name, differ[mask], None if codes is None else codes[mask], level)
+        for name, mask in zip(names, masks, strict=True)
+    ]
+
+
+def _group(name: str, differ: Flags, codes: Codes | None, level: float) -> GroupParity:
+    own = None if codes is None else np.unique(codes, return_inverse=True)[1]
+    n = differ.size if own is None else int(own.max(initial=-1)) + 1
+    many = int(differ.sum())
+    if not n:
+        value = low = high = math.nan
+        reason = f"undefined (no examples in group {name!r})"
+    else:
+        value, reason = many / differ.size, ""
+        low, high = _exact(value, _effective(differ, own, n, level), level)
+    return GroupParity(
+        group=name,
+        n=n,
+        differ=many,
+        value=value,
+        low=low,
+        high=high,
+        level=level,
+        reason=reason,
+    )
+
+
+def _effective(differ: Flags, codes: Codes | None, n: int, level: float) -> float:
+    """Independent examples that a share rests on: at most one per cluster."""
+    share = differ.mean()
+    if codes is None or n < 2 or not 0 < share < 1:
+        return float(n)
+    from scipy.stats import t
+
+    residuals = cluster_sums((differ - share)[:, None], codes)[:, 0]
+    variance = n / (n - 1) * (residuals**2).sum() / differ.size**2
+    if variance == 0:  # every cluster has the share of the whole
+        return float(n)
+    shrink = np.divide(*t.ppf((1 + level) / 2, [differ.size - 1, n - 1])) ** 2
+    return min(float(n), float(share * (1 - share) / variance * shrink))
+
+
+def _exact(share: float, n: float, level: float) -> tuple[float, float]:
+    from scipy.stats import beta
+
+    tail, events = (1 - level) / 2, share * n
+    low = float(beta.ppf(tail, events, n - events + 1)) if share > 0 else 0.0
+    high = float(beta.ppf(1 - tail, events + 1, n - events)) if share < 1 else 1.0
+    return low, high

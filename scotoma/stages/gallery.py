@@ -1,0 +1,61 @@
+"""Which examples does the gallery show?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from scotoma.datasets import Examples
+from scotoma.hashing import hash_ids
+
+__all__ = ["gallery_pairs"]
+
+PAIRS = 15  # CIEs of a variant, each beside a non-CIE of its class
+CARD = (
+    "example_id", "label", "dense_modal", "dense_votes", "compressed_modal", "compressed_votes",
+    "taxicab",
+)  # fmt: skip
+ATTRIBUTE = "attribute "
+
+
+def gallery_pairs(scores: pl.DataFrame, examples: Examples, seed: int) -> list[dict[str, Any]]:
+    """Choose the most divergent CIEs of a variant, each with a non-CIE of its class.
+
+    Ties are broken by a hash of the example id, never by the order of rows.
+
+    Args:
+        scores: The rows of divergence.parquet of the variant.
+        examples: The test examples.
+        seed: Of the hash.
+
+    Returns:
+        At most 15 pairs, `cie` and `non_cie`, which is None where the class has no other example.
+    """
+    # Attributes are prefixed, since they may be called as a score is.
+    attributes = [pl.col(name).alias(f"{ATTRIBUTE}{name}") for name in examples.attributes]
+    facts = examples.table.select("example_id", "label", *attributes).with_columns(
+        lot=hash_ids(np.array(examples.ids), seed).astype(np.uint64)
+    )
+    cards = scores.join(facts, on="example_id")
+    cies = cards.filter("cie").sort(["taxicab", "lot"], descending=[True, False]).head(PAIRS)
+    others = cards.filter(~pl.col("cie")).sort("lot")
+    partners = {
+        label: others.filter(label=label).head(PAIRS).iter_rows(named=True)
+        for label in cies["label"].unique()
+    }
+    return [
+        {
+            "cie": _card(cie, examples.attributes),
+            "non_cie": None if partner is None else _card(partner, examples.attributes),
+        }
+        for cie in cies.iter_rows(named=True)
+        for partner in [next(partners[cie["label"]], None)]
+    ]
+
+
+def _card(row: dict[str, Any], attributes: tuple[str, ...]) -> dict[str, Any]:
+    return {key: row[key] for key in CARD} | {
+        "attributes": {name: row[f"{ATTRIBUTE}{name}"] for name in attributes}
+    }
