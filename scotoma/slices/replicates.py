@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,11 @@ from scipy.special import stdtr, stdtrit
 
 from scotoma.slices.clusters import Codes, shuffle
 from scotoma.slices.evidence import Direction, Flags, Floats, Judged, Rows, two_sided
-from scotoma.slices.tally import PANEL, Cells, Keys, Lanes, Tallied, narrow
+from scotoma.slices.tally import Cells, Keys, Lanes, Tallied, narrow
 from scotoma.uncertainty import Estimate, undefined
 
 Sums = tuple[Lanes, Lanes]
 FIRST = 6  # replicates that most cells need to show that they are not significant
-SIDES = {"higher": 1, "lower": -1, "both": 0}
 ROUNDING = 1 - 1e-9  # so that it rules no slice out
 
 
@@ -28,15 +26,17 @@ class Ratio:
     """A metric that is a ratio of sums over rows, in every replicate.
 
     Attributes:
-        above: Weighted numerators, shape (N, W), W at least B + 1: column 0 without weights, then
-            the draws, then zeros.
+        above: Weighted numerators, shape (N, B + 1): column 0 without weights, then the draws.
         below: Weighted denominators, of the same shape.
-        draws: Bootstrap draws B.
     """
 
     above: Lanes
     below: Lanes
-    draws: int
+
+    @property
+    def draws(self) -> int:
+        """Bootstrap draws B."""
+        return int(self.above.shape[1]) - 1
 
     @classmethod
     def of(cls, above: npt.ArrayLike, below: npt.ArrayLike, weights: npt.ArrayLike) -> Ratio:
@@ -47,26 +47,21 @@ class Ratio:
             below: Denominators, of the same shape.
             weights: Weight of each row in each draw, shape (N, B).
 
-        >>> Ratio.of([0, 1], [1, 1], [[2], [3]]).above[:, :2].tolist()
+        >>> Ratio.of([0, 1], [1, 1], [[2], [3]]).above.tolist()
         [[0, 0], [1, 3]]
         """
         w = np.asarray(weights)
         w = np.concatenate([np.ones((len(w), 1), w.dtype), w], axis=1)
-        return cls(_weighted(np.asarray(above), w), _weighted(np.asarray(below), w), w.shape[1] - 1)
+        return cls(_weighted(np.asarray(above), w), _weighted(np.asarray(below), w))
 
-    def sums(self, keys: Keys, cells: int) -> Sums:
+    def sums(self, cells: Tallied) -> Sums:
         """Numerators and denominators of every cell, shape (cells, B + 1) each."""
-        above, below = self.padded(Cells(keys, cells))
-        return above[:, : self.draws + 1], below[:, : self.draws + 1]
-
-    def padded(self, cells: Tallied) -> Sums:
-        """The same with the columns of zeros, shape (cells, W) each."""
         above, below = (cells.tally(lanes, rows) for rows, lanes in self._nonzero)
         return above, below
 
     def take(self, rows: Rows) -> Ratio:
         """The same on some of the rows."""
-        return Ratio(self.above[rows], self.below[rows], self.draws)
+        return Ratio(self.above[rows], self.below[rows])
 
     @cached_property
     def _nonzero(self) -> tuple[tuple[Rows | None, Lanes], tuple[Rows | None, Lanes]]:
@@ -93,7 +88,6 @@ class Replicates:
         members: Members of the smaller population.
         clusters: Code of each row's source, shape (N,), for the shuffle; the weights of rows that
             share a source are equal already. None: every row is its own.
-        loops: `scotoma.slices.kernel`, where a search is large enough for compiled code.
 
     References:
         Liu et al. 2022, section 3.
@@ -106,7 +100,6 @@ class Replicates:
     fewest: float = 0.0
     members: int = 1
     clusters: Codes | None = None
-    loops: ModuleType | None = None
 
     @property
     def rows(self) -> int:
@@ -135,15 +128,15 @@ class Replicates:
     def sums(self, cells: Tallied) -> tuple[Lanes, ...]:
         """Numerators, denominators, those of the baseline, and rows where nothing counts them."""
         ratios = [self.model] if self.baseline is None else [self.model, self.baseline]
-        sums = chain.from_iterable(one.padded(cells) for one in ratios)
+        sums = chain.from_iterable(one.sums(cells) for one in ratios)
         return *sums, *(() if self.counts_rows else (cells.count(),))
 
     def judge_sums(self, sums: tuple[Lanes, ...], keep: float) -> Judged:
         """The test from the sums alone, wherever they were added up.
 
         Args:
-            sums: Numerators and denominators of every cell, shape (cells, B + 1) or more, after
-                them those of the baseline, then its rows, shape (cells,).
+            sums: Numerators and denominators of every cell, shape (cells, B + 1), after them
+                those of the baseline, then its rows, shape (cells,).
             keep: P-values beyond this interest nobody.
         """
         ratios = (
@@ -152,8 +145,7 @@ class Replicates:
             else [(sums[0], sums[1]), (sums[2], sums[3])]
         )
         size = (sums[1][:, 0] if self.counts_rows else sums[-1]).astype(np.intp)
-        look = self._look if self.loops is None or keep >= 0.5 else self._look_compiled
-        cell, effect, looked = look(ratios, size, keep)
+        cell, effect, looked = self._look(ratios, size, keep)
         every = self._draws(ratios, cell[looked], slice(1, 1 + self.model.draws))
         p = np.ones(cell.shape)
         p[looked] = _student(effect[looked], *every, self.direction, keep)
@@ -175,20 +167,6 @@ class Replicates:
             looked = looked[_may_reach(effect[looked], *some, self.model.draws, keep)]
         return cell, effect, looked
 
-    def _look_compiled(
-        self, ratios: list[Sums], size: Rows, keep: float
-    ) -> tuple[Rows, Floats, Rows]:
-        """The same in one pass over the cells."""
-        kernel: Any = self.loops
-        draws = self.model.draws
-        cell, effect, looked = np.empty_like(size), np.empty(size.shape), np.empty_like(size)
-        found, kept = kernel.screen(
-            ratios[0], ratios[1] if len(ratios) > 1 else None, self.whole, size,
-            (max(self.least, 1), float(self.fewest)), SIDES[self.direction],
-            stdtrit(draws - 1.0, 1.0 - keep) ** 2 / (draws - 1) * ROUNDING, cell, effect, looked,
-        )  # fmt: skip
-        return cell[:found], effect[:found], looked[:kept]
-
     def _draws(self, ratios: list[Sums], cell: Rows, wanted: slice) -> tuple[Floats, Flags]:
         """The difference in some replicates, one a row, and where there is one; 0 where not."""
         values, drawn = _quotients(ratios[0], cell, wanted)
@@ -203,11 +181,11 @@ class Replicates:
 
     def effect(self, inside: Flags, level: float) -> Estimate:
         """Metric inside minus the whole's or the baseline's, the t interval of its replicates."""
-        keys = np.where(inside, 0, 1)[None]
+        cells = Cells(np.where(inside, 0, 1)[None], 2)
         against = self.whole
         if self.baseline is not None:
-            against = metric_of(self.baseline.sums(keys, 2))[0]
-        replicates = metric_of(self.model.sums(keys, 2))[0] - against
+            against = metric_of(self.baseline.sums(cells))[0]
+        replicates = metric_of(self.model.sums(cells))[0] - against
         return spread(replicates, int(inside.sum()), level, self.members)
 
     @cached_property
@@ -218,10 +196,7 @@ class Replicates:
     @cached_property
     def whole(self) -> Floats:
         """The metric of all rows in every replicate, shape (B + 1,)."""
-        wanted = slice(self.model.draws + 1)
-        above, below = (
-            part[:, wanted].sum(0, np.float64) for part in (self.model.above, self.model.below)
-        )
+        above, below = (part.sum(0, np.float64) for part in (self.model.above, self.model.below))
         return np.asarray(above / below)
 
     def take(self, rows: Rows) -> Replicates:
@@ -326,8 +301,7 @@ def _weighted(part: npt.NDArray[Any], weights: npt.NDArray[Any]) -> Lanes:
     columns = part[:, None] if part.ndim == 1 else part
     if columns.dtype.kind not in "biu":
         return np.asarray(columns * weights)
-    lanes = columns.astype(np.int64) * weights
-    return narrow(np.pad(lanes, ((0, 0), (0, -lanes.shape[1] % PANEL))))
+    return narrow(columns.astype(np.int64) * weights)
 
 
 def _adding(lanes: Lanes) -> tuple[Rows | None, Lanes]:

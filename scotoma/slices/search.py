@@ -5,31 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, compress
+from itertools import chain
 from math import prod
-from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from scotoma.slices.evidence import Additive, Evidence, Flags, Floats
-from scotoma.slices.fans import compiled, fans
 from scotoma.slices.joint import FULL, families, joint_blocks
 from scotoma.slices.lattice import (
     CELLS,
     KEYS,
-    SPARSE,
     Block,
     Subset,
     below,
     blocks,
     feature_subsets,
     shape_of,
-    subset_count,
 )
 from scotoma.slices.predicates import Encoded
-from scotoma.slices.replicates import Replicates
 from scotoma.workers import in_order
 
 Ints = npt.NDArray[np.int64]
@@ -134,15 +129,11 @@ def sweep(
     """
     blocked: dict[Subset, Flags] = {}
     levels: list[Hits] = []
-    loops = None
-    if isinstance(evidence, Replicates) and evidence.exact:  # counts alone gain nothing by it
-        loops = compiled(evidence.rows, subset_count(len(encoded.predicates), max_cross))
-        evidence = replace(evidence, loops=loops)
     for cross in range(1, min(max_cross, len(encoded.predicates)) + 1):
         subsets = feature_subsets(len(encoded.predicates), cross)
         prune = decide is not None
         level: list[Hits] = []
-        cut = _blocks(encoded, evidence, subsets, budget, loops)
+        cut = _blocks(encoded, evidence, subsets, budget)
         look = partial(visit, encoded, evidence, keep=keep, blocked=blocked if prune else None)
         for hits, small in in_order(look, cut, budget.threads):
             level.append(hits)
@@ -157,20 +148,11 @@ def sweep(
 
 
 def _blocks(
-    encoded: Encoded,
-    evidence: Evidence,
-    subsets: list[Subset],
-    budget: Budget,
-    loops: ModuleType | None,
+    encoded: Encoded, evidence: Evidence, subsets: list[Subset], budget: Budget
 ) -> Iterator[Block]:
     """All subsets of one cross size, those together that can share a pass over the rows."""
     bounds = {"most_cells": budget.cells, "most_keys": budget.keys}
-    if loops:
-        narrow = np.prod(encoded.sizes[np.array(subsets)], axis=1) <= SPARSE * evidence.rows
-        wanted = list(compress(subsets, narrow))
-        yield from fans(encoded, wanted, loops, most_cells=budget.cells)
-        subsets = list(compress(subsets, ~narrow))
-    elif isinstance(evidence, Additive) and evidence.exact:
+    if isinstance(evidence, Additive) and evidence.exact:
         most = min(evidence.rows // FULL, budget.cells)
         joint, subsets = families(encoded.sizes.tolist(), subsets, most)
         yield from joint_blocks(encoded, joint, **bounds)

@@ -20,7 +20,7 @@ from scotoma.slices.lattice import Flags, Subset, blocks, feature_subsets
 from scotoma.slices.outcomes import Outcome, metric_named, prepare
 from scotoma.slices.predicates import Encoded
 from scotoma.slices.replicates import Ratio
-from scotoma.slices.tally import Keys, count
+from scotoma.slices.tally import Cells, Keys, count
 
 Ints = npt.NDArray[np.int64]
 
@@ -149,7 +149,7 @@ class Counted:
             keys: Cell of each row under each of G feature subsets, shape (G, N).
             cells: Cells of all subsets together.
         """
-        sums = chain.from_iterable(one.sums(keys, cells) for one in self.ratios)
+        sums = chain.from_iterable(one.sums(Cells(keys, cells)) for one in self.ratios)
         size = count(keys, cells)[:, None]
         return np.concatenate([size, *sums], axis=1, dtype=np.int64)
 

@@ -91,7 +91,5 @@ class SumsTest:
 
     def _replicates(self, whole: Sums) -> Replicates:
         model, other = self._parts(whole)
-        compared = None if other is None else Ratio(*other, self.draws)
-        return Replicates(
-            Ratio(*model, self.draws), compared, self.direction, self.least, self.fewest
-        )
+        compared = None if other is None else Ratio(*other)
+        return Replicates(Ratio(*model), compared, self.direction, self.least, self.fewest)

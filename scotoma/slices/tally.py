@@ -15,8 +15,6 @@ Lanes = npt.NDArray[Any]
 Rows = npt.NDArray[np.intp]
 Counts = npt.NDArray[np.intp]
 
-PANEL = 24  # lanes that compiled code adds at once: 20 replicates and the sum itself are 21
-
 
 class Tallied(Protocol):
     """Cells whose rows can be counted and summed, whichever way that is cheapest."""
