@@ -24,9 +24,9 @@ from scotoma.files import written
 from scotoma.jsonable import jsonable
 from scotoma.printable import nearest
 from scotoma.slices import SliceReport, find_slices
-from scotoma.slices.asking import CHOICES
-from scotoma.slices.finding import Progress
-from scotoma.slices.outcomes import METRICS
+from scotoma.slices.arguments import CHOICES
+from scotoma.slices.evidence.outcomes import METRICS
+from scotoma.slices.find import Progress
 
 __all__ = ["SlicesQuestion", "harmless", "measure_slices", "run_slices"]
 

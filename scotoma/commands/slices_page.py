@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from scotoma.commands.tables import aside, cut, number, quoted, shown
 from scotoma.printable import printable
 from scotoma.slices import Slice, SliceReport
-from scotoma.slices.outcomes import METRICS
+from scotoma.slices.evidence.outcomes import METRICS
 from scotoma.uncertainty import ONE_RUN
 
 WIDTH = 80

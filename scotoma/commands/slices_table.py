@@ -22,7 +22,7 @@ from scotoma.commands.tables import (
     texts,
 )
 from scotoma.errors import ConfigError, DataError
-from scotoma.slices.outcomes import METRICS, Metric
+from scotoma.slices.evidence.outcomes import METRICS, Metric
 
 __all__ = ["Sliced", "SlicesQuestion", "read_sliced", "typed"]
 
@@ -43,7 +43,7 @@ class SlicesQuestion:
         positive: The label that is 1 for metrics of one label.
         features: Columns that may define slices; empty for every column without another part.
         identifier: Column of example ids, which must be unique.
-        metric: One of `scotoma.slices.outcomes.METRICS`.
+        metric: One of `scotoma.slices.evidence.outcomes.METRICS`.
         mode: `cover`, `batch`, `iterative` or `priority`; None for `cover`, under the published
             protocol, which knows none, for `batch`.
         direction: `higher`, `lower` or `both`; None for the metric's worse side.

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scotoma.slices.cover import Key
-from scotoma.slices.evidence import Flags, Floats, Rows
-from scotoma.slices.predicates import Predicate
+from scotoma.slices.evidence.interface import Flags, Floats, Rows
+from scotoma.slices.search.greedy import Key
+from scotoma.slices.search.predicates import Predicate
 from scotoma.slices.view import View
 from scotoma.uncertainty import Estimate
 

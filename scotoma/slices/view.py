@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.slices.clusters import Codes
-from scotoma.slices.cover import Key, rows_of
-from scotoma.slices.evidence import Evidence, Flags, Floats, Rows
-from scotoma.slices.judging import linear, ratio_of
-from scotoma.slices.outcomes import Outcome
-from scotoma.slices.predicates import Encoded
-from scotoma.slices.ranks import Ranks
+from scotoma.slices.evidence.clusters import Codes
+from scotoma.slices.evidence.interface import Evidence, Flags, Floats, Rows
+from scotoma.slices.evidence.outcomes import Outcome
+from scotoma.slices.judging.auc import Ranks
+from scotoma.slices.judging.protocols import linear, ratio_of
+from scotoma.slices.search.greedy import Key, rows_of
+from scotoma.slices.search.predicates import Encoded
 from scotoma.uncertainty import (
     Estimate,
     RateEvidence,

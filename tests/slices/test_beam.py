@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from scotoma.errors import DataError
 from scotoma.slices import find_slices
-from scotoma.slices.beam import search_shards
-from scotoma.slices.chance import Chance
-from scotoma.slices.cover import rows_of
-from scotoma.slices.lattice import feature_subsets
-from scotoma.slices.predicates import codings, encode
-from scotoma.slices.shard import Question, Sums, add_up, merge, outcome_of
-from scotoma.slices.weights import poisson_weights
+from scotoma.slices.beam.null import Chance
+from scotoma.slices.beam.part import Question, Sums, add_up, merge, outcome_of
+from scotoma.slices.beam.pipeline import search_shards
+from scotoma.slices.evidence.weights import poisson_weights
+from scotoma.slices.search.greedy import rows_of
+from scotoma.slices.search.lattice import feature_subsets
+from scotoma.slices.search.predicates import codings, encode
 
 FEATURES = ["age", "job", "shift", "hours"]
 ROWS = 1_200

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from scotoma.errors import DataError
 from scotoma.slices import find_slices
-from scotoma.slices.clusters import shuffle, signs
-from scotoma.slices.means import Means
-from scotoma.slices.modes import split
+from scotoma.slices.evidence.clusters import shuffle, signs
+from scotoma.slices.judging.means import Means
+from scotoma.slices.search.strategies import split
 from scotoma.uncertainty import RateEvidence, Words, crossed_variance, ratio_influence
 from scotoma.uncertainty.clusters import cluster_sums
 

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from scotoma.slices.means import Means
-from scotoma.slices.ranks import Ranks, auc, places
-from scotoma.slices.tally import narrow, tally
-from scotoma.slices.weights import poisson_weights
+from scotoma.slices.evidence.tally import narrow, tally
+from scotoma.slices.evidence.weights import poisson_weights
+from scotoma.slices.judging.auc import Ranks, auc, places
+from scotoma.slices.judging.means import Means
 from scotoma.uncertainty import crossed_variance
 
 

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from scotoma.slices.evidence import Rates
-from scotoma.slices.lattice import blocks, candidates, feature_subsets
-from scotoma.slices.modes import Plan, search
-from scotoma.slices.predicates import Encoded, Predicate
-from scotoma.slices.priority import nonempty_rate
-from scotoma.slices.replicates import Ratio, Replicates
-from scotoma.slices.search import Budget, Hits, sweep
-from scotoma.slices.tally import Cells, count
-from scotoma.slices.weights import poisson_weights
+from scotoma.slices.evidence.interface import Rates
+from scotoma.slices.evidence.tally import Cells, count
+from scotoma.slices.evidence.weights import poisson_weights
+from scotoma.slices.judging.bootstrap import Ratio, Replicates
+from scotoma.slices.search.lattice import blocks, candidates, feature_subsets
+from scotoma.slices.search.predicates import Encoded, Predicate
+from scotoma.slices.search.priority import nonempty_rate
+from scotoma.slices.search.strategies import Plan, search
+from scotoma.slices.search.sweep import Budget, Hits, sweep
 
 
 def encoded_of(codes: np.ndarray) -> Encoded:

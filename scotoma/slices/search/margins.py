@@ -11,9 +11,9 @@ from operator import xor
 
 import numpy as np
 
-from scotoma.slices.lattice import Block, Subset, cells_of, groups
-from scotoma.slices.predicates import Encoded
-from scotoma.slices.tally import Cells, Counts, Keys, Lanes, Rows
+from scotoma.slices.evidence.tally import Cells, Counts, Keys, Lanes, Rows
+from scotoma.slices.search.lattice import Block, Subset, cells_of, groups
+from scotoma.slices.search.predicates import Encoded
 
 FULL = 3  # rows a cell of a joint table: with fewer its margins cost more than they save
 
@@ -83,7 +83,7 @@ def joint_blocks(
         most_cells: Bound on the cells of a block.
         most_keys: Bound on the rows of a block times its sets.
 
-    >>> from scotoma.slices.predicates import encode
+    >>> from scotoma.slices.search.predicates import encode
     >>> encoded = encode({"a": [0, 0, 1], "b": [0, 1, 1], "c": [0, 1, 0]})
     >>> (block,) = joint_blocks(encoded, [(0, 1, 2)], most_cells=99, most_keys=99)
     >>> block.subsets, block.tables, block.keys.tolist()
@@ -120,7 +120,7 @@ class Margins:
     Attributes:
         block: As of `joint_blocks`.
 
-    >>> from scotoma.slices.predicates import encode
+    >>> from scotoma.slices.search.predicates import encode
     >>> encoded = encode({"a": [0, 0, 1], "b": [0, 1, 1], "c": [0, 1, 0]})
     >>> (block,) = joint_blocks(encoded, [(0, 1, 2)], most_cells=99, most_keys=99)
     >>> block.tallied.count().tolist()

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scotoma.slices.evidence import (
+from scotoma.slices.beam.part import Sums
+from scotoma.slices.evidence.interface import (
     Direction,
     Judged,
     judge_changes,
     judge_rates,
     rate_effect,
 )
-from scotoma.slices.replicates import Ratio, Replicates, metric_of, spread
-from scotoma.slices.replicates import Sums as RatioSums
-from scotoma.slices.shard import Sums
+from scotoma.slices.judging.bootstrap import Ratio, Replicates, metric_of, spread
+from scotoma.slices.judging.bootstrap import Sums as RatioSums
 from scotoma.uncertainty import Estimate, single_mean
 
 

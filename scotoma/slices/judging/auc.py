@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
-from scotoma.slices.clusters import Codes, shuffle, signs
-from scotoma.slices.evidence import Direction, Flags, Floats, Judged, Rows, two_sided
-from scotoma.slices.replicates import spread
-from scotoma.slices.tally import Keys, count
+from scotoma.slices.evidence.clusters import Codes, shuffle, signs
+from scotoma.slices.evidence.interface import Direction, Flags, Floats, Judged, Rows, two_sided
+from scotoma.slices.evidence.tally import Keys, count
+from scotoma.slices.judging.bootstrap import spread
 from scotoma.uncertainty import Estimate
 
 Ints = npt.NDArray[np.int64]

@@ -8,7 +8,7 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.slices.tally import Keys
+from scotoma.slices.evidence.tally import Keys
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]

@@ -12,15 +12,15 @@ import polars as pl
 
 from scotoma.errors import DataError
 from scotoma.hashing import hash_ids
-from scotoma.slices.chance import Chance
-from scotoma.slices.coding import Coding
-from scotoma.slices.cover import Key, unexplained
-from scotoma.slices.judging import ratios_of
-from scotoma.slices.lattice import Flags, Subset, blocks, feature_subsets
-from scotoma.slices.outcomes import Outcome, metric_named, prepare
-from scotoma.slices.predicates import Encoded
-from scotoma.slices.replicates import Ratio
-from scotoma.slices.tally import Cells, Keys, count
+from scotoma.slices.beam.null import Chance
+from scotoma.slices.evidence.outcomes import Outcome, metric_named, prepare
+from scotoma.slices.evidence.tally import Cells, Keys, count
+from scotoma.slices.judging.bootstrap import Ratio
+from scotoma.slices.judging.protocols import ratios_of
+from scotoma.slices.search.coding import Coding
+from scotoma.slices.search.greedy import Key, unexplained
+from scotoma.slices.search.lattice import Flags, Subset, blocks, feature_subsets
+from scotoma.slices.search.predicates import Encoded
 
 Ints = npt.NDArray[np.int64]
 
@@ -49,7 +49,7 @@ class Question:
         outcome: Columns of the model or population at hand.
         baseline: Columns of what it is compared with; may be empty.
         label: Column of the true labels; None where the outcome needs none.
-        metric: One of `scotoma.slices.outcomes.METRICS` but means and AUC.
+        metric: One of `scotoma.slices.evidence.outcomes.METRICS` but means and AUC.
         paired: Each outcome derives from the baseline at the same place.
         max_cross: Largest number of predicates in a slice.
         draws: Bootstrap draws; 0 where the exact tests serve.

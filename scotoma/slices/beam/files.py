@@ -13,10 +13,10 @@ from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.files import redact
 from scotoma.hashing import hash_ids
-from scotoma.slices.coding import Coding
-from scotoma.slices.outcomes import Outcome
-from scotoma.slices.predicates import codings
-from scotoma.slices.shard import Question, ids_of, outcome_of
+from scotoma.slices.beam.part import Question, ids_of, outcome_of
+from scotoma.slices.evidence.outcomes import Outcome
+from scotoma.slices.search.coding import Coding
+from scotoma.slices.search.predicates import codings
 
 POOL = 100_000  # examples whose outcomes are dealt out
 

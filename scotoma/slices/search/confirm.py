@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scotoma.slices.correction import Correction, adjust
-from scotoma.slices.cover import Key, Step, cover, rows_of
-from scotoma.slices.evidence import Evidence, Flags, Rows
-from scotoma.slices.predicates import Encoded
-from scotoma.slices.search import Budget, Hits, join
+from scotoma.slices.evidence.interface import Evidence, Flags, Rows
+from scotoma.slices.judging.correction import Correction, adjust
+from scotoma.slices.search.greedy import Key, Step, cover, rows_of
+from scotoma.slices.search.predicates import Encoded
+from scotoma.slices.search.sweep import Budget, Hits, join
 
 SCREEN = 5.0  # a half passes on what chance alone would offer at most so often
 MOST = 20  # slices that a half passes on

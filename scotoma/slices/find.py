@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.machine import cores
-from scotoma.slices.asking import (
+from scotoma.slices.arguments import (
     DEFAULTS,
     check_choices,
     check_numbers,
@@ -20,18 +20,18 @@ from scotoma.slices.asking import (
     names_of,
     reference_of,
 )
-from scotoma.slices.correction import Correction
-from scotoma.slices.cover import Key, key_of
-from scotoma.slices.evidence import Direction, Evidence
-from scotoma.slices.judging import Protocol, Reference, evidence_of
-from scotoma.slices.lattice import CELLS, KEYS, SPARSE, candidates, subset_count
-from scotoma.slices.leakage import leaks
-from scotoma.slices.modes import Finding, Mode, Plan, search, split
-from scotoma.slices.outcomes import metric_named, prepare
-from scotoma.slices.predicates import Encoded, Predicate, encode
-from scotoma.slices.priority import SHARE, WITHOUT_BATCH
+from scotoma.slices.evidence.interface import Direction, Evidence
+from scotoma.slices.evidence.leakage import leaks
+from scotoma.slices.evidence.outcomes import metric_named, prepare
+from scotoma.slices.judging.correction import Correction
+from scotoma.slices.judging.protocols import Protocol, Reference, evidence_of
 from scotoma.slices.report import Lattice, Null, Slice, SliceReport
-from scotoma.slices.search import Budget, Hits, join, sweep
+from scotoma.slices.search.greedy import Key, key_of
+from scotoma.slices.search.lattice import CELLS, KEYS, SPARSE, candidates, subset_count
+from scotoma.slices.search.predicates import Encoded, Predicate, encode
+from scotoma.slices.search.priority import SHARE, WITHOUT_BATCH
+from scotoma.slices.search.strategies import Finding, Mode, Plan, search, split
+from scotoma.slices.search.sweep import Budget, Hits, join, sweep
 from scotoma.slices.view import View
 
 Progress = Callable[[int, int], None]

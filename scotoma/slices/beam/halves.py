@@ -9,13 +9,13 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from scotoma.slices.confirm import MOST, SCREEN, held
-from scotoma.slices.correction import Correction
-from scotoma.slices.cover import Key, Step, rows_of, uncover
-from scotoma.slices.predicates import Encoded
-from scotoma.slices.search import Hits, join
-from scotoma.slices.shard import Counted, Ints, Question, Sums
-from scotoma.slices.summed import SumsTest
+from scotoma.slices.beam.judge import SumsTest
+from scotoma.slices.beam.part import Counted, Ints, Question, Sums
+from scotoma.slices.judging.correction import Correction
+from scotoma.slices.search.confirm import MOST, SCREEN, held
+from scotoma.slices.search.greedy import Key, Step, rows_of, uncover
+from scotoma.slices.search.predicates import Encoded
+from scotoma.slices.search.sweep import Hits, join
 
 Proposals = tuple[tuple[Key, ...], tuple[Key, ...]]
 OVERLAPS = 4  # number of the sums that say which slices share rows
@@ -87,7 +87,7 @@ def cross_screen(
     alpha: float,
     correction: Correction,
 ) -> tuple[list[Held], Hits]:
-    """`scotoma.slices.confirm.cross_screen`, whoever searches and adds up.
+    """`scotoma.slices.search.confirm.cross_screen`, whoever searches and adds up.
 
     Args:
         look: Searches all candidates of a half among the rows in none of some slices.

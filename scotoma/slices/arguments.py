@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.printable import nearest
-from scotoma.slices.judging import Protocol, Reference
-from scotoma.slices.modes import Mode
-from scotoma.slices.outcomes import Metric
+from scotoma.slices.evidence.outcomes import Metric
+from scotoma.slices.judging.protocols import Protocol, Reference
+from scotoma.slices.search.strategies import Mode
 
 DEFAULTS: dict[str, dict[str, Any]] = {
     "sound": {"min_size": 30, "alpha": 0.05, "correction": "bh", "bootstrap": 200},

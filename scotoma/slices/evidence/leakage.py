@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.slices.outcomes import Outcome
-from scotoma.slices.predicates import Encoded
+from scotoma.slices.evidence.outcomes import Outcome
+from scotoma.slices.search.predicates import Encoded
 
 PURE = 0.999  # share of the examples whose answer the feature's value tells
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.errors import DataError
-from scotoma.slices.coding import Codes, Coding, Predicate, code
+from scotoma.slices.search.coding import Codes, Coding, Predicate, code
 
 __all__ = ["Encoded", "Predicate", "as_frame", "codings", "encode"]
 

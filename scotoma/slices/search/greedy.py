@@ -8,11 +8,11 @@ from functools import partial
 
 import numpy as np
 
-from scotoma.slices.correction import Correction, adjust
-from scotoma.slices.evidence import Evidence, Flags, Rows
-from scotoma.slices.lattice import Subset, shape_of
-from scotoma.slices.predicates import Encoded
-from scotoma.slices.search import Budget, Hits, sweep
+from scotoma.slices.evidence.interface import Evidence, Flags, Rows
+from scotoma.slices.judging.correction import Correction, adjust
+from scotoma.slices.search.lattice import Subset, shape_of
+from scotoma.slices.search.predicates import Encoded
+from scotoma.slices.search.sweep import Budget, Hits, sweep
 
 HARM = 0.8  # of a slice's harm: so much in fewer of its rows, and the slice is that part
 SMALLER = 2 / 3
@@ -67,7 +67,7 @@ def keys_of(encoded: Encoded, hits: Hits) -> list[Key]:
 def rows_of(encoded: Encoded, key: Key) -> Flags:
     """Which examples lie in a slice, shape (N,).
 
-    >>> from scotoma.slices.predicates import encode
+    >>> from scotoma.slices.search.predicates import encode
     >>> rows_of(encode({"a": ["x", "x", "y"], "b": [1, 2, 3]}), ((0, 1), (0, 1)))
     array([False,  True, False])
     """

@@ -12,9 +12,8 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.slices.evidence import Additive, Evidence, Flags, Floats
-from scotoma.slices.joint import FULL, families, joint_blocks
-from scotoma.slices.lattice import (
+from scotoma.slices.evidence.interface import Additive, Evidence, Flags, Floats
+from scotoma.slices.search.lattice import (
     CELLS,
     KEYS,
     Block,
@@ -24,7 +23,8 @@ from scotoma.slices.lattice import (
     feature_subsets,
     shape_of,
 )
-from scotoma.slices.predicates import Encoded
+from scotoma.slices.search.margins import FULL, families, joint_blocks
+from scotoma.slices.search.predicates import Encoded
 from scotoma.workers import in_order
 
 Ints = npt.NDArray[np.int64]

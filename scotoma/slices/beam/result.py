@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scotoma.slices.predicates import Predicate
 from scotoma.slices.report import Look, Null
+from scotoma.slices.search.predicates import Predicate
 from scotoma.uncertainty import Estimate
 
 

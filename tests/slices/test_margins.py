@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scotoma.slices.joint import Margins, families, joint_blocks
-from scotoma.slices.lattice import feature_subsets
-from scotoma.slices.predicates import Encoded, Predicate
-from scotoma.slices.replicates import Ratio, Replicates
-from scotoma.slices.search import Budget, sweep
-from scotoma.slices.weights import poisson_weights
+from scotoma.slices.evidence.weights import poisson_weights
+from scotoma.slices.judging.bootstrap import Ratio, Replicates
+from scotoma.slices.search.lattice import feature_subsets
+from scotoma.slices.search.margins import Margins, families, joint_blocks
+from scotoma.slices.search.predicates import Encoded, Predicate
+from scotoma.slices.search.sweep import Budget, sweep
 
 
 def encoded_of(codes: np.ndarray, sizes: list[int]) -> Encoded:

@@ -20,24 +20,24 @@ import polars as pl
 
 from scotoma.errors import DataError
 from scotoma.extras import needs
-from scotoma.slices.asking import DEFAULTS, check_choices, check_numbers
-from scotoma.slices.chance import Chance
-from scotoma.slices.correction import Correction
-from scotoma.slices.cover import Key, Step, uncover
-from scotoma.slices.evidence import Direction
-from scotoma.slices.halved import Held, Proposals, add_up_proposals, cross_screen
-from scotoma.slices.judging import FEWEST, Protocol
-from scotoma.slices.lattice import Subset, candidates, shape_of
-from scotoma.slices.modes import Finding, significant
-from scotoma.slices.outcomes import metric_named
-from scotoma.slices.predicates import Encoded
+from scotoma.slices.arguments import DEFAULTS, check_choices, check_numbers
+from scotoma.slices.beam.files import codings_of, file_systems, middle_of, pool_of
+from scotoma.slices.beam.halves import Held, Proposals, add_up_proposals, cross_screen
+from scotoma.slices.beam.judge import SumsTest
+from scotoma.slices.beam.null import Chance
+from scotoma.slices.beam.part import Question, Sums, add_up, merge
+from scotoma.slices.beam.result import ShardedReport, ShardedSlice
+from scotoma.slices.evidence.interface import Direction
+from scotoma.slices.evidence.outcomes import metric_named
+from scotoma.slices.judging.correction import Correction
+from scotoma.slices.judging.protocols import FEWEST, Protocol
 from scotoma.slices.report import Look as Seen
 from scotoma.slices.report import Null
-from scotoma.slices.search import Hits, join
-from scotoma.slices.shard import Question, Sums, add_up, merge
-from scotoma.slices.shard_files import codings_of, file_systems, middle_of, pool_of
-from scotoma.slices.sharded import ShardedReport, ShardedSlice
-from scotoma.slices.summed import SumsTest
+from scotoma.slices.search.greedy import Key, Step, uncover
+from scotoma.slices.search.lattice import Subset, candidates, shape_of
+from scotoma.slices.search.predicates import Encoded
+from scotoma.slices.search.strategies import Finding, significant
+from scotoma.slices.search.sweep import Hits, join
 
 __all__ = ["ShardedReport", "ShardedSlice", "search_shards"]
 

@@ -8,10 +8,10 @@ from math import prod
 
 import numpy as np
 
-from scotoma.slices.evidence import Evidence, Flags
-from scotoma.slices.lattice import Subset, below, blocks, feature_subsets, shape_of
-from scotoma.slices.predicates import Encoded
-from scotoma.slices.search import Budget, Decide, Hits, flag, join, visit
+from scotoma.slices.evidence.interface import Evidence, Flags
+from scotoma.slices.search.lattice import Subset, below, blocks, feature_subsets, shape_of
+from scotoma.slices.search.predicates import Encoded
+from scotoma.slices.search.sweep import Budget, Decide, Hits, flag, join, visit
 
 SHARE = 0.12  # of the batch strategy's space, a candidate budget of Liu et al. 2022, section 5
 WITHOUT_BATCH = 2500  # the budget there where that space is too large

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri, stdtr
 
-from scotoma.slices.clusters import Codes, Rest, Sources, Units, shuffle, signs
-from scotoma.slices.evidence import Direction, Flags, Floats, Judged, Rows, two_sided
-from scotoma.slices.tally import Keys, count, tally
+from scotoma.slices.evidence.clusters import Codes, Rest, Sources, Units, shuffle, signs
+from scotoma.slices.evidence.interface import Direction, Flags, Floats, Judged, Rows, two_sided
+from scotoma.slices.evidence.tally import Keys, count, tally
 from scotoma.uncertainty import Estimate, Variance, of_variance, undefined
 
 Reference = Literal["rest", "baseline"]

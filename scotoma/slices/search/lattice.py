@@ -10,8 +10,8 @@ from math import comb, prod
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.slices.predicates import Encoded
-from scotoma.slices.tally import Keys, Tallied
+from scotoma.slices.evidence.tally import Keys, Tallied
+from scotoma.slices.search.predicates import Encoded
 
 Subset = tuple[int, ...]
 Flags = npt.NDArray[np.bool_]
@@ -92,7 +92,7 @@ def blocks(
         most_cells: Bound on the cells of a block, which bounds the memory of their sums.
         most_keys: Bound on the rows of a block times its subsets.
 
-    >>> from scotoma.slices.predicates import encode
+    >>> from scotoma.slices.search.predicates import encode
     >>> encoded = encode({"a": ["x", "x", "y"], "b": [1, 2, 3]})
     >>> next(blocks(encoded, [(0, 1)])).keys
     array([[0, 1, 5]], dtype=int32)
@@ -168,7 +168,7 @@ def below(encoded: Encoded, subset: Subset, flags: dict[Subset, Flags]) -> Flags
     Returns:
         Flags, one a cell.
 
-    >>> from scotoma.slices.predicates import encode
+    >>> from scotoma.slices.search.predicates import encode
     >>> encoded = encode({"a": ["x", "x", "y"], "b": [1, 2, 3]})
     >>> below(encoded, (0, 1), {(0,): np.array([False, True])})
     array([False, False, False,  True,  True,  True])
@@ -197,7 +197,7 @@ def candidates(encoded: Encoded, max_cross: int) -> int:
 
     Counted by cross size without listing the subsets when none has more cells than rows.
 
-    >>> from scotoma.slices.predicates import encode
+    >>> from scotoma.slices.search.predicates import encode
     >>> candidates(encode({"a": ["x", "x", "y"], "b": [1, 2, 3]}), 2)
     8
     """

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.slices.clusters import Codes, shuffle
-from scotoma.slices.evidence import (
+from scotoma.slices.evidence.clusters import Codes, shuffle
+from scotoma.slices.evidence.interface import (
     Changes,
     Direction,
     Evidence,
@@ -21,12 +21,12 @@ from scotoma.slices.evidence import (
     Rates,
     Rows,
 )
-from scotoma.slices.means import Means
-from scotoma.slices.outcomes import Outcome, Scored
-from scotoma.slices.ranks import Ranks, places
-from scotoma.slices.replicates import Ratio, Replicates
-from scotoma.slices.tally import Keys
-from scotoma.slices.weights import poisson_weights
+from scotoma.slices.evidence.outcomes import Outcome, Scored
+from scotoma.slices.evidence.tally import Keys
+from scotoma.slices.evidence.weights import poisson_weights
+from scotoma.slices.judging.auc import Ranks, places
+from scotoma.slices.judging.bootstrap import Ratio, Replicates
+from scotoma.slices.judging.means import Means
 from scotoma.uncertainty import Estimate
 
 Reference = Literal["rest", "whole", "baseline"]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.printable import nearest
-from scotoma.slices.evidence import Flags, Floats, Rows
+from scotoma.slices.evidence.interface import Flags, Floats, Rows
 
 Kind = Literal["rate", "mean", "ratio", "auc"]
 Risk = Literal["all", "negatives", "positives"]

@@ -14,7 +14,7 @@ import polars as pl
 from scotoma.columns import is_plain
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.slices.bins import bin_texts, cut_points, number_text, round_cuts
+from scotoma.slices.search.bins import bin_texts, cut_points, number_text, round_cuts
 
 Kind = Literal["value", "bin", "rest", "missing"]
 Codes = npt.NDArray[np.uint8]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scotoma.hashing import hash_ids
-from scotoma.slices.evidence import Flags
-from scotoma.slices.outcomes import Outcome, Scored
+from scotoma.slices.evidence.interface import Flags
+from scotoma.slices.evidence.outcomes import Outcome, Scored
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Chance:
             outcome: What they were.
             ids: Ids of the examples that count, shape (n,).
 
-        >>> from scotoma.slices.outcomes import METRICS, prepare
+        >>> from scotoma.slices.evidence.outcomes import METRICS, prepare
         >>> two = prepare(METRICS["error"], np.ones(6), np.zeros(6), None, 6)
         >>> dealt = Chance(0, 0, None).deal(two, np.arange(6))
         >>> (dealt.model.above + dealt.baseline.above).ravel().tolist()

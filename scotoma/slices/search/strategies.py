@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.hashing import hash_ids
-from scotoma.slices.confirm import cross_screen
-from scotoma.slices.correction import Correction, adjust
-from scotoma.slices.cover import Key, cover, keys_of
-from scotoma.slices.evidence import Evidence, Flags, Rows
-from scotoma.slices.predicates import Encoded
-from scotoma.slices.priority import prioritise
+from scotoma.slices.evidence.interface import Evidence, Flags, Rows
+from scotoma.slices.judging.correction import Correction, adjust
 from scotoma.slices.report import Look
-from scotoma.slices.search import Budget, Hits, minimal, sweep
+from scotoma.slices.search.confirm import cross_screen
+from scotoma.slices.search.greedy import Key, cover, keys_of
+from scotoma.slices.search.predicates import Encoded
+from scotoma.slices.search.priority import prioritise
+from scotoma.slices.search.sweep import Budget, Hits, minimal, sweep
 
 Mode = Literal["cover", "batch", "iterative", "priority"]
 

@@ -11,8 +11,8 @@ from typing import Literal, Protocol, Self, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.slices.tails import hypergeometric_tail, sign_tail
-from scotoma.slices.tally import Cells, Keys, Lanes, Tallied
+from scotoma.slices.evidence.tally import Cells, Keys, Lanes, Tallied
+from scotoma.slices.judging.tails import hypergeometric_tail, sign_tail
 from scotoma.uncertainty import ONE_RUN, Estimate, single_mean, undefined
 
 Floats = npt.NDArray[np.float64]

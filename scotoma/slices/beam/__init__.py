@@ -1,0 +1,1 @@
+"""How are slices found in a table that no machine holds?"""
