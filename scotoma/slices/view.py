@@ -12,7 +12,7 @@ from scotoma.slices.evidence.clusters import Codes
 from scotoma.slices.evidence.interface import Evidence, Flags, Floats, Rows
 from scotoma.slices.evidence.outcomes import Outcome
 from scotoma.slices.judging.auc import Ranks
-from scotoma.slices.judging.protocols import linear, ratio_of
+from scotoma.slices.judging.ratios import linear, ratio_of
 from scotoma.slices.search.greedy import Key, rows_of
 from scotoma.slices.search.predicates import Encoded
 from scotoma.uncertainty import (

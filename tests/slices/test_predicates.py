@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scotoma.errors import DataError
-from scotoma.slices.search.bins import cut_points, round_cuts
+from scotoma.slices.search.coding import cut_points, round_cuts
 from scotoma.slices.search.predicates import encode
 
 

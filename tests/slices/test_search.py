@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from scotoma.slices.evidence.interface import Rates
 from scotoma.slices.evidence.tally import Cells, count
 from scotoma.slices.evidence.weights import poisson_weights
 from scotoma.slices.judging.bootstrap import Ratio, Replicates
+from scotoma.slices.judging.rates import Rates
 from scotoma.slices.search.lattice import blocks, candidates, feature_subsets
 from scotoma.slices.search.predicates import Encoded, Predicate
 from scotoma.slices.search.priority import nonempty_rate

@@ -7,15 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from scotoma.slices.beam.part import Sums
-from scotoma.slices.evidence.interface import (
-    Direction,
-    Judged,
-    judge_changes,
-    judge_rates,
-    rate_effect,
-)
+from scotoma.slices.evidence.interface import Direction, Judged
 from scotoma.slices.judging.bootstrap import Ratio, Replicates, metric_of, spread
 from scotoma.slices.judging.bootstrap import Sums as RatioSums
+from scotoma.slices.judging.rates import judge_changes, judge_rates, rate_effect
 from scotoma.uncertainty import Estimate, single_mean
 
 

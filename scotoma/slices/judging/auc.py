@@ -10,9 +10,10 @@ import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
 from scotoma.slices.evidence.clusters import Codes, shuffle, signs
-from scotoma.slices.evidence.interface import Direction, Flags, Floats, Judged, Rows, two_sided
+from scotoma.slices.evidence.interface import Direction, Flags, Floats, Judged, Rows
 from scotoma.slices.evidence.tally import Keys, count
 from scotoma.slices.judging.bootstrap import spread
+from scotoma.slices.judging.tails import two_sided
 from scotoma.uncertainty import Estimate
 
 Ints = npt.NDArray[np.int64]

@@ -12,8 +12,9 @@ import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
 from scotoma.slices.evidence.clusters import Codes, shuffle
-from scotoma.slices.evidence.interface import Direction, Flags, Floats, Judged, Rows, two_sided
+from scotoma.slices.evidence.interface import Direction, Flags, Floats, Judged, Rows
 from scotoma.slices.evidence.tally import Cells, Keys, Lanes, Tallied, narrow
+from scotoma.slices.judging.tails import two_sided
 from scotoma.uncertainty import Estimate, undefined
 
 Sums = tuple[Lanes, Lanes]

@@ -12,8 +12,9 @@ import numpy.typing as npt
 from scipy.special import ndtri, stdtr
 
 from scotoma.slices.evidence.clusters import Codes, Rest, Sources, Units, shuffle, signs
-from scotoma.slices.evidence.interface import Direction, Flags, Floats, Judged, Rows, two_sided
+from scotoma.slices.evidence.interface import Direction, Flags, Floats, Judged, Rows
 from scotoma.slices.evidence.tally import Keys, count, tally
+from scotoma.slices.judging.tails import two_sided
 from scotoma.uncertainty import Estimate, Variance, of_variance, undefined
 
 Reference = Literal["rest", "baseline"]

@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, gammaln
 
+from scotoma.slices.evidence.interface import Direction
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
@@ -119,3 +121,14 @@ def sign_tail(worse: npt.ArrayLike, changed: npt.ArrayLike) -> Floats:
     """
     x, n = np.asarray(worse, np.float64), np.asarray(changed, np.float64)
     return np.where(x > 0, betainc(np.maximum(x, 1.0), n - x + 1.0, 0.5), 1.0)
+
+
+def two_sided(upper: Floats, lower: Floats, direction: Direction) -> Floats:
+    """The p-value in the direction asked: twice the smaller tail for both.
+
+    >>> two_sided(np.array([0.01]), np.array([0.995]), "both")
+    array([0.02])
+    """
+    if direction == "higher":
+        return upper
+    return lower if direction == "lower" else np.minimum(2.0 * np.minimum(upper, lower), 1.0)
