@@ -21,7 +21,7 @@ def population(rng, difficulty, members, threshold=1.0):
 def parts(means, inside):
     """Effect, variance and degrees of freedom of one slice."""
     sums, n = means._lanes[inside].sum(0)[None], np.array([float(inside.sum())])
-    return [float(part[0]) for part in (means._effect(sums, n), *means._crossed(sums, n))]
+    return [float(part[0]) for part in (means.test.effect(sums, n), *means.test.variance(sums, n))]
 
 
 @pytest.mark.parametrize(
