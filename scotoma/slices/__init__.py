@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from scotoma.slices.evidence.weights import poisson_weights
 from scotoma.slices.find import find_slices
-from scotoma.slices.report import Lattice, Look, Null, Slice, SliceReport
+from scotoma.slices.report import Lattice, Null, Slice, SliceReport
 from scotoma.slices.search.lattice import feature_subsets
 from scotoma.slices.search.predicates import Encoded, Predicate, encode
+from scotoma.slices.search.strategies import Look
 
 __all__ = [
     "Encoded",

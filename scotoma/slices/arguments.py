@@ -1,4 +1,4 @@
-"""What a search may be asked: choices, defaults, ranges, and the sentences that refuse the rest."""
+"""Which arguments a search takes, their defaults, and the sentences that refuse all others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.printable import nearest
-from scotoma.slices.evidence.outcomes import Metric
+from scotoma.slices.evidence.interface import Direction
+from scotoma.slices.evidence.outcomes import Metric, metric_named
+from scotoma.slices.judging.correction import Correction
 from scotoma.slices.judging.protocols import Protocol, Reference
 from scotoma.slices.search.strategies import Mode
 
@@ -28,10 +30,60 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 
-def reference_of(
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All that decides a search, with its defaults filled in; attributes as in `find_slices`."""
+
+    mode: Mode
+    metric: str
+    direction: Direction
+    reference: Reference
+    paired: bool
+    protocol: Protocol
+    max_cross: int
+    min_size: int
+    alpha: float
+    correction: Correction
+    bootstrap: int
+    level: float
+    confirm: bool
+    permutations: int
+    seed: int
+    max_categories: int
+    bins: int
+
+
+def resolve(*, compared: bool, **asked: Any) -> Settings:
+    """Fill in the defaults of a search and refuse what it cannot do.
+
+    Args:
+        compared: Whether there is a baseline.
+        **asked: The fields of `Settings`; None for the default.
+
+    Raises:
+        DataError: An argument out of range, or one that contradicts another.
+
+    >>> resolve(compared=False, mode="cover", metric="error", direction=None, reference=None,
+    ...         paired=False, protocol="sound", max_cross=3, min_size=None, alpha=None,
+    ...         correction=None, bootstrap=None, level=0.95, confirm=True, permutations=20, seed=0,
+    ...         max_categories=100, bins=10).min_size
+    30
+    """
+    check_choices(**{name: asked[name] for name in CHOICES})
+    metric = metric_named(asked["metric"])
+    for name, default in DEFAULTS[asked["protocol"]].items():
+        if asked[name] is None:
+            asked[name] = default
+    check_numbers(**{name: asked[name] for name in RULES.keys() & asked.keys()})
+    asked["reference"] = _reference(asked["reference"], asked["protocol"], metric, compared)
+    asked["direction"] = asked["direction"] or metric.worse
+    asked["confirm"] = asked["confirm"] and asked["mode"] == "cover"
+    return Settings(**asked)
+
+
+def _reference(
     reference: Reference | None, protocol: Protocol, metric: Metric, baseline: bool
 ) -> Reference:
-    """What a slice is compared with, asked or by default; refuses what cannot be."""
     whole = protocol == "published" or metric.kind == "auc"
     if reference is None:
         return "baseline" if baseline else ("whole" if whole else "rest")
@@ -51,7 +103,7 @@ def reference_of(
 
 
 def ids_of(ids: npt.ArrayLike | None, total: int) -> npt.NDArray[np.generic]:
-    """Ids of the examples, their row numbers where none were given; refuses repeated ones."""
+    """Ids of the examples, row numbers by default; refuses ids that repeat."""
     if ids is None:
         return np.arange(total)
     names = names_of(ids, "ids", total)
@@ -64,15 +116,15 @@ def ids_of(ids: npt.ArrayLike | None, total: int) -> npt.NDArray[np.generic]:
     return names
 
 
-def names_of(given: npt.ArrayLike, called: str, total: int) -> npt.NDArray[np.generic]:
-    """Integers or strings, one a row, or a refusal by the name of the argument."""
-    names = np.asarray(given)
+def names_of(values: npt.ArrayLike, argument: str, total: int) -> npt.NDArray[np.generic]:
+    """Integers or strings, one a row; refuses others by the name of the argument."""
+    names = np.asarray(values)
     if names.dtype.kind == "O":
         names = names.astype(str)
     if names.shape != (total,) or names.dtype.kind not in "iuU":
         raise DataError(
-            f"{called} must give one integer or string a row, got {names.dtype} of shape "
-            f"{names.shape} for {total:,} rows: leave {called} out if every row is its own"
+            f"{argument} must give one integer or string a row, got {names.dtype} of shape "
+            f"{names.shape} for {total:,} rows: leave {argument} out if every row is its own"
         )
     return names
 

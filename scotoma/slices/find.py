@@ -12,25 +12,24 @@ import numpy.typing as npt
 from scotoma.errors import DataError
 from scotoma.machine import cores
 from scotoma.slices.arguments import (
-    DEFAULTS,
-    check_choices,
+    Settings,
     check_numbers,
     check_space,
     ids_of,
     names_of,
-    reference_of,
+    resolve,
 )
 from scotoma.slices.evidence.interface import Direction, Evidence
-from scotoma.slices.evidence.leakage import leaks
 from scotoma.slices.evidence.outcomes import metric_named, prepare
 from scotoma.slices.judging.correction import Correction
 from scotoma.slices.judging.protocols import Protocol, Reference, evidence_of
+from scotoma.slices.notes import harm_everywhere, leaks
 from scotoma.slices.report import Lattice, Null, Slice, SliceReport
-from scotoma.slices.search.greedy import Key, key_of
+from scotoma.slices.search.greedy import key_of
 from scotoma.slices.search.lattice import CELLS, KEYS, SPARSE, candidates, subset_count
-from scotoma.slices.search.predicates import Encoded, Predicate, encode
+from scotoma.slices.search.predicates import Encoded, encode
 from scotoma.slices.search.priority import SHARE, WITHOUT_BATCH
-from scotoma.slices.search.strategies import Finding, Mode, Plan, search, split
+from scotoma.slices.search.strategies import Mode, Plan, search, split
 from scotoma.slices.search.sweep import Budget, Hits, join, sweep
 from scotoma.slices.view import View
 
@@ -139,86 +138,63 @@ def find_slices(
     >>> [(one.text, one.size) for one in report.slices]
     [('colour = blue', 200)]
     """
-    check_choices(mode=mode, protocol=protocol, direction=direction, reference=reference,
-                   correction=correction)  # fmt: skip
-    kind = metric_named(metric)
-    default = DEFAULTS[protocol]
-    min_size = default["min_size"] if min_size is None else min_size
-    alpha = default["alpha"] if alpha is None else alpha
-    correction = default["correction"] if correction is None else correction
-    bootstrap = default["bootstrap"] if bootstrap is None else bootstrap
-    check_numbers(max_cross=max_cross, min_size=min_size, alpha=alpha, bootstrap=bootstrap,
-                   permutations=permutations, iterations=iterations, level=level, limit=limit,
-                   budget=budget, memory_gib=memory_gib, threads=threads)  # fmt: skip
-    reference = reference_of(reference, protocol, kind, baseline is not None)
-    direction = direction or kind.worse
+    settings = resolve(
+        mode=mode, metric=metric, direction=direction, reference=reference, paired=paired,
+        protocol=protocol, max_cross=max_cross, min_size=min_size, alpha=alpha,
+        correction=correction, bootstrap=bootstrap, level=level, confirm=confirm,
+        permutations=permutations, seed=seed, max_categories=max_categories, bins=bins,
+        compared=baseline is not None,
+    )  # fmt: skip
+    check_numbers(
+        iterations=iterations, limit=limit, budget=budget, memory_gib=memory_gib, threads=threads
+    )
     encoded = encode(features, max_categories=max_categories, bins=bins)
     total = encoded.codes.shape[1]
-    prepared = prepare(kind, outcome, baseline, labels, total, paired=paired)
+    prepared = prepare(metric_named(metric), outcome, baseline, labels, total, paired=paired)
     names = ids_of(ids, total)
     sources = None if clusters is None else names_of(clusters, "clusters", total)
     units = (names if sources is None else sources)[prepared.rows]
     codes = None if sources is None else np.unique(units, return_inverse=True)[1]
     own = encoded if prepared.rows.size == total else encoded.take(prepared.rows)
     evidence = evidence_of(
-        prepared, units, protocol=protocol, reference=reference, direction=direction,
-        least=min_size, draws=bootstrap, seed=seed, clusters=codes,
+        prepared, units, protocol=settings.protocol, reference=settings.reference,
+        direction=settings.direction, least=settings.min_size, draws=settings.bootstrap,
+        seed=seed, clusters=codes,
     )  # fmt: skip
     possible, threads = candidates(own, max_cross), threads or _threads(own, max_cross)
     check_space(mode, possible, max_candidates)
     plan = Plan(
-        mode, max_cross, float(alpha), correction, confirm,
+        mode, max_cross, float(settings.alpha), settings.correction, confirm,
         _per_iteration(budget, possible, max_candidates), iterations,
         _budget(own, evidence, max_cross, memory_gib, threads, codes is not None),
     )  # fmt: skip
     halves = split(units, seed)
-    told = progress or _untold
+    report_progress = progress or _ignore
     findings, hits = search(own, evidence, plan, halves)
-    told(1, 1 + permutations)
-    null = _null(own, evidence, plan, halves, permutations, seed, told)
+    report_progress(1, 1 + permutations)
+    null = _null(own, evidence, plan, halves, permutations, seed, report_progress)
     view = View(encoded, prepared, evidence, names, level, codes)
-    settings = {
-        "mode": mode, "metric": metric, "direction": direction, "reference": reference,
-        "paired": paired, "protocol": protocol, "max_cross": max_cross, "min_size": min_size,
-        "alpha": alpha, "correction": correction, "bootstrap": bootstrap, "level": level,
-        "confirm": confirm and mode == "cover", "permutations": permutations, "seed": seed,
-        "max_categories": max_categories, "bins": bins, "examples": total,
-        "at_risk": int(prepared.rows.size), "members": prepared.model.members,
+    priority = mode == "priority"
+    facts = {
+        "examples": total, "at_risk": int(prepared.rows.size), "members": prepared.model.members,
         "baseline_members": prepared.baseline.members if prepared.baseline else 0,
-        "budget": plan.candidates if mode == "priority" else None,
-        "iterations": iterations if mode == "priority" else None,
+        "budget": plan.candidates if priority else None,
+        "iterations": iterations if priority else None,
         "clusters": None if codes is None else int(codes.max(initial=-1)) + 1,
     }  # fmt: skip
     return SliceReport(
-        slices=tuple(_slice(view, finding) for finding in findings[:limit]),
+        slices=tuple(Slice.of(finding, view) for finding in findings[:limit]),
         found=len(findings),
         null=null,
         candidates=possible,
         nonempty=hits.nonempty,
         tested=hits.tested,
-        settings=settings,
+        settings=vars(settings) | facts,
         features=encoded.features,
         notes=(*encoded.notes, *leaks(own, prepared, labels), *_everywhere(evidence, settings)),
         view=view,
         lattice_of=partial(_lattice, own, evidence, plan, hits),
     )
-
-
-def _slice(view: View, finding: Finding) -> Slice:
-    return Slice(
-        predicates=_predicates(view.encoded, finding.key),
-        p=finding.p,
-        q=finding.q,
-        discovery=finding.discovery,
-        confirmation=finding.confirmation,
-        key=finding.key,
-        view=view,
-        measured=finding.measured,
-    )
-
-
-def _predicates(encoded: Encoded, key: Key) -> tuple[Predicate, ...]:
-    return tuple(encoded.predicates[f][code] for f, code in zip(*key, strict=True))
 
 
 def _null(
@@ -228,33 +204,25 @@ def _null(
     halves: Any,
     permutations: int,
     seed: int,
-    told: Progress,
+    progress: Progress,
 ) -> Null:
     rng = np.random.default_rng([seed % 2**63, 2])
-    found = []
+    counts = []
     for done in range(permutations):
         findings, _ = search(encoded, evidence.shuffled(rng), plan, halves)
-        found.append(len(findings))
-        told(done + 2, permutations + 1)
-    return Null(tuple(found))
+        counts.append(len(findings))
+        progress(done + 2, permutations + 1)
+    return Null(tuple(counts))
 
 
-def _untold(done: int, total: int) -> None:
-    """Nobody asked how far the searches are."""
+def _ignore(done: int, total: int) -> None:
+    """Report progress to nobody."""
 
 
-def _everywhere(evidence: Evidence, settings: dict[str, Any]) -> tuple[str, ...]:
-    """A sentence where the whole differs from the baseline, as then any large slice does."""
-    if settings["reference"] != "baseline" or settings["metric"] == "auc":
+def _everywhere(evidence: Evidence, settings: Settings) -> tuple[str, ...]:
+    if settings.reference != "baseline" or settings.metric == "auc":
         return ()
-    whole = evidence.effect(np.ones(evidence.rows, np.bool_), settings["level"])
-    if not (whole.low > 0 or whole.high < 0):
-        return ()
-    return (
-        f"the whole differs from its baseline by {whole.value:+.3g} [{whole.low:+.3g}, "
-        f"{whole.high:+.3g}], so any large slice may: reference='rest' asks where the change is "
-        "worse than elsewhere",
-    )
+    return harm_everywhere(evidence.effect(np.ones(evidence.rows, np.bool_), settings.level))
 
 
 def _lattice(
@@ -268,7 +236,7 @@ def _lattice(
     combined = combined.take(np.argsort(combined.p, kind="stable")[:POINTS])
     points = join([single, combined])
     keys = [key_of(encoded, points, place) for place in range(points.p.size)]
-    text = tuple(" and ".join(p.text for p in _predicates(encoded, key)) for key in keys)
+    text = tuple(" and ".join(one.text for one in encoded.predicates_of(key)) for key in keys)
     return Lattice(
         text,
         points.cross,

@@ -31,12 +31,12 @@ from scotoma.slices.evidence.interface import Direction
 from scotoma.slices.evidence.outcomes import metric_named
 from scotoma.slices.judging.correction import Correction
 from scotoma.slices.judging.protocols import FEWEST, Protocol
-from scotoma.slices.report import Look as Seen
 from scotoma.slices.report import Null
 from scotoma.slices.search.greedy import Key, Step, uncover
 from scotoma.slices.search.lattice import Subset, candidates, shape_of
 from scotoma.slices.search.predicates import Encoded
 from scotoma.slices.search.strategies import Finding, significant
+from scotoma.slices.search.strategies import Look as Seen
 from scotoma.slices.search.sweep import Hits, join
 
 __all__ = ["ShardedReport", "ShardedSlice", "search_shards"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scotoma.slices.report import Look, Null
+from scotoma.slices.report import Null
 from scotoma.slices.search.predicates import Predicate
+from scotoma.slices.search.strategies import Look
 from scotoma.uncertainty import Estimate
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scotoma.errors import DataError
 from scotoma.slices.evidence.clusters import Codes
 from scotoma.slices.evidence.interface import Direction, Evidence, Floats
-from scotoma.slices.evidence.outcomes import Outcome, Scored
+from scotoma.slices.evidence.outcomes import Metric, Outcome, Scored
 from scotoma.slices.evidence.weights import poisson_weights
 from scotoma.slices.judging.auc import Ranks, places
 from scotoma.slices.judging.bootstrap import Ratio, Replicates
@@ -21,6 +21,7 @@ from scotoma.slices.judging.ratios import LinearRatio
 
 Reference = Literal["rest", "whole", "baseline"]
 Protocol = Literal["sound", "published"]
+Test = Literal["rate", "change", "mean", "bootstrap"]
 Ints = npt.NDArray[np.int64]
 FEWEST = 30.0  # predictions, a member, that a ratio of counts rests on
 
@@ -65,17 +66,19 @@ def evidence_of(
             )
         ranks = _ranks(outcome, ids, direction, least, draws, seed, sound=protocol == "sound")
         return replace(ranks, clusters=clusters)
-    if protocol == "published" or (outcome.metric.kind == "ratio" and against is not None):
+    binary = all(np.isin(one.above, (0, 1)).all() for one in (model, other) if one is not None)
+    members = [one.members for one in (model, other) if one is not None]
+    test = choose_test(
+        outcome.metric, protocol, reference, members, binary=binary, clustered=clusters is not None
+    )
+    if test == "bootstrap":
         fewest = 0.0 if protocol == "published" else FEWEST
-        found = _replicates(outcome, ids, against, direction, least, draws, seed, fewest)
-        return replace(found, clusters=clusters)
-    exact = clusters is None and outcome.metric.kind == "rate"
-    plain = exact and bool(np.isin(model.above, (0, 1)).all())
-    if plain and model.members == 1 and other is None:
+        replicates = _replicates(outcome, ids, against, direction, least, draws, seed, fewest)
+        return replace(replicates, clusters=clusters)
+    if test == "rate":
         return Rates(model.above[:, 0] == 1, direction, least)
-    single = against is not None and model.members == against.members == 1
-    if plain and single and against is not None and np.isin(against.above, (0, 1)).all():
-        change = (model.above - against.above)[:, 0].astype(np.int8)
+    if test == "change" and other is not None:
+        change = (model.above - other.above)[:, 0].astype(np.int8)
         return Changes(change, direction, least)
     means = Means(
         model.above,
@@ -89,6 +92,39 @@ def evidence_of(
     if outcome.metric.kind == "ratio":
         return LinearRatio.of(model, other, means)
     return means
+
+
+def choose_test(
+    metric: Metric,
+    protocol: Protocol,
+    reference: Reference,
+    members: list[int],
+    *,
+    binary: bool,
+    clustered: bool,
+) -> Test:
+    """The test that a protocol gives the outcomes of any metric but AUC.
+
+    Args:
+        metric: The metric.
+        protocol: `sound` or `published`.
+        reference: What a slice is compared with.
+        members: Members of the model at hand, then of the baseline where there is one.
+        binary: Whether all outcomes are 0 or 1.
+        clustered: Whether rows share sources.
+
+    >>> from scotoma.slices.evidence.outcomes import METRICS
+    >>> choose_test(METRICS["error"], "sound", "rest", [1], binary=True, clustered=False)
+    'rate'
+    """
+    if protocol == "published" or (metric.kind == "ratio" and reference == "baseline"):
+        return "bootstrap"
+    if metric.kind == "rate" and binary and not clustered:
+        if members == [1]:
+            return "rate"
+        if members == [1, 1] and reference == "baseline":
+            return "change"
+    return "mean"
 
 
 def _drawn(members: int, draws: int, rng: np.random.Generator) -> Ints:

@@ -42,6 +42,10 @@ class Encoded:
         """Number of predicates of each feature, shape (F,)."""
         return np.array([len(own) for own in self.predicates], np.int64)
 
+    def predicates_of(self, key: tuple[tuple[int, ...], tuple[int, ...]]) -> tuple[Predicate, ...]:
+        """The predicates of a slice, from the places of its features and their codes."""
+        return tuple(self.predicates[feature][own] for feature, own in zip(*key, strict=True))
+
     def take(self, rows: npt.NDArray[np.intp]) -> Encoded:
         """The same predicates on some of the examples."""
         return Encoded(np.ascontiguousarray(self.codes[:, rows]), self.predicates, self.notes)

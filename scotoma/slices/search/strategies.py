@@ -11,7 +11,6 @@ import numpy.typing as npt
 from scotoma.hashing import hash_ids
 from scotoma.slices.evidence.interface import Evidence, Flags, Rows
 from scotoma.slices.judging.correction import Correction, adjust
-from scotoma.slices.report import Look
 from scotoma.slices.search.confirm import cross_screen
 from scotoma.slices.search.greedy import Key, cover, keys_of
 from scotoma.slices.search.predicates import Encoded
@@ -47,8 +46,33 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class Look:
+    """One look at a slice: by the search, or by the half of the examples that had no part in it.
+
+    Attributes:
+        p: The p-value, among the rows that no earlier slice explains.
+        q: The same, corrected: for all candidates at the discovery, for the slices proposed
+            (Holm, both halves) at the confirmation.
+        size: Examples it rests on.
+    """
+
+    p: float
+    q: float
+    size: int
+
+
+@dataclass(frozen=True)
 class Finding:
-    """A slice found, as its key and what was seen of it."""
+    """A slice that a search reports.
+
+    Attributes:
+        key: Its features and the code of each.
+        p: The p-value that decided.
+        q: The same, corrected.
+        discovery: What the search saw.
+        confirmation: What the other half says; None without confirmation.
+        measured: The rows that its effect is measured on; None for all.
+    """
 
     key: Key
     p: float

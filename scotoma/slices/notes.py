@@ -1,4 +1,4 @@
-"""Features that give the answer away."""
+"""What a reader should know about the data before trusting a slice."""
 
 from __future__ import annotations
 
@@ -7,8 +7,24 @@ import numpy.typing as npt
 
 from scotoma.slices.evidence.outcomes import Outcome
 from scotoma.slices.search.predicates import Encoded
+from scotoma.uncertainty import Estimate
 
 PURE = 0.999  # share of the examples whose answer the feature's value tells
+
+
+def harm_everywhere(change: Estimate) -> tuple[str, ...]:
+    """A sentence where the whole differs from its baseline, as then any large slice does.
+
+    Args:
+        change: The metric of all examples minus that of the baseline on them.
+    """
+    if not (change.low > 0 or change.high < 0):
+        return ()
+    return (
+        f"the whole differs from its baseline by {change.value:+.3g} [{change.low:+.3g}, "
+        f"{change.high:+.3g}], so any large slice may: reference='rest' asks where the change is "
+        "worse than elsewhere",
+    )
 
 
 def leaks(encoded: Encoded, outcome: Outcome, labels: npt.ArrayLike | None) -> tuple[str, ...]:
@@ -28,10 +44,10 @@ def leaks(encoded: Encoded, outcome: Outcome, labels: npt.ArrayLike | None) -> t
         answers.append(("outcome", outcome.model.above[:, 0]))
     notes: list[str] = []
     for name, codes in zip(encoded.features, encoded.codes, strict=True):
-        told = [what for what, answer in answers if _tells(codes, answer)]
-        if told:
+        known = [what for what, answer in answers if _tells(codes, answer)]
+        if known:
             notes.append(
-                f"column {name!r} tells the {told[0]} of nearly every example: its slices are "
+                f"column {name!r} tells the {known[0]} of nearly every example: its slices are "
                 "leakage, leave it out"
             )
     return tuple(notes)
