@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 from rich.cells import cell_len
 
-from scotoma.commands import slices as command
-from scotoma.commands.slices_table import typed
+from scotoma.commands import slices_search as command
 from scotoma.slices import find_slices
+from scotoma.slices.search.column_types import infer_type
 from tests.commands import measured, scotoma
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -248,7 +248,7 @@ def test_columns_named_like_an_outcome_are_left_out_unless_named(table):
     ],
 )
 def test_columns_of_a_csv_get_the_type_of_what_they_hold(values, dtype, said):
-    series, note = typed(pl.Series("x", values, dtype=pl.String))
+    series, note = infer_type(pl.Series("x", values, dtype=pl.String))
     assert series.dtype == dtype
     assert said in note
     assert bool(said) == bool(note)

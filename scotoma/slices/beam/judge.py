@@ -1,4 +1,4 @@
-"""The test of a slice from its sums alone, wherever they were added up."""
+"""Is a slice worse, by the sums that the parts of a table added up to?"""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from scotoma.slices.beam.part import Sums
-from scotoma.slices.evidence.interface import Direction, Judged
+from scotoma.slices.evidence.interface import Direction, Floats, Judged
 from scotoma.slices.judging.bootstrap import Ratio, Replicates, metric_of, spread
-from scotoma.slices.judging.bootstrap import Sums as RatioSums
+from scotoma.slices.judging.crossed import CrossedTest, Reference
+from scotoma.slices.judging.protocols import Test
 from scotoma.slices.judging.rates import judge_changes, judge_rates, rate_effect
 from scotoma.uncertainty import Estimate, single_mean
 
@@ -19,23 +20,24 @@ class SumsTest:
     """Which test the sums of a slice get.
 
     Attributes:
-        draws: Bootstrap draws; 0 for the exact tests: Fisher's of a rate against the rest,
-            McNemar's of two models on the same slice.
-        baseline: Whether there is one.
-        members: Members of the smaller population.
+        test: Its name.
+        reference: The rest of the examples (of the bootstrap: the whole), or the baseline.
         direction: Which side counts as found.
         least: Rows that a slice must hold to be tested.
-        fewest: What the denominators of a slice must add up to.
         keep: P-values beyond this interest nobody.
+        members: Members of the smaller population.
+        widths: Members of each population that has several, where means are tested.
+        mean: What the lanes of means are centred on.
     """
 
-    draws: int
-    baseline: bool
-    members: int
+    test: Test
+    reference: Reference
     direction: Direction
     least: int
-    fewest: float
     keep: float
+    members: int
+    widths: tuple[int, ...] = ()
+    mean: float = 0.0
 
     def judge(self, sums: Sums, whole: Sums) -> Judged:
         """Test every slice of a feature set.
@@ -44,20 +46,26 @@ class SumsTest:
             sums: Of the feature set.
             whole: Of all rows.
 
-        >>> test = SumsTest(0, False, 1, "higher", 1, 0.0, 1.0)
-        >>> whole = Sums(np.array([0]), np.array([[4, 2, 4]]))
-        >>> test.judge(Sums(np.array([0, 1]), np.array([[2, 2, 2], [2, 0, 2]])), whole).p.round(4)
+        >>> test = SumsTest("rate", "rest", "higher", 1, 1.0, 1)
+        >>> whole = Sums(np.array([0]), np.array([[4.0, 2.0]]))
+        >>> test.judge(Sums(np.array([0, 1]), np.array([[2.0, 2.0], [2.0, 0.0]])), whole).p.round(4)
         array([0.1667, 1.    ])
         """
-        size = sums.lanes[:, 0].astype(np.intp)
-        model, other = self._parts(sums)
-        if self.draws:
-            return self._replicates(whole).judge_sums((*model, *(other or ()), size), self.keep)
-        events = model[0][:, 0]
-        if other is not None:
-            return judge_changes(size, events, other[0][:, 0], self.direction, self.least)
-        found = int(whole.lanes[0, 1]), int(whole.lanes[0, 0])
-        return judge_rates(size, events, found, self.direction, self.least, self.keep)
+        size, lanes = sums.lanes[:, 0].astype(np.intp), sums.lanes[:, 1:]
+        if self.test == "mean":
+            crossed = self._crossed(whole)
+            cell = crossed.testable(size)
+            n = size[cell].astype(np.float64)
+            effect, p = crossed.judge(lanes[cell], n, self.direction, self.keep)
+            return Judged(size, cell, effect, p)
+        if self.test == "bootstrap":
+            parts = self._ratios(lanes)
+            return self._replicates(whole).judge_sums((*parts, size), self.keep)
+        events = lanes.astype(np.intp)
+        if self.test == "change":
+            return judge_changes(size, events[:, 0], events[:, 1], self.direction, self.least)
+        every = int(whole.lanes[0, 1]), int(whole.lanes[0, 0])
+        return judge_rates(size, events[:, 0], every, self.direction, self.least, self.keep)
 
     def effect(self, sums: Sums, whole: Sums, level: float) -> Estimate:
         """The effect of one slice with its interval.
@@ -67,24 +75,34 @@ class SumsTest:
             whole: Of all rows.
             level: Coverage, a fraction in (0, 1).
         """
-        n = int(sums.lanes[0, 0])
-        model, other = self._parts(sums)
-        if self.draws:
-            against = self._parts(whole)[0] if other is None else other
-            return spread((metric_of(model) - metric_of(against))[0], n, level, self.members)
-        events = int(model[0][0, 0])
-        if other is None:
-            return rate_effect(events, n, (int(whole.lanes[0, 1]), int(whole.lanes[0, 0])), level)
-        down = int(other[0][0, 0])
-        change = np.repeat([1, -1, 0], [events, down, n - events - down])
-        return single_mean(change[:, None], level=level)
+        n, lanes = int(sums.lanes[0, 0]), sums.lanes[:, 1:]
+        if self.test == "mean":
+            return self._crossed(whole).estimate(lanes, n, n, level)
+        if self.test == "bootstrap":
+            above, below, *others = self._ratios(lanes)
+            against = tuple(others) if others else tuple(self._ratios(whole.lanes[:, 1:]))
+            difference = metric_of((above, below)) - metric_of((against[0], against[1]))
+            return spread(difference[0], n, level, self.members)
+        events = lanes[0].astype(int).tolist()
+        if self.test == "change":
+            up, down = events
+            change = np.repeat([1, -1, 0], [up, down, n - up - down])
+            return single_mean(change[:, None], level=level)
+        every = int(whole.lanes[0, 1]), int(whole.lanes[0, 0])
+        return rate_effect(events[0], n, every, level)
 
-    def _parts(self, sums: Sums) -> tuple[RatioSums, RatioSums | None]:
-        """Numerators and denominators of the model, and of the baseline."""
-        lanes = np.split(sums.lanes[:, 1:], 4 if self.baseline else 2, axis=1)
-        return (lanes[0], lanes[1]), (lanes[2], lanes[3]) if self.baseline else None
+    def _crossed(self, whole: Sums) -> CrossedTest:
+        totals = whole.lanes[0, 1:]
+        rows, squares = int(whole.lanes[0, 0]), float(totals[5])
+        return CrossedTest(
+            self.reference, self.least, self.widths, self.members, rows, self.mean, totals, squares
+        )
+
+    def _ratios(self, lanes: Floats) -> list[Floats]:
+        """Numerators and denominators of the model, then of the baseline where there is one."""
+        return np.split(lanes, 4 if self.reference == "baseline" else 2, axis=1)
 
     def _replicates(self, whole: Sums) -> Replicates:
-        model, other = self._parts(whole)
-        compared = None if other is None else Ratio(*other)
-        return Replicates(Ratio(*model), compared, self.direction, self.least, self.fewest)
+        above, below, *others = self._ratios(whole.lanes[:, 1:])
+        compared = Ratio(others[0], others[1]) if others else None
+        return Replicates(Ratio(above, below), compared, self.direction, self.least)

@@ -1,96 +1,80 @@
-"""What one part of a table adds to a search: sums for every slice and bootstrap replicate."""
+"""What one part of a table adds to a search: sums for every slice."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scotoma.errors import DataError
 from scotoma.hashing import hash_ids
-from scotoma.slices.beam.null import Chance
-from scotoma.slices.evidence.outcomes import Outcome, metric_named, prepare
-from scotoma.slices.evidence.tally import Cells, Keys, count
+from scotoma.slices.beam.columns import Columns
+from scotoma.slices.beam.null import Shuffle
+from scotoma.slices.evidence.interface import Flags, Floats
+from scotoma.slices.evidence.outcomes import Outcome
+from scotoma.slices.evidence.tally import Cells, Keys, count, tally
 from scotoma.slices.judging.bootstrap import Ratio
-from scotoma.slices.judging.protocols import ratios_of
+from scotoma.slices.judging.crossed import Centre
+from scotoma.slices.judging.means import Means
+from scotoma.slices.judging.protocols import Test, ratios_of
 from scotoma.slices.search.coding import Coding
+from scotoma.slices.search.column_types import convert
 from scotoma.slices.search.greedy import Key, unexplained
-from scotoma.slices.search.lattice import Flags, Subset, blocks, feature_subsets
+from scotoma.slices.search.lattice import Subset, blocks, feature_subsets
 from scotoma.slices.search.predicates import Encoded
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """The slices of one set of features: integers that may be added in any order.
+    """The slices of one set of features: numbers that may be added in any order.
 
     Attributes:
         cell: The cells that hold rows, ascending, shape (M,).
-        lanes: Their sums, shape (M, W): rows, then of every replicate the numerators and the
-            denominators of the metric, then those of the baseline; replicate 0 is without weights.
+        lanes: Their sums, shape (M, W): rows, then what the test of a slice asks for. Counts are
+            exact up to 2^53.
     """
 
-    cell: Ints
-    lanes: Ints
+    cell: npt.NDArray[np.int64]
+    lanes: Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class Query:
     """What is asked of every part of the table.
 
     Attributes:
         codings: The features that define slices.
-        identifier: Column of the example ids, which the bootstrap weights go by.
-        outcome: Columns of the model or population at hand.
-        baseline: Columns of what it is compared with; may be empty.
-        label: Column of the true labels; None where the outcome needs none.
-        metric: One of `scotoma.slices.evidence.outcomes.METRICS` but means and AUC.
-        paired: Each outcome derives from the baseline at the same place.
+        columns: The other columns.
+        test: The test whose sums are needed.
         max_cross: Largest number of predicates in a slice.
-        draws: Bootstrap draws; 0 where the exact tests serve.
-        seed: Of the draws.
-        chance: How outcomes are dealt out anew; None for what they were.
-        middle: The largest hash of an id in the first half of the examples, where halves are asked
-            for.
+        draws: Bootstrap draws, where the bootstrap serves.
+        seed: Of draws and halves.
+        centre: What means are centred on; None where no means are tested.
+        shuffle: How outcomes are shuffled; None for what they are.
+        middle: The largest hash of an id in the first half of the examples; -1 without halves.
         half: The half that is counted, 0 or 1; None for all examples.
     """
 
     codings: tuple[Coding, ...]
-    identifier: str
-    outcome: tuple[str, ...]
-    baseline: tuple[str, ...]
-    label: str | None
-    metric: str
-    paired: bool
+    columns: Columns
+    test: Test
     max_cross: int
     draws: int
     seed: int
-    chance: Chance | None = None
+    centre: Centre | None = None
+    shuffle: Shuffle | None = None
     middle: int = -1
     half: int | None = None
 
     @property
-    def columns(self) -> list[str]:
-        """The columns that are read."""
-        return [*(coding.column for coding in self.codings), self.identifier, *self.answers]
-
-    @property
-    def answers(self) -> list[str]:
-        """Those that the outcome is made of."""
-        label = [] if self.label is None else [self.label]
-        return [*self.outcome, *self.baseline, *label]
-
-    def in_half(self, names: npt.NDArray[np.generic]) -> Flags:
-        """Which examples of some ids are in the half that is counted."""
-        if self.half is None or names.size == 0:
-            return np.ones(names.size, np.bool_)
-        second = hash_ids(names, self.seed) > np.uint64(max(self.middle, 0))
-        return np.asarray(second == bool(self.half))
+    def reads(self) -> list[str]:
+        """Names of the columns that are read."""
+        features = [coding.column for coding in self.codings]
+        return list(dict.fromkeys([*features, self.columns.identifier, *self.columns.answers]))
 
     @property
     def subsets(self) -> list[Subset]:
@@ -101,129 +85,135 @@ class Question:
 
     def encode(self, table: pl.DataFrame) -> Encoded:
         """The predicates that the rows of a part meet."""
-        codes = [coding.codes(table[coding.column]) for coding in self.codings]
+        codes = [
+            coding.codes(convert(table[coding.column], coding.kind)) for coding in self.codings
+        ]
         return Encoded(np.stack(codes), tuple(coding.predicates for coding in self.codings))
+
+    def in_half(self, ids: npt.NDArray[np.generic], half: int | None) -> Flags:
+        """Which examples of some ids lie in a half; all of them where it is None."""
+        if half is None or ids.size == 0:
+            return np.ones(ids.size, np.bool_)
+        second = hash_ids(ids, self.seed) > np.uint64(max(self.middle, 0))
+        return np.asarray(second == bool(half))
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
-    """The rows of a part that are counted, and what each adds.
+class Part:
+    """The rows of a part of the table that count, and what each adds.
 
     Attributes:
         encoded: Their predicates.
-        ratios: Numerators and denominators, of the baseline too where there is one.
-        draws: Bootstrap draws.
+        outcome: Their outcome.
+        ids: Ids of the examples.
+        query: What is asked.
     """
 
     encoded: Encoded
-    ratios: list[Ratio]
-    draws: int
+    outcome: Outcome
+    ids: npt.NDArray[np.generic]
+    query: Query
 
     @classmethod
-    def of(cls, table: pl.DataFrame, asked: Question, without: tuple[Key, ...]) -> Counted | None:
-        """Those of a table that are in none of some slices; None where there are none."""
-        outcome = outcome_of(table, asked)
+    def of(cls, table: pl.DataFrame, query: Query, without: tuple[Key, ...] = ()) -> Part | None:
+        """The rows of a table that count and lie in none of some slices; None without any."""
+        outcome = query.columns.read_outcome(table)
         if outcome is None:
             return None
-        encoded = asked.encode(table).take(outcome.rows)
-        names = ids_of(table[asked.identifier])[outcome.rows]
-        if asked.chance is not None:
-            outcome = asked.chance.deal(outcome, names)
-        left = unexplained(encoded, without)
-        left = left[asked.in_half(names[left])]
-        if left.size == 0:
+        encoded = query.encode(table).take(outcome.rows)
+        ids = query.columns.read_ids(table)[outcome.rows]
+        if query.shuffle is not None:
+            outcome = query.shuffle.deal(outcome, ids)
+        rows = unexplained(encoded, without)
+        rows = rows[query.in_half(ids[rows], query.half)]
+        if rows.size == 0:
             return None
-        ratios = ratios_of(outcome.take(left), names[left], asked.draws, asked.seed)
-        own = [one for one in ratios if one is not None]
-        if any(lanes.dtype.kind == "f" for one in own for lanes in (one.above, one.below)):
-            raise DataError(
-                f"outcome must be 0 or 1 where metric {asked.metric!r} is counted in shards, got "
-                "fractions: search them with find_slices"
-            )
-        return cls(encoded.take(left), own, asked.draws)
+        return cls(encoded.take(rows), outcome.take(rows), ids[rows], query)
 
-    def lanes(self, keys: Keys, cells: int) -> Ints:
-        """The sums of every cell, as of `Sums`, shape (cells, W).
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.ids.size
+
+    def sums(self, keys: Keys, cells: int) -> Floats:
+        """Rows of every cell, and the sums that its test asks for, shape (cells, W).
 
         Args:
             keys: Cell of each row under each of G feature subsets, shape (G, N).
             cells: Cells of all subsets together.
         """
-        sums = chain.from_iterable(one.sums(Cells(keys, cells)) for one in self.ratios)
         size = count(keys, cells)[:, None]
-        return np.concatenate([size, *sums], axis=1, dtype=np.int64)
+        if self.query.test == "bootstrap":
+            sums = chain.from_iterable(one.sums(Cells(keys, cells)) for one in self._ratios)
+            return np.concatenate([size, *sums], axis=1, dtype=np.float64)
+        return np.concatenate([size, tally(keys, cells, self._lanes)], axis=1, dtype=np.float64)
+
+    @cached_property
+    def _lanes(self) -> Floats:
+        model, baseline, centre = self.outcome.model, self.outcome.baseline, self.query.centre
+        if centre is not None:
+            return means_of(self.outcome).lanes(centre)
+        if self.query.test == "change" and baseline is not None:
+            change = model.above - baseline.above
+            return np.concatenate([np.maximum(change, 0.0), np.maximum(-change, 0.0)], axis=1)
+        return model.above
+
+    @cached_property
+    def _ratios(self) -> list[Ratio]:
+        ratios = ratios_of(self.outcome, self.ids, self.query.draws, self.query.seed)
+        return [one for one in ratios if one is not None]
+
+
+def means_of(outcome: Outcome) -> Means:
+    """The scores of a part's rows, for their lanes alone: how they are judged is left open."""
+    baseline = None if outcome.baseline is None else outcome.baseline.above
+    return Means(outcome.model.above, baseline, "rest", outcome.paired, "higher", 2)
 
 
 def add_up(
-    table: pl.DataFrame, asked: Question, without: tuple[Key, ...] = ()
+    table: pl.DataFrame, query: Query, without: tuple[Key, ...] = ()
 ) -> Iterator[tuple[int, Sums]]:
     """Sums of every feature set over one part of the table.
 
     Args:
         table: Some of the rows, with the columns asked for.
-        asked: What is asked of every part.
+        query: What is asked of every part.
         without: Slices whose rows are left out: those that earlier findings explain.
 
     Yields:
-        Number of the feature set, as in `asked.subsets`, and its sums.
+        Number of the feature set, as in `query.subsets`, and its sums.
 
     Raises:
         DataError: Outcomes that the metric cannot take.
     """
-    counted = Counted.of(table, asked, without)
-    if counted is None:
+    part = Part.of(table, query, without)
+    if part is None:
         return
-    everyone = np.zeros((1, counted.encoded.codes.shape[1]), np.int32)
-    yield 0, Sums(np.zeros(1, np.int64), counted.lanes(everyone, 1))
-    number = 0
-    for cross in range(1, min(asked.max_cross, len(asked.codings)) + 1):
-        for block in blocks(counted.encoded, feature_subsets(len(asked.codings), cross)):
-            lanes = counted.lanes(block.keys, block.cells)
-            held = np.flatnonzero(lanes[:, 0])
-            subset, cell = block.locate(held)
+    yield 0, Sums(np.zeros(1, np.int64), part.sums(np.zeros((1, part.rows), np.int32), 1))
+    number, features = 0, len(query.codings)
+    for cross in range(1, min(query.max_cross, features) + 1):
+        for block in blocks(part.encoded, feature_subsets(features, cross)):
+            lanes = part.sums(block.keys, block.cells)
+            occupied = np.flatnonzero(lanes[:, 0])
+            subset, cell = block.locate(occupied)
             ends = np.searchsorted(subset, np.arange(len(block.subsets) + 1)).tolist()
             for first, last in pairwise(ends):
                 number += 1
-                yield number, Sums(cell[first:last], lanes[held[first:last]])
-
-
-def ids_of(column: pl.Series) -> npt.NDArray[np.generic]:
-    """Ids as what they are hashed as."""
-    ids = column.to_numpy()
-    return np.asarray(ids.astype(str) if ids.dtype.kind == "O" else ids)
-
-
-def outcome_of(table: pl.DataFrame, asked: Question) -> Outcome | None:
-    """The outcome of a part's rows; None where none of them counts for the metric."""
-    metric = metric_named(asked.metric)
-    labels = None if asked.label is None else table[asked.label].to_numpy()
-    wanted = None if metric.risk == "all" else labels == (metric.risk == "positives")
-    if wanted is not None and not np.any(wanted):
-        return None
-    baseline = table.select(asked.baseline).to_numpy() if asked.baseline else None
-    model = table.select(asked.outcome).to_numpy()
-    outcome = prepare(metric, model, baseline, labels, table.height, paired=asked.paired)
-    single = outcome.model.members == 1 and asked.draws == 0
-    if outcome.baseline is None or not single:
-        return outcome
-    # McNemar's test asks for the changes to either side, not for both rates.
-    change = outcome.model.above - outcome.baseline.above
-    up, down = (replace(outcome.model, above=np.maximum(side * change, 0.0)) for side in (1, -1))
-    return replace(outcome, model=up, baseline=down)
+                yield number, Sums(cell[first:last], lanes[occupied[first:last]])
 
 
 def merge(parts: Iterable[Sums]) -> Sums:
     """The sums of several parts of the table, in whatever order they come.
 
-    >>> one = Sums(np.array([0, 3]), np.array([[2], [5]]))
-    >>> both = merge([one, Sums(np.array([1, 3]), np.array([[1], [1]]))])
+    >>> one = Sums(np.array([0, 3]), np.array([[2.0], [5.0]]))
+    >>> both = merge([one, Sums(np.array([1, 3]), np.array([[1.0], [1.0]]))])
     >>> both.cell.tolist(), both.lanes.ravel().tolist()
-    ([0, 1, 3], [2, 1, 6])
+    ([0, 1, 3], [2.0, 1.0, 6.0])
     """
-    given = list(parts)
-    cell, place = np.unique(np.concatenate([one.cell for one in given]), return_inverse=True)
-    lanes = np.zeros((cell.size, given[0].lanes.shape[1]), np.int64)
-    for one, own in zip(given, np.split(place, np.cumsum([p.cell.size for p in given])[:-1]),
-                        strict=True):  # fmt: skip
+    every = list(parts)
+    cell, place = np.unique(np.concatenate([one.cell for one in every]), return_inverse=True)
+    lanes = np.zeros((cell.size, every[0].lanes.shape[1]))
+    ends = np.cumsum([one.cell.size for one in every])[:-1]
+    for one, own in zip(every, np.split(place, ends), strict=True):
         lanes[own] += one.lanes
     return Sums(cell, lanes)

@@ -156,13 +156,14 @@ class Means:
     def _mean(self) -> float:
         if self.part_of is not None:
             return self.part_of[0]._mean
-        return float(self._psi.mean()) if self.rows else 0.0
+        return float(self.psi.mean()) if self.rows else 0.0
 
     @cached_property
-    def _psi(self) -> Floats:
+    def psi(self) -> Floats:
+        """The mean over members of every row, minus the baseline's where there is one."""
         if self.swapped is not None:
             before, swap = self.swapped
-            return np.where(swap, -before._psi, before._psi)
+            return np.where(swap, -before.psi, before.psi)
         psi = self.outcome.mean(1)
         return np.asarray(psi if self.baseline is None else psi - self.baseline.mean(1))
 
@@ -172,20 +173,24 @@ class Means:
         if self.part_of is not None:
             whole, rows = self.part_of
             return np.asarray(whole._lanes[rows])
-        several = self._several()
-        inverted = carried_by_the_rest(self._psi, self._mean, self.baseline is not None)
-        centre = Centre(self._mean, inverted, tuple(float(own.mean()) for own in several))
-        return lanes_of(self._psi, self._scatter, several, centre)
+        inverted = carried_by_the_rest(self.psi, self._mean, self.baseline is not None)
+        members = tuple(float(own.mean()) for own in self.several())
+        return self.lanes(Centre(self._mean, inverted, members))
+
+    def lanes(self, centre: Centre) -> Floats:
+        """What is summed over the rows of a slice; arguments and result as for `lanes_of`."""
+        return lanes_of(self.psi, self._scatter, self.several(), centre)
 
     @cached_property
     def _scatter(self) -> list[Floats]:
         """Scatter of the members about each row's mean, of each population that has several."""
         if self.swapped is None:
-            return [((p - p.mean(1, keepdims=True)) ** 2).sum(1) for p in self._several()]
+            return [((p - p.mean(1, keepdims=True)) ** 2).sum(1) for p in self.several()]
         before, swap = self.swapped
         return _exchanged(swap, *before._scatter)
 
-    def _several(self) -> list[Floats]:
+    def several(self) -> list[Floats]:
+        """The scores of each population that has several members; paired ones as differences."""
         return [own for own in self._populations() if own.shape[1] > 1]
 
     def _populations(self) -> list[Floats]:

@@ -79,20 +79,21 @@ def cross_screen(
         keys = [step.key for step in steps]
         p, sizes = conditional(encoded.take(there), evidence.take(there), keys)
         found += [
-            Confirmed(steps[place], p[place], q, sizes[place], there) for place, q in held(p, alpha)
+            Confirmed(steps[place], p[place], q, sizes[place], there)
+            for place, q in holm_halves(p, alpha)
         ]
     found.sort(key=lambda one: (one.q, one.p))
     return distinct(encoded, found), join(firsts)
 
 
-def held(p: list[float], alpha: float) -> list[tuple[int, float]]:
+def holm_halves(p: list[float], alpha: float) -> list[tuple[int, float]]:
     """Which of a half's proposals the other half confirms, and the q of each.
 
     Args:
         p: P-values of all of them on the other half.
         alpha: Chance of any false slice, both halves together.
 
-    >>> held([0.5, 0.001], 0.05)
+    >>> holm_halves([0.5, 0.001], 0.05)
     [(1, 0.004)]
     """
     q = np.minimum(2.0 * adjust(p, len(p), "holm"), 1.0).tolist()

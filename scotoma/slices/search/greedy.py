@@ -108,7 +108,7 @@ def cover(
         The slices in the order of their finding, and the candidates of the first step.
     """
     look = partial(_look, encoded, evidence, max_cross, alpha, budget)
-    return uncover(look, encoded, alpha, correction, screen=screen, most_slices=most_slices)
+    return repeat_search(look, encoded, alpha, correction, screen=screen, most_slices=most_slices)
 
 
 def narrowed(encoded: Encoded, hits: Hits, best: int, good: Flags) -> int:
@@ -157,7 +157,7 @@ def _look(
     return sweep(encoded.take(left), evidence.take(left), max_cross, keep, budget)
 
 
-def uncover(
+def repeat_search(
     look: Callable[[tuple[Key, ...]], Hits],
     encoded: Encoded,
     alpha: float,
@@ -166,15 +166,15 @@ def uncover(
     screen: float | None = None,
     most_slices: int = 100,
 ) -> tuple[list[Step], Hits]:
-    """The loop of `cover`, whoever searches.
+    """Search, take the best slice and search again without its rows, as `cover` does.
 
     Args:
         look: Searches all candidates among the rows in none of some slices.
         encoded: The predicates; its rows are not looked at.
-        alpha: As of `cover`.
-        correction: As of `cover`.
-        screen: As of `cover`.
-        most_slices: As of `cover`.
+        alpha: Level at which a corrected p-value counts.
+        correction: For all candidates of a step.
+        screen: Stop where chance alone would offer that many slices as good; None for alpha.
+        most_slices: Stop after so many.
     """
     steps: list[Step] = []
     first: Hits | None = None
