@@ -21,9 +21,9 @@ def harm_everywhere(change: Estimate) -> tuple[str, ...]:
     if not (change.low > 0 or change.high < 0):
         return ()
     return (
-        f"the whole differs from its baseline by {change.value:+.3g} [{change.low:+.3g}, "
-        f"{change.high:+.3g}], so any large slice may: reference='rest' asks where the change is "
-        "worse than elsewhere",
+        f"all examples together differ from the baseline by {change.value:+.3g} "
+        f"[{change.low:+.3g}, {change.high:+.3g}]: use reference='rest' to find where they changed "
+        "more than elsewhere",
     )
 
 

@@ -168,16 +168,17 @@ class Null:
         """The null as a sentence.
 
         >>> Null((0, 3, 0, 1)).sentence()
-        'on shuffled outcomes the same search found 1 slice on average, some in 2 of 4'
+        'on shuffled outcomes the same search found 1 slice on average, at least one in 2 of 4'
         """
         if not self.counts:
-            return "no outcomes were shuffled: how much chance alone would find is not known"
+            return "no outcomes were shuffled, so what chance alone finds is unknown"
         if self.any == 0:
-            return f"on shuffled outcomes the same search found nothing, {self.permutations} times"
+            searches = f"{self.permutations} search{'es' * (self.permutations != 1)}"
+            return f"on shuffled outcomes the same search found nothing ({searches})"
         unit = "slice" if f"{self.mean:.3g}" == "1" else "slices"
         return (
-            f"on shuffled outcomes the same search found {self.mean:,.3g} {unit} on average, some "
-            f"in {self.any} of {self.permutations}"
+            f"on shuffled outcomes the same search found {self.mean:,.3g} {unit} on average, at "
+            f"least one in {self.any} of {self.permutations}"
         )
 
     def as_dict(self) -> dict[str, Any]:

@@ -154,7 +154,7 @@ def test_the_null_stands_beside_what_was_found(shards):
         identifier="id", max_cross=2, permutations=2, confirm=False,
     )  # fmt: skip
     assert report.slices[0].text == "job = Sales and shift = night"
-    assert report.null.sentence() == "on shuffled outcomes the same search found nothing, 2 times"
+    assert report.null.sentence() == "on shuffled outcomes the same search found nothing (2 searches)"
 
 
 # --- the command ----------------------------------------------------------------------------------

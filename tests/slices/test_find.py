@@ -262,7 +262,7 @@ def test_dense_against_compressed_is_compared_on_the_same_slice():
     assert planted_share(elsewhere) > 0.8
     assert elsewhere.notes == ()
     (note,) = report.notes
-    assert note.startswith("the whole differs from its baseline by +0.0")
+    assert note.startswith("all examples together differ from the baseline by +0.0")
     assert search(dense, baseline=dense[:, ::-1].copy()).notes == ()
 
 
@@ -364,7 +364,7 @@ def test_features_that_contain_the_answer_are_named():
 def test_an_outcome_without_a_single_error_gives_nothing_and_says_so():
     report = search(np.zeros(N), permutations=2)
     assert report.found == 0
-    assert report.summary().endswith("on shuffled outcomes the same search found nothing, 2 times")
+    assert report.summary().endswith("on shuffled outcomes the same search found nothing (2 searches)")
 
 
 def test_priority_searches_what_is_too_large_to_exhaust():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -135,7 +137,7 @@ def search_parquet(
     )  # fmt: skip
     check_numbers(limit=limit)
     refuse(settings.metric, settings.mode)
-    runner = read_options(options)
+    pattern, runner = _absolute(pattern), read_options(options)
     files = Files.of(pattern, runner)
     columns = Columns(
         identifier=identifier, outcome=tuple(outcome), baseline=tuple(baseline), label=label,
@@ -215,7 +217,7 @@ def open_table(
         MissingExtra: Beam is not installed.
     """
     refuse(metric, mode)
-    return Files.of(pattern, read_options(options)).schema()
+    return Files.of(_absolute(pattern), read_options(options)).schema()
 
 
 def refuse(metric: str, mode: str) -> None:
@@ -244,9 +246,18 @@ def read_options(options: Sequence[str]) -> Any:
     Raises:
         MissingExtra: Beam is not installed.
     """
-    return needs("apache_beam.options.pipeline_options", "beam", PURPOSE).PipelineOptions(
-        list(options)
-    )
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)  # which modules for Google's cloud are missing
+    try:
+        module = needs("apache_beam.options.pipeline_options", "beam", PURPOSE)
+    finally:
+        logging.disable(level)
+    return module.PipelineOptions(list(options))
+
+
+def _absolute(pattern: str) -> str:
+    """The pattern as workers in other folders understand it."""
+    return pattern if "://" in pattern else str(Path(pattern).absolute())
 
 
 def _test(settings: Settings, columns: Columns, overview: Overview) -> SumsTest:

@@ -49,7 +49,7 @@ def infer_type(column: pl.Series) -> tuple[pl.Series, str]:
     name, value = printable(column.name), printable(odd[0])
     return text, (
         f"column {name!r} holds numbers, but in {len(odd):,} of {len(text):,} rows something else, "
-        f"such as {value!r}: its values were taken as words, empty the cells to have ranges"
+        f"such as {value!r}: its values are taken as words; empty those cells to have ranges"
     )
 
 
