@@ -56,7 +56,7 @@ class SlicesQuestion:
         protocol: `sound` or `published`.
         permutations: Searches of shuffled outcomes; None for 20, on Beam for 5.
         limit: Slices that are described.
-        seed: Of halves, draws and permutations.
+        seed: Seed of halves, draws and permutations.
         runner: `beam` for tables that no machine holds; None for this machine.
         beam_options: Options of Apache Beam.
     """

@@ -53,12 +53,12 @@ class Settings:
     bins: int
 
 
-def resolve(*, compared: bool, **asked: Any) -> Settings:
+def resolve(*, compared: bool, **arguments: Any) -> Settings:
     """Fill in the defaults of a search and refuse what it cannot do.
 
     Args:
         compared: Whether there is a baseline.
-        **asked: The fields of `Settings`; None for the default.
+        **arguments: The fields of `Settings`; None for the default.
 
     Raises:
         DataError: An argument out of range, or one that contradicts another.
@@ -69,16 +69,18 @@ def resolve(*, compared: bool, **asked: Any) -> Settings:
     ...         max_categories=100, bins=10).min_size
     30
     """
-    check_choices(**{name: asked[name] for name in CHOICES})
-    metric = metric_named(asked["metric"])
-    for name, default in DEFAULTS[asked["protocol"]].items():
-        if asked[name] is None:
-            asked[name] = default
-    check_numbers(**{name: asked[name] for name in RULES.keys() & asked.keys()})
-    asked["reference"] = _reference(asked["reference"], asked["protocol"], metric, compared)
-    asked["direction"] = asked["direction"] or metric.worse
-    asked["confirm"] = asked["confirm"] and asked["mode"] == "cover"
-    return Settings(**asked)
+    check_choices(**{name: arguments[name] for name in CHOICES})
+    metric = metric_named(arguments["metric"])
+    for name, default in DEFAULTS[arguments["protocol"]].items():
+        if arguments[name] is None:
+            arguments[name] = default
+    check_numbers(**{name: arguments[name] for name in RULES.keys() & arguments.keys()})
+    arguments["reference"] = _reference(
+        arguments["reference"], arguments["protocol"], metric, compared
+    )
+    arguments["direction"] = arguments["direction"] or metric.worse
+    arguments["confirm"] = arguments["confirm"] and arguments["mode"] == "cover"
+    return Settings(**arguments)
 
 
 def _reference(
@@ -139,9 +141,9 @@ def check_space(mode: Mode, possible: int, most: int) -> None:
         )
 
 
-def check_choices(**asked: str | None) -> None:
+def check_choices(**arguments: str | None) -> None:
     """Refuse words that are none of the choices."""
-    for name, value in asked.items():
+    for name, value in arguments.items():
         if value is not None and value not in CHOICES[name]:
             raise DataError(
                 f"{name} must be one of {', '.join(CHOICES[name])}, got {value!r}"
@@ -170,9 +172,9 @@ RULES = {
 }
 
 
-def check_numbers(**asked: Any) -> None:
+def check_numbers(**arguments: Any) -> None:
     """Refuse numbers out of range."""
-    for name, value in asked.items():
+    for name, value in arguments.items():
         if not RULES[name].holds(value):
             raise DataError(
                 f"{name} must be {RULES[name].says}, got {value}: leave it out for the default"

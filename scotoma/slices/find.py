@@ -120,10 +120,10 @@ def find_slices(
         max_candidates: Refuse searches with more candidates than this, save in priority mode.
         memory_gib: Bound on what the search holds at once beyond the data.
         threads: Blocks of candidates that are counted side by side; by default one a core in
-            searches large enough to gain by it. Nothing found depends on it.
+            searches large enough to gain by it. No result depends on it.
         progress: Called after each search with how many are done and how many there are: the
             search itself and one a permutation.
-        seed: Of halves, draws and permutations.
+        seed: Seed of halves, draws and permutations.
 
     Raises:
         DataError: Anything that cannot be searched, in one sentence.
@@ -226,7 +226,7 @@ def _everywhere(evidence: Evidence, settings: Settings) -> tuple[str, ...]:
 
 
 def _lattice(
-    encoded: Encoded, evidence: Evidence, plan: Plan, hits: Hits, found: set[str]
+    encoded: Encoded, evidence: Evidence, plan: Plan, hits: Hits, reported: set[str]
 ) -> Lattice:
     """All single predicates, and the combinations with the smallest p-values."""
     single = sweep(encoded, evidence, 1, 1.0, plan.budget)
@@ -244,7 +244,7 @@ def _lattice(
         points.size / max(evidence.rows, 1),
         points.effect,
         points.p,
-        np.array([one in found for one in text], np.bool_),
+        np.array([one in reported for one in text], np.bool_),
     )
 
 

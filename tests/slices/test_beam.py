@@ -154,7 +154,8 @@ def test_the_null_stands_beside_what_was_found(shards):
         identifier="id", max_cross=2, permutations=2, confirm=False,
     )  # fmt: skip
     assert report.slices[0].text == "job = Sales and shift = night"
-    assert report.null.sentence() == "on shuffled outcomes the same search found nothing (2 searches)"
+    sentence = "on shuffled outcomes the same search found nothing (2 searches)"
+    assert report.null.sentence() == sentence
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -205,6 +206,14 @@ def test_options_that_need_another_say_so(shards):
     }.items():
         code, out, err = scotoma("slices", f"{shards}/*.parquet", *NAMED[:-2], *options)
         assert (code, out, err) == (2, "", f"scotoma: {sentence}\n")
+
+
+def test_a_runner_that_fails_is_one_sentence(shards, tmp_path):
+    beam = ("--runner", "beam", "--beam-options", f"--runner=Spork --temp_location={tmp_path}")
+    code, out, err = scotoma("slices", f"{shards}/*.parquet", *NAMED, *beam)
+    assert (code, out) == (5, "")
+    assert err.startswith("scotoma: the runner of Beam failed (Unexpected pipeline runner: Spork")
+    assert err.count("\n") == 1
 
 
 def test_without_beam_one_sentence_says_what_installs_it(shards, monkeypatch):

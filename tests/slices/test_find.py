@@ -364,7 +364,8 @@ def test_features_that_contain_the_answer_are_named():
 def test_an_outcome_without_a_single_error_gives_nothing_and_says_so():
     report = search(np.zeros(N), permutations=2)
     assert report.found == 0
-    assert report.summary().endswith("on shuffled outcomes the same search found nothing (2 searches)")
+    sentence = "on shuffled outcomes the same search found nothing (2 searches)"
+    assert report.summary().endswith(sentence)
 
 
 def test_priority_searches_what_is_too_large_to_exhaust():

@@ -120,7 +120,7 @@ def search_parquet(
         limit: Slices that the report describes.
         max_candidates: Refuse searches with more candidates than this.
         progress: Called after each search with how many are done and how many there are.
-        seed: Of halves, draws and shuffles.
+        seed: Seed of halves, draws and shuffles.
         options: Options of Beam, such as `--runner=FlinkRunner`; none for this machine. Runners on
             other machines need `--temp_location`, a folder that they share with the caller.
 
@@ -279,12 +279,12 @@ def _test(settings: Settings, columns: Columns, overview: Overview) -> SumsTest:
     )
 
 
-Found = list[tuple[Finding, int | None]]
+Findings = list[tuple[Finding, int | None]]
 
 
 def _search(
     pipelines: Pipelines, encoded: Encoded, test: SumsTest, settings: Settings, query: Query
-) -> tuple[Found, Hits]:
+) -> tuple[Findings, Hits]:
     """One search, and for each slice the half of the examples that confirmed it."""
 
     def look(half: int | None, without: tuple[Key, ...]) -> Hits:

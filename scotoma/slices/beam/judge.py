@@ -22,7 +22,7 @@ class SumsTest:
     Attributes:
         test: Its name.
         reference: The rest of the examples (of the bootstrap: the whole), or the baseline.
-        direction: Which side counts as found.
+        direction: Which side counts.
         least: Rows that a slice must hold to be tested.
         keep: P-values beyond this interest nobody.
         members: Members of the smaller population.
@@ -43,8 +43,8 @@ class SumsTest:
         """Test every slice of a feature set.
 
         Args:
-            sums: Of the feature set.
-            whole: Of all rows.
+            sums: Sums of the feature set.
+            whole: Sums of all rows.
 
         >>> test = SumsTest("rate", "rest", "higher", 1, 1.0, 1)
         >>> whole = Sums(np.array([0]), np.array([[4.0, 2.0]]))
@@ -71,8 +71,8 @@ class SumsTest:
         """The effect of one slice with its interval.
 
         Args:
-            sums: Of the slice, one row.
-            whole: Of all rows.
+            sums: Sums of the slice, one row.
+            whole: Sums of all rows.
             level: Coverage, a fraction in (0, 1).
         """
         n, lanes = int(sums.lanes[0, 0]), sums.lanes[:, 1:]

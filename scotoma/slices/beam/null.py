@@ -21,8 +21,8 @@ class Shuffle:
     row of a pool.
 
     Attributes:
-        seed: Of the search.
-        number: Of the shuffle.
+        seed: Seed of the search.
+        number: Number of the shuffle.
         pool: Outcomes of a sample of the rows that count; None against a baseline.
     """
 

@@ -52,7 +52,7 @@ class Query:
         test: The test whose sums are needed.
         max_cross: Largest number of predicates in a slice.
         draws: Bootstrap draws, where the bootstrap serves.
-        seed: Of draws and halves.
+        seed: Seed of draws and halves.
         centre: What means are centred on; None where no means are tested.
         shuffle: How outcomes are shuffled; None for what they are.
         middle: The largest hash of an id in the first half of the examples; -1 without halves.

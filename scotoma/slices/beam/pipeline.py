@@ -16,7 +16,9 @@ from uuid import uuid4
 import numpy as np
 import polars as pl
 
+from scotoma.errors import ScotomaError
 from scotoma.extras import needs
+from scotoma.printable import printable
 from scotoma.slices.beam.files import PURPOSE, file_systems
 from scotoma.slices.beam.judge import SumsTest
 from scotoma.slices.beam.part import Query, Sums, add_up, merge
@@ -73,15 +75,24 @@ class Pipelines:
     ) -> list[dict[str, Any]]:
         """The lines that one pipeline writes, in any order."""
         beam = needs("apache_beam", "beam", PURPOSE)
+        read = beam.io.ReadFromParquetBatched(self.pattern, columns=columns)
         out = f"{self.folder}/{uuid4().hex}"
-        with beam.Pipeline(options=self.options) as pipeline:
-            sums = (
-                pipeline
-                | "read row groups" >> beam.io.ReadFromParquetBatched(self.pattern, columns=columns)
-                | "count each" >> beam.FlatMap(_from_arrow, add)
-                | "add up" >> beam.CombinePerKey(merge)
-            )
-            _ = finish(sums) | "write" >> beam.io.WriteToText(out, file_name_suffix=".jsonl")
+        try:
+            with beam.Pipeline(options=self.options) as pipeline:
+                sums = (
+                    pipeline
+                    | "read row groups" >> read
+                    | "count each" >> beam.FlatMap(_from_arrow, add)
+                    | "add up" >> beam.CombinePerKey(merge)
+                )
+                _ = finish(sums) | "write" >> beam.io.WriteToText(out, file_name_suffix=".jsonl")
+        except ScotomaError:
+            raise
+        except (OSError, RuntimeError, ValueError) as error:  # what runners raise
+            first = printable(str(error).strip().partition("\n")[0])
+            raise ScotomaError(
+                f"the runner of Beam failed ({first}): check its options and repeat"
+            ) from error
         return _read(out)
 
 

@@ -101,7 +101,7 @@ class Sources:
         source has m' rows with sum S'. The sum of squares is multiplied by C / (C - 1).
 
         Args:
-            units: Of values and carriers, two columns.
+            units: Sums of values and carriers, two columns.
             cells: Number of cells.
             cell: The cells asked for, ascending, shape (T,).
             n: Their rows.

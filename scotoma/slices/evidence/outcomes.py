@@ -21,7 +21,7 @@ class Metric:
     """A metric by which slices are compared.
 
     Attributes:
-        name: As asked for.
+        name: What the option calls it.
         kind: A rate of 0/1 outcomes, a mean of any scores, a ratio of counts, or AUC.
         worse: Which side is worse.
         risk: The examples that count.
@@ -259,12 +259,12 @@ def _fractions(numbers: Floats, name: str, metric: Metric) -> Floats:
     outside = ((numbers < 0) | (numbers > 1)).any(1)
     if outside.any():
         row = int(np.flatnonzero(outside)[0])
-        found = numbers[row][(numbers[row] < 0) | (numbers[row] > 1)][0]
+        value = numbers[row][(numbers[row] < 0) | (numbers[row] > 1)][0]
         way_out = "metric='mean' for any other score"
         if metric.labels == "optional":
             way_out = f"pass labels= to compare predicted classes with, or {way_out}"
         raise DataError(
-            f"{name} must lie in [0, 1] for the rate {metric.name!r}, got {found:g} in row {row}: "
+            f"{name} must lie in [0, 1] for the rate {metric.name!r}, got {value:g} in row {row}: "
             f"{way_out}"
         )
     return numbers

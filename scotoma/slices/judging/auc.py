@@ -39,7 +39,7 @@ class Ranks:
         labels: Whether a row is a positive, shape (N,).
         weights: Weight of each row in each draw, shape (N, B).
         members: Times each member is drawn in each draw, shape (K, B), and of the baseline.
-        direction: Which side counts as found.
+        direction: Which side counts.
         least: Rows that a slice must hold to be tested.
         sound: False for the published test, which knows no lower bound on the variance.
         clusters: Code of each row's source, shape (N,), for the shuffle; the weights of rows that
@@ -82,13 +82,13 @@ class Ranks:
         enough &= size - positives >= fewest
         cell = np.flatnonzero(enough)
         effect = self._differences(keys, enough, cell, draws=0)[:, 0]
-        looked = self._worth_drawing(effect, size[cell], positives[cell], keep)
+        plausible = self._worth_drawing(effect, size[cell], positives[cell], keep)
         p = np.ones(cell.shape)
-        if looked.size:
+        if plausible.size:
             chosen = np.zeros(cells, np.bool_)
-            chosen[cell[looked]] = True
-            values = self._differences(keys, chosen, cell[looked], draws=self.weights.shape[1])
-            p[looked] = self._tested(values, size[cell[looked]], positives[cell[looked]])
+            chosen[cell[plausible]] = True
+            values = self._differences(keys, chosen, cell[plausible], draws=self.weights.shape[1])
+            p[plausible] = self._tested(values, size[cell[plausible]], positives[cell[plausible]])
         return Judged(size, cell, effect, p)
 
     def _differences(self, keys: Keys, enough: Flags, cell: Rows, draws: int) -> Floats:
@@ -102,12 +102,12 @@ class Ranks:
         """Cells whose p-value could be as small as `keep`: most need no draw."""
         if keep >= 0.5:
             return np.arange(effect.size)
-        asked = {"higher": effect > 0, "lower": effect < 0, "both": effect != 0}[self.direction]
+        side = {"higher": effect > 0, "lower": effect < 0, "both": effect != 0}[self.direction]
         if self.sound:  # no variance is smaller than this one
             least = np.sqrt(self._least_variance(size, positives))
             reach = stdtrit(self.weights.shape[1] - 1.0, 1.0 - keep)
-            asked &= np.abs(effect) >= reach * least
-        return np.flatnonzero(asked)
+            side &= np.abs(effect) >= reach * least
+        return np.flatnonzero(side)
 
     def effect(self, inside: Flags, level: float) -> Estimate:
         """AUC inside minus the whole's or the baseline's, the t interval of the draws."""

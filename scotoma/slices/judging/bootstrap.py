@@ -83,7 +83,7 @@ class Replicates:
         model: The metric of the model at hand.
         baseline: The metric of the model it is compared with on the same slice; None: with the
             whole.
-        direction: Which side counts as found.
+        direction: Which side counts.
         least: Rows that a slice must hold to be reported.
         fewest: What the denominators of a slice must add up to.
         members: Members of the smaller population.
@@ -146,10 +146,10 @@ class Replicates:
             else [(sums[0], sums[1]), (sums[2], sums[3])]
         )
         size = (sums[1][:, 0] if self.counts_rows else sums[-1]).astype(np.intp)
-        cell, effect, looked = self._look(ratios, size, keep)
-        every = self._draws(ratios, cell[looked], slice(1, 1 + self.model.draws))
+        cell, effect, plausible = self._look(ratios, size, keep)
+        every = self._draws(ratios, cell[plausible], slice(1, 1 + self.model.draws))
         p = np.ones(cell.shape)
-        p[looked] = _student(effect[looked], *every, self.direction, keep)
+        p[plausible] = _student(effect[plausible], *every, self.direction, keep)
         return Judged(size, cell, effect, p)
 
     def _look(self, ratios: list[Sums], size: Rows, keep: float) -> tuple[Rows, Floats, Rows]:
@@ -161,12 +161,12 @@ class Replicates:
         effect = _metric(ratios[0], cell)
         effect -= self.whole[0] if len(ratios) == 1 else _metric(ratios[1], cell)
         # The tail of an effect to the other side is at least one half.
-        asked = {"higher": effect > 0, "lower": effect < 0, "both": effect != 0}[self.direction]
-        looked = np.flatnonzero(asked if keep < 0.5 else np.isfinite(effect))
+        side = {"higher": effect > 0, "lower": effect < 0, "both": effect != 0}[self.direction]
+        plausible = np.flatnonzero(side if keep < 0.5 else np.isfinite(effect))
         if keep < 0.5:
-            some = self._draws(ratios, cell[looked], slice(1, 1 + FIRST))
-            looked = looked[_may_reach(effect[looked], *some, self.model.draws, keep)]
-        return cell, effect, looked
+            some = self._draws(ratios, cell[plausible], slice(1, 1 + FIRST))
+            plausible = plausible[_may_reach(effect[plausible], *some, self.model.draws, keep)]
+        return cell, effect, plausible
 
     def _draws(self, ratios: list[Sums], cell: Rows, wanted: slice) -> tuple[Floats, Flags]:
         """The difference in some replicates, one a row, and where there is one; 0 where not."""
@@ -232,9 +232,9 @@ def _student(
     t = np.where((b >= 2) & (effect != 0), t, 0.0)
     p = np.ones(t.shape)
     # Fewer replicates ask for a larger t still.
-    looked = np.abs(t) >= (stdtrit(most - 1.0, 1.0 - keep) if keep < 0.5 else 0.0)
-    t, df = t[looked], b[looked] - 1.0
-    p[looked] = two_sided(stdtr(df, -t), stdtr(df, t), direction)
+    plausible = np.abs(t) >= (stdtrit(most - 1.0, 1.0 - keep) if keep < 0.5 else 0.0)
+    t, df = t[plausible], b[plausible] - 1.0
+    p[plausible] = two_sided(stdtr(df, -t), stdtr(df, t), direction)
     return p
 
 

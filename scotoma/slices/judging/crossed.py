@@ -122,7 +122,7 @@ class CrossedTest:
         Args:
             sums: Sums of the lanes of each slice, shape (T, W).
             n: Rows of each, shape (T,).
-            direction: Which side counts as found.
+            direction: Which side counts.
             keep: P-values beyond this interest nobody.
             over: The variance over sources, where rows share them.
         """
@@ -131,9 +131,9 @@ class CrossedTest:
         variance, df = self.variance(sums[carried], n[carried], over and over.take(carried))
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(variance > 0, effect[carried] / np.sqrt(variance), 0.0)
-        looked = np.abs(t) >= (ndtri(1 - keep) if keep < 0.5 else 0.0)  # t has the heavier tails
-        upper, lower = stdtr(df[looked], -t[looked]), stdtr(df[looked], t[looked])
-        p[carried[looked]] = two_sided(upper, lower, direction)
+        plausible = np.abs(t) >= (ndtri(1 - keep) if keep < 0.5 else 0.0)  # t has the heavier tails
+        upper, lower = stdtr(df[plausible], -t[plausible]), stdtr(df[plausible], t[plausible])
+        p[carried[plausible]] = two_sided(upper, lower, direction)
         return effect, p
 
     def estimate(
@@ -196,14 +196,15 @@ class CrossedTest:
         members = residual = np.zeros(n.shape)
         first = EXAMPLES + len(self.widths)
         for place, k in enumerate(self.widths):
-            mine = sums[:, first : first + k]
-            rates, left = mine / n[:, None], _residual(sums[:, EXAMPLES + place], mine, n)
+            inside = sums[:, first : first + k]
+            rates = inside / n[:, None]
+            own_residual = _residual(sums[:, EXAMPLES + place], inside, n)
             if self.reference == "rest":
-                theirs = others[:, first : first + k]
-                rates = rates - theirs / m[:, None]
-                left = left + _residual(others[:, EXAMPLES + place], theirs, m)
+                outside = others[:, first : first + k]
+                rates = rates - outside / m[:, None]
+                own_residual = own_residual + _residual(others[:, EXAMPLES + place], outside, m)
             own_members = rates.var(1, ddof=1) / k
-            members, residual = members + own_members, residual + left
+            members, residual = members + own_members, residual + own_residual
             spread = spread + own_members**2 / (k - 1)
             first += k
         total = np.maximum(np.maximum(examples + members - residual, examples), members)

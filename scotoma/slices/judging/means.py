@@ -42,7 +42,7 @@ class Means:
         baseline: Scores of the model it is compared with on the same rows, shape (N, K').
         reference: The rest of the rows, or the baseline on the same slice.
         paired: Member m of both derives from the same training run.
-        direction: Which side counts as found.
+        direction: Which side counts.
         least: Rows that a slice must hold to be tested, at least 2.
         clusters: Code of each row's source, shape (N,): the variance over examples is then no
             smaller than that over sources, and sources carry a mean; None: every row is its own.

@@ -50,10 +50,10 @@ def evidence_of(
         ids: Ids of those examples, or of their sources: equal ids have equal weights.
         protocol: `sound` or `published`.
         reference: What a slice is compared with.
-        direction: Which side counts as found.
+        direction: Which side counts.
         least: Rows that a slice must hold.
         draws: Bootstrap draws.
-        seed: Of the draws.
+        seed: Seed of the draws.
         clusters: Code of each example's source; None: every one is its own.
     """
     model, other = outcome.model, outcome.baseline
@@ -166,7 +166,7 @@ def ratios_of(
         outcome: The outcome, on any of the examples: a row's lanes do not depend on the others.
         ids: Ids of those examples.
         draws: Bootstrap draws; 0 for the plain counts.
-        seed: Of the draws.
+        seed: Seed of the draws.
     """
     weights = poisson_weights(ids, draws, seed)
     own, other = _member_draws(outcome, draws, seed)

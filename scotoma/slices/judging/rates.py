@@ -22,7 +22,7 @@ class Rates:
 
     Attributes:
         events: Whether the event happened, shape (N,).
-        direction: Which side counts as found.
+        direction: Which side counts.
         least: Rows that a slice must hold to be tested.
 
     >>> rates = Rates(np.array([True, True, False, False]), "higher", 1)
@@ -82,7 +82,7 @@ class Changes:
 
     Attributes:
         change: 1 where only the second model has the event, -1 where only the first has it.
-        direction: Which side counts as found.
+        direction: Which side counts.
         least: Rows that a slice must hold to be tested.
 
     >>> changes = Changes(np.array([1, 1, 1, 0, -1, 0]), "higher", 1)
@@ -142,7 +142,7 @@ def judge_rates(
         size: Rows of every cell, shape (cells,).
         events: Those with the event.
         whole: Events and rows of all.
-        direction: Which side counts as found.
+        direction: Which side counts.
         least: Rows that a cell must hold to be tested; it must leave a rest.
         keep: P-values beyond this interest nobody.
     """
@@ -184,7 +184,7 @@ def judge_changes(size: Rows, up: Rows, down: Rows, direction: Direction, least:
         size: Rows of every cell, shape (cells,).
         up: Those on which only the second model has the event.
         down: Those on which only the first has it.
-        direction: Which side counts as found.
+        direction: Which side counts.
         least: Rows that a cell must hold to be tested.
     """
     cell = np.flatnonzero(size >= max(least, 1))

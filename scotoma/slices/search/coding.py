@@ -78,10 +78,10 @@ class Coding:
         text = column.cast(pl.String)
         most, rest = len(self.frequent), any(one.kind == "rest" for one in self.predicates)
         known = pl.DataFrame({"value": self.frequent, "code": np.arange(most, dtype=np.uint8)})
-        found = pl.DataFrame({"value": text}).join(
+        joined = pl.DataFrame({"value": text}).join(
             known, on="value", how="left", maintain_order="left"
         )
-        codes = found["code"].fill_null(most).to_numpy().astype(np.uint8)
+        codes = joined["code"].fill_null(most).to_numpy().astype(np.uint8)
         codes[text.is_null().to_numpy()] = most + rest
         return codes
 

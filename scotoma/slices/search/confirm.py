@@ -67,7 +67,7 @@ def cross_screen(
     References:
         Zhao, Small and Rosenbaum (2018), JASA 113:1070-1084, cross-screening.
     """
-    found: list[Confirmed] = []
+    confirmed: list[Confirmed] = []
     firsts: list[Hits] = []
     for here, there in (halves, halves[::-1]):
         least = -(-evidence.least // 2)  # half of a slice of the smallest size
@@ -78,12 +78,12 @@ def cross_screen(
         firsts.append(first)
         keys = [step.key for step in steps]
         p, sizes = conditional(encoded.take(there), evidence.take(there), keys)
-        found += [
+        confirmed += [
             Confirmed(steps[place], p[place], q, sizes[place], there)
             for place, q in holm_halves(p, alpha)
         ]
-    found.sort(key=lambda one: (one.q, one.p))
-    return distinct(encoded, found), join(firsts)
+    confirmed.sort(key=lambda one: (one.q, one.p))
+    return distinct(encoded, confirmed), join(firsts)
 
 
 def holm_halves(p: list[float], alpha: float) -> list[tuple[int, float]]:
@@ -104,24 +104,24 @@ def conditional(
     encoded: Encoded, evidence: Evidence, keys: list[Key]
 ) -> tuple[list[float], list[int]]:
     """P-value (1 where it has none) and size of each slice among the rows in none before it."""
-    left = np.arange(evidence.rows)
+    remaining = np.arange(evidence.rows)
     p: list[float] = []
     sizes: list[int] = []
     for key in keys:
-        inside = rows_of(encoded, key)[left]
-        judged = evidence.take(left).at_least(1).judge(inside[None].astype(np.int32), 2, 1.0)
+        inside = rows_of(encoded, key)[remaining]
+        judged = evidence.take(remaining).at_least(1).judge(inside[None].astype(np.int32), 2, 1.0)
         own = judged.p[judged.cell == 1]
         p.append(float(own[0]) if own.size else 1.0)
         sizes.append(int(np.count_nonzero(inside)))
-        left = left[~inside]
+        remaining = remaining[~inside]
     return p, sizes
 
 
-def distinct(encoded: Encoded, found: list[Confirmed]) -> list[Confirmed]:
+def distinct(encoded: Encoded, confirmed: list[Confirmed]) -> list[Confirmed]:
     """The slices of which at least half the rows lie in none before them."""
     explained: Flags = np.zeros(encoded.codes.shape[1], np.bool_)
     kept: list[Confirmed] = []
-    for one in found:
+    for one in confirmed:
         inside = rows_of(encoded, one.step.key)
         if np.count_nonzero(inside & explained) <= 0.5 * np.count_nonzero(inside):
             kept.append(one)

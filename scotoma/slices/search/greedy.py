@@ -51,7 +51,7 @@ def key_of(encoded: Encoded, hits: Hits, place: int) -> Key:
 
 def keys_of(encoded: Encoded, hits: Hits) -> list[Key]:
     """Features and codes of all candidates, in their order."""
-    found: dict[int, Key] = {}
+    keys: dict[int, Key] = {}
     for cross in np.unique(hits.cross).tolist():
         places = np.flatnonzero(hits.cross == cross)
         subsets = [hits.subsets[place] for place in hits.subset[places].tolist()]
@@ -59,9 +59,9 @@ def keys_of(encoded: Encoded, hits: Hits) -> list[Key]:
         codes = np.empty((places.size, cross), np.int64)
         for feature in reversed(range(cross)):
             cell, codes[:, feature] = np.divmod(cell, sizes[:, feature])
-        keys = zip(subsets, map(tuple, codes.tolist()), strict=True)
-        found |= zip(places.tolist(), keys, strict=True)
-    return [found[place] for place in range(hits.p.size)]
+        own = zip(subsets, map(tuple, codes.tolist()), strict=True)
+        keys |= zip(places.tolist(), own, strict=True)
+    return [keys[place] for place in range(hits.p.size)]
 
 
 def rows_of(encoded: Encoded, key: Key) -> Flags:
@@ -77,12 +77,12 @@ def rows_of(encoded: Encoded, key: Key) -> Flags:
     return inside
 
 
-def unexplained(encoded: Encoded, found: tuple[Key, ...]) -> Rows:
+def unexplained(encoded: Encoded, slices: tuple[Key, ...]) -> Rows:
     """The rows that lie in none of some slices, ascending."""
-    left = np.ones(encoded.codes.shape[1], np.bool_)
-    for key in found:
-        left &= ~rows_of(encoded, key)
-    return np.flatnonzero(left)
+    rows = np.ones(encoded.codes.shape[1], np.bool_)
+    for key in slices:
+        rows &= ~rows_of(encoded, key)
+    return np.flatnonzero(rows)
 
 
 def cover(
@@ -149,12 +149,12 @@ def _look(
     max_cross: int,
     keep: float,
     budget: Budget,
-    found: tuple[Key, ...],
+    slices: tuple[Key, ...],
 ) -> Hits:
-    left = unexplained(encoded, found)
-    if left.size == 0:
+    rows = unexplained(encoded, slices)
+    if rows.size == 0:
         return Hits()
-    return sweep(encoded.take(left), evidence.take(left), max_cross, keep, budget)
+    return sweep(encoded.take(rows), evidence.take(rows), max_cross, keep, budget)
 
 
 def repeat_search(

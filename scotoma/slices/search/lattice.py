@@ -52,7 +52,7 @@ class Block:
         return None
 
     def together(self, flags: list[Flags]) -> Flags:
-        """Of flags for all cells of each subset those of the numbered cells, in their order."""
+        """The flags of the numbered cells, from those of all cells of each subset."""
         chosen = zip(flags, self.occupied, strict=True)
         return np.concatenate([own if cells is None else own[cells] for own, cells in chosen])
 

@@ -118,7 +118,7 @@ class Margins:
     """The cells of a block of margins: where there are many rows, they are summed by table.
 
     Attributes:
-        block: As of `joint_blocks`.
+        block: From `joint_blocks`.
 
     >>> from scotoma.slices.search.predicates import encode
     >>> encoded = encode({"a": [0, 0, 1], "b": [0, 1, 1], "c": [0, 1, 0]})
@@ -159,15 +159,15 @@ class Margins:
     def _by_table(self, add_up: Callable[[Cells], Lanes]) -> Lanes:
         block = self.block
         ends = iter(pairwise(block.starts.tolist()))
-        found: list[Lanes] = []
+        sums: list[Lanes] = []
         for own, shape in zip(block.keys, block.tables, strict=True):
             table = add_up(Cells(own[None], prod(shape)))
-            found = found or [np.empty((block.cells, *table.shape[1:]), table.dtype)]
+            sums = sums or [np.empty((block.cells, *table.shape[1:]), table.dtype)]
             for place, size in enumerate(shape):
                 first, last = next(ends)
                 cube = table.reshape(prod(shape[:place]), size, -1)
-                np.einsum("asb->ab", cube, out=found[0][first:last].reshape(len(cube), -1))
-        return found[0]
+                np.einsum("asb->ab", cube, out=sums[0][first:last].reshape(len(cube), -1))
+        return sums[0]
 
 
 @lru_cache(maxsize=256)

@@ -79,12 +79,12 @@ def encode(features: Any, *, max_categories: int = 100, bins: int = 10) -> Encod
     table = as_frame(features)
     if table.height == 0:
         raise DataError("features must have at least one row, got 0: pass the scored examples")
-    made = codings(table.get_columns(), max_categories=max_categories, bins=bins)
-    kept = [coding for coding in made if len(coding.predicates) > 1]
+    every = codings(table.get_columns(), max_categories=max_categories, bins=bins)
+    kept = [coding for coding in every if len(coding.predicates) > 1]
     return Encoded(
         np.stack([coding.codes(table[coding.column]) for coding in kept]),
         tuple(coding.predicates for coding in kept),
-        tuple(coding.note for coding in made if coding.note),
+        tuple(coding.note for coding in every if coding.note),
     )
 
 
@@ -95,14 +95,14 @@ def codings(
 
     Args:
         columns: All values of each; one column at a time is looked at.
-        max_categories: As of `encode`.
-        bins: As of `encode`.
+        max_categories: Values of a column that get a predicate of their own.
+        bins: Bins of a numeric column.
 
     Returns:
         One a column; those with fewer than two predicates define no slice.
 
     Raises:
-        DataError: As of `encode`.
+        DataError: No usable column, or one of lists or structures.
 
     >>> [len(coding.predicates) for coding in codings([pl.Series("a", [1, 2, 2])])]
     [2]
@@ -114,14 +114,14 @@ def codings(
                 f"{name} must lie between {least} and {MOST_CATEGORIES}, got {value}: the default "
                 f"is {100 if name == 'max_categories' else 10}"
             )
-    made = [code(column, max_categories, bins) for column in columns]
-    if all(len(coding.predicates) < 2 for coding in made):
-        notes = "; ".join(coding.note for coding in made)
+    every = [code(column, max_categories, bins) for column in columns]
+    if all(len(coding.predicates) < 2 for coding in every):
+        notes = "; ".join(coding.note for coding in every)
         raise DataError(
-            f"features must have a column with at least two values, got {len(made)} without: "
+            f"features must have a column with at least two values, got {len(every)} without: "
             f"{notes or 'pass at least one column'}"
         )
-    return made
+    return every
 
 
 def as_frame(features: Any) -> pl.DataFrame:

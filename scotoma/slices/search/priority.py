@@ -40,7 +40,7 @@ def nonempty_rate(counted: dict[int, tuple[int, int]], cross: int) -> float:
 
     Args:
         counted: Candidates and nonempty candidates seen, by cross size.
-        cross: Cross size asked; unseen, it takes the rate of the size below.
+        cross: The cross size; unseen, it takes the rate of the size below.
 
     References:
         Liu et al. 2022, section 4, priority strategy.
@@ -97,9 +97,9 @@ def prioritise(
         new = _evaluate(encoded, evidence, chosen, state, budget)
         tested.append(new)
         so_far = join(tested)
-        found = decide(so_far)[so_far.p.size - new.p.size :]
-        flag(state.blocked, new.take(found))
-        _enqueue(state, new.take(~found), max_cross)
+        significant = decide(so_far)[so_far.p.size - new.p.size :]
+        flag(state.blocked, new.take(significant))
+        _enqueue(state, new.take(~significant), max_cross)
     return join(tested)
 
 

@@ -139,11 +139,9 @@ def significant(
     places = np.flatnonzero(q <= alpha)
     places = places[minimal(encoded, hits.take(places))]
     order = np.lexsort((hits.cell[places], hits.subset[places], hits.p[places]))
-    found = hits.take(places[order])
-    seen = zip(
-        keys_of(encoded, found), found.p.tolist(), q[places[order]].tolist(), found.size.tolist(),
-        strict=True,
-    )  # fmt: skip
+    chosen = hits.take(places[order])
+    columns = (chosen.p, q[places[order]], chosen.size)
+    seen = zip(keys_of(encoded, chosen), *(own.tolist() for own in columns), strict=True)
     return [Finding(key, p, q, Look(p, q, size)) for key, p, q, size in seen]
 
 
@@ -157,7 +155,7 @@ def _covered(
 def _confirmed(
     encoded: Encoded, evidence: Evidence, plan: Plan, halves: tuple[Rows, Rows]
 ) -> tuple[list[Finding], Hits]:
-    found, hits = cross_screen(
+    confirmed, hits = cross_screen(
         encoded, evidence, halves, plan.max_cross, plan.alpha, plan.correction, plan.budget
     )
     findings = [
@@ -169,6 +167,6 @@ def _confirmed(
             Look(one.p, one.q, one.size),
             one.rows,
         )
-        for one in found
+        for one in confirmed
     ]
     return findings, hits

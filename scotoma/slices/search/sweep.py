@@ -142,8 +142,10 @@ def sweep(
         levels.append(_ordered(join(level)))
         if decide is not None and cross < max_cross:
             so_far = join(levels)
-            found = decide(so_far)[-levels[-1].p.size :] if levels[-1].p.size else np.zeros(0, bool)
-            flag(blocked, levels[-1].take(found))
+            significant = (
+                decide(so_far)[-levels[-1].p.size :] if levels[-1].p.size else np.zeros(0, bool)
+            )
+            flag(blocked, levels[-1].take(significant))
     return join(levels)
 
 
@@ -207,8 +209,10 @@ def visit(
         cell, effect, p = cell[free], effect[free], p[free]
         shut = barred | (judged.size < evidence.least) | (judged.size == 0)
         each = zip(block.subsets, block.occupied, block.apart(shut), strict=True)
-        for subset, held, flags in each:
-            small[subset] = flags if held is None else _unnumbered(encoded, subset, held, flags)
+        for subset, occupied, flags in each:
+            small[subset] = (
+                flags if occupied is None else _unnumbered(encoded, subset, occupied, flags)
+            )
     kept = p <= keep
     where, own = block.locate(cell[kept])
     hits = Hits(
@@ -260,8 +264,8 @@ def minimal(encoded: Encoded, hits: Hits) -> Flags:
         here = [p for p in groups if len(hits.subsets[p]) == level]
         own = {hits.subsets[p]: below(encoded, hits.subsets[p], flags) for p in here}
         for place in here:
-            mine = groups[place]
-            keep[mine] = ~own[hits.subsets[place]][hits.cell[mine]]
+            places = groups[place]
+            keep[places] = ~own[hits.subsets[place]][hits.cell[places]]
         if level < deepest:
             for subset in feature_subsets(len(encoded.predicates), level):
                 under = own.get(subset)
