@@ -147,16 +147,16 @@ def test_the_command_says_what_the_function_says(table):
     assert found["tested"] == report.tested
 
 
-def test_rows_that_share_a_source_are_one_unit_and_their_column_defines_no_slice(tmp_path):
+def test_rows_that_share_a_cluster_are_one_unit_and_their_column_defines_no_slice(tmp_path):
     path = tmp_path / "people.csv"
-    source = pl.Series("person", [f"s{row % 1500}" for row in range(3000)])
-    people().with_columns(source).write_csv(path)
+    cluster = pl.Series("person", [f"s{row % 1500}" for row in range(3000)])
+    people().with_columns(cluster).write_csv(path)
     options = ("--outcome", "wrong", "--permutations", "2", "--feature", "job", "--feature", "s*")
     found = measured("slices", path, *options, "--cluster", "person")
     said = find_slices(
         people().select("job", "shift"),
         people()["wrong"].to_numpy(),
-        clusters=source.to_numpy(),
+        clusters=cluster.to_numpy(),
         permutations=2,
         limit=20,
     )

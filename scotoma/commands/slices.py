@@ -44,7 +44,10 @@ def slices(
         str | None, typer.Option("--id", help="Column of example ids; JSON lists those in slices.")
     ] = None,
     cluster: Annotated[
-        str | None, typer.Option(help="Column that rows of one source share.")
+        str | None,
+        typer.Option(
+            help="Column of clusters: rows that belong together, such as the frames of one video."
+        ),
     ] = None,
     metric: Annotated[
         str,

@@ -43,7 +43,7 @@ class SlicesQuestion:
         positive: The label that is 1 for metrics of one label.
         features: Columns that may define slices; empty for every column without another part.
         identifier: Column of example ids, which must be unique.
-        cluster: Column that rows of one source share.
+        cluster: Column of clusters: rows that belong together.
         metric: One of `scotoma.slices.evidence.outcomes.METRICS`.
         mode: `cover`, `batch`, `iterative` or `priority`; None for `cover`, under the published
             protocol, which knows none, for `batch`.
@@ -95,7 +95,7 @@ class Sliced:
         baseline: Shape (N, K'); None without one.
         labels: Shape (N,); None without any.
         ids: Integers or text, shape (N,); None without any.
-        clusters: Which rows share a source, as text, shape (N,); None without any.
+        clusters: Which rows share a cluster, as text, shape (N,); None without any.
         notes: What a reader should know about how the table was read.
     """
 
@@ -117,7 +117,7 @@ class Chosen:
         baseline: Columns of what it is compared with; may be empty.
         label: Column of the true labels, if any.
         identifier: Column of the example ids, if any.
-        cluster: Column that rows of one source share, if any.
+        cluster: Column of clusters: rows that belong together, if any.
         features: Columns that may define slices.
         notes: What a reader should know about columns that were left out.
     """

@@ -38,7 +38,7 @@ Progress = Callable[[int, int], None]
 POINTS = 2_000  # combinations that the lattice view shows
 THREADS_PAY = 3 * 10**7  # rows times sets of features: for fewer, threads only wait for each other
 KEY_BYTES = 16  # a row's cell under one subset, its copy and the product's own arrays
-SOURCE_BYTES = 56  # beyond that, where rows share sources: the pair's number, order and sums
+CLUSTER_BYTES = 56  # beyond that, where rows share clusters: the pair's number, order and sums
 
 
 def find_slices(
@@ -112,9 +112,9 @@ def find_slices(
             exceed `max_candidates`.
         iterations: In priority mode.
         ids: Ids of the examples, integers or strings, unique; row numbers by default.
-        clusters: Source of each example, integers or strings, where rows share sources, such as
+        clusters: Cluster of each example, integers or strings, where rows belong together, such as
             pictures of one person: they are one unit of halves, draws, permutations and variances,
-            and rates are tested as means over sources instead of exactly.
+            and rates are tested as means over clusters instead of exactly.
         level: Coverage of the intervals, a fraction in (0, 1).
         limit: Slices that the report describes, the most significant first.
         max_candidates: Refuse searches with more candidates than this, save in priority mode.
@@ -152,9 +152,9 @@ def find_slices(
     total = encoded.codes.shape[1]
     prepared = prepare(metric_named(metric), outcome, baseline, labels, total, paired=paired)
     names = ids_of(ids, total)
-    sources = None if clusters is None else names_of(clusters, "clusters", total)
-    units = (names if sources is None else sources)[prepared.rows]
-    codes = None if sources is None else np.unique(units, return_inverse=True)[1]
+    cluster_names = None if clusters is None else names_of(clusters, "clusters", total)
+    units = (names if cluster_names is None else cluster_names)[prepared.rows]
+    codes = None if cluster_names is None else np.unique(units, return_inverse=True)[1]
     own = encoded if prepared.rows.size == total else encoded.take(prepared.rows)
     evidence = evidence_of(
         prepared, units, protocol=settings.protocol, reference=settings.reference,
@@ -271,7 +271,7 @@ def _budget(
     rows = encoded.codes.shape[1]
     largest = int(np.prod(np.sort(encoded.sizes)[-max_cross:].astype(object)))
     cells = min(largest, SPARSE * rows)
-    key_bytes = KEY_BYTES + SOURCE_BYTES * shared
+    key_bytes = KEY_BYTES + CLUSTER_BYTES * shared
     needed = (cells * evidence.width * 8 + rows * key_bytes) / 2**30
     if needed > memory_gib:
         raise DataError(

@@ -86,7 +86,7 @@ class View:
         evidence: Its test, on the same.
         ids: Ids of all examples.
         level: Coverage of the intervals.
-        clusters: Code of the source of each example that counts; None: every one is its own.
+        clusters: Code of the cluster of each example that counts; None: every one is its own.
     """
 
     encoded: Encoded
@@ -149,28 +149,28 @@ class View:
                 return evidence.inside(chosen, level)
         taken = chosen if rows is None else rows[chosen]
         part = self.outcome.take(taken)
-        sources = None if self.clusters is None else self.clusters[taken]
+        clusters = None if self.clusters is None else self.clusters[taken]
         above, members = part.model.above, part.model.members
-        sizes = cluster_sums(np.ones(len(above)), sources)
+        sizes = cluster_sums(np.ones(len(above)), clusters)
         n = sizes.size
         if kind == "ratio":
             value = ratio_of(part.model)
             if np.isnan(value):
                 return undefined("undefined (nothing to divide by)", n=n, members=members)
-            variance = _over_units(linear(part.model), sources)
+            variance = _over_units(linear(part.model), clusters)
             return of_variance(value, variance, n=n, members=members, level=level)
         if kind == "rate":
             words = Words("event", NOTHING[self.outcome.metric.risk], "the slice")
-            counted = RateEvidence.of_clusters(cluster_sums(above, sources), sizes)
+            counted = RateEvidence.of_clusters(cluster_sums(above, clusters), sizes)
             return counted.estimate((), words, level=level)
-        if sources is None:
+        if clusters is None:
             return single_mean(above, level=level)
         value = float(above.mean()) if above.size else math.nan
-        variance = _over_units(above - value, sources)
+        variance = _over_units(above - value, clusters)
         return of_variance(value, variance, n=n, members=members, level=level)
 
 
-def _over_units(parts: Floats, sources: Codes | None) -> Variance:
-    """Variance of the mean of what each row adds, rows of one source being one unit."""
-    sums = cluster_sums(parts, sources)
+def _over_units(parts: Floats, clusters: Codes | None) -> Variance:
+    """Variance of the mean of what each row adds, rows of one cluster being one unit."""
+    sums = cluster_sums(parts, clusters)
     return crossed_variance(sums * (len(sums) / max(len(parts), 1)))

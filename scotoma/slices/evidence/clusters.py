@@ -1,4 +1,4 @@
-"""Rows that share a source are one unit: of the variance, of the shuffle, of the halves."""
+"""Rows of one cluster are one unit of the variance, of the shuffle and of the halves."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Codes = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
-    """What the sources add to the slices of a block: one unit a slice and source that meet.
+class ClusterSums:
+    """What the clusters add to the slices of a block: one unit a slice and cluster that meet.
 
     Attributes:
         cell: The slice of each unit, shape (U,).
-        cluster: Its source.
-        rows: Rows of the source in the slice.
+        cluster: Its cluster.
+        rows: Rows of the cluster in the slice.
         sums: Their sum of every value, shape (U, W).
     """
 
@@ -31,16 +31,16 @@ class Units:
     sums: Floats
 
     @classmethod
-    def of(cls, keys: Keys, clusters: Codes, values: Floats) -> Units:
-        """Sum the rows that share a source and a slice.
+    def of(cls, keys: Keys, clusters: Codes, values: Floats) -> ClusterSums:
+        """Sum the rows of each cluster in each slice.
 
         Args:
             keys: Cell of each row under each of G feature subsets, shape (G, N).
-            clusters: Code of each row's source, shape (N,), at least 0.
+            clusters: Code of each row's cluster, shape (N,), at least 0.
             values: Numbers of each row, shape (N, W).
 
         >>> values = np.array([[1.0], [2.0], [4.0]])
-        >>> units = Units.of(np.array([[0, 0, 1]]), np.array([4, 4, 4]), values)
+        >>> units = ClusterSums.of(np.array([[0, 0, 1]]), np.array([4, 4, 4]), values)
         >>> units.cell.tolist(), units.rows.tolist(), units.sums.ravel().tolist()
         ([0, 1], [2.0, 1.0], [3.0, 4.0])
         """
@@ -60,25 +60,25 @@ class Rest:
     """What slices are compared with: all rows but theirs.
 
     Attributes:
-        whole: The sources of all rows, one unit each.
+        whole: The clusters of all rows, one unit each.
         mean: Mean of the first value in each cell, shape (cells,).
         rest: Mean of it outside each cell.
     """
 
-    whole: Units
+    whole: ClusterSums
     mean: Floats
     rest: Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Sources:
-    """The variance of slices' effects over sources, shape (T,) each.
+class ClusterVariance:
+    """The variance of slices' effects over clusters, shape (T,) each.
 
     Attributes:
-        variance: V_ex: the sum over sources of their squared influence on the effect.
-        df: Its degrees of freedom, 2 C / (kurtosis of the influence - 1) over C sources.
-        carried: Sums over sources of the squared carriers.
-        met: Sources that have rows in the slice.
+        variance: V_ex: the sum over clusters of their squared influence on the effect.
+        df: Its degrees of freedom, 2 C / (kurtosis of the influence - 1) over C clusters.
+        carried: Sums over clusters of the squared carriers.
+        met: Clusters that have rows in the slice.
     """
 
     variance: Floats
@@ -86,19 +86,21 @@ class Sources:
     carried: Floats
     met: Floats
 
-    def take(self, chosen: npt.NDArray[np.bool_ | np.intp]) -> Sources:
+    def take(self, chosen: npt.NDArray[np.bool_ | np.intp]) -> ClusterVariance:
         """The same of some of the slices."""
-        return Sources(
+        return ClusterVariance(
             self.variance[chosen], self.df[chosen], self.carried[chosen], self.met[chosen]
         )
 
     @classmethod
-    def of(cls, units: Units, cells: int, cell: Codes, n: Floats, compared: Rest | None) -> Sources:
-        """Add up the influences of the sources.
+    def of(
+        cls, units: ClusterSums, cells: int, cell: Codes, n: Floats, compared: Rest | None
+    ) -> ClusterVariance:
+        """Add up the influences of the clusters.
 
-        With S the sum over a source's m rows in the slice, n rows in all, the influence is S / n
+        With S the sum over a cluster's m rows in the slice, n rows in all, the influence is S / n
         against nothing, and (S - m mean) / n - (S' - m' rest) / n' against the rest, where the
-        source has m' rows with sum S'. The sum of squares is multiplied by C / (C - 1).
+        cluster has m' rows with sum S'. The sum of squares is multiplied by C / (C - 1).
 
         Args:
             units: Sums of values and carriers, two columns.
@@ -140,8 +142,8 @@ class Sources:
         )
 
 
-def _power(whole: Units, mean: Floats, power: int) -> Floats:
-    """Sum over sources of (S - m mean)^power for each of some means, by the binomial formula."""
+def _power(whole: ClusterSums, mean: Floats, power: int) -> Floats:
+    """Sum over clusters of (S - m mean)^power for each of some means, by the binomial formula."""
     s, m = whole.sums[:, 0], whole.rows
     terms = [
         comb(power, i) * (s ** (power - i) * m**i).sum() * (-mean) ** i for i in range(power + 1)
@@ -152,12 +154,12 @@ def _power(whole: Units, mean: Floats, power: int) -> Floats:
 def shuffle(rows: int, clusters: Codes | None, rng: np.random.Generator) -> npt.NDArray[np.intp]:
     """Which row's outcome each row gets, so that outcomes mean nothing but stay together.
 
-    The outcomes of a source go to another source as a whole, in random order within; where sources
-    differ in size the next ones share what is left over.
+    The outcomes of a cluster go to another cluster as a whole, in random order within; where
+    clusters differ in size, the next ones share what remains.
 
     Args:
         rows: Number of rows.
-        clusters: Code of each row's source, shape (N,); None where every row is its own.
+        clusters: Code of each row's cluster, shape (N,); None where every row is its own.
         rng: What is random.
 
     >>> moved = shuffle(4, np.array([0, 1, 0, 1]), np.random.default_rng(0))
@@ -174,7 +176,7 @@ def shuffle(rows: int, clusters: Codes | None, rng: np.random.Generator) -> npt.
 
 
 def signs(rows: int, clusters: Codes | None, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """A coin for each row, the same for rows of one source, shape (N,)."""
+    """A coin for each row, the same for rows of one cluster, shape (N,)."""
     many = rows if clusters is None else int(clusters.max(initial=0)) + 1
     coins = rng.integers(0, 2, many).astype(np.bool_)
     return coins if clusters is None else np.asarray(coins[clusters])

@@ -42,8 +42,8 @@ class Ranks:
         direction: Which side counts.
         least: Rows that a slice must hold to be tested.
         sound: False for the published test, which knows no lower bound on the variance.
-        clusters: Code of each row's source, shape (N,), for the shuffle; the weights of rows that
-            share a source are equal already. None: every row is its own.
+        clusters: Code of each row's cluster, shape (N,), for the shuffle; the weights of rows that
+            share a cluster are equal already. None: every row is its own.
 
     References:
         Hanley and McNeil (1982), Radiology 143:29-36; Liu et al. 2022, section 3.

@@ -87,8 +87,8 @@ class Replicates:
         least: Rows that a slice must hold to be reported.
         fewest: What the denominators of a slice must add up to.
         members: Members of the smaller population.
-        clusters: Code of each row's source, shape (N,), for the shuffle; the weights of rows that
-            share a source are equal already. None: every row is its own.
+        clusters: Code of each row's cluster, shape (N,), for the shuffle; the weights of rows that
+            share a cluster are equal already. None: every row is its own.
 
     References:
         Liu et al. 2022, section 3.

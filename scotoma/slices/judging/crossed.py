@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri, stdtr
 
-from scotoma.slices.evidence.clusters import Sources
+from scotoma.slices.evidence.clusters import ClusterVariance
 from scotoma.slices.evidence.interface import Direction, Floats, Rows
 from scotoma.slices.judging.tails import two_sided
 from scotoma.uncertainty import Estimate, Variance, of_variance, undefined
@@ -86,7 +86,7 @@ class CrossedTest:
         rows: Rows of the whole.
         mean: What psi is centred on.
         totals: Sums of the lanes over all rows, shape (W,).
-        squares: Sum of the squared carriers over all rows, or over all sources.
+        squares: Sum of the squared carriers over all rows, or over all clusters.
     """
 
     reference: Reference
@@ -115,7 +115,7 @@ class CrossedTest:
         n: Floats,
         direction: Direction,
         keep: float,
-        over: Sources | None = None,
+        over: ClusterVariance | None = None,
     ) -> tuple[Floats, Floats]:
         """Effects and p-values; where too few examples carry the mean p is 1.
 
@@ -124,7 +124,7 @@ class CrossedTest:
             n: Rows of each, shape (T,).
             direction: Which side counts.
             keep: P-values beyond this interest nobody.
-            over: The variance over sources, where rows share them.
+            over: The variance over clusters, where rows share them.
         """
         effect, p = self.effect(sums, n), np.ones(n.shape)
         carried = np.flatnonzero(self._carried(sums, n, over))
@@ -137,16 +137,16 @@ class CrossedTest:
         return effect, p
 
     def estimate(
-        self, sums: Floats, n: int, units: int, level: float, over: Sources | None = None
+        self, sums: Floats, n: int, units: int, level: float, over: ClusterVariance | None = None
     ) -> Estimate:
         """The effect of one slice with the t interval.
 
         Args:
             sums: Sums of its lanes, shape (1, W).
             n: Its rows.
-            units: What the estimate counts: rows, or sources where rows share them.
+            units: What the estimate counts: rows, or clusters where rows share them.
             level: Coverage, a fraction in (0, 1).
-            over: The variance over sources.
+            over: The variance over clusters.
         """
         if not self.compares(n):
             why = "undefined (fewer than two examples)"
@@ -157,7 +157,9 @@ class CrossedTest:
         parts = Variance(variance, math.nan, math.nan, math.nan, df)
         return of_variance(effect, parts, n=units, members=self.members, level=level)
 
-    def _carried(self, sums: Floats, n: Floats, over: Sources | None) -> npt.NDArray[np.bool_]:
+    def _carried(
+        self, sums: Floats, n: Floats, over: ClusterVariance | None
+    ) -> npt.NDArray[np.bool_]:
         squares = sums[:, 5] if over is None else over.carried
         with np.errstate(divide="ignore", invalid="ignore"):
             own = np.nan_to_num(sums[:, 4] ** 2 / squares)
@@ -172,7 +174,7 @@ class CrossedTest:
         return np.asarray(mean - (self.totals[0] - sums[:, 0]) / (self.rows - n))
 
     def variance(
-        self, sums: Floats, n: Floats, over: Sources | None = None
+        self, sums: Floats, n: Floats, over: ClusterVariance | None = None
     ) -> tuple[Floats, Floats]:
         """Variance of the effect and its degrees of freedom."""
         variance, excess = _spread(sums, n)

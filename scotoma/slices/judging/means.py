@@ -7,7 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
-from scotoma.slices.evidence.clusters import Codes, Rest, Sources, Units, shuffle, signs
+from scotoma.slices.evidence.clusters import (
+    ClusterSums,
+    ClusterVariance,
+    Codes,
+    Rest,
+    shuffle,
+    signs,
+)
 from scotoma.slices.evidence.interface import Direction, Flags, Floats, Judged, Rows
 from scotoma.slices.evidence.tally import Keys, count, tally
 from scotoma.slices.judging.crossed import (
@@ -44,8 +51,8 @@ class Means:
         paired: Member m of both derives from the same training run.
         direction: Which side counts.
         least: Rows that a slice must hold to be tested, at least 2.
-        clusters: Code of each row's source, shape (N,): the variance over examples is then no
-            smaller than that over sources, and sources carry a mean; None: every row is its own.
+        clusters: Code of each row's cluster, shape (N,): the variance over examples is then no
+            smaller than that over clusters, and clusters carry a mean; None: every row is its own.
         part_of: The same evidence on more rows, and which of them these are. Sums are made of its
             numbers: the mean that those are centred on moves roundings alone.
         swapped: The evidence whose two populations changed places here, and on which rows.
@@ -81,7 +88,7 @@ class Means:
         cell = self.test.testable(size)
         sums = tally(keys, cells, self._lanes)[cell]
         n = size[cell].astype(np.float64)
-        over = self._over_sources(keys, cells, cell, sums, n)
+        over = self._over_clusters(keys, cells, cell, sums, n)
         if over is not None:
             many = over.met >= CARRIERS
             cell, sums, n, over = cell[many], sums[many], n[many], over.take(many)
@@ -91,14 +98,14 @@ class Means:
     def effect(self, inside: Flags, level: float) -> Estimate:
         """Mean inside minus outside, or minus the baseline's inside, with the t interval.
 
-        Its n counts examples, or sources where rows share them.
+        Its n counts examples, or clusters where rows share them.
         """
         n = int(inside.sum())
         sums = self._lanes[inside].sum(0)[None]
         over, units = None, n
         if self.clusters is not None and self.test.compares(n):
             keys, one = np.where(inside, 0, 1)[None], np.zeros(1, np.intp)
-            over = self._over_sources(keys, 2, one, sums, np.array([float(n)]))
+            over = self._over_clusters(keys, 2, one, sums, np.array([float(n)]))
             units = np.unique(self.clusters[inside]).size
         return self.test.estimate(sums, n, units, level, over)
 
@@ -138,7 +145,7 @@ class Means:
         totals = np.asarray(self._lanes.sum(0))
         squares = totals[5]
         if self.clusters is not None:
-            squares = (self._sources.sums[:, 1] ** 2).sum()
+            squares = (self._cluster_sums.sums[:, 1] ** 2).sum()
         sizes = [own.shape[1] for own in (self.outcome, self.baseline) if own is not None]
         several = sizes[:1] if self.paired else sizes
         return CrossedTest(
@@ -199,26 +206,28 @@ class Means:
         return [self.outcome - self.baseline] if self.paired else [self.outcome, self.baseline]
 
     @cached_property
-    def _sources(self) -> Units:
-        """The sources of all rows: sums of psi and of what carries it."""
+    def _cluster_sums(self) -> ClusterSums:
+        """The clusters of all rows: sums of psi and of what carries it."""
         clusters = np.zeros(self.rows, np.intp) if self.clusters is None else self.clusters
-        return Units.of(np.zeros((1, self.rows), np.int64), clusters, self._lanes[:, [0, 4]])
+        return ClusterSums.of(np.zeros((1, self.rows), np.int64), clusters, self._lanes[:, [0, 4]])
 
-    def _over_sources(
+    def _over_clusters(
         self, keys: Keys, cells: int, cell: Rows, sums: Floats, n: Floats
-    ) -> Sources | None:
-        """The variance of the effect over sources, of the cells that are wanted."""
+    ) -> ClusterVariance | None:
+        """The variance of the effect over clusters, of the cells that are wanted."""
         if self.clusters is None:
             return None
         values = self._lanes[:, [0, 4]]
         if self.reference == "baseline":
             values[:, 0] += self._mean  # psi itself, against 0: nothing changed
-            return Sources.of(Units.of(keys, self.clusters, values), cells, cell, n, None)
+            return ClusterVariance.of(
+                ClusterSums.of(keys, self.clusters, values), cells, cell, n, None
+            )
         mean, rest = np.zeros(cells), np.zeros(cells)
         mean[cell] = sums[:, 0] / n
         rest[cell] = (self.test.totals[0] - sums[:, 0]) / (self.rows - n)
-        units = Units.of(keys, self.clusters, values)
-        return Sources.of(units, cells, cell, n, Rest(self._sources, mean, rest))
+        units = ClusterSums.of(keys, self.clusters, values)
+        return ClusterVariance.of(units, cells, cell, n, Rest(self._cluster_sums, mean, rest))
 
 
 def _exchanged(swap: Flags, *populations: Floats) -> list[Floats]:

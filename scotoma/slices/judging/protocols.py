@@ -42,19 +42,19 @@ def evidence_of(
 
     Published: the bootstrap. Sound: Fisher's exact test for one model's rate, McNemar's for two
     models' rates on the same slice, the crossed t for populations, scores and ratios; the bootstrap
-    for AUC and for ratios against a baseline. Rows that share a source have no exact test: rates
-    are then tested as means over sources.
+    for AUC and for ratios against a baseline. Rows of one cluster have no exact test: rates
+    are then tested as means over clusters.
 
     Args:
         outcome: The outcome, on the examples that count.
-        ids: Ids of those examples, or of their sources: equal ids have equal weights.
+        ids: Ids of those examples, or of their clusters: equal ids have equal weights.
         protocol: `sound` or `published`.
         reference: What a slice is compared with.
         direction: Which side counts.
         least: Rows that a slice must hold.
         draws: Bootstrap draws.
         seed: Seed of the draws.
-        clusters: Code of each example's source; None: every one is its own.
+        clusters: Code of each example's cluster; None: every one is its own.
     """
     model, other = outcome.model, outcome.baseline
     against = other if reference == "baseline" else None
@@ -111,7 +111,7 @@ def choose_test(
         reference: What a slice is compared with.
         members: Members of the model at hand, then of the baseline where there is one.
         binary: Whether all outcomes are 0 or 1.
-        clustered: Whether rows share sources.
+        clustered: Whether rows share clusters.
 
     >>> from scotoma.slices.evidence.outcomes import METRICS
     >>> choose_test(METRICS["error"], "sound", "rest", [1], binary=True, clustered=False)
