@@ -30,7 +30,7 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.slices import Encoded, SliceReport, encode, find_slices
-from scotoma.slices.cover import Key, rows_of
+from scotoma.slices.search.greedy import Key, rows_of
 
 PARTS = ("speed", "large", "planted", "shuffled", "scaling")
 LARGE_ROWS, LARGE_FEATURES = 47_655, 65  # "safe driving" of Liu et al. 2022, Table 2
@@ -47,25 +47,25 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(PARTS), help="parts, parted by commas")
     parser.add_argument("--svg", type=Path, help="where to draw cost against rows and features")
     parser.add_argument("--alone", choices=("published", "sound"), help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.alone:  # in a process of its own, so that its peak memory can be told
-        print(json.dumps(safe_driving(asked.alone)))
+    arguments = parser.parse_args()
+    if arguments.alone:  # in a process of its own, so that its peak memory can be measured
+        print(json.dumps(safe_driving(arguments.alone)))
         return
     say("machine", f"{platform.processor() or platform.machine()}, Python {sys.version.split()[0]}")
     names = ("numpy", "scipy", "polars", "scikit-learn")
     say("versions", ", ".join(f"{name} {version(name)}" for name in names))
-    chosen = asked.only.split(",")
+    chosen = arguments.only.split(",")
     if "speed" in chosen:
         for rows in (3_918, 16_281):
-            speed(scored(asked.adult, rows), asked.sliceline)
+            speed(scored(arguments.adult, rows), arguments.sliceline)
     if "large" in chosen:
-        large(asked.adult)
+        large(arguments.adult)
     if "planted" in chosen:
-        planted(asked.adult)
+        planted(arguments.adult)
     if "shuffled" in chosen:
-        shuffled(asked.adult)
+        shuffled(arguments.adult)
     if "scaling" in chosen:
-        scaling(asked.adult, asked.svg)
+        scaling(arguments.adult, arguments.svg)
 
 
 def say(name: str, text: str) -> None:
@@ -140,8 +140,8 @@ def speed(table: Table, sliceline: bool) -> None:
     say("  cover with its null", f"{null:.2f} CPU-s: 20 shuffled outcomes beside the result")
     if sliceline:
         for least, ours in ((1, exhaustive), (30, best(lambda: search(mode="batch"), 3))):
-            theirs = _sliceline(encoded, wrong, least)
-            say(f"  sliceline, min_sup={least}", f"{theirs:.2f} CPU-s, {theirs / ours:.0f} times "
+            other = _sliceline(encoded, wrong, least)
+            say(f"  sliceline, min_sup={least}", f"{other:.2f} CPU-s, {other / ours:.0f} times "
                 "ours of the same smallest slice; target 10 times")  # fmt: skip
 
 
@@ -276,13 +276,13 @@ def shuffled(adult: Path) -> None:
         difficulty + rng.normal(size=(wrong.size, 5)) + rng.normal(0, 0.1, 5) > 0 for _ in range(2)
     )
     sources = np.repeat(np.arange(300), 3)
-    theirs = {f"x{i}": rng.choice(list("abcd"), 300)[sources] for i in range(6)}
+    grouped = {f"x{i}": rng.choice(list("abcd"), 300)[sources] for i in range(6)}
     outcomes: dict[str, dict[str, Any]] = {
         "one model": {"features": features, "outcome": wrong},
         "5 members": {"features": features, "outcome": compressed},
         "5 against 5": {"features": features, "outcome": compressed, "baseline": dense},
         "300 sources": {
-            "features": theirs, "outcome": (rng.random(300) < 0.2)[sources], "clusters": sources
+            "features": grouped, "outcome": (rng.random(300) < 0.2)[sources], "clusters": sources
         },
     }  # fmt: skip
     modes: dict[str, dict[str, Any]] = {
@@ -297,8 +297,8 @@ def shuffled(adult: Path) -> None:
             name: find_slices(permutations=PERMUTATIONS, **outcome, **mode).null.any
             for name, mode in modes.items()
         }
-        told = ", ".join(f"{name} {count}" for name, count in found.items())
-        say(f"shuffled, {what}", f"found something in {told} of {PERMUTATIONS}; at most 18")
+        counts = ", ".join(f"{name} {count}" for name, count in found.items())
+        say(f"shuffled, {what}", f"found something in {counts} of {PERMUTATIONS}; at most 18")
     report = find_slices(features, wrong, mode="batch", protocol="published", permutations=20)
     say("shuffled, published", f"found {report.null.mean:,.0f} slices on average, "
         f"{report.found:,} on the true outcome")  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from scotoma._version import __version__
-from scotoma.commands import audit_cli, more_cli, pipeline_cli, tables_cli
+from scotoma.commands import audit_cli, more_cli, pipeline_cli, slices, tables_cli
 from scotoma.errors import ScotomaError
 from scotoma.printable import printable
 
@@ -65,7 +65,7 @@ for command in (
     audit_cli.gate,
     audit_cli.schema,
     tables_cli.bias,
-    tables_cli.slices,
+    slices.slices,
     tables_cli.variance,
     more_cli.report,
     more_cli.init,

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from scotoma import checksums
-from scotoma.commands.slices import harmless
+from scotoma.commands.slices_search import harmless
 from scotoma.commands.tables import lines, naturally, quoted
 from scotoma.datasets import Examples
 from scotoma.errors import ConfigError, DataError

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from scotoma.commands.tables import aside, cut, number, quoted, shown
 from scotoma.printable import printable
 from scotoma.slices import Slice, SliceReport
-from scotoma.slices.outcomes import METRICS
+from scotoma.slices.evidence.outcomes import METRICS
 from scotoma.uncertainty import ONE_RUN
 
 WIDTH = 80
@@ -22,8 +22,8 @@ EFFECTS = {
     ("rest", True): "change from the baseline inside minus the change outside",
 }
 PUBLISHED = (
-    "The published protocol takes its p-values from a coarse bootstrap of slices of any size. What "
-    "shuffled outcomes give is its measure; do not act on these slices."
+    "The published protocol takes p-values from a coarse bootstrap of slices of any size. Compare "
+    "with what it finds in shuffled outcomes; do not act on these slices."
 )
 
 
@@ -41,13 +41,13 @@ def page(name: str, report: SliceReport, notes: Sequence[str]) -> Iterator[str]:
         yield from _table(report)
         more = report.found - len(report.slices)
         if more:
-            yield f"  and {more:,} more, which --limit shows"
+            yield f"  and {more:,} more: raise --limit to see them"
         yield ""
         yield from _legend(report)
     else:
         yield from _wrapped(
-            "No slice was found that is significantly worse. Slices too small or too little worse "
-            "for this many examples may exist all the same."
+            "No slice is significantly worse. Slices that are small, or only a little worse, may "
+            "exist all the same."
         )
     yield ""
     sentence = report.null.sentence()
@@ -76,7 +76,7 @@ def _head(name: str, report: SliceReport) -> Iterator[str]:
     yield from _wrapped(f"{name}: {', '.join(parts)}")
     if members == 1 or before == 1:
         yield from _wrapped(
-            "One training run: intervals speak of another test set, not of the next training run."
+            "One training run: intervals cover another test set, not another training run."
         )
 
 
@@ -104,8 +104,8 @@ def _table(report: SliceReport) -> Iterator[str]:
     for one, line in zip(report.slices, lines[1:], strict=True):
         yield from _wrapped(f"{one.text} ({_share(one.support)} of the examples)", later="    ")
         yield line
-        if said := aside([one.inside, one.effect], ONE_RUN):
-            yield from _wrapped(said, first="    ", later="    ")
+        if remark := aside([one.inside, one.effect], ONE_RUN):
+            yield from _wrapped(remark, first="    ", later="    ")
 
 
 def _share(share: float) -> str:
@@ -115,8 +115,8 @@ def _share(share: float) -> str:
 def _titles(report: SliceReport) -> list[str]:
     unit = " %" if _percent(report) else ""
     effect = "effect, points" if unit else "effect"
-    found = ["p found", "p again"] if report.settings["confirm"] else ["p"]
-    return ["n", f"inside{unit}", f"outside{unit}", effect, *found, "q"]
+    looks = ["p found", "p again"] if report.settings["confirm"] else ["p"]
+    return ["n", f"inside{unit}", f"outside{unit}", effect, *looks, "q"]
 
 
 def _cells(report: SliceReport, one: Slice, digits: int) -> list[str]:
@@ -148,15 +148,15 @@ def _legend(report: SliceReport) -> Iterator[str]:
     if settings["confirm"]:
         yield from _wrapped(
             "p found: in the half of the examples that proposed the slice. p again: in the other "
-            "half, which had no part in that; it decides, and metric and effect are measured on "
-            "it. q: p again, corrected for all slices proposed."
+            "half, which decides; metric and effect are measured there. q: p again, corrected "
+            "for all slices proposed."
         )
     elif settings["correction"] == "none":
-        yield from _wrapped("q: p, corrected for nothing.")
+        yield from _wrapped("q: p, not corrected.")
     else:
         yield from _wrapped(
             f"q: p, corrected ({settings['correction']}) for all slices tested. Metric and effect "
-            "are of the examples that chose the slice, which flatters it."
+            "are measured on the examples that chose the slice, which exaggerates them."
         )
 
 
@@ -168,9 +168,10 @@ def _searched(report: SliceReport) -> Iterator[str]:
     size = f"{settings['min_size']:,} example{'s' * (settings['min_size'] != 1)}"
     yield from _wrapped(
         f"Searched ({settings['mode']}, {settings['protocol']}): {len(features)} "
-        f"feature{'s' * (len(features) != 1)}, up to {together} together; "
-        f"{report.candidates:,} slices could be, {report.tested:,} with at least {size} were tested"
-        f"{halves} for {side} {settings['metric']}, at alpha {settings['alpha']:g}."
+        f"feature{'s' * (len(features) != 1)}, up to {together} "
+        f"condition{'s' * (together != 1)} a slice. Of {report.candidates:,} possible slices "
+        f"{report.tested:,} with at least {size} were tested{halves} for {side} "
+        f"{settings['metric']}, at alpha {settings['alpha']:g}."
     )
     names = ", ".join(quoted(one)[1:-1] for one in features[:40])
     more = f" and {len(features) - 40:,} more" if len(features) > 40 else ""

@@ -22,12 +22,12 @@ from scotoma.commands.tables import (
     texts,
 )
 from scotoma.errors import ConfigError, DataError
-from scotoma.slices.outcomes import METRICS, Metric
+from scotoma.slices.evidence.outcomes import METRICS, Metric
+from scotoma.slices.search.column_types import infer_type
 
-__all__ = ["Sliced", "SlicesQuestion", "read_sliced", "typed"]
+__all__ = ["Chosen", "Sliced", "SlicesQuestion", "choose_columns", "read_sliced"]
 
 Values = npt.NDArray[np.generic]
-NEARLY = 0.9  # of a column's values are numbers: the others look like a slip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,8 @@ class SlicesQuestion:
         positive: The label that is 1 for metrics of one label.
         features: Columns that may define slices; empty for every column without another part.
         identifier: Column of example ids, which must be unique.
-        metric: One of `scotoma.slices.outcomes.METRICS`.
+        cluster: Column of clusters: rows that belong together.
+        metric: One of `scotoma.slices.evidence.outcomes.METRICS`.
         mode: `cover`, `batch`, `iterative` or `priority`; None for `cover`, under the published
             protocol, which knows none, for `batch`.
         direction: `higher`, `lower` or `both`; None for the metric's worse side.
@@ -53,9 +54,11 @@ class SlicesQuestion:
         alpha: Level of the corrected p-values; None for the protocol's own.
         correction: For the family tested; None for the protocol's own.
         protocol: `sound` or `published`.
-        permutations: Searches of shuffled outcomes.
+        permutations: Searches of shuffled outcomes; None for 20, on Beam for 5.
         limit: Slices that are described.
-        seed: Of halves, draws and permutations.
+        seed: Seed of halves, draws and permutations.
+        runner: `beam` for tables that no machine holds; None for this machine.
+        beam_options: Options of Apache Beam.
     """
 
     outcome: Sequence[str]
@@ -75,9 +78,11 @@ class SlicesQuestion:
     alpha: float | None = None
     correction: str | None = None
     protocol: str = "sound"
-    permutations: int = 20
+    permutations: int | None = None
     limit: int = 20
     seed: int = 0
+    runner: str | None = None
+    beam_options: Sequence[str] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +95,7 @@ class Sliced:
         baseline: Shape (N, K'); None without one.
         labels: Shape (N,); None without any.
         ids: Integers or text, shape (N,); None without any.
-        clusters: Which rows share a source, as text, shape (N,); None without any.
+        clusters: Which rows share a cluster, as text, shape (N,); None without any.
         notes: What a reader should know about how the table was read.
     """
 
@@ -103,24 +108,44 @@ class Sliced:
     notes: tuple[str, ...] = ()
 
 
-def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
-    """The table as arrays, and its features with their types.
+@dataclass(frozen=True)
+class Chosen:
+    """The columns that a question names.
+
+    Attributes:
+        outcome: Columns of the model or population at hand.
+        baseline: Columns of what it is compared with; may be empty.
+        label: Column of the true labels, if any.
+        identifier: Column of the example ids, if any.
+        cluster: Column of clusters: rows that belong together, if any.
+        features: Columns that may define slices.
+        notes: What a reader should know about columns that were left out.
+    """
+
+    outcome: list[str]
+    baseline: list[str]
+    label: str | None
+    identifier: str | None
+    cluster: str | None
+    features: list[str]
+    notes: tuple[str, ...]
+
+
+def choose_columns(table: pl.DataFrame, question: SlicesQuestion) -> Chosen:
+    """The columns that a question names, patterns written out.
 
     Args:
-        table: From `read_table`.
+        table: The table; its rows are not looked at.
         question: What is asked; its metric must be known.
 
     Raises:
-        ConfigError: An option names a column or a value that is not there, or contradicts another.
-        DataError: Outcomes, labels or ids are missing, or of another kind than the metric takes.
+        ConfigError: An option names a column that is not there, or contradicts another.
 
-    >>> table = pl.DataFrame({"age": ["31", "42"], "wrong": ["0", "1"]})
-    >>> found = read_sliced(table, SlicesQuestion(outcome=["wrong"]))
-    >>> found.features['age'].to_list(), found.outcome.ravel().tolist()
-    ([31, 42], [0.0, 1.0])
+    >>> table = pl.DataFrame({"age": [31], "wrong_0": [0], "wrong_1": [1]})
+    >>> choose_columns(table, SlicesQuestion(outcome=["wrong_*"])).outcome
+    ['wrong_0', 'wrong_1']
     """
-    metric = METRICS[question.metric]
-    _check_label(metric, question)
+    _check_label(METRICS[question.metric], question)
     after = columns(table, question.outcome, "--outcome")
     before = columns(table, question.baseline, "--baseline")
     label = None if question.label is None else column(table, question.label, "--label")
@@ -137,52 +162,38 @@ def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
     key = None if question.identifier is None else column(table, question.identifier, "--id")
     cluster = None if question.cluster is None else column(table, question.cluster, "--cluster")
     features, notes = _features(table, question.features, [*after, *before], [label, key, cluster])
-    labels, outcome = _outcomes(table, [*after, *before], label, metric, question.positive)
-    return Sliced(
-        features=features,
-        outcome=outcome[:, : len(after)],
-        baseline=outcome[:, len(after) :] if before else None,
-        labels=labels,
-        ids=None if key is None else _ids(table, key),
-        clusters=None if cluster is None else texts(table, cluster).astype(str),
-        notes=notes,
-    )
+    return Chosen(after, before, label, key, cluster, features, notes)
 
 
-def typed(series: pl.Series) -> tuple[pl.Series, str]:
-    """A column of a CSV as the numbers or dates that it holds, and what to say about it.
+def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
+    """The table as arrays, and its features with their types.
 
-    Numbers with leading zeros are codes and stay text, as does a column in which a single value is
-    no number.
+    Args:
+        table: From `read_table`.
+        question: What is asked; its metric must be known.
 
-    >>> typed(pl.Series("age", ["31", None, "42"]))[0].dtype
-    Int64
-    >>> typed(pl.Series("zip", ["02139", "94103"]))[0].dtype
-    String
+    Raises:
+        ConfigError: An option names a column or a value that is not there, or contradicts another.
+        DataError: Outcomes, labels or ids are missing, or of another kind than the metric takes.
+
+    >>> table = pl.DataFrame({"age": ["31", "42"], "wrong": ["0", "1"]})
+    >>> sliced = read_sliced(table, SlicesQuestion(outcome=["wrong"]))
+    >>> sliced.features['age'].to_list(), sliced.outcome.ravel().tolist()
+    ([31, 42], [0.0, 1.0])
     """
-    if series.dtype != pl.String:
-        return series, ""
-    text = series.str.strip_chars()
-    text = text.set((text == "") | (text.str.to_lowercase() == "nan"), None)
-    known = text.drop_nulls()
-    if known.is_empty() or known.str.contains(r"^[+-]?0\d").any():
-        return text, ""
-    decimal = text.cast(pl.Float64, strict=False)
-    good = decimal.is_finite().fill_null(value=False)
-    if int(good.sum()) == len(known):
-        whole = text.cast(pl.Int64, strict=False)
-        return (whole if whole.null_count() == text.null_count() else decimal), ""
-    if known.str.contains(r"^\d{4}-\d\d-\d\d$").all():
-        days = text.str.to_date("%Y-%m-%d", strict=False)
-        if days.null_count() == text.null_count():
-            return days, ""
-    if good.sum() < NEARLY * len(known):
-        return text, ""
-    odd = text.filter(~good & text.is_not_null())
-    return text, (
-        f"column {quoted(series.name)} holds numbers, but in {len(odd):,} of {len(text):,} rows "
-        f"something else, such as {quoted(odd[0])}: its values were taken as words, empty the "
-        "cells to have ranges"
+    metric, chosen = METRICS[question.metric], choose_columns(table, question)
+    typed = [infer_type(table[name]) for name in chosen.features]
+    names = [*chosen.outcome, *chosen.baseline]
+    labels, outcome = _outcomes(table, names, chosen.label, metric, question.positive)
+    first = len(chosen.outcome)
+    return Sliced(
+        features=pl.DataFrame([series for series, _ in typed]),
+        outcome=outcome[:, :first],
+        baseline=outcome[:, first:] if chosen.baseline else None,
+        labels=labels,
+        ids=None if chosen.identifier is None else _ids(table, chosen.identifier),
+        clusters=None if chosen.cluster is None else texts(table, chosen.cluster).astype(str),
+        notes=(*chosen.notes, *(note for _, note in typed if note)),
     )
 
 
@@ -205,7 +216,7 @@ def _check_label(metric: Metric, question: SlicesQuestion) -> None:
 
 def _features(
     table: pl.DataFrame, patterns: Sequence[str], used: list[str], known: list[str | None]
-) -> tuple[pl.DataFrame, tuple[str, ...]]:
+) -> tuple[list[str], tuple[str, ...]]:
     """The columns that may define slices: those named, or all that have no other part."""
     if clash := set(patterns) & set(used):
         raise ConfigError(
@@ -214,7 +225,7 @@ def _features(
         )
     named = columns(table, patterns, "--feature") if patterns else table.columns
     parts = {*used, *(name for name in known if name is not None and name not in patterns)}
-    kept: list[pl.Series] = []
+    features: list[str] = []
     notes: list[str] = []
     for name in named:
         dtype = table[name].dtype
@@ -229,15 +240,13 @@ def _features(
                 "its whole name puts it in"
             )
             continue
-        series, note = typed(table[name])
-        kept.append(series)
-        notes += [note] * bool(note)
-    if not kept:
+        features.append(name)
+    if not features:
         raise ConfigError(
             f"slices need at least one feature, got none beside {listed(sorted(parts))}: add "
             "columns that describe the examples"
         )
-    return pl.DataFrame(kept), tuple(notes)
+    return features, tuple(notes)
 
 
 def _stem(name: str) -> str:
@@ -250,18 +259,17 @@ def _outcomes(
 ) -> tuple[Values | None, Values]:
     """Labels, shape (N,) or None, and the outcomes side by side."""
     if label is None:
-        found = [
+        scores = [
             _score(table, name, bounded=metric.kind == "rate", metric=metric) for name in names
         ]
-        return None, np.stack(found, axis=1)
+        return None, np.stack(scores, axis=1)
     truth = texts(table, label)
     classes = naturally(truth)
     if metric.labels == "optional":
-        said = [_said(table, name, label, classes) for name in names]
-        place = {
-            name: at for at, name in enumerate(naturally([*classes, *(x for s in said for x in s)]))
-        }
-        codes = [np.fromiter((place[x] for x in s), np.int64, len(s)) for s in [truth, *said]]
+        predicted = [_predictions(table, name, label, classes) for name in names]
+        every = naturally([*classes, *(label for own in predicted for label in own)])
+        place = {name: at for at, name in enumerate(every)}
+        codes = [np.fromiter((place[x] for x in s), np.int64, len(s)) for s in [truth, *predicted]]
         return codes[0], np.stack(codes[1:], axis=1)
     if positive is not None and positive not in classes:
         raise ConfigError(
@@ -271,14 +279,15 @@ def _outcomes(
     if positive is None and not set(classes) <= {"0", "1"}:
         raise ConfigError(
             f"--metric {metric.name} needs labels 0 and 1, got {listed(classes)} in column "
-            f"{quoted(label)}: say with --positive which one is 1"
+            f"{quoted(label)}: name the label that is 1 with --positive"
         )
     one = "1" if positive is None else positive
     if metric.kind == "auc":
-        found = [numbers(table, name) for name in names]
+        scores = [numbers(table, name) for name in names]
     else:
-        found = [(_said(table, name, label, classes) == one).astype(np.float64) for name in names]
-    return (truth == one).astype(np.int64), np.stack(found, axis=1)
+        predicted = [_predictions(table, name, label, classes) for name in names]
+        scores = [(own == one).astype(np.float64) for own in predicted]
+    return (truth == one).astype(np.int64), np.stack(scores, axis=1)
 
 
 def _score(
@@ -306,7 +315,7 @@ def _score(
     return values
 
 
-def _said(table: pl.DataFrame, name: str, label: str, classes: list[str]) -> Texts:
+def _predictions(table: pl.DataFrame, name: str, label: str, classes: list[str]) -> Texts:
     """One column of predicted labels."""
     rows = texts(table, name)
     if not set(rows) & set(classes):
@@ -328,5 +337,5 @@ def _ids(table: pl.DataFrame, name: str) -> Values:
             f"example ids must be unique, but {quoted(ids[most])} stands in column {quoted(name)} "
             f"{times[most]:,} times: keep one row an example"
         )
-    series, _ = typed(pl.Series(name, rows))
+    series, _ = infer_type(pl.Series(name, rows))
     return series.to_numpy() if series.dtype.is_integer() else np.asarray(rows)

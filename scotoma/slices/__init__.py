@@ -6,11 +6,12 @@ population, is significantly worse, and prints beside them what the same search 
 
 from __future__ import annotations
 
-from scotoma.slices.finding import find_slices
-from scotoma.slices.lattice import feature_subsets
-from scotoma.slices.predicates import Encoded, Predicate, encode
-from scotoma.slices.report import Lattice, Look, Null, Slice, SliceReport
-from scotoma.slices.weights import poisson_weights
+from scotoma.slices.evidence.weights import poisson_weights
+from scotoma.slices.find import find_slices
+from scotoma.slices.report import Lattice, Null, Slice, SliceReport
+from scotoma.slices.search.lattice import feature_subsets
+from scotoma.slices.search.predicates import Encoded, Predicate, encode
+from scotoma.slices.search.strategies import Look
 
 __all__ = [
     "Encoded",

@@ -10,27 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scotoma.slices.cover import Key
-from scotoma.slices.evidence import Flags, Floats, Rows
-from scotoma.slices.predicates import Predicate
-from scotoma.slices.view import View
+from scotoma.slices.evidence.interface import Flags, Floats, Rows
+from scotoma.slices.search.greedy import Key
+from scotoma.slices.search.predicates import Predicate
+from scotoma.slices.search.strategies import Finding, Look
+from scotoma.slices.view import Description
 from scotoma.uncertainty import Estimate
-
-
-@dataclass(frozen=True)
-class Look:
-    """One look at a slice: by the search, or by the half of the examples that had no part in it.
-
-    Attributes:
-        p: The p-value, among the rows that no slice found before explains.
-        q: The same, corrected: for all candidates at the discovery, for the slices proposed
-            (Holm, both halves) at the confirmation.
-        size: Examples it rests on.
-    """
-
-    p: float
-    q: float
-    size: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +41,20 @@ class Slice:
     discovery: Look
     confirmation: Look | None
     key: Key = field(repr=False)
-    view: View = field(repr=False)
+    view: Description = field(repr=False)
     measured: Rows | None = field(repr=False, default=None)
+
+    @classmethod
+    def of(cls, finding: Finding, view: Description) -> Slice:
+        """The slice that a search reports.
+
+        Args:
+            finding: What the search saw.
+            view: What describes it.
+        """
+        own = finding.p, finding.q, finding.discovery, finding.confirmation
+        predicates = view.encoded.predicates_of(finding.key)
+        return cls(predicates, *own, finding.key, view, finding.measured)
 
     @property
     def text(self) -> str:
@@ -77,17 +74,17 @@ class Slice:
     @cached_property
     def size(self) -> int:
         """Examples in the slice."""
-        return int(np.count_nonzero(self.mask))
+        return self.view.size(self.key)
 
     @cached_property
     def at_risk(self) -> int:
         """Those that count for the metric."""
-        return int(np.count_nonzero(self.mask[self.view.outcome.rows]))
+        return self.view.at_risk(self.key)
 
     @property
     def support(self) -> float:
         """Share of all examples that lie in the slice."""
-        return self.size / self.view.ids.size
+        return self.size / self.view.examples
 
     @property
     def mask(self) -> Flags:
@@ -102,12 +99,12 @@ class Slice:
     @cached_property
     def inside(self) -> Estimate:
         """The metric inside."""
-        return self.view.single(self.key, self.measured)
+        return self.view.inside(self.key, self.measured)
 
     @cached_property
     def outside(self) -> Estimate:
         """The metric of all other examples."""
-        return self.view.single(self.key, self.measured, outside=True)
+        return self.view.outside(self.key, self.measured)
 
     @cached_property
     def effect(self) -> Estimate:
@@ -125,7 +122,7 @@ class Slice:
         Args:
             rows: With the ids of the examples.
         """
-        found: dict[str, Any] = {
+        content: dict[str, Any] = {
             "text": self.text,
             "predicates": [vars(predicate) for predicate in self.predicates],
             "size": self.size,
@@ -139,7 +136,7 @@ class Slice:
             "discovery": vars(self.discovery),
             "confirmation": None if self.confirmation is None else vars(self.confirmation),
         }
-        return found | ({"rows": self.rows.tolist()} if rows else {})
+        return content | ({"rows": self.rows.tolist()} if rows else {})
 
 
 @dataclass(frozen=True)
@@ -171,16 +168,17 @@ class Null:
         """The null as a sentence.
 
         >>> Null((0, 3, 0, 1)).sentence()
-        'on shuffled outcomes the same search found 1 slice on average, some in 2 of 4'
+        'on shuffled outcomes the same search found 1 slice on average, at least one in 2 of 4'
         """
         if not self.counts:
-            return "no outcomes were shuffled: how much chance alone would find is not known"
+            return "no outcomes were shuffled, so what chance alone finds is unknown"
         if self.any == 0:
-            return f"on shuffled outcomes the same search found nothing, {self.permutations} times"
+            searches = f"{self.permutations} search{'es' * (self.permutations != 1)}"
+            return f"on shuffled outcomes the same search found nothing ({searches})"
         unit = "slice" if f"{self.mean:.3g}" == "1" else "slices"
         return (
-            f"on shuffled outcomes the same search found {self.mean:,.3g} {unit} on average, some "
-            f"in {self.any} of {self.permutations}"
+            f"on shuffled outcomes the same search found {self.mean:,.3g} {unit} on average, at "
+            f"least one in {self.any} of {self.permutations}"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -251,13 +249,13 @@ class SliceReport:
     settings: dict[str, Any]
     features: tuple[str, ...]
     notes: tuple[str, ...]
-    view: View = field(repr=False)
+    view: Description = field(repr=False)
     lattice_of: Any = field(repr=False)
 
     @cached_property
     def overall(self) -> Estimate:
         """The metric of all examples."""
-        return self.view.single(None, None)
+        return self.view.overall()
 
     @cached_property
     def change(self) -> Estimate:
@@ -286,7 +284,7 @@ class SliceReport:
             rows: With the ids of each slice's examples.
             lattice: With the candidates as points.
         """
-        found: dict[str, Any] = {
+        content: dict[str, Any] = {
             "summary": self.summary(),
             "slices": [one.as_dict(rows=rows) for one in self.slices],
             "found": self.found,
@@ -299,7 +297,7 @@ class SliceReport:
             "features": list(self.features),
             "notes": list(self.notes),
         }
-        return found | ({"lattice": self.lattice.table().to_dicts()} if lattice else {})
+        return content | ({"lattice": self.lattice.table().to_dicts()} if lattice else {})
 
 
 COLUMNS = {

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.slices.clusters import Codes
-from scotoma.slices.cover import Key, rows_of
-from scotoma.slices.evidence import Evidence, Flags, Floats, Rows
-from scotoma.slices.judging import linear, ratio_of
-from scotoma.slices.outcomes import Outcome
-from scotoma.slices.predicates import Encoded
-from scotoma.slices.ranks import Ranks
+from scotoma.slices.evidence.clusters import Codes
+from scotoma.slices.evidence.interface import Evidence, Flags, Floats, Rows
+from scotoma.slices.evidence.outcomes import Outcome
+from scotoma.slices.judging.auc import Ranks
+from scotoma.slices.judging.ratios import linear, ratio_of
+from scotoma.slices.search.greedy import Key, rows_of
+from scotoma.slices.search.predicates import Encoded
 from scotoma.uncertainty import (
     Estimate,
     RateEvidence,
@@ -30,6 +31,51 @@ from scotoma.uncertainty import (
 NOTHING = {"all": "examples", "negatives": "negatives", "positives": "positives"}
 
 
+class Description(Protocol):
+    """What describes the slices of a search, wherever their rows are."""
+
+    @property
+    def encoded(self) -> Encoded:
+        """The predicates."""
+
+    @property
+    def examples(self) -> int:
+        """Number of examples."""
+
+    @property
+    def ids(self) -> npt.NDArray[np.generic]:
+        """Ids of all examples."""
+
+    def mask(self, key: Key) -> Flags:
+        """Which of all examples lie in a slice."""
+
+    def size(self, key: Key) -> int:
+        """Examples in a slice."""
+
+    def at_risk(self, key: Key) -> int:
+        """Those that count for the metric."""
+
+    def inside(self, key: Key, rows: Rows | None) -> Estimate:
+        """The metric of the model at hand inside a slice.
+
+        Args:
+            key: The slice.
+            rows: The examples, of those that count, it is measured on; None for all.
+        """
+
+    def outside(self, key: Key, rows: Rows | None) -> Estimate:
+        """The metric of the examples not in the slice; arguments as for `inside`."""
+
+    def effect(self, key: Key, rows: Rows | None) -> Estimate:
+        """The difference from what the slice is compared with; arguments as for `inside`."""
+
+    def overall(self) -> Estimate:
+        """The metric of all examples."""
+
+    def change(self) -> Estimate:
+        """The metric of all examples minus that of the baseline on them."""
+
+
 @dataclass(frozen=True, eq=False)
 class View:
     """All that a slice needs to describe itself when it is asked to.
@@ -40,7 +86,7 @@ class View:
         evidence: Its test, on the same.
         ids: Ids of all examples.
         level: Coverage of the intervals.
-        clusters: Code of the source of each example that counts; None: every one is its own.
+        clusters: Code of the cluster of each example that counts; None: every one is its own.
     """
 
     encoded: Encoded
@@ -54,16 +100,30 @@ class View:
         """Which of all examples lie in a slice."""
         return rows_of(self.encoded, key)
 
-    def single(self, key: Key | None, rows: Rows | None, *, outside: bool = False) -> Estimate:
-        """The metric of the model at hand inside a slice, outside it, or of all examples.
+    @property
+    def examples(self) -> int:
+        """Number of examples."""
+        return self.ids.size
 
-        Args:
-            key: The slice; None for all examples.
-            rows: The examples, of those that count, it is measured on; None for all.
-            outside: The metric of the examples not in the slice.
-        """
-        inside = self._inside(key, rows)
-        return self._metric(~inside if outside else inside, rows)
+    def size(self, key: Key) -> int:
+        """Examples in a slice."""
+        return int(np.count_nonzero(self.mask(key)))
+
+    def at_risk(self, key: Key) -> int:
+        """Those that count for the metric."""
+        return int(np.count_nonzero(self.mask(key)[self.outcome.rows]))
+
+    def inside(self, key: Key, rows: Rows | None) -> Estimate:
+        """The metric of the model at hand inside a slice; arguments as for `Description`."""
+        return self._metric(self._inside(key, rows), rows)
+
+    def outside(self, key: Key, rows: Rows | None) -> Estimate:
+        """The metric of the examples not in the slice; arguments as for `Description`."""
+        return self._metric(~self._inside(key, rows), rows)
+
+    def overall(self) -> Estimate:
+        """The metric of all examples."""
+        return self._metric(np.ones(self.outcome.rows.size, np.bool_), None)
 
     def effect(self, key: Key, rows: Rows | None) -> Estimate:
         """The slice's difference from what it is compared with, with its interval."""
@@ -77,10 +137,8 @@ class View:
             return undefined("undefined (no baseline)", n=n, members=members, level=self.level)
         return self.evidence.effect(np.ones(n, np.bool_), self.level)
 
-    def _inside(self, key: Key | None, rows: Rows | None) -> Flags:
+    def _inside(self, key: Key, rows: Rows | None) -> Flags:
         of_risk = self.outcome.rows if rows is None else self.outcome.rows[rows]
-        if key is None:
-            return np.ones(of_risk.size, np.bool_)
         return np.asarray(self.mask(key)[of_risk])
 
     def _metric(self, chosen: Flags, rows: Rows | None) -> Estimate:
@@ -91,28 +149,28 @@ class View:
                 return evidence.inside(chosen, level)
         taken = chosen if rows is None else rows[chosen]
         part = self.outcome.take(taken)
-        sources = None if self.clusters is None else self.clusters[taken]
+        clusters = None if self.clusters is None else self.clusters[taken]
         above, members = part.model.above, part.model.members
-        sizes = cluster_sums(np.ones(len(above)), sources)
+        sizes = cluster_sums(np.ones(len(above)), clusters)
         n = sizes.size
         if kind == "ratio":
             value = ratio_of(part.model)
             if np.isnan(value):
                 return undefined("undefined (nothing to divide by)", n=n, members=members)
-            variance = _over_units(linear(part.model), sources)
+            variance = _over_units(linear(part.model), clusters)
             return of_variance(value, variance, n=n, members=members, level=level)
         if kind == "rate":
             words = Words("event", NOTHING[self.outcome.metric.risk], "the slice")
-            counted = RateEvidence.of_clusters(cluster_sums(above, sources), sizes)
+            counted = RateEvidence.of_clusters(cluster_sums(above, clusters), sizes)
             return counted.estimate((), words, level=level)
-        if sources is None:
+        if clusters is None:
             return single_mean(above, level=level)
         value = float(above.mean()) if above.size else math.nan
-        variance = _over_units(above - value, sources)
+        variance = _over_units(above - value, clusters)
         return of_variance(value, variance, n=n, members=members, level=level)
 
 
-def _over_units(parts: Floats, sources: Codes | None) -> Variance:
-    """Variance of the mean of what each row adds, rows of one source being one unit."""
-    sums = cluster_sums(parts, sources)
+def _over_units(parts: Floats, clusters: Codes | None) -> Variance:
+    """Variance of the mean of what each row adds, rows of one cluster being one unit."""
+    sums = cluster_sums(parts, clusters)
     return crossed_variance(sums * (len(sums) / max(len(parts), 1)))

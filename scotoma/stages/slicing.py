@@ -36,7 +36,7 @@ def slices(run: Run) -> list[Path]:
         if due:
             examples = Examples.read(run.examples, images=False, split="test")
             features = features_of(examples, pl.read_parquet(looks[0]) if looks else None)
-            found = measure_variants(
+            reports = measure_variants(
                 run,
                 examples,
                 "find slices",
@@ -44,7 +44,7 @@ def slices(run: Run) -> list[Path]:
                     comparison, examples, features, run.config.population.seed
                 ),
             )
-            write_json(section, jsonable(found))
+            write_json(section, jsonable(reports))
     return [section, *looks]
 
 
@@ -112,8 +112,8 @@ def _search(
         threads=1,  # variants are searched side by side
         seed=seed,
     )
-    asked = "scotoma slices --reference rest"
-    notes = [note.replace("reference='rest'", asked) for note in report.notes]
+    option = "scotoma slices --reference rest"
+    notes = [note.replace("reference='rest'", option) for note in report.notes]
     if together < 3:
         notes.append(
             f"{features.width} features and {features.height:,} examples allow slices of up to "

@@ -1,8 +1,8 @@
-"""Beam against the engine of one machine: the same counts, the same slices, to the last digit."""
+"""Beam against the search of one machine: the same slices with the same numbers."""
 
 from __future__ import annotations
 
-import json
+import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 
 from scotoma.errors import DataError
 from scotoma.slices import find_slices
-from scotoma.slices.beam import search_shards
-from scotoma.slices.chance import Chance
-from scotoma.slices.cover import rows_of
-from scotoma.slices.lattice import feature_subsets
-from scotoma.slices.predicates import codings, encode
-from scotoma.slices.shard import Question, Sums, add_up, merge, outcome_of
-from scotoma.slices.weights import poisson_weights
+from scotoma.slices.beam import search_parquet
+from scotoma.slices.beam.columns import Columns
+from scotoma.slices.beam.null import Shuffle
+from scotoma.slices.beam.part import Query, Sums, add_up, merge
+from scotoma.slices.evidence.weights import poisson_weights
+from scotoma.slices.search.greedy import rows_of
+from scotoma.slices.search.predicates import codings
+from tests.commands import measured, scotoma
 
 FEATURES = ["age", "job", "shift", "hours"]
 ROWS = 1_200
@@ -41,6 +42,8 @@ def people(seed: int = 0, members: int = 3) -> pl.DataFrame:
         "shift": shift,
         "hours": rng.normal(40, 9, ROWS).round(1),
         "label": label.astype(int),
+        "loss": rng.gamma(2, 0.1, ROWS) * (1 + 2 * bad),
+        "loss_before": rng.gamma(2, 0.1, ROWS),
     }
     for member in range(members):
         for name, more in (("dense", 0.0), ("int8", 0.35)):
@@ -59,99 +62,220 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def both(
-    shards: Path,
-    out: Path,
-    outcome,
-    baseline=(),
-    *,
-    mode,
-    protocol,
-    metric="error",
-    confirm=False,
-    **options,
-):
-    """What Beam found, and what one machine found in the table in its own order."""
-    far = search_shards(
-        f"{shards}/*.parquet", out=str(out / "found"), outcome=outcome, baseline=baseline,
-        label="label", features=FEATURES, identifier="id", mode=mode, protocol=protocol,
-        metric=metric, permutations=0, confirm=confirm, **options,
+MEMBERS = ["int8_0", "int8_1", "int8_2"]
+BEFORE = ["dense_0", "dense_1", "dense_2"]
+CASES = {
+    "a rate": (MEMBERS[:1], [], {}),
+    "both sides": (MEMBERS[:1], [], {"mode": "batch", "direction": "both"}),
+    "without halves": (MEMBERS, [], {"confirm": False}),
+    "two models": (MEMBERS[:1], BEFORE[:1], {"mode": "batch"}),
+    "a population": (MEMBERS, [], {"metric": "accuracy", "mode": "batch"}),
+    "two populations": (MEMBERS, BEFORE, {}),
+    "of unequal size": (MEMBERS[:2], BEFORE, {"mode": "batch", "alpha": 0.4}),
+    "in pairs, against the rest": (
+        MEMBERS,
+        BEFORE,
+        {"paired": True, "reference": "rest", "mode": "batch"},
+    ),
+    "two models, against the rest": (
+        MEMBERS[:1],
+        BEFORE[:1],
+        {"reference": "rest", "mode": "batch"},
+    ),
+    "means": (["loss"], [], {"metric": "loss", "confirm": False}),
+    "means of two": (["loss"], ["loss_before"], {"metric": "mean", "mode": "batch"}),
+    "published": (MEMBERS[:1], [], {"protocol": "published", "metric": "fnr", "min_size": 9}),
+    "published, in pairs": (
+        MEMBERS,
+        BEFORE,
+        {"mode": "batch", "protocol": "published", "paired": True},
+    ),
+}
+
+
+def both(shards: Path, outcome, baseline, *, metric="error", **options):
+    """What Beam finds, and what one machine finds in the table in its own order."""
+    labelled = metric not in ("loss", "mean")
+    shared = {"metric": metric, "permutations": 0, "max_cross": 2, **options}
+    far = search_parquet(
+        f"{shards}/*.parquet", outcome=outcome, baseline=baseline, features=FEATURES,
+        identifier="id", label="label" if labelled else None, **shared,
     )  # fmt: skip
     table = people()
     near = find_slices(
         table.select(FEATURES), table.select(outcome).to_numpy(),
         baseline=table.select(baseline).to_numpy() if baseline else None,
-        labels=table["label"].to_numpy(), ids=table["id"].to_numpy(), mode=mode,
-        protocol=protocol, metric=metric, confirm=confirm, permutations=0, **options,
+        labels=table["label"].to_numpy() if labelled else None, ids=table["id"].to_numpy(),
+        **shared,
     )  # fmt: skip
     return far, near
 
 
-MEMBERS = ["int8_0", "int8_1", "int8_2"]
-BEFORE = ["dense_0", "dense_1", "dense_2"]
+def close(far, near):
+    """The same in all words and whole numbers, and in all others but their last digits."""
+    if isinstance(near, dict):
+        assert far.keys() == near.keys()
+        for name in near:
+            close(far[name], near[name])
+    elif isinstance(near, list | tuple):
+        assert len(far) == len(near)
+        for one, other in zip(far, near, strict=True):
+            close(one, other)
+    elif isinstance(near, float):
+        assert far == pytest.approx(near, rel=1e-9, abs=1e-12, nan_ok=True)
+    else:
+        assert far == near
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_beam_finds_the_slices_of_one_machine_with_the_same_numbers(shards, case):
+    outcome, baseline, options = CASES[case]
+    far, near = both(shards, outcome, baseline, **options)
+    assert far.slices
+    close(far.as_dict(), near.as_dict())
+    close(far.change.as_dict(), near.change.as_dict())
+
+
+def test_s3_holds_the_files_and_what_is_written_there_is_removed(shards, s3):
+    s3.put("people/part-0.parquet", (shards / "part-0.parquet").read_bytes())
+    before = set(s3.names())
+    report = search_parquet(
+        s3.uri("people", "*.parquet"), outcome=["int8_0"], label="label",
+        features=["job", "shift"], identifier="id", mode="batch", permutations=0,
+        options=[f"--temp_location={s3.uri('temporary')}"],
+    )  # fmt: skip
+    assert "job = Sales" in report.slices[0].text
+    assert set(s3.names()) == before
+
+
+def test_the_null_stands_beside_what_was_found(shards):
+    report = search_parquet(
+        f"{shards}/*.parquet", outcome=["int8_0"], label="label", features=["job", "shift"],
+        identifier="id", max_cross=2, permutations=2, confirm=False,
+    )  # fmt: skip
+    assert report.slices[0].text == "job = Sales and shift = night"
+    sentence = "on shuffled outcomes the same search found nothing (2 searches)"
+    assert report.null.sentence() == sentence
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+PROCESSES = "--direct_running_mode=multi_processing --direct_num_workers=2"
+NAMED = ("--outcome", "int8_*", "--baseline", "dense_*", "--label", "label", "--id", "id")
+ASKED = (*NAMED, "--mode", "batch", "--max-cross", "2", "--permutations", "0")
+CHOSEN = (*(part for name in FEATURES for part in ("--feature", name)),)
+
+
+def test_the_command_finds_the_same_in_several_processes_of_beam_as_without(shards, tmp_path):
+    text = people().with_columns(pl.col("hours", "label").cast(pl.String))
+    text.write_parquet(tmp_path / "people.parquet")
+    text[:700].write_parquet(tmp_path / "part-0.parquet", row_group_size=200)
+    text[700:].write_parquet(tmp_path / "part-1.parquet")
+    near = measured("slices", tmp_path / "people.parquet", *ASKED, *CHOSEN)
+    beam = ("--runner", "beam", "--beam-options", PROCESSES)
+    far = measured("slices", tmp_path / "part-*.parquet", *ASKED, *CHOSEN, *beam)
+    assert near["slices"]
+    assert all(one.pop("rows") for one in near["slices"])
+    close(far, near)
 
 
 @pytest.mark.parametrize(
-    ("outcome", "baseline", "options"),
+    ("options", "sentence"),
     [
-        (["int8_0"], [], {"mode": "cover", "protocol": "sound"}),
-        (["int8_0"], [], {"mode": "batch", "protocol": "sound", "direction": "both"}),
-        (["int8_0"], ["dense_0"], {"mode": "cover", "protocol": "sound", "confirm": True}),
-        (["int8_0"], [], {"mode": "cover", "protocol": "published", "confirm": True,
-                          "metric": "fnr", "min_size": 9}),
-        (MEMBERS, BEFORE, {"mode": "batch", "protocol": "published", "paired": True}),
-        (MEMBERS, [], {"mode": "batch", "protocol": "published", "metric": "f1"}),
+        (("--metric", "auc"), "with --runner beam --metric must be one of error, accuracy, flip, "
+         "loss, taxicab, mean, fpr, fnr, recall, got 'auc'"),
+        (("--mode", "priority"), "with --runner beam --mode must be one of cover, batch"),
+        (("--cluster", "job"), "--cluster works on one machine only, got --runner beam too"),
+        (("--runner", "spark"), "--runner must be beam, got 'spark'"),
+        (("--outcome", "int9_*"), "--outcome names column 'int9_*', which is not in the table"),
+        (("--label", "job"), "column 'job' must hold a value in every row, got an empty one"),
     ],
 )  # fmt: skip
-def test_beam_finds_the_slices_of_one_machine_with_the_same_numbers(
-    shards, tmp_path, outcome, baseline, options
-):
-    far, near = both(shards, tmp_path, outcome, baseline, **options, max_cross=2)
-    assert [one.text for one in far.slices] == [one.text for one in near.slices]
-    assert far.slices
-    for name in ("p", "q"):  # sums of floating point in blocks of another shape
-        found = [[getattr(one, name) for one in report.slices] for report in (far, near)]
-        np.testing.assert_allclose(found[0], found[1], rtol=1e-11)
-    counts = ("candidates", "nonempty", "tested")
-    assert {n: getattr(far, n) for n in counts} == {n: getattr(near, n) for n in counts}
-    first, local = far.slices[0], near.slices[0]
-    if options.get("confirm"):  # of the half that confirms
-        assert first.size == local.effect.n < local.at_risk
-        found = [[one.discovery.p, one.discovery.q, one.discovery.size] for one in (first, local)]
-        np.testing.assert_allclose(found[0], found[1], rtol=1e-11)
-    else:
-        assert first.size == local.at_risk
-        assert first.discovery is None
-    assert first.effect.n == local.effect.n
-    assert first.effect.members == local.effect.members
-    for name in ("value", "low", "high", "df"):
-        assert getattr(first.effect, name) == pytest.approx(
-            getattr(local.effect, name), rel=1e-11, nan_ok=True
-        )
+def test_what_the_command_cannot_search_on_beam_is_one_sentence(shards, options, sentence):
+    asked = ("slices", f"{shards}/*.parquet", "--runner", "beam", *NAMED)
+    code, out, err = scotoma(*asked, *options)
+    assert (code in (2, 4), out) == (True, ""), err
+    assert err.startswith(f"scotoma: {sentence}"), err
+    assert err.count("\n") == 1
 
 
-def test_counts_of_every_slice_and_replicate_are_those_of_one_machine(shards, tmp_path):
-    search_shards(
-        f"{shards}/*.parquet", out=str(tmp_path / "found"), outcome=MEMBERS, baseline=BEFORE,
-        label="label", features=FEATURES, identifier="id", mode="batch", protocol="published",
-        bootstrap=6, alpha=1 - 1e-12, direction="both", max_cross=2, seed=5, permutations=0,
+def test_options_that_need_another_say_so(shards):
+    for options, sentence in {
+        ("--runner", "beam"): "--runner beam needs ids, got none: name their column with --id",
+        ("--beam-options", "--x"): "--beam-options needs --runner beam, got none: add it",
+    }.items():
+        code, out, err = scotoma("slices", f"{shards}/*.parquet", *NAMED[:-2], *options)
+        assert (code, out, err) == (2, "", f"scotoma: {sentence}\n")
+
+
+def test_a_runner_that_fails_is_one_sentence(shards, tmp_path):
+    beam = ("--runner", "beam", "--beam-options", f"--runner=Spork --temp_location={tmp_path}")
+    code, out, err = scotoma("slices", f"{shards}/*.parquet", *NAMED, *beam)
+    assert (code, out) == (5, "")
+    assert err.startswith("scotoma: the runner of Beam failed (Unexpected pipeline runner: Spork")
+    assert err.count("\n") == 1
+
+
+def test_without_beam_one_sentence_says_what_installs_it(shards, monkeypatch):
+    for name in [name for name in sys.modules if name.split(".")[0] == "apache_beam"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "apache_beam", None)
+    code, out, err = scotoma("slices", f"{shards}/*.parquet", *NAMED, "--runner", "beam")
+    assert (code, out) == (2, "")
+    assert err.startswith("scotoma: searching slices on Beam needs apache_beam")
+    assert err.endswith("; pip install 'scotoma[beam]'\n")
+
+
+# --- the sums of a part ---------------------------------------------------------------------------
+
+
+def query_of(table: pl.DataFrame, outcome=MEMBERS, baseline=()) -> Query:
+    columns = Columns(
+        identifier="id", outcome=tuple(outcome), baseline=tuple(baseline), label="label",
+        positive=None, metric="error", paired=False,
     )  # fmt: skip
-    lines = [
-        json.loads(line)
-        for path in tmp_path.glob("found-0-*.jsonl")
-        for line in path.read_text().splitlines()
-    ]
+    every = codings(table[name] for name in FEATURES)
+    return Query(tuple(every), columns, "bootstrap", 2, 5, 3)
+
+
+def added(parts: list[pl.DataFrame], query: Query) -> dict[int, Sums]:
+    sums: dict[int, list[Sums]] = {}
+    for part in parts:
+        for number, own in add_up(part, query):
+            sums.setdefault(number, []).append(own)
+    return {number: merge(own) for number, own in sums.items()}
+
+
+@settings(max_examples=20)
+@given(st.lists(st.integers(0, 300), max_size=4), st.integers(0, 10), st.booleans())
+def test_sums_do_not_depend_on_how_the_table_is_cut_or_ordered(cuts, seed, dealt):
+    table = people()[:300]
+    query = query_of(table)
+    if dealt:
+        query = replace(query, shuffle=Shuffle(query.seed, 1, query.columns.read_outcome(table)))
+    shuffled = table.sample(fraction=1, shuffle=True, seed=seed)
+    edges = sorted({0, *cuts, 300})
+    parts = [shuffled[a:b] for a, b in pairwise(edges)]
+    whole, cut = added([table], query), added(parts, query)
+    assert whole.keys() == cut.keys()
+    for number, sums in whole.items():
+        np.testing.assert_array_equal(cut[number].cell, sums.cell)
+        np.testing.assert_array_equal(cut[number].lanes, sums.lanes)
+        assert sums.lanes[:, 0].sum() == 300
+
+
+def test_counts_of_every_slice_and_replicate_are_those_of_the_rows():
     table = people()
-    encoded = encode(table.select(FEATURES))
+    query = query_of(table, baseline=BEFORE)
+    encoded, draws, seed = query.encode(table), query.draws, query.seed
     ids, labels = table["id"].to_numpy().astype(str), table["label"].to_numpy()[:, None]
-    weights = np.concatenate([np.ones((ROWS, 1), int), poisson_weights(ids, 6, 5)], axis=1)
-    rng = np.random.default_rng([5, 1])
-    drawn = [rng.multinomial(3, [1 / 3] * 3, 6).T for _ in range(2)]
-    subsets = [(), *feature_subsets(4, 1), *feature_subsets(4, 2)]
+    weights = np.concatenate([np.ones((ROWS, 1), int), poisson_weights(ids, draws, seed)], axis=1)
+    rng = np.random.default_rng([seed, 1])
+    drawn = [rng.multinomial(3, [1 / 3] * 3, draws).T for _ in range(2)]
     seen = 0
-    for line in lines:
-        subset = subsets[line["number"]]
-        for cell, lanes in zip(line.get("cell", [0]), line["lanes"], strict=True):
+    for number, sums in added([table[:500], table[500:]], query).items():
+        subset = query.subsets[number]
+        for cell, lanes in zip(sums.cell, sums.lanes, strict=True):
             codes = np.unravel_index(cell, encoded.sizes[list(subset)]) if subset else ()
             inside = rows_of(encoded, (subset, tuple(codes)))
             expected = [[inside.sum()]]
@@ -160,66 +284,9 @@ def test_counts_of_every_slice_and_replicate_are_those_of_one_machine(shards, tm
                 members = np.concatenate([np.ones((3, 1), int), times], axis=1)
                 expected.append(((wrong @ members) * weights)[inside].sum(0))
                 expected.append((3 * weights)[inside].sum(0))
-            assert lanes == np.concatenate(expected).tolist()
+            assert lanes.tolist() == np.concatenate(expected).tolist()
             seen += 1
     assert seen > 200
-
-
-def test_s3_holds_the_shards_and_what_was_found(shards, s3):
-    for path in shards.glob("*.parquet"):
-        s3.put(f"people/{path.name}", path.read_bytes())
-    report = search_shards(
-        s3.uri("people", "*.parquet"), out=s3.uri("found", "batch"), outcome=["int8_0"],
-        label="label", features=["job", "shift"], identifier="id", mode="batch",
-        permutations=0,
-    )  # fmt: skip
-    assert "job = Sales" in report.slices[0].text
-    assert [name for name in s3.names() if name.startswith("found/batch-0-")]
-
-
-def test_the_null_stands_beside_what_was_found(shards, tmp_path):
-    report = search_shards(
-        f"{shards}/*.parquet", out=str(tmp_path / "found"), outcome=["int8_0"],
-        label="label", features=["job", "shift"], identifier="id", max_cross=2, permutations=2,
-    )  # fmt: skip
-    assert report.slices[0].text == "job = Sales and shift = night"
-    assert report.null.sentence() == "on shuffled outcomes the same search found nothing, 2 times"
-    assert list(tmp_path.glob("found-null-1-0-*.jsonl"))
-
-
-# --- the sums of a shard --------------------------------------------------------------------------
-
-
-def asked(table: pl.DataFrame, draws: int = 5) -> Question:
-    made = codings(table[name] for name in FEATURES)
-    return Question(tuple(made), "id", tuple(MEMBERS), (), "label", "error", False, 2, draws, 3)
-
-
-def added(parts: list[pl.DataFrame], question: Question) -> dict[int, Sums]:
-    found: dict[int, list[Sums]] = {}
-    for part in parts:
-        for number, sums in add_up(part, question):
-            found.setdefault(number, []).append(sums)
-    return {number: merge(sums) for number, sums in found.items()}
-
-
-@settings(max_examples=20)
-@given(st.lists(st.integers(0, 300), max_size=4), st.integers(0, 10), st.booleans())
-def test_sums_do_not_depend_on_how_the_table_is_cut_or_ordered(cuts, seed, dealt):
-    table = people()[:300]
-    question = asked(table)
-    if dealt:
-        pool = outcome_of(table, question)
-        question = replace(question, chance=Chance(question.seed, 1, pool))
-    shuffled = table.sample(fraction=1, shuffle=True, seed=seed)
-    edges = sorted({0, *cuts, 300})
-    parts = [shuffled[a:b] for a, b in pairwise(edges)]
-    whole, cut = added([table], question), added(parts, question)
-    assert whole.keys() == cut.keys()
-    for number, sums in whole.items():
-        np.testing.assert_array_equal(cut[number].cell, sums.cell)
-        np.testing.assert_array_equal(cut[number].lanes, sums.lanes)
-        assert sums.lanes[:, 0].sum() == 300
 
 
 # --- refusals -------------------------------------------------------------------------------------
@@ -228,27 +295,37 @@ def test_sums_do_not_depend_on_how_the_table_is_cut_or_ordered(cuts, seed, dealt
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"metric": "auc"}, "shards are searched by metrics that count, got 'auc'"),
+        ({"metric": "auc"}, "on Beam metric must be one of error, accuracy, flip, loss, taxicab, "
+         "mean, fpr, fnr, recall, got 'auc': search for others without a runner"),
+        ({"metric": "f1"}, "on Beam metric must be one of .*, got 'f1'"),
+        ({"mode": "priority"}, "on Beam mode must be one of cover, batch, got 'priority'"),
         ({"pattern": "nothing-*.parquet"}, "pattern must name Parquet files, got none at"),
         ({"features": ["job", "town"]}, "every file must hold the column 'town'"),
         ({"baseline": ["dense_9"]}, "every file must hold the column 'dense_9'"),
+        ({"identifier": "job"}, "column 'job' must hold a value in every row"),
+        ({"identifier": "shift"}, "example ids must be unique over all files, got 1,198 that"),
         ({"max_cross": 5}, "max_cross must be between 1 and 4, got 5"),
+        ({"options": ["--runner=FlinkRunner"]}, "runner FlinkRunner must share a folder"),
     ],
-)
-def test_what_cannot_be_searched_is_refused_in_a_sentence(shards, tmp_path, options, sentence):
-    asked = {"pattern": "*.parquet", "features": FEATURES, "metric": "error"} | options
-    pattern = asked.pop("pattern")
+)  # fmt: skip
+def test_what_cannot_be_searched_is_refused_in_a_sentence(shards, options, sentence):
+    asked = {"pattern": "*.parquet", "features": FEATURES, "metric": "error", "identifier": "id"}
+    asked |= options
     with pytest.raises(DataError, match=sentence):
-        search_shards(f"{shards}/{pattern}", out=str(tmp_path / "found"), outcome=["int8_0"],
-                      label="label", identifier="id", **asked)  # fmt: skip
+        search_parquet(
+            f"{shards}/{asked.pop('pattern')}", outcome=["int8_0"], label="label", **asked
+        )
+
+
+# --- shuffled outcomes ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("before", [["dense_0"], ["dense_0", "dense_1"]])
 def test_against_a_baseline_members_change_places_and_nothing_is_lost(before):
     table = people()
-    question = replace(asked(table), outcome=("int8_0", "int8_1"), baseline=tuple(before))
-    outcome, ids = outcome_of(table, question), table["id"].to_numpy().astype(str)
-    dealt = [Chance(0, number, None).deal(outcome, ids) for number in range(60)]
+    outcome = query_of(table, MEMBERS[:2], before).columns.read_outcome(table)
+    ids = table["id"].to_numpy().astype(str)
+    dealt = [Shuffle(0, number, None).deal(outcome, ids) for number in range(60)]
     both = [np.concatenate([one.model.above, one.baseline.above], axis=1) for one in dealt]
     was = np.concatenate([outcome.model.above, outcome.baseline.above], axis=1)
     assert all((np.sort(one, axis=1) == np.sort(was, axis=1)).all() for one in both)
@@ -256,15 +333,17 @@ def test_against_a_baseline_members_change_places_and_nothing_is_lost(before):
     assert abs(model - was.mean()) < 0.012 < outcome.model.above.mean() - was.mean()
 
 
-def test_without_a_baseline_outcomes_are_drawn_anew_at_the_rate_of_all():
+def test_against_the_rest_pairs_of_outcomes_are_drawn_anew_at_the_rate_of_all():
     table = people()
-    question = replace(asked(table), outcome=("int8_0",), draws=0)
-    outcome, ids = outcome_of(table, question), table["id"].to_numpy().astype(str)
+    outcome = query_of(table, MEMBERS[:1], BEFORE[:1]).columns.read_outcome(table)
+    ids = table["id"].to_numpy().astype(str)
     rates, kept = [], []
+    change = (outcome.model.above - outcome.baseline.above)[:, 0]
     for number in range(40):
-        own = Chance(0, number, outcome).deal(outcome, ids).model.above
-        rates.append(own.mean())
-        kept.append(np.corrcoef(own[:, 0], outcome.model.above[:, 0])[0, 1])
-    assert np.mean(rates) == pytest.approx(outcome.model.above.mean(), abs=0.006)
+        own = Shuffle(0, number, outcome).deal(outcome, ids)
+        drawn = (own.model.above - own.baseline.above)[:, 0]
+        rates.append(drawn.mean())
+        kept.append(np.corrcoef(drawn, change)[0, 1])
+    assert np.mean(rates) == pytest.approx(change.mean(), abs=0.006)
     assert abs(np.mean(kept)) < 0.02
     assert len(set(rates)) > 10

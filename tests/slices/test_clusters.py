@@ -1,4 +1,4 @@
-"""Rows that share a source: variances, shuffles and halves go by sources."""
+"""Rows of one cluster: variances, shuffles and halves go by clusters."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from scotoma.errors import DataError
 from scotoma.slices import find_slices
-from scotoma.slices.clusters import shuffle, signs
-from scotoma.slices.means import Means
-from scotoma.slices.modes import split
+from scotoma.slices.evidence.clusters import shuffle, signs
+from scotoma.slices.judging.means import Means
+from scotoma.slices.search.strategies import split
 from scotoma.uncertainty import RateEvidence, Words, crossed_variance, ratio_influence
 from scotoma.uncertainty.clusters import cluster_sums
 
 
 def world(seed: int, members: int = 3, rows: int = 400):
-    """Outcomes of two populations in which rows of one source look alike, and a slice."""
+    """Outcomes of two populations in which rows of one cluster look alike, and a slice."""
     rng = np.random.default_rng(seed)
     clusters = rng.integers(0, 120, rows)
     difficulty = rng.normal(size=120)[clusters][:, None]
@@ -29,11 +29,11 @@ def world(seed: int, members: int = 3, rows: int = 400):
 
 
 def slow_influences(values, clusters, inside):
-    """Influence of every source on mean(values inside) - mean(values outside), source by source."""
+    """Influence of every cluster on mean(values inside) - mean(values outside), one by one."""
     here, there = values[inside].mean(), values[~inside].mean()
     found = []
-    for source in np.unique(clusters):
-        own = clusters == source
+    for cluster in np.unique(clusters):
+        own = clusters == cluster
         a = (values[own & inside] - here).sum() / inside.sum()
         b = (values[own & ~inside] - there).sum() / (~inside).sum()
         found.append(a - b)
@@ -41,14 +41,14 @@ def slow_influences(values, clusters, inside):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_against_the_rest_a_source_counts_once_wherever_its_rows_lie(seed):
+def test_against_the_rest_a_cluster_counts_once_wherever_its_rows_lie(seed):
     _, compressed, clusters, inside = world(seed, members=1)
     means = Means(compressed, None, "rest", False, "higher", 2, clusters)
     w = slow_influences(compressed[:, 0], clusters, inside)
     expected = (w**2).sum() * w.size / (w.size - 1)
     keys, one = np.where(inside, 0, 1)[None], np.zeros(1, np.intp)
     sums, n = means._lanes[inside].sum(0)[None], np.array([float(inside.sum())])
-    over = means._over_sources(keys, 2, one, sums, n)
+    over = means._over_clusters(keys, 2, one, sums, n)
     np.testing.assert_allclose(over.variance[0], expected, rtol=1e-10)
     kurtosis = w.size * (w**4).sum() / (w**2).sum() ** 2
     np.testing.assert_allclose(over.df[0], 2 * w.size / (kurtosis - 1), rtol=1e-8)
@@ -57,7 +57,7 @@ def test_against_the_rest_a_source_counts_once_wherever_its_rows_lie(seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_against_a_baseline_the_variance_is_that_of_the_ratio_over_sources(seed):
+def test_against_a_baseline_the_variance_is_that_of_the_ratio_over_clusters(seed):
     dense, compressed, clusters, inside = world(seed)
     means = Means(compressed, dense, "baseline", True, "higher", 2, clusters)
     change = (compressed - dense).mean(1, keepdims=True)[inside]
@@ -72,7 +72,7 @@ def test_against_a_baseline_the_variance_is_that_of_the_ratio_over_sources(seed)
 
 
 @given(st.integers(0, 1000), st.sampled_from(["rest", "baseline"]))
-def test_rows_of_their_own_sources_change_nothing_but_the_count_of_sources(seed, reference):
+def test_rows_of_their_own_clusters_change_nothing_but_the_count_of_clusters(seed, reference):
     dense, compressed, _, inside = world(seed, rows=90)
     other = dense if reference == "baseline" else None
     plain = Means(compressed, other, reference, False, "higher", 2)
@@ -82,24 +82,24 @@ def test_rows_of_their_own_sources_change_nothing_but_the_count_of_sources(seed,
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=40), st.integers(0, 99))
-def test_a_shuffle_moves_every_row_once_and_coins_are_shared(sources, seed):
-    clusters, rng = np.array(sources), np.random.default_rng(seed)
+def test_a_shuffle_moves_every_row_once_and_coins_are_shared(clusters, seed):
+    clusters, rng = np.array(clusters), np.random.default_rng(seed)
     assert sorted(shuffle(clusters.size, clusters, rng)) == list(range(clusters.size))
     coins = signs(clusters.size, clusters, rng)
-    assert all(len(set(coins[clusters == source])) == 1 for source in clusters)
+    assert all(len(set(coins[clusters == cluster])) == 1 for cluster in clusters)
     first, second = split(clusters, seed)
     assert not set(clusters[first]) & set(clusters[second])
     assert sorted([*first, *second]) == list(range(clusters.size))
 
 
-def test_sources_of_one_size_keep_their_outcomes_together():
+def test_clusters_of_one_size_keep_their_outcomes_together():
     clusters = np.repeat(np.arange(30), 3)
     moved = shuffle(90, clusters, np.random.default_rng(0))
-    assert all(len(set(clusters[moved[clusters == source]])) == 1 for source in range(30))
+    assert all(len(set(clusters[moved[clusters == cluster]])) == 1 for cluster in range(30))
 
 
 @pytest.mark.parametrize("compared", [False, True])
-def test_copies_of_examples_find_nothing_where_sources_are_named(compared):
+def test_copies_of_examples_find_nothing_where_clusters_are_named(compared):
     """Six copies of 900 examples: what looks like 5,400 rows is 900, and noise is called so."""
     found = {"named": 0, "unnamed": 0}
     for seed in range(10):
@@ -109,8 +109,8 @@ def test_copies_of_examples_find_nothing_where_sources_are_named(compared):
         dense, compressed = (np.tile(rng.random(900) < 0.2, 6) for _ in range(2))
         options = {"baseline": dense} if compared else {}
         options |= {"mode": "batch", "permutations": 0, "max_cross": 2}
-        sources = np.tile(np.arange(900), 6)
-        named = find_slices(copied, compressed, clusters=sources, **options)
+        clusters = np.tile(np.arange(900), 6)
+        named = find_slices(copied, compressed, clusters=clusters, **options)
         found["named"] += named.found > 0
         found["unnamed"] += find_slices(copied, compressed, **options).found > 0
         assert named.settings["clusters"] == 900
@@ -118,18 +118,18 @@ def test_copies_of_examples_find_nothing_where_sources_are_named(compared):
     assert found["named"] <= 2
 
 
-@pytest.mark.parametrize("what", ["sources", "members", "change"])
+@pytest.mark.parametrize("what", ["clusters", "members", "change"])
 def test_the_family_that_is_corrected_for_does_not_depend_on_the_outcome(what):
     """A test given only to slices with many errors finds 11% in noise, not 5%."""
     rng = np.random.default_rng(0)
-    sources = np.repeat(np.arange(300), 3)
-    table = {f"x{i}": rng.choice(list("abcd"), 300)[sources] for i in range(4)}
+    clusters = np.repeat(np.arange(300), 3)
+    table = {f"x{i}": rng.choice(list("abcd"), 300)[clusters] for i in range(4)}
     tested = set()
     for _ in range(5):
-        wrong = (rng.permutation(300) < 60)[sources]
+        wrong = (rng.permutation(300) < 60)[clusters]
         noise = rng.random((900, 3)) < 0.02
         options = {
-            "sources": {"outcome": wrong, "clusters": sources},
+            "clusters": {"outcome": wrong, "clusters": clusters},
             "members": {"outcome": wrong[:, None] ^ noise},
             "change": {"outcome": wrong[:, None] ^ noise, "baseline": noise},
         }[what]
@@ -138,7 +138,7 @@ def test_the_family_that_is_corrected_for_does_not_depend_on_the_outcome(what):
 
 
 @pytest.mark.parametrize("metric", ["error", "f1", "auc"])
-def test_every_test_takes_sources(metric):
+def test_every_test_takes_clusters(metric):
     rng = np.random.default_rng(3)
     rows = 1_200
     table = pl.DataFrame(
@@ -146,18 +146,18 @@ def test_every_test_takes_sources(metric):
     )
     bad = ((table["job"] == "a") & (table["shift"] == "n")).to_numpy()
     labels = rng.random(rows) < 0.5
-    sources = np.array([f"person {i // 2}" for i in range(rows)])
+    clusters = np.array([f"person {i // 2}" for i in range(rows)])
     outcome = labels ^ (rng.random(rows) < 0.05 + 0.5 * bad)
     if metric == "auc":
         outcome = np.where(bad, 0.0, labels) + rng.normal(size=rows)
     given_labels = labels if metric == "error" else labels.astype(int)
-    report = find_slices(table, outcome, labels=given_labels, metric=metric, clusters=sources,
+    report = find_slices(table, outcome, labels=given_labels, metric=metric, clusters=clusters,
                          permutations=5, bootstrap=50)  # fmt: skip
     assert report.slices[0].text == "job = a and shift = n"
     assert report.null.any <= 2
 
 
-def test_rates_of_slices_are_those_of_sources():
+def test_rates_of_slices_are_those_of_clusters():
     _, compressed, clusters, inside = world(5)
     report = find_slices({"a": inside}, compressed, clusters=clusters, mode="batch", alpha=0.999,
                          direction="both", permutations=0)  # fmt: skip
@@ -170,7 +170,7 @@ def test_rates_of_slices_are_those_of_sources():
     assert one.inside.n == one.effect.n == np.unique(clusters[inside]).size < one.size
 
 
-def test_means_of_slices_have_the_variance_over_sources():
+def test_means_of_slices_have_the_variance_over_clusters():
     _, compressed, clusters, inside = world(6)
     report = find_slices({"a": inside}, compressed, clusters=clusters, metric="mean", mode="batch",
                          alpha=0.999, direction="both", permutations=0)  # fmt: skip
@@ -181,6 +181,6 @@ def test_means_of_slices_have_the_variance_over_sources():
     assert one.inside.value == pytest.approx(compressed[inside].mean())
 
 
-def test_sources_must_be_given_for_every_row():
+def test_clusters_must_be_given_for_every_row():
     with pytest.raises(DataError, match=r"clusters must give one integer or string a row, got"):
         find_slices({"a": [1, 2, 3]}, [0, 1, 0], clusters=[1, 2])

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from scotoma.slices.means import Means
-from scotoma.slices.ranks import Ranks, auc, places
-from scotoma.slices.tally import narrow, tally
-from scotoma.slices.weights import poisson_weights
+from scotoma.slices.evidence.tally import narrow, tally
+from scotoma.slices.evidence.weights import poisson_weights
+from scotoma.slices.judging.auc import Ranks, auc, places
+from scotoma.slices.judging.means import Means
 from scotoma.uncertainty import crossed_variance
 
 
@@ -21,7 +21,7 @@ def population(rng, difficulty, members, threshold=1.0):
 def parts(means, inside):
     """Effect, variance and degrees of freedom of one slice."""
     sums, n = means._lanes[inside].sum(0)[None], np.array([float(inside.sum())])
-    return [float(part[0]) for part in (means._effect(sums, n), *means._crossed(sums, n))]
+    return [float(part[0]) for part in (means.test.effect(sums, n), *means.test.variance(sums, n))]
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scotoma.errors import DataError
-from scotoma.slices.bins import cut_points, round_cuts
-from scotoma.slices.predicates import encode
+from scotoma.slices.search.coding import cut_points, round_cuts
+from scotoma.slices.search.predicates import encode
 
 
 def texts(features, **options):

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from scotoma.slices.evidence import Rates
-from scotoma.slices.lattice import blocks, candidates, feature_subsets
-from scotoma.slices.modes import Plan, search
-from scotoma.slices.predicates import Encoded, Predicate
-from scotoma.slices.priority import nonempty_rate
-from scotoma.slices.replicates import Ratio, Replicates
-from scotoma.slices.search import Budget, Hits, sweep
-from scotoma.slices.tally import count
-from scotoma.slices.weights import poisson_weights
+from scotoma.slices.evidence.tally import Cells, count
+from scotoma.slices.evidence.weights import poisson_weights
+from scotoma.slices.judging.bootstrap import Ratio, Replicates
+from scotoma.slices.judging.rates import Rates
+from scotoma.slices.search.lattice import blocks, candidates, feature_subsets
+from scotoma.slices.search.predicates import Encoded, Predicate
+from scotoma.slices.search.priority import nonempty_rate
+from scotoma.slices.search.strategies import Plan, search
+from scotoma.slices.search.sweep import Budget, Hits, sweep
 
 
 def encoded_of(codes: np.ndarray) -> Encoded:
@@ -306,7 +306,7 @@ def test_sums_of_replicates_are_exact_whatever_their_type(B):
         weights = poisson_weights(np.arange(rows), B, 1)
         above, below = rng.integers(0, 3, rows), rng.integers(0, 4, rows)
         keys = rng.integers(0, 3, rows)[None]
-        u, v = Ratio.of(above, below, weights).sums(keys, 3)
+        u, v = Ratio.of(above, below, weights).sums(Cells(keys, 3))
         w = np.concatenate([np.ones((rows, 1), int), weights], axis=1).astype(int)
         for cell, draw in product(range(3), range(B + 1)):
             own = keys[0] == cell

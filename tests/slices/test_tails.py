@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from scotoma.slices.correction import adjust
-from scotoma.slices.evidence import Changes, Rates, newcombe
-from scotoma.slices.tails import hypergeometric_tail, sign_tail
+from scotoma.slices.judging.correction import adjust
+from scotoma.slices.judging.rates import Changes, Rates, newcombe
+from scotoma.slices.judging.tails import hypergeometric_tail, sign_tail
 from scotoma.uncertainty import benjamini_hochberg, holm
 
 

@@ -1,0 +1,267 @@
+"""What do the slices look like that a search on Beam found?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from scotoma.errors import DataError
+from scotoma.slices.beam.judge import SumsTest
+from scotoma.slices.beam.part import Part, Query, Sums
+from scotoma.slices.evidence.interface import Flags, Floats, Rows
+from scotoma.slices.evidence.outcomes import Metric
+from scotoma.slices.evidence.tally import tally
+from scotoma.slices.search.greedy import Key, rows_of
+from scotoma.slices.search.predicates import Encoded
+from scotoma.slices.view import NOTHING
+from scotoma.uncertainty import (
+    Estimate,
+    RateEvidence,
+    Variance,
+    Words,
+    combine,
+    of_variance,
+    undefined,
+)
+from scotoma.uncertainty.influences import member_variance
+
+SIZES, SUMS = 0, 1  # numbers of the sums that a part yields
+ROUNDING = 16 * np.finfo(np.float64).eps  # of a sum of squares: what is smaller is 0
+POWERS = 5  # lanes before those of the members
+
+
+@dataclass(frozen=True)
+class Target:
+    """A slice to describe.
+
+    Attributes:
+        key: Its features and the code of each.
+        half: The half of the examples it is measured on; None for all.
+    """
+
+    key: Key
+    half: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Describe:
+    """What one part of a table adds to the description of some slices.
+
+    Attributes:
+        query: What is asked of every part.
+        targets: The slices.
+        mean: What outcomes are centred on: 0 for rates, whose sums are then exact.
+    """
+
+    query: Query
+    targets: tuple[Target, ...]
+    mean: float
+
+    def __call__(self, table: pl.DataFrame) -> Iterator[tuple[int, Sums]]:
+        """The sums of a part.
+
+        Args:
+            table: Some of the rows, with the columns asked for.
+
+        Yields:
+            0: examples of the table, then of each slice, and those of them that count. 1: for each
+            slice what its test sums and `population_lanes`, cell 3i inside, 3i + 1 outside; in the
+            last cell those of all rows.
+        """
+        encoded, last = self.query.encode(table), 3 * len(self.targets)
+        part = Part.of(table, self.query)
+        each = [int(rows_of(encoded, target.key).sum()) for target in self.targets]
+        counted = [0] * (1 + len(each))
+        if part is not None:
+            counted = [part.rows]
+            keys = np.full((1 + len(each), part.rows), last, np.int32)
+            for place, target in enumerate(self.targets):
+                inside = rows_of(part.encoded, target.key)
+                counted.append(int(inside.sum()))
+                measured = self.query.in_half(part.ids, target.half)
+                keys[place] = 3 * place + np.where(measured, ~inside, 2)
+            own = tally(keys, last + 1, population_lanes(part.outcome.model.above, self.mean))
+            yield (
+                SUMS,
+                Sums(np.arange(last + 1), np.concatenate([part.sums(keys, last + 1), own], axis=1)),
+            )
+        sizes = np.array([[table.height, *each], counted], np.float64).T
+        yield SIZES, Sums(np.arange(len(sizes)), sizes)
+
+
+def population_lanes(outcome: Floats, mean: float) -> Floats:
+    """What is summed over rows to estimate the mean of a population.
+
+    Args:
+        outcome: Shape (N, K).
+        mean: What it is centred on.
+
+    Returns:
+        Four powers of the sum over members, the scatter within rows, the members.
+    """
+    own = outcome - mean
+    x = own.sum(1)
+    scatter = ((own - own.mean(1, keepdims=True)) ** 2).sum(1)
+    return np.concatenate([np.stack([x, x**2, x**3, x**4, scatter], axis=1), own], axis=1)
+
+
+def population_mean(sums: Floats, n: int, mean: float, metric: Metric, level: float) -> Estimate:
+    """The metric of some rows from the sums of their `population_lanes`.
+
+    Args:
+        sums: Shape (W,).
+        n: Number of the rows.
+        mean: What they are centred on.
+        metric: A rate or a mean.
+        level: Coverage, a fraction in (0, 1).
+
+    >>> from scotoma.slices.evidence.outcomes import METRICS
+    >>> lanes = population_lanes(np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0], [0.0, 0.0]]), 0.0)
+    >>> shown = population_mean(lanes.sum(0), 4, 0.0, METRICS["error"], 0.95)
+    >>> shown.value, shown.n, shown.members
+    (0.375, 4, 2)
+    """
+    members = sums[POWERS:]
+    k = members.size
+    value = float(sums[0] / (n * k) + mean) if n else np.nan
+    variance = _variance(sums, n, k)
+    if metric.kind != "rate":
+        return of_variance(value, variance, n=n, members=k, level=level)
+    carriers = sums[0] ** 2 / sums[1] if sums[1] > 0 else 0.0
+    count = np.asarray(n, np.int64)
+    rate = RateEvidence(count, count, k, np.asarray(value), np.asarray(carriers), variance)
+    return rate.estimate((), Words("event", NOTHING[metric.risk], "the slice"), level=level)
+
+
+def _variance(sums: Floats, n: int, k: int) -> Variance:
+    """The crossed variance of `scotoma.uncertainty.crossed_variance`, from sums."""
+    if n < 2:
+        unknown = np.asarray(np.nan)
+        return combine(unknown, unknown, n, [(np.zeros(()), np.zeros(()), k)])
+    first, second, third, fourth = sums[:4] / n
+    spread = _nonzero(second - first**2, second)
+    moment = fourth - 4 * first * third + 6 * first**2 * second - 3 * first**4
+    excess = max(moment / spread**2 - 1, 0.0) if spread else 0.0
+    rates = sums[POWERS:] / n
+    parts = (np.zeros(()), np.zeros(()), k)
+    if k > 1:
+        sse = _nonzero(sums[4] - n * ((rates - rates.mean()) ** 2).sum(), sums[4])
+        parts = (member_variance(rates), np.asarray(sse / ((n - 1) * (k - 1) * n * k)), k)
+    return combine(np.asarray(spread / k**2 / (n - 1)), np.asarray(excess), n, [parts])
+
+
+def _nonzero(difference: float, of: float) -> float:
+    return float(difference) if difference > ROUNDING * of else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class SumsView:
+    """The slices of a search on Beam, from the sums of `Describe`.
+
+    Attributes:
+        encoded: The predicates, without rows.
+        metric: The metric.
+        test: The test of a slice.
+        compared: Whether there is a baseline.
+        members: Members of the model at hand.
+        level: Coverage of the intervals.
+        mean: What outcomes are centred on.
+        targets: The slices.
+        sums: What their parts add up to.
+    """
+
+    encoded: Encoded
+    metric: Metric
+    test: SumsTest
+    compared: bool
+    members: int
+    level: float
+    mean: float
+    targets: tuple[Target, ...]
+    sums: dict[int, Sums]
+
+    @property
+    def examples(self) -> int:
+        """Number of examples."""
+        return int(self.sums[SIZES].lanes[0, 0])
+
+    @property
+    def ids(self) -> npt.NDArray[np.generic]:
+        """Not known here.
+
+        Raises:
+            DataError: Always.
+        """
+        raise _not_gathered()
+
+    def mask(self, key: Key) -> Flags:
+        """Not known here.
+
+        Raises:
+            DataError: Always.
+        """
+        raise _not_gathered()
+
+    def size(self, key: Key) -> int:
+        """Examples in a slice."""
+        return int(self.sums[SIZES].lanes[1 + self._place(key), 0])
+
+    def at_risk(self, key: Key) -> int:
+        """Those that count for the metric."""
+        return int(self.sums[SIZES].lanes[1 + self._place(key), 1])
+
+    def inside(self, key: Key, rows: Rows | None) -> Estimate:
+        """The metric of the model at hand inside a slice, on the half that was asked for."""
+        return self._mean(self._cell(3 * self._place(key)))
+
+    def outside(self, key: Key, rows: Rows | None) -> Estimate:
+        """The metric of the examples not in the slice, on the same half."""
+        return self._mean(self._cell(3 * self._place(key) + 1))
+
+    def effect(self, key: Key, rows: Rows | None) -> Estimate:
+        """The difference from what the slice is compared with, on the same half."""
+        cell = 3 * self._place(key)
+        inside = self._cell(cell)
+        return self._difference(inside, inside + self._cell(cell + 1))
+
+    def overall(self) -> Estimate:
+        """The metric of all examples."""
+        return self._mean(self._cell(3 * len(self.targets)))
+
+    def change(self) -> Estimate:
+        """The metric of all examples minus that of the baseline on them."""
+        every = self._cell(3 * len(self.targets))
+        if not self.compared:
+            n, members = int(every[0]), self.test.members
+            return undefined("undefined (no baseline)", n=n, members=members, level=self.level)
+        return self._difference(every, every)
+
+    def _place(self, key: Key) -> int:
+        return [target.key for target in self.targets].index(key)
+
+    def _cell(self, cell: int) -> Floats:
+        return np.asarray(self.sums[SUMS].lanes[cell])
+
+    def _mean(self, sums: Floats) -> Estimate:
+        own = sums[-self._width :]
+        return population_mean(own, int(sums[0]), self.mean, self.metric, self.level)
+
+    def _difference(self, inside: Floats, whole: Floats) -> Estimate:
+        first = np.zeros(1, np.int64)
+        one, every = (Sums(first, sums[None, : -self._width]) for sums in (inside, whole))
+        return replace(self.test, least=1).effect(one, every, self.level)
+
+    @property
+    def _width(self) -> int:
+        return POWERS + self.members
+
+
+def _not_gathered() -> DataError:
+    return DataError(
+        "the rows of a slice are not gathered from a table on Beam: filter the table by the "
+        "slice's conditions"
+    )

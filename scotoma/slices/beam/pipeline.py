@@ -1,0 +1,165 @@
+"""How do the parts of a table add up on a runner of Apache Beam?
+
+Each part is counted where it lies, by the code that serves one machine. The combine is keyed by
+feature set; under it stand the cells, which together with it name the slices. A bootstrap weight
+depends on (seed, example id, draw) alone, so any runner counts the same to the last digit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+from uuid import uuid4
+
+import numpy as np
+import polars as pl
+
+from scotoma.errors import ScotomaError
+from scotoma.extras import needs
+from scotoma.printable import printable
+from scotoma.slices.beam.files import PURPOSE, file_systems
+from scotoma.slices.beam.judge import SumsTest
+from scotoma.slices.beam.part import Query, Sums, add_up, merge
+from scotoma.slices.search.greedy import Key
+from scotoma.slices.search.sweep import Hits, join
+
+AddUp = Callable[[pl.DataFrame], Iterator[tuple[int, Sums]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Pipelines:
+    """Pipelines over one table.
+
+    Attributes:
+        pattern: Its Parquet files.
+        options: Beam's `PipelineOptions`.
+        folder: Where results lie until they are read: a place that runner and caller share.
+    """
+
+    pattern: str
+    options: Any
+    folder: str
+
+    def look(self, query: Query, test: SumsTest, without: tuple[Key, ...]) -> Hits:
+        """Test all candidates, among the rows in none of some slices."""
+
+        def judge(sums: Any) -> Any:
+            beam = needs("apache_beam", "beam", PURPOSE)
+            whole = sums | "all rows" >> beam.Filter(_is_whole) | beam.Values()
+            return sums | "judge" >> beam.FlatMap(_judge, beam.pvalue.AsIter(whole), test)
+
+        lines = self._run(query.reads, _AddUp(query, without), judge)
+        lines.sort(key=lambda line: int(line["number"]))
+        return join([_hits(line, query) for line in lines])
+
+    def gather(self, columns: list[str], add: AddUp) -> dict[int, Sums]:
+        """What all parts of the table add up to.
+
+        Args:
+            columns: Names of the columns that are read.
+            add: Yields numbered sums of a part; a picklable function.
+        """
+
+        def write(sums: Any) -> Any:
+            return sums | "as text" >> needs("apache_beam", "beam", PURPOSE).Map(_line)
+
+        return {
+            line["number"]: Sums(np.array(line["cell"], np.int64), np.array(line["lanes"]))
+            for line in self._run(columns, add, write)
+        }
+
+    def _run(
+        self, columns: list[str], add: AddUp, finish: Callable[[Any], Any]
+    ) -> list[dict[str, Any]]:
+        """The lines that one pipeline writes, in any order."""
+        beam = needs("apache_beam", "beam", PURPOSE)
+        read = beam.io.ReadFromParquetBatched(self.pattern, columns=columns)
+        out = f"{self.folder}/{uuid4().hex}"
+        try:
+            with beam.Pipeline(options=self.options) as pipeline:
+                sums = (
+                    pipeline
+                    | "read row groups" >> read
+                    | "count each" >> beam.FlatMap(_from_arrow, add)
+                    | "add up" >> beam.CombinePerKey(merge)
+                )
+                _ = finish(sums) | "write" >> beam.io.WriteToText(out, file_name_suffix=".jsonl")
+        except ScotomaError:
+            raise
+        except (OSError, RuntimeError, ValueError) as error:  # what runners raise
+            first = printable(str(error).strip().partition("\n")[0])
+            raise ScotomaError(
+                f"the runner of Beam failed ({first}): check its options and repeat"
+            ) from error
+        return _read(out)
+
+
+@dataclass(frozen=True, eq=False)
+class _AddUp:
+    """`add_up` with its arguments, as workers take it."""
+
+    query: Query
+    without: tuple[Key, ...]
+
+    def __call__(self, table: pl.DataFrame) -> Iterator[tuple[int, Sums]]:
+        return add_up(table, self.query, self.without)
+
+
+def _from_arrow(table: Any, add: AddUp) -> Iterator[tuple[int, Sums]]:
+    return add(cast(pl.DataFrame, pl.from_arrow(table)))
+
+
+def _is_whole(numbered: tuple[int, Sums]) -> bool:
+    return numbered[0] == 0
+
+
+def _judge(numbered: tuple[int, Sums], whole: Iterable[Sums], test: SumsTest) -> Iterator[str]:
+    """A line of JSON with the significant slices of a feature set."""
+    number, sums = numbered
+    if number == 0:
+        return
+    judged = test.judge(sums, next(iter(whole)))
+    kept = judged.p <= test.keep
+    place = judged.cell[kept]
+    yield json.dumps(
+        {
+            "number": number,
+            "cell": sums.cell[place].tolist(),
+            "size": judged.size[place].tolist(),
+            "effect": judged.effect[kept].tolist(),
+            "p": judged.p[kept].tolist(),
+            "nonempty": sums.cell.size,
+            "tested": judged.p.size,
+        }
+    )
+
+
+def _line(numbered: tuple[int, Sums]) -> str:
+    number, sums = numbered
+    return json.dumps({"number": number, "cell": sums.cell.tolist(), "lanes": sums.lanes.tolist()})
+
+
+def _hits(line: dict[str, Any], query: Query) -> Hits:
+    return Hits(
+        (query.subsets[line["number"]],),
+        np.zeros(len(line["p"]), np.int64),
+        np.array(line["cell"], np.int64),
+        np.array(line["size"], np.int64),
+        np.array(line["effect"], np.float64),
+        np.array(line["p"], np.float64),
+        line["nonempty"],
+        line["tested"],
+    )
+
+
+def _read(out: str) -> list[dict[str, Any]]:
+    """The lines of all files below a prefix, which are removed."""
+    systems, lines = file_systems(), list[dict[str, Any]]()
+    paths = [file.path for file in systems.match([f"{out}-*.jsonl"])[0].metadata_list]
+    for path in paths:
+        with systems.open(path) as opened:
+            lines += [json.loads(line) for line in opened.read().splitlines()]
+    systems.delete(paths)
+    return lines

@@ -1,0 +1,270 @@
+"""What is measured: metrics, and an outcome checked and brought into the form they need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from scotoma.errors import DataError
+from scotoma.printable import nearest
+from scotoma.slices.evidence.interface import Flags, Floats, Rows
+
+Kind = Literal["rate", "mean", "ratio", "auc"]
+Risk = Literal["all", "negatives", "positives"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric by which slices are compared.
+
+    Attributes:
+        name: What the option calls it.
+        kind: A rate of 0/1 outcomes, a mean of any scores, a ratio of counts, or AUC.
+        worse: Which side is worse.
+        risk: The examples that count.
+        labels: Whether true labels are needed, may be given, or mean nothing.
+    """
+
+    name: str
+    kind: Kind
+    worse: Literal["higher", "lower"]
+    risk: Risk = "all"
+    labels: Literal["needed", "optional", "none"] = "none"
+
+
+METRICS = {
+    metric.name: metric
+    for metric in (
+        Metric("error", "rate", "higher", labels="optional"),
+        Metric("accuracy", "rate", "lower", labels="optional"),
+        Metric("flip", "rate", "higher"),
+        Metric("loss", "mean", "higher"),
+        Metric("taxicab", "mean", "higher"),
+        Metric("mean", "mean", "higher"),
+        Metric("fpr", "rate", "higher", "negatives", "needed"),
+        Metric("fnr", "rate", "higher", "positives", "needed"),
+        Metric("recall", "rate", "lower", "positives", "needed"),
+        Metric("precision", "ratio", "lower", labels="needed"),
+        Metric("f1", "ratio", "lower", labels="needed"),
+        Metric("auc", "auc", "lower", labels="needed"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One population's part in a metric.
+
+    Attributes:
+        above: Outcomes, scores, or numerators of a ratio, shape (n, K).
+        below: Denominators of a ratio, shape (n, K); None for rates, means and AUC.
+    """
+
+    above: Floats
+    below: Floats | None = None
+
+    @property
+    def members(self) -> int:
+        """Number of members."""
+        return int(self.above.shape[1])
+
+    def take(self, rows: Rows | Flags) -> Scored:
+        """The same on some of the rows."""
+        return Scored(self.above[rows], None if self.below is None else self.below[rows])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A metric and what it is computed from, on the examples that count.
+
+    Attributes:
+        metric: The metric.
+        model: The model or population at hand.
+        baseline: What it is compared with on the same examples; None for nothing.
+        labels: True labels of the examples that count, for AUC; None otherwise.
+        rows: The examples that count, ascending, shape (n,).
+        total: Examples in the table.
+        paired: Member m of both derives from the same training run.
+    """
+
+    metric: Metric
+    model: Scored
+    baseline: Scored | None
+    labels: Flags | None
+    rows: Rows
+    total: int
+    paired: bool
+
+    def take(self, rows: Rows | Flags) -> Outcome:
+        """The same on some of the examples that count."""
+        return replace(
+            self,
+            model=self.model.take(rows),
+            baseline=None if self.baseline is None else self.baseline.take(rows),
+            labels=None if self.labels is None else self.labels[rows],
+            rows=self.rows[rows],
+        )
+
+
+def metric_named(name: str) -> Metric:
+    """The metric of this name.
+
+    >>> metric_named("fpr").risk
+    'negatives'
+    """
+    if name not in METRICS:
+        raise DataError(
+            f"metric must be one of {', '.join(METRICS)}, got {name!r}{nearest(name, METRICS)}"
+        )
+    return METRICS[name]
+
+
+def prepare(
+    metric: Metric,
+    outcome: npt.ArrayLike,
+    baseline: npt.ArrayLike | None,
+    labels: npt.ArrayLike | None,
+    total: int,
+    *,
+    paired: bool = False,
+) -> Outcome:
+    """Check an outcome and bring it into the form that its metric needs.
+
+    Args:
+        metric: The metric.
+        outcome: One value an example, shape (N,), or one an example and member, shape (N, K).
+        baseline: The same of the model compared with; None for nothing.
+        labels: True labels, shape (N,).
+        total: Rows of the table of features.
+        paired: Member m of both derives from the same training run.
+
+    Raises:
+        DataError: Lengths that differ, values that the metric cannot take, labels missing.
+
+    >>> prepare(METRICS["fpr"], [1, 0, 1], None, [0, 0, 1], 3).rows.tolist()
+    [0, 1]
+    """
+    truth = _labels(metric, labels, total)
+    rows = np.arange(total)
+    if metric.risk != "all" and truth is not None:
+        rows = np.flatnonzero(truth == (metric.risk == "positives"))
+        if rows.size == 0:
+            raise DataError(
+                f"metric {metric.name!r} is about {metric.risk}, got none among {total:,} labels: "
+                "pass labels in which both classes occur"
+            )
+    model = _scored(metric, _table(outcome, "outcome", total), "outcome", truth, labels)
+    other = None
+    if baseline is not None:
+        other = _scored(metric, _table(baseline, "baseline", total), "baseline", truth, labels)
+    if paired and (other is None or other.members != model.members):
+        raise DataError(
+            f"paired populations need as many members, got {model.members} and "
+            f"{other.members if other else 0}: drop those without a partner, or leave paired out"
+        )
+    if metric.name == "precision" and model.below is not None and model.members == 1 and not other:
+        # Of one model it is a rate of the examples predicted positive, which has an exact test.
+        metric, rows = replace(metric, kind="rate"), np.flatnonzero(model.below)
+        model = Scored(model.above)
+    whole = Outcome(metric, model, other, truth, np.arange(total), total, paired)
+    return whole.take(rows) if rows.size < total else whole
+
+
+def _table(values: npt.ArrayLike, name: str, total: int) -> npt.NDArray[np.generic]:
+    table = np.asarray(values)
+    if table.ndim == 1:
+        table = table[:, None]
+    if table.ndim != 2 or len(table) != total or table.shape[1] == 0:
+        raise DataError(
+            f"{name} must give one value a row of features, or one a row and member, got shape "
+            f"{np.shape(values)} for {total:,} rows: pass the outcome of the same examples"
+        )
+    return table
+
+
+def _labels(metric: Metric, labels: npt.ArrayLike | None, total: int) -> Flags | None:
+    if metric.labels == "none" and labels is not None:
+        raise DataError(
+            f"metric {metric.name!r} is computed from the outcome alone, got labels too: leave "
+            "them out, or ask for metric='error'"
+        )
+    if metric.labels == "needed" and labels is None:
+        raise DataError(f"metric {metric.name!r} needs true labels, got none: pass labels=")
+    if labels is None:
+        return None
+    truth = np.asarray(labels)
+    if truth.shape != (total,):
+        raise DataError(
+            f"labels must give one label a row of features, got shape {truth.shape} for {total:,} "
+            "rows: pass the labels of the same examples"
+        )
+    if metric.labels == "optional":
+        return None
+    return _zero_one(truth, "labels").astype(np.bool_)
+
+
+def _zero_one(values: npt.NDArray[np.generic], name: str) -> npt.NDArray[np.generic]:
+    bad = ~np.isin(values, (0, 1))
+    if bad.any():
+        raise DataError(
+            f"{name} must be 0 or 1, got {values[bad][0]!s}: code the positive class as 1, all "
+            "others as 0"
+        )
+    return values
+
+
+def _scored(
+    metric: Metric,
+    values: npt.NDArray[np.generic],
+    name: str,
+    truth: Flags | None,
+    labels: npt.ArrayLike | None,
+) -> Scored:
+    if metric.labels == "optional" and labels is not None:
+        equal = values == np.asarray(labels)[:, None]
+        return Scored((equal == (metric.name == "accuracy")).astype(np.float64))
+    numbers = _numbers(values, name)
+    if metric.kind in ("mean", "auc"):
+        return Scored(numbers)
+    if truth is None:
+        return Scored(_fractions(numbers, name, metric))
+    predicted, positive = _zero_one(numbers, name).astype(np.float64), truth[:, None]
+    if metric.kind == "rate":
+        return Scored(1.0 - predicted if metric.name == "fnr" else predicted)
+    if metric.name == "precision":
+        return Scored(predicted * positive, predicted)
+    return Scored(2.0 * predicted * positive, predicted + positive)
+
+
+def _numbers(values: npt.NDArray[np.generic], name: str) -> Floats:
+    if values.dtype.kind not in "biuf":
+        raise DataError(
+            f"{name} must be numbers, got {str(values.flat[0])!r}: pass labels= to compare "
+            "predicted classes with, or numbers"
+        )
+    numbers = values.astype(np.float64)
+    if not np.isfinite(numbers).all():
+        row = int(np.flatnonzero(~np.isfinite(numbers).all(1))[0])
+        raise DataError(
+            f"{name} must be finite, got {numbers[row][~np.isfinite(numbers[row])][0]} in row "
+            f"{row}: leave out the examples that have no outcome"
+        )
+    return numbers
+
+
+def _fractions(numbers: Floats, name: str, metric: Metric) -> Floats:
+    outside = ((numbers < 0) | (numbers > 1)).any(1)
+    if outside.any():
+        row = int(np.flatnonzero(outside)[0])
+        value = numbers[row][(numbers[row] < 0) | (numbers[row] > 1)][0]
+        way_out = "metric='mean' for any other score"
+        if metric.labels == "optional":
+            way_out = f"pass labels= to compare predicted classes with, or {way_out}"
+        raise DataError(
+            f"{name} must lie in [0, 1] for the rate {metric.name!r}, got {value:g} in row {row}: "
+            f"{way_out}"
+        )
+    return numbers

@@ -1,0 +1,116 @@
+"""The one step that grows with the data: the sum of some numbers over the rows of every slice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+Keys = npt.NDArray[np.integer[Any]]
+Lanes = npt.NDArray[Any]
+Rows = npt.NDArray[np.intp]
+Counts = npt.NDArray[np.intp]
+
+
+class Tallied(Protocol):
+    """Cells whose rows can be counted and summed, whichever way that is cheapest."""
+
+    def count(self, rows: Rows | None = None) -> Counts:
+        """How many of all rows, or of some, lie in each cell."""
+
+    def tally(self, lanes: Lanes, rows: Rows | None = None) -> Lanes:
+        """Sum of every lane over the rows of each cell, or over some; a row of lanes for each."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of some feature subsets, by the cell of each row.
+
+    Attributes:
+        keys: Cell of each row under each of G feature subsets, shape (G, N).
+        number: Cells of all subsets together.
+
+    >>> cells = Cells(np.array([[0, 1, 1]]), 2)
+    >>> cells.count(), cells.count(np.array([1]))
+    (array([1, 2]), array([0, 1]))
+    """
+
+    keys: Keys
+    number: int
+
+    def count(self, rows: Rows | None = None) -> Counts:
+        """How many of all rows, or of some, lie in each cell."""
+        return count(self._of(rows), self.number)
+
+    def tally(self, lanes: Lanes, rows: Rows | None = None) -> Lanes:
+        """Sum of every lane over the rows of each cell, or over some."""
+        return tally(self._of(rows), self.number, lanes)
+
+    def _of(self, rows: Rows | None) -> Keys:
+        return self.keys if rows is None else np.take(self.keys, rows, axis=1)
+
+
+def count(keys: Keys, cells: int) -> Counts:
+    """Rows in each cell.
+
+    Args:
+        keys: Cell of each row under each of G feature subsets, shape (G, N), integers below
+            `cells`.
+        cells: Cells of all subsets together.
+
+    >>> count(np.array([[0, 1, 1, 0], [2, 2, 3, 2]]), 4)
+    array([2, 2, 3, 1])
+    """
+    return np.bincount(keys.ravel(), minlength=cells)
+
+
+def tally(keys: Keys, cells: int, lanes: Lanes) -> Lanes:
+    """Sum of every lane over the rows of each cell.
+
+    The product of a sparse matrix, cells x rows with a 1 where a row lies in a cell, with the
+    lanes: one pass over the rows, whose lanes are added G times while they are at hand.
+
+    Args:
+        keys: Cell of each row under each of G feature subsets, shape (G, N).
+        cells: Cells of all subsets together.
+        lanes: Numbers of each row, shape (N, W). Sums of small integer types must fit the type:
+            see `narrow`.
+
+    Returns:
+        Sums, shape (cells, W), of the type of the lanes.
+
+    >>> tally(np.array([[0, 1, 1]]), 2, np.array([[1, 10], [2, 20], [3, 30]])).tolist()
+    [[1, 10], [5, 50]]
+    """
+    subsets, rows = keys.shape
+    columns = np.ascontiguousarray(keys.T, dtype=np.int32).ravel()
+    starts = np.arange(0, columns.size + 1, subsets, dtype=np.int32)
+    ones = _ones(columns.size, lanes.dtype)
+    members = sparse.csc_array((ones, columns, starts), shape=(cells, rows))
+    return np.asarray(members @ np.ascontiguousarray(lanes))
+
+
+@lru_cache(maxsize=4)
+def _ones(size: int, dtype: np.dtype[Any]) -> Lanes:
+    """The sparse matrix's entries, the same block after block."""
+    return np.ones(size, dtype)
+
+
+def narrow(lanes: npt.NDArray[np.int64]) -> Lanes:
+    """Integer lanes in the smallest type that holds the sum of each, so the largest of any slice.
+
+    Args:
+        lanes: Integers at least 0, shape (N, W).
+
+    >>> narrow(np.array([[1, 2], [300, 4]])).dtype, narrow(np.array([[1, 2], [70_000, 4]])).dtype
+    (dtype('uint16'), dtype('uint32'))
+    """
+    largest = int(lanes.sum(0).max(initial=0))
+    for kind in (np.uint16, np.uint32):
+        if largest <= np.iinfo(kind).max:
+            return lanes.astype(kind)
+    return lanes

@@ -1,0 +1,1 @@
+"""Is a slice worse by more than chance?"""

@@ -1,0 +1,234 @@
+"""The crossed t of a slice's mean from sums alone, wherever they were added up."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri, stdtr
+
+from scotoma.slices.evidence.clusters import ClusterVariance
+from scotoma.slices.evidence.interface import Direction, Floats, Rows
+from scotoma.slices.judging.tails import two_sided
+from scotoma.uncertainty import Estimate, Variance, of_variance, undefined
+
+Reference = Literal["rest", "baseline"]
+CARRIERS = 10  # examples that must carry a mean before the t interval holds its level
+EXAMPLES = 6  # lanes before the scatter within examples and the members' sums
+
+
+@dataclass(frozen=True)
+class Centre:
+    """What the lanes of a mean are centred on, which moves roundings alone.
+
+    Attributes:
+        mean: The mean of psi.
+        inverted: Whether the examples without the event carry the mean, as they do near 1.
+        members: The mean of each population that has several members.
+    """
+
+    mean: float
+    inverted: bool
+    members: tuple[float, ...]
+
+
+def carried_by_the_rest(psi: Floats, mean: float, compared: bool) -> bool:
+    """Whether a rate near 1 is carried by the examples that lack the event.
+
+    Args:
+        psi: The mean over members of every row.
+        mean: The mean of psi.
+        compared: Whether psi is a difference from a baseline, which is no rate.
+
+    >>> carried_by_the_rest(np.array([1.0, 1.0, 0.0]), 2 / 3, False)
+    True
+    """
+    return not compared and 0.5 < mean <= 1 and bool(np.abs(psi).max() <= 1)
+
+
+def lanes_of(psi: Floats, scatter: list[Floats], several: list[Floats], centre: Centre) -> Floats:
+    """What is summed over the rows of a slice, a row of lanes for each.
+
+    Args:
+        psi: The mean over members (minus the baseline's, where there is one), shape (N,).
+        scatter: Squares about psi within each row, for each population that has several members.
+        several: The scores of those populations, shape (N, K) each.
+        centre: What they are centred on.
+
+    Returns:
+        Four powers of psi, what carries it and its square, the scatter, the members.
+    """
+    centred, carrier = psi - centre.mean, np.abs(psi)
+    if centre.inverted:
+        carrier = 1.0 - carrier
+    columns = [centred, centred**2, centred**3, centred**4, carrier, carrier**2, *scatter]
+    first = len(columns)
+    lanes = np.empty((psi.size, first + sum(own.shape[1] for own in several)))
+    lanes[:, :first] = np.stack(columns, axis=1)
+    for own, mean in zip(several, centre.members, strict=True):
+        np.subtract(own, mean, out=lanes[:, first : first + own.shape[1]])
+        first += own.shape[1]
+    return lanes
+
+
+@dataclass(frozen=True, eq=False)
+class CrossedTest:
+    """The test of a slice's mean from the sums of its lanes.
+
+    Attributes:
+        reference: The rest of the rows, or the baseline on the same slice.
+        least: Rows that a slice must hold to be tested.
+        widths: Members of each population that has several.
+        members: Members of the smaller population.
+        rows: Rows of the whole.
+        mean: What psi is centred on.
+        totals: Sums of the lanes over all rows, shape (W,).
+        squares: Sum of the squared carriers over all rows, or over all clusters.
+    """
+
+    reference: Reference
+    least: int
+    widths: tuple[int, ...]
+    members: int
+    rows: int
+    mean: float
+    totals: Floats
+    squares: float
+
+    def testable(self, size: Rows) -> Rows:
+        """The cells that hold enough rows and leave a rest, ascending."""
+        wanted = size >= max(self.least, 2)
+        if self.reference == "rest":
+            wanted &= self.rows - size >= 2
+        return np.flatnonzero(wanted)
+
+    def compares(self, n: int) -> bool:
+        """Whether a slice of n rows has an effect: two rows, and two of the rest."""
+        return n >= 2 and (self.reference == "baseline" or self.rows - n >= 2)
+
+    def judge(
+        self,
+        sums: Floats,
+        n: Floats,
+        direction: Direction,
+        keep: float,
+        over: ClusterVariance | None = None,
+    ) -> tuple[Floats, Floats]:
+        """Effects and p-values; where too few examples carry the mean p is 1.
+
+        Args:
+            sums: Sums of the lanes of each slice, shape (T, W).
+            n: Rows of each, shape (T,).
+            direction: Which side counts.
+            keep: P-values beyond this interest nobody.
+            over: The variance over clusters, where rows share them.
+        """
+        effect, p = self.effect(sums, n), np.ones(n.shape)
+        carried = np.flatnonzero(self._carried(sums, n, over))
+        variance, df = self.variance(sums[carried], n[carried], over and over.take(carried))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.where(variance > 0, effect[carried] / np.sqrt(variance), 0.0)
+        plausible = np.abs(t) >= (ndtri(1 - keep) if keep < 0.5 else 0.0)  # t has the heavier tails
+        upper, lower = stdtr(df[plausible], -t[plausible]), stdtr(df[plausible], t[plausible])
+        p[carried[plausible]] = two_sided(upper, lower, direction)
+        return effect, p
+
+    def estimate(
+        self, sums: Floats, n: int, units: int, level: float, over: ClusterVariance | None = None
+    ) -> Estimate:
+        """The effect of one slice with the t interval.
+
+        Args:
+            sums: Sums of its lanes, shape (1, W).
+            n: Its rows.
+            units: What the estimate counts: rows, or clusters where rows share them.
+            level: Coverage, a fraction in (0, 1).
+            over: The variance over clusters.
+        """
+        if not self.compares(n):
+            why = "undefined (fewer than two examples)"
+            return undefined(why, n=n, members=self.members)
+        size = np.array([float(n)])
+        effect = float(self.effect(sums, size)[0])
+        variance, df = (float(part[0]) for part in self.variance(sums, size, over))
+        parts = Variance(variance, math.nan, math.nan, math.nan, df)
+        return of_variance(effect, parts, n=units, members=self.members, level=level)
+
+    def _carried(
+        self, sums: Floats, n: Floats, over: ClusterVariance | None
+    ) -> npt.NDArray[np.bool_]:
+        squares = sums[:, 5] if over is None else over.carried
+        with np.errstate(divide="ignore", invalid="ignore"):
+            own = np.nan_to_num(sums[:, 4] ** 2 / squares)
+            whole = np.nan_to_num(self.totals[4] ** 2 / self.squares)
+        return np.asarray(np.maximum(own, n / max(self.rows, 1) * whole) >= CARRIERS)
+
+    def effect(self, sums: Floats, n: Floats) -> Floats:
+        """Effects of slices, shape (T,)."""
+        mean = sums[:, 0] / n
+        if self.reference == "baseline":
+            return np.asarray(mean + self.mean)
+        return np.asarray(mean - (self.totals[0] - sums[:, 0]) / (self.rows - n))
+
+    def variance(
+        self, sums: Floats, n: Floats, over: ClusterVariance | None = None
+    ) -> tuple[Floats, Floats]:
+        """Variance of the effect and its degrees of freedom."""
+        variance, excess = _spread(sums, n)
+        if self.reference == "rest":
+            others, m = self.totals - sums, self.rows - n
+            other_variance, other_excess = _spread(others, m)
+            excess = np.where(variance >= other_variance, excess, other_excess * n / m)
+            parts = [
+                (np.maximum(variance, other_variance) / n, 2 * n / np.maximum(excess, 1e-12)),
+                (other_variance / m, 2 * m / np.maximum(other_excess, 1e-12)),
+            ]
+        else:
+            square = sums[:, 1] / n + 2 * self.mean * sums[:, 0] / n + self.mean**2
+            parts = [(np.maximum(variance, square) / n, 2 * n / np.maximum(excess, 1e-12))]
+        examples = np.sum([part for part, _ in parts], axis=0)
+        spread = np.sum([part**2 / f for part, f in parts], axis=0)
+        if over is not None:
+            larger = over.variance > examples
+            spread = np.where(larger, over.variance**2 / over.df, spread)
+            examples = np.where(larger, over.variance, examples)
+        members = residual = np.zeros(n.shape)
+        first = EXAMPLES + len(self.widths)
+        for place, k in enumerate(self.widths):
+            inside = sums[:, first : first + k]
+            rates = inside / n[:, None]
+            own_residual = _residual(sums[:, EXAMPLES + place], inside, n)
+            if self.reference == "rest":
+                outside = others[:, first : first + k]
+                rates = rates - outside / m[:, None]
+                own_residual = own_residual + _residual(others[:, EXAMPLES + place], outside, m)
+            own_members = rates.var(1, ddof=1) / k
+            members, residual = members + own_members, residual + own_residual
+            spread = spread + own_members**2 / (k - 1)
+            first += k
+        total = np.maximum(np.maximum(examples + members - residual, examples), members)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            df = np.where(spread > 0, total**2 / spread, np.inf)
+        return total, np.maximum(df, 1.0)
+
+
+def _spread(sums: Floats, n: Floats) -> tuple[Floats, Floats]:
+    """Variance (ddof 1) of psi over examples, and its kurtosis minus 1."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = sums[:, 0] / n
+        second = np.maximum(sums[:, 1] / n - mean**2, 0.0)
+        fourth = sums[:, 3] / n - mean * (4 * sums[:, 2] / n - mean * (6 * sums[:, 1] / n))
+        fourth = fourth - 3 * mean**4
+        excess = np.where(second > 0, fourth / second**2 - 1.0, 0.0)
+    return second * n / (n - 1), np.maximum(excess, 0.0)
+
+
+def _residual(scatter: Floats, members: Floats, n: Floats) -> Floats:
+    """V_res of one population: sum of squares without those of examples and of members."""
+    k = members.shape[1]
+    means = members / n[:, None]
+    sse = scatter - n * ((means - means.mean(1, keepdims=True)) ** 2).sum(1)
+    return np.asarray(np.maximum(sse, 0.0) / ((n - 1) * (k - 1) * n * k))

@@ -1,0 +1,223 @@
+"""The exact answers for one model's rate and for two models' rates on the same slice."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from scotoma.slices.evidence.interface import Direction, Flags, Judged, Rows
+from scotoma.slices.evidence.tally import Cells, Keys, Lanes, Tallied
+from scotoma.slices.judging.tails import hypergeometric_tail, sign_tail, two_sided
+from scotoma.uncertainty import ONE_RUN, Estimate, single_mean, undefined
+
+
+@dataclass(frozen=True)
+class Rates:
+    """One model's rate in the slice against its rate in the rest: Fisher's exact test.
+
+    Attributes:
+        events: Whether the event happened, shape (N,).
+        direction: Which side counts.
+        least: Rows that a slice must hold to be tested.
+
+    >>> rates = Rates(np.array([True, True, False, False]), "higher", 1)
+    >>> rates.judge(np.array([[0, 0, 1, 1]]), 2, 1.0).p.round(4)
+    array([0.1667, 1.    ])
+    """
+
+    events: Flags
+    direction: Direction
+    least: int
+
+    width, exact = 8, True
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.events.size
+
+    def at_least(self, rows: int) -> Rates:
+        """The same evidence with another smallest slice."""
+        return replace(self, least=rows)
+
+    def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
+        """Test every cell that holds enough rows and leaves a rest."""
+        return self.judge_sums(self.sums(Cells(keys, cells)), keep)
+
+    def sums(self, cells: Tallied) -> tuple[Lanes, ...]:
+        """Rows of every cell, and those with the event."""
+        return cells.count(), cells.count(self._places)
+
+    def judge_sums(self, sums: tuple[Lanes, ...], keep: float) -> Judged:
+        """The test from the counts."""
+        (size, events), whole = sums, (self._places.size, self.rows)
+        return judge_rates(size, events, whole, self.direction, self.least, keep)
+
+    @cached_property
+    def _places(self) -> Rows:
+        return np.flatnonzero(self.events)
+
+    def effect(self, inside: Flags, level: float) -> Estimate:
+        """Rate inside minus rate outside, Newcombe's interval of two independent rates."""
+        n, k = int(inside.sum()), int(self.events[inside].sum())
+        return rate_effect(k, n, (int(self.events.sum()), self.rows), level)
+
+    def take(self, rows: Rows) -> Rates:
+        """The same evidence on some of the rows."""
+        return replace(self, events=self.events[rows])
+
+    def shuffled(self, rng: np.random.Generator) -> Rates:
+        """The outcomes in random order."""
+        return replace(self, events=rng.permutation(self.events))
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Two models on the same slice: McNemar's exact test of the examples on which they differ.
+
+    Attributes:
+        change: 1 where only the second model has the event, -1 where only the first has it.
+        direction: Which side counts.
+        least: Rows that a slice must hold to be tested.
+
+    >>> changes = Changes(np.array([1, 1, 1, 0, -1, 0]), "higher", 1)
+    >>> changes.judge(np.array([[0, 0, 0, 0, 1, 1]]), 2, 1.0).p
+    array([0.125, 1.   ])
+    """
+
+    change: npt.NDArray[np.int8]
+    direction: Direction
+    least: int
+
+    width, exact = 8, True
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.change.size
+
+    def at_least(self, rows: int) -> Changes:
+        """The same evidence with another smallest slice."""
+        return replace(self, least=rows)
+
+    def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
+        """Test every cell that holds enough rows; without a change p is 1."""
+        return self.judge_sums(self.sums(Cells(keys, cells)), keep)
+
+    def sums(self, cells: Tallied) -> tuple[Lanes, ...]:
+        """Rows of every cell, those that gain the event and those that lose it."""
+        up, down = (np.flatnonzero(self.change == side) for side in (1, -1))
+        return cells.count(), cells.count(up), cells.count(down)
+
+    def judge_sums(self, sums: tuple[Lanes, ...], keep: float) -> Judged:
+        """The test from the counts."""
+        size, up, down = sums
+        return judge_changes(size, up, down, self.direction, self.least)
+
+    def effect(self, inside: Flags, level: float) -> Estimate:
+        """Rate of the second model minus that of the first on the slice, the t interval."""
+        return single_mean(self.change[inside][:, None], level=level)
+
+    def take(self, rows: Rows) -> Changes:
+        """The same evidence on some of the rows."""
+        return replace(self, change=self.change[rows])
+
+    def shuffled(self, rng: np.random.Generator) -> Changes:
+        """The models exchanged on a random half of the examples."""
+        signs = rng.integers(0, 2, self.rows, np.int8) * np.int8(2) - np.int8(1)
+        return replace(self, change=self.change * signs)
+
+
+def judge_rates(
+    size: Rows, events: Rows, whole: tuple[int, int], direction: Direction, least: int, keep: float
+) -> Judged:
+    """Fisher's exact test from counts, wherever they were added up.
+
+    Args:
+        size: Rows of every cell, shape (cells,).
+        events: Those with the event.
+        whole: Events and rows of all.
+        direction: Which side counts.
+        least: Rows that a cell must hold to be tested; it must leave a rest.
+        keep: P-values beyond this interest nobody.
+    """
+    K, N = whole
+    cell = np.flatnonzero((size >= max(least, 1)) & (size < N))
+    n, k = size[cell], events[cell]
+    upper = lower = np.ones(n.shape)
+    keep = keep if direction != "both" else keep / 2
+    if direction != "lower":
+        upper = hypergeometric_tail(k, n, K, N, keep=keep)
+    if direction != "higher":
+        lower = hypergeometric_tail(n - k, n, N - K, N, keep=keep)
+    effect = k / n - (K - k) / (N - n)
+    return Judged(size, cell, effect, two_sided(upper, lower, direction))
+
+
+def rate_effect(k: int, n: int, whole: tuple[int, int], level: float) -> Estimate:
+    """Rate of a slice with k events in n rows minus that of the rest, Newcombe's interval.
+
+    Args:
+        k: Events in the slice.
+        n: Rows of the slice.
+        whole: Events and rows of all.
+        level: Coverage, a fraction in (0, 1).
+    """
+    j, m = whole[0] - k, whole[1] - n
+    if n == 0 or m == 0:
+        where = "no examples in the slice" if n == 0 else "no examples outside the slice"
+        return undefined(f"undefined ({where})", n=n, members=1, level=level)
+    low, high = newcombe(k, n, j, m, level)
+    nan = math.nan
+    return Estimate(k / n - j / m, low, high, n, 1, float(k), nan, level, note=ONE_RUN)
+
+
+def judge_changes(size: Rows, up: Rows, down: Rows, direction: Direction, least: int) -> Judged:
+    """McNemar's exact test from counts, wherever they were added up.
+
+    Args:
+        size: Rows of every cell, shape (cells,).
+        up: Those on which only the second model has the event.
+        down: Those on which only the first has it.
+        direction: Which side counts.
+        least: Rows that a cell must hold to be tested.
+    """
+    cell = np.flatnonzero(size >= max(least, 1))
+    n, worse, better = size[cell], up[cell], down[cell]
+    upper, lower = sign_tail(worse, worse + better), sign_tail(better, worse + better)
+    return Judged(size, cell, (worse - better) / n, two_sided(upper, lower, direction))
+
+
+def newcombe(k: int, n: int, j: int, m: int, level: float) -> tuple[float, float]:
+    """Interval of the difference k/n - j/m of two independent rates.
+
+    Args:
+        k: Events among the first n rows, n at least 1.
+        n: Rows of the first rate.
+        j: Events among the m rows of the second.
+        m: Rows of the second rate, at least 1.
+        level: Coverage, a fraction in (0, 1).
+
+    References:
+        Newcombe (1998), Statistics in Medicine 17:873-890, method 10.
+
+    >>> [round(end, 4) for end in newcombe(56, 70, 48, 80, 0.95)]  # his table II, example (a)
+    [0.0524, 0.3339]
+    """
+    (low1, high1), (low2, high2) = _wilson(k, n, level), _wilson(j, m, level)
+    p, q = k / n, j / m
+    below = math.sqrt((p - low1) ** 2 + (high2 - q) ** 2)
+    above = math.sqrt((high1 - p) ** 2 + (q - low2) ** 2)
+    return p - q - below, p - q + above
+
+
+def _wilson(k: int, n: int, level: float) -> tuple[float, float]:
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    centre = (k + z * z / 2) / (n + z * z)
+    reach = z / (n + z * z) * math.sqrt(k * (n - k) / n + z * z / 4)
+    return centre - reach, centre + reach

@@ -1,0 +1,110 @@
+"""Precision and F1: ratios of sums over rows, tested as means of what each row adds to them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from scotoma.slices.evidence.clusters import shuffle
+from scotoma.slices.evidence.interface import Flags, Floats, Judged, Rows
+from scotoma.slices.evidence.outcomes import Scored
+from scotoma.slices.evidence.tally import Keys
+from scotoma.slices.judging.means import Means
+from scotoma.uncertainty import Estimate
+
+
+@dataclass(frozen=True)
+class LinearRatio:
+    """A ratio of sums as a mean: what each row adds to the ratio, by the whole's own value.
+
+    With R the ratio of all rows, row x adds (u_x - R v_x) / mean(v): the slices' means of it differ
+    where their ratios do.
+
+    Attributes:
+        model: Numerators and denominators of the population at hand.
+        baseline: The same of the other population; None for nothing.
+        means: The settings of the test, whose scores are replaced.
+    """
+
+    model: Scored
+    baseline: Scored | None
+    means: Means
+
+    @classmethod
+    def of(cls, model: Scored, baseline: Scored | None, means: Means) -> LinearRatio:
+        """The ratio with its linear parts worked out anew from its rows."""
+        other = None if baseline is None else linear(baseline)
+        return cls(model, baseline, replace(means, outcome=linear(model), baseline=other))
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.means.rows
+
+    @property
+    def least(self) -> int:
+        """Rows that a slice must hold to be tested."""
+        return self.means.least
+
+    @property
+    def width(self) -> int:
+        """Numbers of 8 bytes that a cell needs."""
+        return self.means.width
+
+    def at_least(self, rows: int) -> LinearRatio:
+        """The same evidence with another smallest slice."""
+        return replace(self, means=self.means.at_least(rows))
+
+    def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
+        """Test every cell, as the mean."""
+        return self.means.judge(keys, cells, keep)
+
+    def effect(self, inside: Flags, level: float) -> Estimate:
+        """The ratio in a slice minus that of the rest, its interval from the linear parts."""
+        shown = self.means.effect(inside, level)
+        value = ratio_of(self.model.take(inside)) - ratio_of(self.model.take(~inside))
+        if self.baseline is not None:
+            value -= ratio_of(self.baseline.take(inside)) - ratio_of(self.baseline.take(~inside))
+        if math.isnan(value) or not shown.se > 0:
+            return replace(shown, value=value)
+        return Estimate.on_scale(
+            value, shown.se, shown.df, n=shown.n, members=shown.members, level=level
+        )
+
+    def take(self, rows: Rows) -> LinearRatio:
+        """The same evidence on some of the rows, linearised at their own ratio."""
+        other = None if self.baseline is None else self.baseline.take(rows)
+        return LinearRatio.of(self.model.take(rows), other, self.means.take(rows))
+
+    def shuffled(self, rng: np.random.Generator) -> LinearRatio:
+        """The outcomes in random order."""
+        clusters = self.means.clusters
+        moved = self.take(shuffle(self.rows, clusters, rng))
+        return replace(moved, means=replace(moved.means, clusters=clusters))
+
+
+def linear(scored: Scored) -> Floats:
+    """What each row adds to the ratio of a population, (u - R v) / mean(v), shape (n, K).
+
+    >>> linear(Scored(np.array([[1.0], [0.0]]), np.array([[1.0], [1.0]]))).ravel().tolist()
+    [0.5, -0.5]
+    """
+    above, below = scored.above, scored.below
+    if below is None:
+        return above
+    total = below.sum()
+    if total == 0:
+        return np.zeros_like(above)
+    return np.asarray((above - above.sum() / total * below) / below.mean())
+
+
+def ratio_of(scored: Scored) -> float:
+    """Ratio of the sums over all rows and members; nan without a denominator.
+
+    >>> ratio_of(Scored(np.array([[1.0], [0.0]]), np.array([[1.0], [1.0]])))
+    0.5
+    """
+    below = float(scored.above.size if scored.below is None else scored.below.sum())
+    return float(scored.above.sum()) / below if below else math.nan

@@ -1,0 +1,1 @@
+"""Which conjunctions of features are looked at, and in which order?"""

@@ -1,0 +1,166 @@
+"""The strategy for spaces too large to exhaust: children of the most suspicious slices first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from math import prod
+
+import numpy as np
+
+from scotoma.slices.evidence.interface import Evidence, Flags
+from scotoma.slices.search.lattice import Subset, below, blocks, feature_subsets, shape_of
+from scotoma.slices.search.predicates import Encoded
+from scotoma.slices.search.sweep import Budget, Decide, Hits, flag, join, visit
+
+SHARE = 0.12  # of the batch strategy's space, a candidate budget of Liu et al. 2022, section 5
+WITHOUT_BATCH = 2500  # the budget there where that space is too large
+
+
+@dataclass
+class _State:
+    """What Algorithm 2 carries from one iteration to the next.
+
+    Attributes:
+        blocked: Cells that are significant, too small or below such a cell.
+        seen: Cells that have been candidates.
+        queue: Nonsignificant slices as (p, order of arrival, subset, cell): smallest p first.
+        counted: Candidates and nonempty candidates so far by cross size.
+    """
+
+    blocked: dict[Subset, Flags] = field(default_factory=dict)
+    seen: dict[Subset, Flags] = field(default_factory=dict)
+    queue: list[tuple[float, int, Subset, int]] = field(default_factory=list)
+    counted: dict[int, tuple[int, int]] = field(default_factory=dict)
+    arrived: int = 0
+
+
+def nonempty_rate(counted: dict[int, tuple[int, int]], cross: int) -> float:
+    """Share of the candidates of a cross size that hold a row, as far as is known.
+
+    Args:
+        counted: Candidates and nonempty candidates seen, by cross size.
+        cross: The cross size; unseen, it takes the rate of the size below.
+
+    References:
+        Liu et al. 2022, section 4, priority strategy.
+
+    >>> nonempty_rate({1: (10, 10), 2: (40, 20)}, 3)
+    0.5
+    """
+    while cross > 0:
+        candidates, nonempty = counted.get(cross, (0, 0))
+        if candidates:
+            return nonempty / candidates
+        cross -= 1
+    return 1.0
+
+
+def prioritise(
+    encoded: Encoded,
+    evidence: Evidence,
+    max_cross: int,
+    candidates: int,
+    iterations: int,
+    decide: Decide,
+    budget: Budget,
+) -> Hits:
+    """Visit the children of the slices with the smallest p-values.
+
+    Args:
+        encoded: The predicates of the evidence's rows.
+        evidence: The outcome and its test.
+        max_cross: Largest number of predicates in a slice.
+        candidates: Nonempty candidates wanted in each iteration after the first, an estimate by the
+            running rate of each cross size.
+        iterations: Iterations, the first of which takes all single predicates.
+        decide: Which of all candidates tested so far are significant.
+        budget: What a block may hold.
+
+    Returns:
+        All candidates tested.
+
+    References:
+        Liu et al. 2022, section 4 and Algorithm 2.
+    """
+    state, tested = _State(), list[Hits]()
+    for iteration in range(iterations):
+        if iteration == 0:
+            chosen = {
+                subset: np.ones(shape_of(encoded, subset), np.bool_)
+                for subset in feature_subsets(len(encoded.predicates), 1)
+            }
+        else:
+            chosen = _subdivide(encoded, state, max_cross, candidates)
+        if not chosen:
+            break
+        new = _evaluate(encoded, evidence, chosen, state, budget)
+        tested.append(new)
+        so_far = join(tested)
+        significant = decide(so_far)[so_far.p.size - new.p.size :]
+        flag(state.blocked, new.take(significant))
+        _enqueue(state, new.take(~significant), max_cross)
+    return join(tested)
+
+
+def _subdivide(
+    encoded: Encoded, state: _State, max_cross: int, candidates: int
+) -> dict[Subset, Flags]:
+    """Pop base slices and add a predicate to each, until enough candidates are expected."""
+    chosen: dict[Subset, Flags] = {}
+    free: dict[Subset, Flags] = {}  # cells that may become candidates, as of this iteration
+    expected = 0.0
+    while expected < candidates and state.queue:
+        _, _, base, cell = heappop(state.queue)
+        codes = np.unravel_index(cell, shape_of(encoded, base))
+        rate = nonempty_rate(state.counted, len(base) + 1)
+        for feature in range(len(encoded.predicates)):
+            if feature in base or len(base) >= max_cross:
+                continue
+            child = tuple(sorted((*base, feature)))
+            if child not in free:
+                shape = shape_of(encoded, child)
+                barred = below(encoded, child, state.blocked)
+                old = state.seen.setdefault(child, np.zeros(prod(shape), np.bool_))
+                free[child] = ~(barred | old).reshape(shape)
+            place = tuple(slice(None) if f == feature else int(codes[base.index(f)]) for f in child)
+            new = free[child][place]
+            if new.any():
+                cells = chosen.setdefault(child, np.zeros(free[child].shape, np.bool_))
+                cells[place] |= new
+                expected += rate * np.count_nonzero(new)
+                free[child][place] = False
+    return {subset: cells.ravel() for subset, cells in sorted(chosen.items())}
+
+
+def _evaluate(
+    encoded: Encoded,
+    evidence: Evidence,
+    chosen: dict[Subset, Flags],
+    state: _State,
+    budget: Budget,
+) -> Hits:
+    """Test the chosen cells; those that hold too few rows are blocked."""
+    parts: list[Hits] = []
+    for cross in sorted({len(subset) for subset in chosen}):
+        subsets = [subset for subset in chosen if len(subset) == cross]
+        before, nonempty = state.counted.get(cross, (0, 0))
+        for block in blocks(encoded, subsets, most_cells=budget.cells, most_keys=budget.keys):
+            hits, small = visit(encoded, evidence, block, 1.0, {}, chosen)
+            parts.append(hits)
+            nonempty += hits.nonempty
+            for subset in block.subsets:
+                before += int(np.count_nonzero(chosen[subset]))
+                state.seen.setdefault(subset, np.zeros(chosen[subset].shape, np.bool_))
+                state.seen[subset] |= chosen[subset]
+                shut = state.blocked.setdefault(subset, np.zeros(chosen[subset].shape, np.bool_))
+                shut |= small[subset] & chosen[subset]
+        state.counted[cross] = (before, nonempty)
+    return join(parts)
+
+
+def _enqueue(state: _State, hits: Hits, max_cross: int) -> None:
+    for place in np.flatnonzero(hits.cross < max_cross).tolist():
+        subset = hits.subsets[int(hits.subset[place])]
+        heappush(state.queue, (float(hits.p[place]), state.arrived, subset, int(hits.cell[place])))
+        state.arrived += 1

@@ -1,0 +1,279 @@
+"""The strategies that visit the lattice level by level: all candidates, or pruned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from scotoma.processes import map_in_order
+from scotoma.slices.evidence.interface import Additive, Evidence, Flags, Floats
+from scotoma.slices.search.lattice import (
+    CELLS,
+    KEYS,
+    Block,
+    Subset,
+    below,
+    blocks,
+    feature_subsets,
+    shape_of,
+)
+from scotoma.slices.search.margins import FULL, families, joint_blocks
+from scotoma.slices.search.predicates import Encoded
+
+Ints = npt.NDArray[np.int64]
+Decide = Callable[["Hits"], Flags]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What is held at once.
+
+    Attributes:
+        cells: Cells that are tallied together: of one block.
+        keys: Rows times feature subsets of one block.
+        threads: Blocks that are tallied side by side; no result depends on it.
+    """
+
+    cells: int = CELLS
+    keys: int = KEYS
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class Hits:
+    """Candidates that a search keeps, in the order of its visit, and what it has seen.
+
+    Attributes:
+        subsets: Feature subsets that hold a kept candidate.
+        subset: Place of each candidate's features in `subsets`, shape (M,).
+        cell: Its cell within the subset.
+        size: Its rows.
+        effect: Its metric minus what it is compared with.
+        p: Its p-value.
+        nonempty: Cells looked at that hold a row.
+        tested: Those tested: the family for every correction.
+    """
+
+    subsets: tuple[Subset, ...] = ()
+    subset: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    cell: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    size: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    effect: Floats = field(default_factory=lambda: np.empty(0))
+    p: Floats = field(default_factory=lambda: np.empty(0))
+    nonempty: int = 0
+    tested: int = 0
+
+    def take(self, chosen: Any) -> Hits:
+        """The same with some of the candidates, by places or flags."""
+        columns = {name: getattr(self, name)[chosen] for name in COLUMNS}
+        return replace(self, **columns)
+
+    @property
+    def cross(self) -> Ints:
+        """Cross size of each candidate, shape (M,)."""
+        sizes = np.array([len(subset) for subset in self.subsets], np.int64)
+        return np.asarray(sizes[self.subset])
+
+
+COLUMNS = ("subset", "cell", "size", "effect", "p")
+
+
+def join(parts: list[Hits]) -> Hits:
+    """Several searches' candidates as those of one.
+
+    >>> join([Hits(tested=2), Hits(tested=3)]).tested
+    5
+    """
+    offsets = np.cumsum([0, *(len(part.subsets) for part in parts)])
+    moved = [
+        replace(part, subset=part.subset + offset)
+        for part, offset in zip(parts, offsets[:-1], strict=True)
+    ]
+    columns: dict[str, Any] = {
+        name: np.concatenate([np.empty(0, np.int64), *(getattr(part, name) for part in moved)])
+        for name in COLUMNS
+    }
+    sums = {name: sum(getattr(p, name) for p in parts) for name in ("nonempty", "tested")}
+    return Hits(tuple(chain.from_iterable(part.subsets for part in parts)), **columns, **sums)
+
+
+def sweep(
+    encoded: Encoded,
+    evidence: Evidence,
+    max_cross: int,
+    keep: float,
+    budget: Budget,
+    decide: Decide | None = None,
+) -> Hits:
+    """Visit the lattice level by level.
+
+    Args:
+        encoded: The predicates of the evidence's rows.
+        evidence: The outcome and its test.
+        max_cross: Largest number of predicates in a slice.
+        keep: Candidates with a larger p-value are not kept.
+        budget: What a block may hold.
+        decide: Which of the candidates kept so far are significant: their children, and those of
+            slices that are too small, are not visited (the iterative strategy). None: every
+            candidate is visited (the batch strategy).
+
+    References:
+        Liu et al. 2022, section 4 and Algorithm 1.
+    """
+    blocked: dict[Subset, Flags] = {}
+    levels: list[Hits] = []
+    for cross in range(1, min(max_cross, len(encoded.predicates)) + 1):
+        subsets = feature_subsets(len(encoded.predicates), cross)
+        prune = decide is not None
+        level: list[Hits] = []
+        cut = _blocks(encoded, evidence, subsets, budget)
+        look = partial(visit, encoded, evidence, keep=keep, blocked=blocked if prune else None)
+        for hits, small in map_in_order(look, cut, budget.threads):
+            level.append(hits)
+            if prune and cross < max_cross:
+                blocked |= small
+        levels.append(_ordered(join(level)))
+        if decide is not None and cross < max_cross:
+            so_far = join(levels)
+            significant = (
+                decide(so_far)[-levels[-1].p.size :] if levels[-1].p.size else np.zeros(0, bool)
+            )
+            flag(blocked, levels[-1].take(significant))
+    return join(levels)
+
+
+def _blocks(
+    encoded: Encoded, evidence: Evidence, subsets: list[Subset], budget: Budget
+) -> Iterator[Block]:
+    """All subsets of one cross size, those together that can share a pass over the rows."""
+    bounds = {"most_cells": budget.cells, "most_keys": budget.keys}
+    if isinstance(evidence, Additive) and evidence.exact:
+        most = min(evidence.rows // FULL, budget.cells)
+        joint, subsets = families(encoded.sizes.tolist(), subsets, most)
+        yield from joint_blocks(encoded, joint, **bounds)
+    yield from blocks(encoded, subsets, **bounds)
+
+
+def _ordered(hits: Hits) -> Hits:
+    """The same in lexicographic order of the feature subsets, each of which is there once."""
+    order = sorted(range(len(hits.subsets)), key=hits.subsets.__getitem__)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    moved = replace(hits, subsets=tuple(hits.subsets[i] for i in order), subset=place[hits.subset])
+    return moved.take(np.argsort(moved.subset, kind="stable"))
+
+
+def visit(
+    encoded: Encoded,
+    evidence: Evidence,
+    block: Block,
+    keep: float,
+    blocked: dict[Subset, Flags] | None,
+    chosen: dict[Subset, Flags] | None = None,
+) -> tuple[Hits, dict[Subset, Flags]]:
+    """Test a block's cells.
+
+    Args:
+        encoded: The predicates.
+        evidence: The outcome and its test.
+        block: Feature subsets and the cell of every row under each.
+        keep: Candidates with a larger p-value are not kept.
+        blocked: Cells below which nothing is tested; None: all are.
+        chosen: The only cells to test, by subset; None: all.
+
+    Returns:
+        The candidates kept, and by subset the cells that are barred, too small or empty; nothing
+        of the kind where none are blocked.
+    """
+    if block.tallied is None:
+        judged = evidence.judge(block.keys, block.cells, keep)
+    else:
+        additive = cast(Additive, evidence)  # for nothing else are such blocks cut
+        judged = additive.judge_sums(additive.sums(block.tallied), keep)
+    cell, effect, p = judged.cell, judged.effect, judged.p
+    nonempty = int(np.count_nonzero(judged.size))
+    small: dict[Subset, Flags] = {}
+    if blocked is not None:
+        barred = block.together(
+            [below(encoded, s, blocked) if chosen is None else ~chosen[s] for s in block.subsets]
+        )
+        nonempty = int(np.count_nonzero((judged.size > 0) & ~barred))
+        free = ~barred[cell]
+        cell, effect, p = cell[free], effect[free], p[free]
+        shut = barred | (judged.size < evidence.least) | (judged.size == 0)
+        each = zip(block.subsets, block.occupied, block.apart(shut), strict=True)
+        for subset, occupied, flags in each:
+            small[subset] = (
+                flags if occupied is None else _unnumbered(encoded, subset, occupied, flags)
+            )
+    kept = p <= keep
+    where, own = block.locate(cell[kept])
+    hits = Hits(
+        block.subsets,
+        where,
+        own,
+        judged.size[cell[kept]].astype(np.int64),
+        effect[kept],
+        p[kept],
+        nonempty,
+        int(p.size),
+    )
+    return hits, small
+
+
+def _unnumbered(encoded: Encoded, subset: Subset, occupied: Ints, own: Flags) -> Flags:
+    flags = np.ones(prod(shape_of(encoded, subset)), np.bool_)
+    flags[occupied] = own
+    return flags
+
+
+def flag(flags: dict[Subset, Flags], hits: Hits) -> None:
+    """Set the flags of some candidates, whose subsets must be there."""
+    for place in np.unique(hits.subset).tolist():
+        flags[hits.subsets[place]][hits.cell[hits.subset == place]] = True
+
+
+def minimal(encoded: Encoded, hits: Hits) -> Flags:
+    """Which candidates lie below none of the others: subsets of a found slice say nothing new.
+
+    Args:
+        encoded: The predicates.
+        hits: The slices found, in the order of their cross size.
+
+    References:
+        Liu et al. 2022, section 5: "significant slices that are subsets of other significant ones
+        are pruned".
+    """
+    flags: dict[Subset, Flags] = {}
+    keep = np.zeros(hits.p.shape, np.bool_)
+    if hits.p.size == 0:
+        return keep
+    deepest = int(hits.cross.max())
+    order = np.argsort(hits.subset, kind="stable")
+    places, starts = np.unique(hits.subset[order], return_index=True)
+    ends = [*starts[1:].tolist(), order.size]
+    groups = {p: order[a:b] for p, a, b in zip(places.tolist(), starts, ends, strict=True)}
+    for level in range(1, deepest + 1):
+        here = [p for p in groups if len(hits.subsets[p]) == level]
+        own = {hits.subsets[p]: below(encoded, hits.subsets[p], flags) for p in here}
+        for place in here:
+            places = groups[place]
+            keep[places] = ~own[hits.subsets[place]][hits.cell[places]]
+        if level < deepest:
+            for subset in feature_subsets(len(encoded.predicates), level):
+                under = own.get(subset)
+                under = below(encoded, subset, flags) if under is None else under
+                if under.any():
+                    flags[subset] = under
+            for place in here:
+                subset = hits.subsets[place]
+                flags.setdefault(subset, np.zeros(own[subset].shape, np.bool_))
+                flags[subset][hits.cell[groups[place]]] = True
+    return keep
