@@ -20,7 +20,6 @@ from scotoma.training.models import build_model, prepare
 from scotoma.training.optimising import fresh_memory
 from scotoma.training.placement import PROCESSOR, Rows, batches_from
 from scotoma.training.pruning import Pruning, cubic_sparsity, prunable, update_masks
-from scotoma.training.replay import Replay
 from scotoma.training.schedules import learning_rate
 from scotoma.training.state import TrainingState
 from scotoma.training.step import Moving, Step
@@ -126,6 +125,7 @@ class Training:
         self._gradients = gradients(
             template.to(device), task.objective, backend,
             precision=products_precision(recipe, device), device=device,
+            compiled=device.type == "cuda",
         )  # fmt: skip
         self._images, self._labels = images, torch.from_numpy(labels).to(device)
         self._at_hand = batches_from(images, device) if isinstance(images, np.ndarray) else None
@@ -187,15 +187,12 @@ class Training:
         if not all(bool(mask.all()) for mask in masks.values()):
             moving.keep(masks)
         way, losses = Step(self._gradients, self._decayed, recipe), state.losses
-        take = (
-            Replay(way, moving).take if self._device.type == "cuda" else partial(way.take, moving)
-        )
 
         for step, batch in self._batches(state.step, until):
             if self._masks_change_at(step):
                 update_masks(masks, moving.parameters, self._sparsities(step), self.pruning)
                 moving.keep(masks)
-            take(batch, learning_rate(step, recipe), step)
+            way.take(moving, batch, learning_rate(step, recipe), step)
             way.average(moving, step)
             if step + 1 in tenths:
                 since = max(mark for mark in tenths if mark <= step)

@@ -30,8 +30,8 @@ def update_weights(
     gradient: Tensors,
     decayed: tuple[str, ...],
     *,
-    step: int | torch.Tensor,
-    rate: float | torch.Tensor,
+    step: int,
+    rate: float,
     recipe: Recipe,
 ) -> None:
     """One step of the optimiser, in place.
@@ -41,8 +41,8 @@ def update_weights(
         memory: What `fresh_memory` gave, laid out as the parameters are; changed too.
         gradient: By name.
         decayed: Names of the weights that decay.
-        step: Optimiser steps done before this one; as a tensor where that is yet to be known.
-        rate: Step size; likewise.
+        step: Optimiser steps done before this one.
+        rate: Step size.
         recipe: Its optimiser, momentum, weight decay and rate of biases.
     """
     biases = [name for name in parameters if name.rpartition(".")[2] == "bias"]
@@ -65,7 +65,7 @@ def update_weights(
                 maximize=False,
             )  # fmt: skip
         else:
-            done = [torch.zeros((), device=weight.device).add_(step) for weight in weights]
+            done = [torch.tensor(float(step), device=weight.device) for weight in weights]
             adamw(
                 weights, slopes, means, squares[0], [], done, fused=True, amsgrad=False,
                 beta1=recipe.momentum, beta2=recipe.adamw_squares, lr=size, weight_decay=decay,

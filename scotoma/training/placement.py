@@ -21,7 +21,7 @@ __all__ = [
 
 PROCESSOR = torch.device("cpu")
 
-# On a GPU, where a member alone leaves most of it idle; halved wherever memory runs out.
+# On a GPU, where the pass is compiled once for all of them; halved wherever memory runs out.
 MEMBERS_IN_FLIGHT = 8
 # Of the memory that is free on the device: what images may take. The rest is for training.
 IMAGES_SHARE = 0.4

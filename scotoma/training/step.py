@@ -16,7 +16,7 @@ __all__ = ["Moving", "Step"]
 
 @dataclass(frozen=True)
 class Moving:
-    """What steps change; every tensor has a first axis of K and stays where it is in memory.
+    """What steps change; every tensor has a first axis of K and is changed in place.
 
     Attributes:
         parameters: By name; of masked weights, what stands behind the mask.
@@ -42,11 +42,6 @@ class Moving:
             factor = self.kept.setdefault(name, torch.empty_like(self.parameters[name]))
             factor.copy_(mask)
 
-    def sections(self) -> tuple[list[torch.Tensor], ...]:
-        """All that a step changes: parameters, buffers, memory, losses."""
-        tables = (self.parameters, self.buffers, self.memory, {"": self.running})
-        return tuple(list(table.values()) for table in tables)
-
 
 @dataclass(frozen=True)
 class Step:
@@ -62,9 +57,7 @@ class Step:
     decayed: tuple[str, ...]
     recipe: Recipe
 
-    def take(
-        self, moving: Moving, batch: Batch, rate: float | torch.Tensor, step: int | torch.Tensor
-    ) -> None:
+    def take(self, moving: Moving, batch: Batch, rate: float, step: int) -> None:
         """Learn from a batch.
 
         Args:

@@ -14,7 +14,6 @@ from scotoma.training.backends import Backend
 from scotoma.training.engine import Member, Training
 from scotoma.training.models import build_model
 from scotoma.training.placement import MEMBERS_IN_FLIGHT, PROCESSOR
-from scotoma.training.replay import STEPS_BEFORE
 from scotoma.training.stacked import stacked_forward
 from scotoma.training.task import Task
 
@@ -66,13 +65,14 @@ def choose_backend(
     template = build_model(source.model, 2, 0)
     if stacked_forward(template, torch.float32) is None:
         return "loop"
+    if device.type == "cuda":  # there torch compiles the pass, and only that of `loop`
+        return "loop"
     if config.deterministic:  # nothing may be timed: what stacks is tiny
         return "stacked"
 
     def seconds_a_step(backend: Backend, members: int) -> float:
         """Of one member. The first run warms up, and every run begins and ends alike."""
-        # Of the processor its own time: neighbours would make a step look like all arithmetic.
-        clock = time.perf_counter if device.type == "cuda" else time.process_time
+        clock = time.process_time  # neighbours would make a step look like all arithmetic
 
         def trained(steps: int) -> float:
             began = clock()
@@ -84,13 +84,10 @@ def choose_backend(
                 task=Task(int(labels.max()) + 1),
                 recipe=source.recipe.model_copy(update={"steps": steps}),
                 backend=backend,
-                device=device,
             ).run()
             return clock() - began
 
-        untimed = STEPS_BEFORE + 1 if device.type == "cuda" else 1  # of a record, its making
-        trained(untimed)
-        return (trained(untimed + TIMED_STEPS) - trained(untimed)) / TIMED_STEPS / members
+        return (trained(1 + TIMED_STEPS) - trained(1)) / TIMED_STEPS / members
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in the workers
