@@ -140,11 +140,11 @@ def _start_worker(run: Run, data: Data) -> None:
 
 def _choose_way() -> tuple[Backend, int, int]:
     """How gradients are had, how many members make a chunk, and how many workers train them."""
+    from scotoma.training.choose_backend import choose_backend, members_together
     from scotoma.training.models import build_model
     from scotoma.training.own import try_outputs
     from scotoma.training.placement import training_device
     from scotoma.training.pruning import prunable
-    from scotoma.training.trial import choose_backend, members_together
 
     run, images, (_, labels, classes) = _shared
     model = build_model(name := run.config.source.model, classes, 0)

@@ -1,24 +1,24 @@
-"""What groups can show, as check says it."""
+"""What an audit can find in each group, as `scotoma check` prints it."""
 
 from __future__ import annotations
 
 import pytest
 
-from scotoma.commands.check_groups import group_outlooks
+from scotoma.commands.forecast_groups import forecast_groups
 from scotoma.config import default_config
 from scotoma.datasets import survey_examples
 from scotoma.power import Design, smallest_amplification
 
 
-def test_groups_detect_what_the_power_of_their_sources_says() -> None:
+def test_groups_detect_what_the_power_of_their_clusters_says() -> None:
     config = default_config()
     examples = survey_examples(config).examples
-    found = {group.key: group for group in group_outlooks(config, examples, 0.03)}
-    everyone, minority = found["all"], found["exposure.minority"]
-    assert (everyone.n, everyone.units) == (1798, 899)
+    groups = {group.key: group for group in forecast_groups(config, examples, 0.03)}
+    everyone, minority = groups["all"], groups["exposure.minority"]
+    assert (everyone.n, everyone.clusters) == (1798, 899)
     assert everyone.errors == pytest.approx(1798 * 0.03)
     independent = smallest_amplification(group_n=899, rate=0.03, members=10)
     paired = smallest_amplification(group_n=899, rate=0.03, members=10, paired=True)
     assert (everyone.independent, everyone.paired) == (independent.relative, paired.relative)
-    assert everyone.carriers == Design(group_n=899, rate=0.03, members=10).carriers()[0]
+    assert everyone.effective_events == Design(group_n=899, rate=0.03, members=10).carriers()[0]
     assert minority.train == int((examples.split("train").table["exposure"] == "minority").sum())

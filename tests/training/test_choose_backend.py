@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from scotoma.config import parse_config
-from scotoma.training import trial
 from scotoma.training.backends import Backend
+from scotoma.training.choose_backend import choose_backend
 from scotoma.training.engine import Training
-from scotoma.training.trial import choose_backend
 
 CONFIG = """
 source: {{kind: digits-s, model: {model}, recipe: {{batch_size: 8}}}}
@@ -26,7 +25,7 @@ def chosen(model: str, deterministic: str, size: int = 8) -> str:
 
 
 def test_deterministic_mode_times_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "Training", None)
+    monkeypatch.setattr("scotoma.training.choose_backend.Training", None)
     assert chosen("tiny-convnet", "true") == "stacked"
     assert chosen("resnet20", "true") == "loop"
 
@@ -41,14 +40,14 @@ def test_a_network_that_is_all_arithmetic_is_never_stacked(
             backends.append(backend)
             super().__init__(*arguments, backend=backend, **others)
 
-    monkeypatch.setattr(trial, "Training", Watched)
-    monkeypatch.setattr(trial, "LONGEST_STACKED_STEP_S", -1.0)
+    monkeypatch.setattr("scotoma.training.choose_backend.Training", Watched)
+    monkeypatch.setattr("scotoma.training.choose_backend.LONGEST_STACKED_STEP_S", -1.0)
     assert chosen("tiny-convnet", "false") == "loop"
     assert set(backends) == {"loop"}
 
 
 def test_a_network_that_does_not_stack_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "Training", None)
+    monkeypatch.setattr("scotoma.training.choose_backend.Training", None)
     assert chosen("resnet8", "false") == "loop"
 
 

@@ -1,4 +1,4 @@
-"""How check writes durations and sizes."""
+"""How a forecast writes durations and sizes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scotoma.commands.check_text import about, bytes_text
-from scotoma.costs.trial import Span
+from scotoma.commands.forecast_text import bytes_text, duration_text
 
 # --- durations and sizes --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("found", "text"),
+    ("seconds", "text"),
     [
         (0.4, "< 1 s"),
         (89.0, "89 s"),
@@ -26,8 +25,8 @@ from scotoma.costs.trial import Span
         (2 * 31557600.0, "2 years"),
     ],
 )
-def test_durations_have_the_unit_that_people_would_use(found: float, text: str) -> None:
-    assert about(Span(found, found, found, 1)) == text
+def test_durations_have_the_unit_that_people_would_use(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text
 
 
 @given(st.integers(0, 10**15))
