@@ -46,6 +46,7 @@ def test_commands_in_the_documents_run(
     for text in [*blocks(page, "yaml"), *blocks(page, "python")]:
         if name := re.match(r"# (\S+\.(yaml|py))\n", text):
             (tmp_path / name[1]).write_text(text)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M))
     for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
         monkeypatch.delenv(name)

@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from scotoma.config import Config, load_config
-from scotoma.datasets import synthetic_celeba
 from tests.commands import measured
 from tests.conftest import ROOT
+from tests.synthetic import celeba
 
 EXAMPLES = ROOT / "examples"
 # Paper, part of its protocol, table that names its levels.
@@ -95,7 +95,7 @@ def dry_run(path: Path, *arguments: str | Path) -> dict[str, Any]:
 
 def test_cost_of_the_celeba_protocol_is_told(tmp_path: Path) -> None:
     """With a trial, whose few steps of a whole ResNet-18 take their time."""
-    synthetic_celeba(tmp_path, examples=60)
+    celeba.synthetic_celeba(tmp_path, examples=60)
     found = dry_run(EXAMPLES / "celeba-blond.yaml", "--data", tmp_path)
     assert found["images"]["shape"] == [128, 128]
     assert found["total"]["seconds"] > 3600

@@ -1,4 +1,4 @@
-"""Where examples come from, one module a kind of source."""
+"""Where do examples come from? One module for each kind of source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from scotoma.datasets.decoding import (
 from scotoma.datasets.examples import Examples, Partition
 from scotoma.datasets.loading import Survey, load_examples, open_examples, survey_examples
 from scotoma.datasets.streaming import Images, StoredImages, looking_ahead, store_images
-from scotoma.datasets.synthetic import synthetic_celeba
 
 __all__ = [
     "Examples",
@@ -28,5 +27,4 @@ __all__ = [
     "open_examples",
     "store_images",
     "survey_examples",
-    "synthetic_celeba",
 ]

@@ -1,4 +1,6 @@
-"""A set in the shape of CelebA for tests and benchmarks: its files, its shares, drawn faces.
+"""Write a data set in the shape of CelebA: its files, its shares, drawn faces.
+
+    python examples/synthetic_celeba.py celeba --examples 300
 
 The shares are those of the training images: blond and not male 14%, blond and male 0.85% (Hooker
 et al. 2020, "Characterising Bias in Compressed Models"). How many are male, and how many of each
@@ -8,6 +10,7 @@ lies between 2.37% of males and 7.15% of the others, which makes 38.7% male, and
 
 from __future__ import annotations
 
+import argparse
 import io
 from itertools import product
 from pathlib import Path
@@ -15,9 +18,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-
-from scotoma.extras import needs
-from scotoma.files import written
+from PIL import Image
 
 __all__ = ["SHARES", "synthetic_celeba"]
 
@@ -45,6 +46,16 @@ GRID = (27, 22)  # height and width that faces are drawn in
 HAIR = {0: (70, 45, 35), 1: (200, 170, 105)}  # its mean colour, dark and blond
 
 
+def main() -> None:
+    """Write the set."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", type=Path, help="where to write the images and the lists")
+    parser.add_argument("--examples", type=int, default=2000, help="images, at least 50")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    synthetic_celeba(options.folder, examples=options.examples, seed=options.seed)
+
+
 def synthetic_celeba(
     folder: Path,
     *,
@@ -56,17 +67,17 @@ def synthetic_celeba(
 ) -> None:
     """Write a set in CelebA's layout.
 
-    The images show what the label and three attributes say, so that a network can learn it and
-    errs on some: the hair of `Blond_Hair`, the jaw of `Male`, the lines of `Young`, the mouth of
-    `Smiling`. All other attributes are drawn by lot.
+    The images show the label and three attributes, so that a network can learn them and errs on
+    some: the hair of `Blond_Hair`, the jaw of `Male`, the lines of `Young`, the mouth of
+    `Smiling`. All other attributes are drawn at random.
 
     Args:
-        folder: Where to write `img_align_celeba/` and the lists; made if it is not there.
-        examples: Images, at least 50.
-        seed: Of everything that is drawn.
-        height: Of an image, pixels.
-        width: Of an image, pixels.
-        csv: Lists as the mirrors' tables in place of the authors' text files.
+        folder: Where to write `img_align_celeba/` and the lists; created if it does not exist.
+        examples: Number of images, at least 50.
+        seed: Seed of everything that is drawn.
+        height: Height of an image, pixels.
+        width: Width of an image, pixels.
+        csv: Whether lists are tables, as mirrors have them, and not the authors' text files.
 
     Raises:
         ValueError: Fewer than 50 examples.
@@ -104,29 +115,29 @@ def synthetic_celeba(
 
 
 def _apportioned(total: int, shares: NDArray[np.generic]) -> NDArray[np.int64]:
-    """Whole numbers of the given sum, each its share rounded up or down (largest remainders)."""
+    """Round shares of a total up or down, so that they add up to it (largest remainders)."""
     weights = np.asarray(shares, float)
     exact = total * weights / weights.sum()
-    found: NDArray[np.int64] = np.floor(exact).astype(np.int64)
-    found[np.argsort(found - exact, kind="stable")[: total - found.sum()]] += 1
-    return found
+    parts: NDArray[np.int64] = np.floor(exact).astype(np.int64)
+    parts[np.argsort(parts - exact, kind="stable")[: total - parts.sum()]] += 1
+    return parts
 
 
 def _identities(
     partition: NDArray[np.int64], male: NDArray[np.int8], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """People: each in one part and of one sex, of about 20 images."""
-    found = np.zeros(len(partition), dtype=np.int64)
+    """Deal the images to people, each in one part and of one sex, with about 20 images."""
+    identities = np.zeros(len(partition), dtype=np.int64)
     people = 0
     for part, sex in product(range(3), (0, 1)):
         rows = rng.permutation(np.flatnonzero((partition == part) & (male == sex)))
-        found[rows] = people + 1 + np.arange(len(rows)) // PER_IDENTITY
-        people = max(people, int(found.max()))
-    return found
+        identities[rows] = people + 1 + np.arange(len(rows)) // PER_IDENTITY
+        people = max(people, int(identities.max()))
+    return identities
 
 
 def _face(attributes: NDArray[np.int8], rng: np.random.Generator) -> NDArray[np.uint8]:
-    """A face of few pixels, shape (27, 22, 3)."""
+    """Draw a face of few pixels, shape (27, 22, 3)."""
     blond, male, young, smiling = (
         int(attributes[NAMES.index(name)]) for name in ("Blond_Hair", "Male", "Young", "Smiling")
     )
@@ -152,9 +163,8 @@ def _face(attributes: NDArray[np.int8], rng: np.random.Generator) -> NDArray[np.
 
 
 def _jpeg(pixels: NDArray[np.uint8], height: int, width: int) -> bytes:
-    pillow = needs("PIL.Image", "train", "drawing images")
     buffer = io.BytesIO()
-    large = pillow.fromarray(pixels).resize((width, height), pillow.Resampling.BILINEAR)
+    large = Image.fromarray(pixels).resize((width, height), Image.Resampling.BILINEAR)
     large.save(buffer, "JPEG", quality=75)
     return buffer.getvalue()
 
@@ -168,14 +178,18 @@ def _write(
     csv: bool,
     count: bool = False,
 ) -> None:
-    """A list as the authors write it, or as a table of the mirrors."""
-    with written(folder / f"{stem}{'.csv' if csv else '.txt'}") as temporary:
-        if csv:
-            values.insert_column(0, pl.Series("image_id", names)).write_csv(temporary)
-            return
-        head = f"{len(names)}\n{' '.join(values.columns)}\n" if count else ""
-        lines = (
-            " ".join([name, *(f"{value:2d}" for value in row)])
-            for name, row in zip(names, values.iter_rows(), strict=True)
-        )
-        temporary.write_text(head + "".join(f"{line}\n" for line in lines), encoding="utf-8")
+    """Write a list as the authors do, or as a table of the mirrors."""
+    path = folder / f"{stem}{'.csv' if csv else '.txt'}"
+    if csv:
+        values.insert_column(0, pl.Series("image_id", names)).write_csv(path)
+        return
+    head = f"{len(names)}\n{' '.join(values.columns)}\n" if count else ""
+    lines = (
+        " ".join([name, *(f"{value:2d}" for value in row)])
+        for name, row in zip(names, values.iter_rows(), strict=True)
+    )
+    path.write_text(head + "".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
