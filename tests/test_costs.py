@@ -21,7 +21,7 @@ from scotoma.costs.estimate import StepCost, audit_steps, variant_costs
 from scotoma.costs.measure import NetworkCost, measure_models, measure_training, network_sizes
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
-from scotoma.quantization.compressing import compress
+from scotoma.quantization.compress import compress
 from scotoma.quantization.graphs import export_graph
 from scotoma.stages.taking_in import network_of
 from scotoma.training.engine import Member, Training

@@ -18,13 +18,13 @@ from torchvision.models.vision_transformer import VisionTransformer
 from scotoma.config import Variant, parse_config
 from scotoma.inference import scores_onnx
 from scotoma.quantization.architecture import Architecture
-from scotoma.quantization.blocks import quantize_blocks
-from scotoma.quantization.compressing import compress
+from scotoma.quantization.compress import compress
+from scotoma.quantization.float32_layers import untouched_layers
 from scotoma.quantization.graphs import export_graph, fold, numpy_weights
-from scotoma.quantization.plain import plain_graph
-from scotoma.quantization.untouched import untouched_layers
+from scotoma.quantization.int4 import quantize_blocks
+from scotoma.quantization.sequential_graph import plain_graph
 from scotoma.training.models import build_model
-from scotoma.training.residual import wide_resnet
+from scotoma.training.residual_networks import wide_resnet
 
 CLASSES = 5
 VARIANTS = {

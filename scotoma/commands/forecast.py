@@ -30,8 +30,8 @@ from scotoma.costs.images import ImageFacts, look_at_images
 from scotoma.costs.measure import NetworkCost, measure_models, measure_training
 from scotoma.datasets import Survey, survey_examples
 from scotoma.datasets.join import Join
-from scotoma.datasets.loading import image_place
 from scotoma.datasets.memory import available_memory
+from scotoma.datasets.sources import image_place
 from scotoma.errors import ConfigError, DataError
 from scotoma.extras import needs
 from scotoma.jsonable import jsonable

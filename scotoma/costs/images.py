@@ -20,8 +20,8 @@ from scotoma.config import (
 )
 from scotoma.datasets import Survey, load_examples
 from scotoma.datasets.cifar_binary import binary_files
-from scotoma.datasets.loading import image_place
 from scotoma.datasets.parquet import IMAGES
+from scotoma.datasets.sources import image_place
 from scotoma.errors import MissingExtra
 from scotoma.extras import needs
 

@@ -114,7 +114,7 @@ def measure_training(
     except MissingExtra as error:
         return NetworkCost(reason=str(error))
     from scotoma.training.models import build_model
-    from scotoma.training.own import try_outputs
+    from scotoma.training.user_network import try_outputs
 
     source: Any = config.source
     model = build_model(source.model, classes, 0)

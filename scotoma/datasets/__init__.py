@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from scotoma.datasets.decoding import (
+from scotoma.datasets.examples import Examples, Partition
+from scotoma.datasets.image_decoding import (
     check_images,
     checked_parts,
     decode_images,
     decode_images_to,
 )
-from scotoma.datasets.examples import Examples, Partition
-from scotoma.datasets.loading import Survey, load_examples, open_examples, survey_examples
-from scotoma.datasets.streaming import Images, StoredImages, looking_ahead, store_images
+from scotoma.datasets.image_store import Images, StoredImages, looking_ahead, store_images
+from scotoma.datasets.sources import Survey, load_examples, open_examples, survey_examples
 
 __all__ = [
     "Examples",

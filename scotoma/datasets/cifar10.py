@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from scotoma import storage
 from scotoma.config import Cifar10Source
-from scotoma.datasets.choosing import absent_column, refuse_empty_labels
 from scotoma.datasets.cifar_binary import binary_files, load_binary
-from scotoma.datasets.decoding import decode_rows
+from scotoma.datasets.image_decoding import decode_rows
 from scotoma.datasets.parquet import named_classes, read_shards
 from scotoma.datasets.png import grey_of, grey_pngs
+from scotoma.datasets.select_examples import absent_column, refuse_empty_labels
 from scotoma.errors import DataError
 
 __all__ = ["load_cifar10"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from scotoma.datasets.decoding import CHUNK, THREADS_PAY, image_opener
+from scotoma.datasets.image_decoding import CHUNK, THREADS_PAY, image_opener
 from scotoma.machine import cores
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from onnx import shape_inference
 from torch.fx.experimental.optimization import fuse, matches_module_pattern
 
 from scotoma.quantization.architecture import INPUT, OPSET, OUTPUT, Architecture, Folded
-from scotoma.quantization.plain import plain_graph
+from scotoma.quantization.sequential_graph import plain_graph
 
 __all__ = ["INPUT", "OPSET", "OUTPUT", "export_graph", "fold", "numpy_weights"]
 

@@ -22,10 +22,10 @@ from scotoma.inference.trials import Trial, trials
 from scotoma.inference.weights import read_weights
 from scotoma.machine import cores, versions
 from scotoma.quantization.architecture import Architecture
-from scotoma.quantization.compressing import compress
+from scotoma.quantization.compress import compress
+from scotoma.quantization.float32_layers import untouched_layers
 from scotoma.quantization.graphs import export_graph
-from scotoma.quantization.static import StaticPlan, plan_static
-from scotoma.quantization.untouched import untouched_layers
+from scotoma.quantization.int8_static import StaticPlan, plan_static
 from scotoma.runs import Run, code_digest, file_digest, read_json, read_record, write_json, written
 from scotoma.stages.shards import Shard
 from scotoma.training.models import build_model

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import torch
 
 from scotoma.training.placement import PROCESSOR
-from scotoma.training.stacked import Tensors, stacked_forward
+from scotoma.training.stacked_network import Tensors, stacked_forward
 from scotoma.training.task import Objective
 
 __all__ = ["Backend", "Batch", "Gradients", "Tensors", "gradients"]

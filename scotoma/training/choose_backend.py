@@ -14,7 +14,7 @@ from scotoma.training.backends import Backend
 from scotoma.training.engine import Member, Training
 from scotoma.training.models import build_model
 from scotoma.training.placement import MEMBERS_IN_FLIGHT, PROCESSOR
-from scotoma.training.stacked import stacked_forward
+from scotoma.training.stacked_network import stacked_forward
 from scotoma.training.task import Task
 
 __all__ = ["CHUNK_MEMBERS", "choose_backend", "members_together"]

@@ -14,16 +14,16 @@ from scotoma.config import Recipe
 from scotoma.datasets import Images, looking_ahead
 from scotoma.machine import has_fast_bfloat16
 from scotoma.training.augmentation import augment
-from scotoma.training.averaging import averaged, fresh_average
 from scotoma.training.backends import Backend, Batch, Tensors, gradients
 from scotoma.training.models import build_model, prepare
-from scotoma.training.optimising import fresh_memory
+from scotoma.training.optimiser import fresh_memory
 from scotoma.training.placement import PROCESSOR, Rows, batches_from
 from scotoma.training.pruning import Pruning, cubic_sparsity, prunable, update_masks
 from scotoma.training.schedules import learning_rate
 from scotoma.training.state import TrainingState
 from scotoma.training.step import Moving, Step
 from scotoma.training.task import Task
+from scotoma.training.weight_average import averaged, fresh_average
 
 __all__ = [
     "Member",

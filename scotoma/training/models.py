@@ -12,9 +12,9 @@ from torch import nn
 
 from scotoma.errors import ConfigError
 from scotoma.own_code import is_code
-from scotoma.training.own import own_network
-from scotoma.training.residual import cifar_resnet, cifar_resnet18, wide_resnet
+from scotoma.training.residual_networks import cifar_resnet, cifar_resnet18, wide_resnet
 from scotoma.training.speedrun import speedrun
+from scotoma.training.user_network import own_network
 
 __all__ = ["OURS", "Prepares", "build_model", "prepare"]
 

@@ -142,9 +142,9 @@ def _choose_way() -> tuple[Backend, int, int]:
     """How gradients are had, how many members make a chunk, and how many workers train them."""
     from scotoma.training.choose_backend import choose_backend, members_together
     from scotoma.training.models import build_model
-    from scotoma.training.own import try_outputs
     from scotoma.training.placement import training_device
     from scotoma.training.pruning import prunable
+    from scotoma.training.user_network import try_outputs
 
     run, images, (_, labels, classes) = _shared
     model = build_model(name := run.config.source.model, classes, 0)
@@ -192,7 +192,7 @@ def _train_together(
     from scotoma.training.engine import Member, Training, products_precision
     from scotoma.training.placement import device_name, training_device
     from scotoma.training.pruning import Pruning
-    from scotoma.training.sparse import sparse_bytes
+    from scotoma.training.sparse_encoding import sparse_bytes
     from scotoma.training.task import classification
 
     run, images, (_, labels, classes) = _shared

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import torch
 
 from scotoma.config import Recipe
-from scotoma.training.averaging import update_average
 from scotoma.training.backends import Batch, Gradients, Tensors
-from scotoma.training.optimising import update_weights
+from scotoma.training.optimiser import update_weights
+from scotoma.training.weight_average import update_average
 
 __all__ = ["Moving", "Step"]
 

@@ -22,13 +22,13 @@ from scotoma.config.cron import Cron
 from scotoma.config.gate import load_rules
 from scotoma.config.model import CelebaSource, FolderSource, Split
 from scotoma.datasets.celeba import load_celeba
-from scotoma.datasets.choosing import examples_from_source
 from scotoma.datasets.cifar_binary import binary_files, load_binary
-from scotoma.datasets.decoding import decode_rows
+from scotoma.datasets.example_table import load_listed
 from scotoma.datasets.examples import Examples
 from scotoma.datasets.folder import load_folder
-from scotoma.datasets.listed import load_listed
+from scotoma.datasets.image_decoding import decode_rows
 from scotoma.datasets.parquet import load_parquet
+from scotoma.datasets.select_examples import examples_from_source
 from scotoma.divergence.streaming import score_parquet
 from scotoma.errors import ConfigError
 from scotoma.files import redact

@@ -47,7 +47,7 @@ def test_streamed_training_gives_the_same_bytes(
     found = examples(data)
     found.write(tmp_path / "examples.parquet")
     # Pixels of 8x8 take fewer bytes than a file of them: only the choice is of interest here.
-    monkeypatch.setattr("scotoma.datasets.streaming.np.prod", lambda shape: 10**9)
+    monkeypatch.setattr("scotoma.datasets.image_store.np.prod", lambda shape: 10**9)
     stored = store_images(tmp_path / "examples.parquet", "train", tmp_path, room=10**6)
     monkeypatch.undo()
     assert stored.streamed

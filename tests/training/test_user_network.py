@@ -19,9 +19,8 @@ from scotoma.own_code import CODE_VARIABLE, code_allowed, function_of, module_di
 from scotoma.runs import Run, read_json
 from scotoma.stages.populations import prepare, train
 from scotoma.stages.shards import Shard
-from scotoma.training import own
 from scotoma.training.models import build_model
-from scotoma.training.own import try_outputs
+from scotoma.training.user_network import try_outputs
 from tests.commands import measured, scotoma
 
 CODE = """\
@@ -194,7 +193,7 @@ def test_scores_of_another_shape_are_refused(home: Path) -> None:
 def test_what_does_not_end_is_ended(
     model: str, sentence: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(own, "LIMIT_S", 0.2)
+    monkeypatch.setattr("scotoma.training.user_network.LIMIT_S", 0.2)
     assert sentence in refusal(model, home)
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
 
@@ -226,7 +225,7 @@ def test_commands_run_no_code_without_the_option(home: Path) -> None:
 
 def test_check_runs_the_network_with_the_option(home: Path) -> None:
     found = measured("check", home / "audit.yaml", "--no-trial", "--allow-code", "--quiet")
-    assert found["trial"]["parameters"] == (4 * 27 + 4) + 8 + 50
+    assert found["network"]["parameters"] == (4 * 27 + 4) + 8 + 50
 
 
 def test_models_made_elsewhere_name_no_code() -> None:

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from scotoma.training.backends import Batch, gradients
-from scotoma.training.stacked import stacked_forward
+from scotoma.training.stacked_network import stacked_forward
 from scotoma.training.task import cross_entropy
 
 

@@ -18,7 +18,7 @@ from scotoma.datasets import (
     check_images,
     decode_images,
     decode_images_to,
-    decoding,
+    image_decoding,
 )
 from scotoma.errors import DataError
 
@@ -75,7 +75,7 @@ def test_images_are_decoded_channel_first_in_the_order_of_the_rows() -> None:
 
 
 def test_pixels_are_those_of_pillow_for_every_number_of_threads() -> None:
-    images = noise(3 * decoding.CHUNK + 5)
+    images = noise(3 * image_decoding.CHUNK + 5)
     expected = np.stack([np.asarray(Image.open(io.BytesIO(i))).transpose(2, 0, 1) for i in images])
     for threads in (None, 1, 2, 7):
         np.testing.assert_array_equal(
@@ -95,7 +95,7 @@ def test_no_image_at_all_gives_no_pixel() -> None:
 
 
 def test_images_are_checked_without_room_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "available_memory", lambda: 0)
+    monkeypatch.setattr(image_decoding, "available_memory", lambda: 0)
     check_images(with_images(*noise(50)))
 
 
@@ -110,14 +110,14 @@ def test_beside_the_array_only_a_few_chunks_are_in_memory(threads: int) -> None:
     finally:
         tracemalloc.stop()
     # Of an image in flight: its bytes, its pixels as bytes and as an array; each less than 16 kB.
-    assert decoded.nbytes <= peak < decoded.nbytes + threads * decoding.CHUNK * 3 * 16_384
+    assert decoded.nbytes <= peak < decoded.nbytes + threads * image_decoding.CHUNK * 3 * 16_384
 
 
 # --- the file -------------------------------------------------------------------------------------
 
 
 def test_pixels_in_a_file_are_those_in_memory(tmp_path: Path) -> None:
-    examples = with_images(*noise(2 * decoding.CHUNK + 1))
+    examples = with_images(*noise(2 * image_decoding.CHUNK + 1))
     mapped = decode_images_to(tmp_path / "new" / "pixels.npy", examples, threads=2)
     assert isinstance(mapped, np.memmap)
     assert not mapped.flags.writeable
@@ -139,12 +139,12 @@ def test_an_array_that_does_not_fit_the_free_memory_is_refused_before_it_is_made
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     examples = with_images(*[encoded()] * 100)  # 100 x 3 x 3 x 4 = 3,600 bytes
-    monkeypatch.setattr(decoding, "available_memory", lambda: 3_599)
+    monkeypatch.setattr(image_decoding, "available_memory", lambda: 3_599)
     assert refused(examples) == (
         "100 images of 4x3 pixels need 3,600 bytes and 3,599 bytes of memory are free; make the "
         "images smaller, take fewer, or give the audit more room"
     )
-    monkeypatch.setattr(decoding, "available_memory", lambda: 3_600)
+    monkeypatch.setattr(image_decoding, "available_memory", lambda: 3_600)
     assert decode_images(examples).nbytes == 3_600
 
 
@@ -203,10 +203,15 @@ def test_the_place_of_an_image_is_named_where_its_id_does_not_say_it() -> None:
 def test_of_many_broken_images_the_first_is_named_whatever_the_number_of_threads(
     threads: int,
 ) -> None:
-    images: list[bytes | None] = [encoded()] * (3 * decoding.CHUNK)
-    for row in (decoding.CHUNK + 9, decoding.CHUNK + 7, 2 * decoding.CHUNK, 2 * decoding.CHUNK + 1):
+    images: list[bytes | None] = [encoded()] * (3 * image_decoding.CHUNK)
+    for row in (
+        image_decoding.CHUNK + 9,
+        image_decoding.CHUNK + 7,
+        2 * image_decoding.CHUNK,
+        2 * image_decoding.CHUNK + 1,
+    ):
         images[row] = b"broken"
-    assert f"'picture {decoding.CHUNK + 7}'" in refused(with_images(*images), threads)
+    assert f"'picture {image_decoding.CHUNK + 7}'" in refused(with_images(*images), threads)
 
 
 def test_an_image_whose_checksum_is_wrong_is_named() -> None:

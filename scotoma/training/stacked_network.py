@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from scotoma.training.stacked_layers import convolve
+from scotoma.training.stacked_convolution import convolve
 
 __all__ = ["Tensors", "stacked_forward"]
 

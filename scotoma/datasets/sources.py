@@ -17,9 +17,9 @@ from scotoma.config import (
     OnnxSource,
     PredictionsSource,
 )
-from scotoma.datasets.choosing import examples_from_source
 from scotoma.datasets.examples import Examples
 from scotoma.datasets.join import Join
+from scotoma.datasets.select_examples import examples_from_source
 from scotoma.errors import DataError
 
 __all__ = ["Survey", "image_place", "load_examples", "open_examples", "survey_examples"]
@@ -138,7 +138,7 @@ def _source(config: Config, *, images: bool) -> tuple[pl.DataFrame, str, Join | 
         table, join = load_folder(source, images=images)
         return table, source.attributes, join
     if isinstance(source, PredictionsSource):
-        from scotoma.datasets.listed import load_listed
+        from scotoma.datasets.example_table import load_listed
 
         return load_listed(source), source.examples, None
     if isinstance(source, Cifar10Source):

@@ -12,7 +12,7 @@ from safetensors.torch import save
 
 from scotoma.training.models import build_model
 from scotoma.training.pruning import magnitude_mask, prunable
-from scotoma.training.sparse import decode, encode, sparse_bytes
+from scotoma.training.sparse_encoding import decode, encode, sparse_bytes
 
 TENSORS = st.sampled_from([np.float32, np.float64, np.int64, np.float16]).flatmap(
     lambda dtype: nst.arrays(dtype, nst.array_shapes(min_dims=0, max_dims=3, min_side=0))

@@ -13,14 +13,14 @@ from onnxruntime.quantization.quant_utils import add_pre_process_metadata
 from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16
 
 from scotoma.config import Variant
-from scotoma.quantization.blocks import to_int4
 from scotoma.quantization.calibration import (
     calibrated_tensors,
     histogram_ranges,
     quiet,
     value_ranges,
 )
-from scotoma.quantization.static import OPERATORS, StaticPlan, plan_static, quantize_static
+from scotoma.quantization.int4 import to_int4
+from scotoma.quantization.int8_static import OPERATORS, StaticPlan, plan_static, quantize_static
 
 __all__ = ["compress"]
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from scotoma.config import Recipe
-from scotoma.training.optimising import fresh_memory, update_weights
+from scotoma.training.optimiser import fresh_memory, update_weights
 
 SHAPES = {"0.weight": (4, 3, 3, 3), "1.weight": (4,), "1.bias": (4,), "8.weight": (5, 16)}
 DECAYED = ("0.weight", "8.weight")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from scotoma.datasets import Examples, decode_images, looking_ahead, store_images
-from scotoma.datasets.streaming import Ahead, EncodedImages
+from scotoma.datasets.image_store import Ahead, EncodedImages
 from scotoma.errors import DataError
 
 SIDE = 48
@@ -64,7 +64,7 @@ def streamed(parquet: Path, tmp_path: Path) -> EncodedImages:
 def test_rows_are_those_of_the_decoded_array(
     tmp_path: Path, size: int | None, room: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scotoma.datasets.streaming.PART", 7)
+    monkeypatch.setattr("scotoma.datasets.image_store.PART", 7)
     examples = write(tmp_path / "examples.parquet", size=size)
     expected = decode_images(examples.split("train"))
     stored = store_images(tmp_path / "examples.parquet", "train", tmp_path, room=room)

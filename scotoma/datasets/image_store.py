@@ -22,8 +22,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from scotoma.datasets.decoding import decode_parts_to, decode_rows, image_shape
 from scotoma.datasets.examples import Examples
+from scotoma.datasets.image_decoding import decode_parts_to, decode_rows, image_shape
 from scotoma.errors import DataError
 from scotoma.files import written
 
