@@ -26,7 +26,7 @@ from scotoma.quantization.graphs import export_graph
 from scotoma.stages.taking_in import network_of
 from scotoma.training.engine import Member, Training
 from scotoma.training.models import build_model
-from scotoma.training.task import Task
+from scotoma.training.task import TrainingTask
 from tests.network_cost import IMAGES, NETWORK, SIZE
 
 EXTERNAL = """\
@@ -75,7 +75,7 @@ def test_the_size_of_a_trained_member_is_that_of_its_file(model: str, tmp_path: 
         np.zeros((4, 3, 64, 64), np.uint8),
         np.arange(4),
         model=model,
-        task=Task(7),
+        task=TrainingTask(7),
         recipe=default_config().source.recipe.model_copy(update={"steps": 1, "batch_size": 2}),
         backend="loop",
     ).run()

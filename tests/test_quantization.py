@@ -19,7 +19,7 @@ from scotoma.config import Variant, parse_config
 from scotoma.inference import scores_onnx
 from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.compress import compress
-from scotoma.quantization.float32_layers import untouched_layers
+from scotoma.quantization.float32_layers import float32_layers
 from scotoma.quantization.graphs import export_graph, fold, numpy_weights
 from scotoma.quantization.int4 import quantize_blocks
 from scotoma.quantization.sequential_graph import plain_graph
@@ -390,7 +390,7 @@ def test_layers_that_stay_in_float32_are_named_with_the_reason(tmp_path: Path) -
     member = export_graph(model, shown[:2]).with_weights(numpy_weights(model))
     path, static = tmp_path / "member.onnx", VARIANTS["int8-static"]
     compress(member, path, static, shown.numpy())
-    found = {left.operator: left for left in untouched_layers(member, path, static)}
+    found = {left.operator: left for left in float32_layers(member, path, static)}
     assert "Conv" not in found
     assert "Gemm" not in found
     assert found["ReduceMean"].reason == "ONNX Runtime has no int8 kernel for ReduceMean"
@@ -407,7 +407,7 @@ def test_nothing_but_the_tail_stays_in_float32_of_a_plain_network(
     for name in ("int8-static", "int8-dynamic", "float16", "int4"):
         path = tmp_path / name
         compress(member, path, VARIANTS[name], images.numpy())
-        found = untouched_layers(member, path, VARIANTS[name])
+        found = float32_layers(member, path, VARIANTS[name])
         left[name] = {layers.operator for layers in found}
     assert left["int8-static"] == set()
     assert left["int8-dynamic"] == {"Relu", "AveragePool"}

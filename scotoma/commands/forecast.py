@@ -46,7 +46,7 @@ LEFT_OUT = "left out (--no-trial); times are not known"
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is known of an audit before it runs.
+    """Facts and estimates about an audit before it runs.
 
     Attributes:
         project: Name of the audit.

@@ -1,4 +1,4 @@
-"""What `scotoma check` and `audit --dry-run` print, in 80 columns."""
+"""Write forecasts as `scotoma check` and `audit --dry-run` print them, in 80 columns."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def _variants(forecast: Forecast) -> list[str]:
 
 
 def _whole(forecast: Forecast) -> list[str]:
-    """What the audit as a whole needs."""
+    """Write what the audit as a whole needs."""
     parts = []
     if forecast.seconds is not None:
         parts.append(
@@ -216,7 +216,7 @@ def _whole(forecast: Forecast) -> list[str]:
 
 
 def _trial(network: NetworkCost) -> list[str]:
-    """What the times rest on."""
+    """Write what the times rest on."""
     if network.image_s:
         text = "one batch of noise through the first model of each variant"
     elif network.step_s is None:

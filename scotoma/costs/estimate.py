@@ -37,7 +37,7 @@ STEPS = {
 
 @dataclass(frozen=True)
 class AuditSize:
-    """How large an audit is.
+    """Size of an audit.
 
     Attributes:
         train: Training examples.

@@ -31,7 +31,7 @@ BLOCK_S = 0.3  # steps are timed in blocks of about that length, of which the me
 
 @dataclass(frozen=True)
 class NetworkCost:
-    """What is known of a network on this machine.
+    """Sizes and times of a network on this machine.
 
     Attributes:
         parameters: Numbers that are trained.
@@ -143,7 +143,7 @@ def _time_steps(
     from scotoma.training.choose_backend import choose_backend, members_together
     from scotoma.training.engine import Member, Training
     from scotoma.training.placement import training_device
-    from scotoma.training.task import Task
+    from scotoma.training.task import TrainingTask
 
     end = time.perf_counter() + seconds
     source: Any = config.source
@@ -163,7 +163,7 @@ def _time_steps(
             images,
             labels,
             model=source.model,
-            task=Task(classes),
+            task=TrainingTask(classes),
             recipe=source.recipe.model_copy(
                 update={"epochs": None, "steps": 1000, "batch_size": size}
             ),

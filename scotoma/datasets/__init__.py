@@ -9,12 +9,12 @@ from scotoma.datasets.image_decoding import (
     decode_images,
     decode_images_to,
 )
-from scotoma.datasets.image_store import Images, StoredImages, looking_ahead, store_images
+from scotoma.datasets.image_store import IndexedImages, StoredImages, looking_ahead, store_images
 from scotoma.datasets.sources import Survey, load_examples, open_examples, survey_examples
 
 __all__ = [
     "Examples",
-    "Images",
+    "IndexedImages",
     "Partition",
     "StoredImages",
     "Survey",

@@ -27,7 +27,14 @@ from scotoma.datasets.image_decoding import decode_parts_to, decode_rows, image_
 from scotoma.errors import DataError
 from scotoma.files import written
 
-__all__ = ["Ahead", "EncodedImages", "Images", "StoredImages", "looking_ahead", "store_images"]
+__all__ = [
+    "Ahead",
+    "EncodedImages",
+    "IndexedImages",
+    "StoredImages",
+    "looking_ahead",
+    "store_images",
+]
 
 PART = 256  # rows read from the examples at a time
 AHEAD = 4  # batches that are decoded before they are asked for
@@ -35,7 +42,7 @@ SPARE = 0.9  # of the disk that is free: what images may take
 Rows = NDArray[np.int64]
 
 
-class Images(Protocol):
+class IndexedImages(Protocol):
     """What a trainer needs of its images: an array is one."""
 
     @property
@@ -88,7 +95,7 @@ class Ahead:
     [3, 4, 5, 6, 7, 8]
     """
 
-    def __init__(self, images: Images, upcoming: Iterator[Rows]) -> None:
+    def __init__(self, images: IndexedImages, upcoming: Iterator[Rows]) -> None:
         """Nothing is decoded before the block is entered.
 
         Args:
@@ -130,8 +137,8 @@ class Ahead:
 
 
 def looking_ahead(
-    images: Images, upcoming: Iterator[Rows]
-) -> contextlib.AbstractContextManager[Images]:
+    images: IndexedImages, upcoming: Iterator[Rows]
+) -> contextlib.AbstractContextManager[IndexedImages]:
     """The images for a block, decoded ahead where they must be decoded at all.
 
     Args:
@@ -164,7 +171,7 @@ class StoredImages:
         """Whether they are decoded each time."""
         return self.ends is not None
 
-    def open(self) -> Images:
+    def open(self) -> IndexedImages:
         """The images, mapped."""
         if self.ends is None:
             mapped: NDArray[np.uint8] = np.load(self.path, mmap_mode="c", allow_pickle=False)

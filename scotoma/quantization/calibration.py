@@ -18,9 +18,9 @@ from onnx import TensorProto, helper
 from onnxruntime.quantization import CalibrationMethod
 from onnxruntime.quantization.calibrate import create_calibrator
 
-from scotoma.quantization.graphs import INPUT
+from scotoma.quantization.architecture import INPUT
 
-__all__ = ["Ranges", "calibrated_tensors", "histogram_ranges", "quiet", "value_ranges"]
+__all__ = ["Ranges", "calibrated_tensors", "histogram_ranges", "silence_quantizers", "value_ranges"]
 
 HISTOGRAMS = {"entropy": CalibrationMethod.Entropy, "percentile": CalibrationMethod.Percentile}
 BATCH = 10  # images whose activations are in memory at once
@@ -99,7 +99,7 @@ def histogram_ranges(
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
         float32, augmented = Path(folder, "float32.onnx"), Path(folder, "augmented.onnx")
         onnx.save_model(graph, float32)
-        with quiet():
+        with silence_quantizers():
             found = create_calibrator(
                 float32,
                 list(operators),
@@ -134,7 +134,7 @@ class _Reader:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def silence_quantizers() -> Iterator[None]:
     """ONNX Runtime's quantizers log hints and print; what matters is raised."""
     logger = logging.getLogger()
     before = logger.level

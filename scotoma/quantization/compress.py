@@ -16,7 +16,7 @@ from scotoma.config import Variant
 from scotoma.quantization.calibration import (
     calibrated_tensors,
     histogram_ranges,
-    quiet,
+    silence_quantizers,
     value_ranges,
 )
 from scotoma.quantization.int4 import to_int4
@@ -54,7 +54,7 @@ def compress(
             member = _static(member, variant, calibration, plan)
         case "int8", "dynamic":
             add_pre_process_metadata(member)
-            with quiet():
+            with silence_quantizers():
                 # ConvInteger on CPU takes unsigned weights only.
                 quantize_dynamic(
                     member,
@@ -64,7 +64,7 @@ def compress(
                 )
             member = onnx.load_model(path)
         case "float16", _:
-            with quiet():
+            with silence_quantizers():
                 member = convert_float_to_float16(
                     member, keep_io_types=True, op_block_list=IN_FLOAT32
                 )

@@ -12,7 +12,7 @@ import onnxruntime
 
 from scotoma.config import Variant
 
-__all__ = ["Untouched", "untouched_layers"]
+__all__ = ["Float32Layers", "float32_layers"]
 
 # What ONNX Runtime's graph holds where it computes with few bits.
 SMALL = ("QLinear", "ConvInteger", "MatMulInteger", "DynamicQuantize", "QGemm", "MatMulNBits")
@@ -25,7 +25,7 @@ MOVING = {
 
 
 @dataclass(frozen=True)
-class Untouched:
+class Float32Layers:
     """Operators of one type that are computed in float32.
 
     Attributes:
@@ -43,7 +43,7 @@ class Untouched:
         return {"operator": self.operator, "layers": list(self.layers), "reason": self.reason}
 
 
-def untouched_layers(graph: onnx.ModelProto, path: Path, variant: Variant) -> list[Untouched]:
+def float32_layers(graph: onnx.ModelProto, path: Path, variant: Variant) -> list[Float32Layers]:
     """The layers that ONNX Runtime computes in float32 when it runs a compressed member.
 
     They are read from the graph that it has optimised for this processor, not from the file: a
@@ -65,7 +65,7 @@ def untouched_layers(graph: onnx.ModelProto, path: Path, variant: Variant) -> li
         if node.name in known and not moves and not restored:
             found.setdefault(node.op_type.removeprefix("Fused"), []).append(node.name)
     return [
-        Untouched(operator, tuple(layers), _reason(operator, variant))
+        Float32Layers(operator, tuple(layers), _reason(operator, variant))
         for operator, layers in found.items()
     ]
 

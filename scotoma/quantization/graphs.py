@@ -13,7 +13,7 @@ from torch.fx.experimental.optimization import fuse, matches_module_pattern
 from scotoma.quantization.architecture import INPUT, OPSET, OUTPUT, Architecture, Folded
 from scotoma.quantization.sequential_graph import plain_graph
 
-__all__ = ["INPUT", "OPSET", "OUTPUT", "export_graph", "fold", "numpy_weights"]
+__all__ = ["export_graph", "fold", "numpy_weights"]
 
 # What torch.fx folds.
 PATTERNS = [

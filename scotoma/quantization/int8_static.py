@@ -25,7 +25,7 @@ from onnxruntime.quantization.quant_utils import (
 )
 from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
-from scotoma.quantization.calibration import Ranges, calibrated_tensors, quiet
+from scotoma.quantization.calibration import Ranges, calibrated_tensors, silence_quantizers
 
 __all__ = ["OPERATORS", "StaticPlan", "plan_static", "quantize_static"]
 
@@ -171,7 +171,7 @@ def plan_static(graph: onnx.ModelProto, *, reduce_range: bool) -> StaticPlan | N
     data = {name: _tensor_data(*ends) for name, ends in ranges.items()}
     sources = {id(value): name for name, value in data.items()}
     quantizer = _quantizer(graph, data, reduce_range=reduce_range)
-    with quiet():
+    with silence_quantizers():
         quantizer.quantize_model()
     whole: onnx.ModelProto = quantizer.model.model
     scales = {initializer.name for initializer in whole.graph.initializer}
@@ -223,7 +223,7 @@ def quantize_static(
     """
     data = {name: _tensor_data(*ends) for name, ends in ranges.items()}
     quantizer = _quantizer(member, data, reduce_range=reduce_range)
-    with quiet():
+    with silence_quantizers():
         quantizer.quantize_model()
     quantized: onnx.ModelProto = quantizer.model.model
     return quantized
@@ -236,7 +236,7 @@ def _tensor_data(low: float, high: float) -> TensorData:
 def _quantizer(
     model: onnx.ModelProto, ranges: dict[str, TensorData], *, reduce_range: bool
 ) -> QDQQuantizer:
-    with quiet():
+    with silence_quantizers():
         return QDQQuantizer(
             model,
             True,  # a scale a channel of the weights

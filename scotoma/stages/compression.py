@@ -23,7 +23,7 @@ from scotoma.inference.weights import read_weights
 from scotoma.machine import cores, versions
 from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.compress import compress
-from scotoma.quantization.float32_layers import untouched_layers
+from scotoma.quantization.float32_layers import float32_layers
 from scotoma.quantization.graphs import export_graph
 from scotoma.quantization.int8_static import StaticPlan, plan_static
 from scotoma.runs import Run, code_digest, file_digest, read_json, read_record, write_json, written
@@ -157,7 +157,7 @@ class _Work:
             ):  # what the first member does to ONNX Runtime, all of its variant do
                 named = f"{variant.name}/{path.name}"
                 attempt(temporary, self.network, self.pixels["sound"][:TRIED], called=named)
-            left = untouched_layers(member, temporary, variant) if attempt else None
+            left = float32_layers(member, temporary, variant) if attempt else None
         record: dict[str, Any] = {
             "file": path.name,
             "index": index,

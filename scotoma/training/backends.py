@@ -11,7 +11,7 @@ from scotoma.training.placement import PROCESSOR
 from scotoma.training.stacked_network import Tensors, stacked_forward
 from scotoma.training.task import Objective
 
-__all__ = ["Backend", "Batch", "Gradients", "Tensors", "gradients"]
+__all__ = ["Backend", "Batch", "Gradients", "gradients"]
 
 Backend = Literal["loop", "stacked"]
 

@@ -1,4 +1,4 @@
-"""Which backend trains a network faster here: members stacked, or one after the other."""
+"""Which backend trains a network faster here: members stacked, or one after the other?"""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import torch
 from numpy.typing import NDArray
 
 from scotoma.config import Config
-from scotoma.datasets import Images
+from scotoma.datasets import IndexedImages
 from scotoma.training.backends import Backend
 from scotoma.training.engine import Member, Training
 from scotoma.training.models import build_model
 from scotoma.training.placement import MEMBERS_IN_FLIGHT, PROCESSOR
 from scotoma.training.stacked_network import stacked_forward
-from scotoma.training.task import Task
+from scotoma.training.task import TrainingTask
 
 __all__ = ["CHUNK_MEMBERS", "choose_backend", "members_together"]
 
@@ -30,12 +30,12 @@ TIMED_STEPS = 5
 
 
 def members_together(backend: Backend, device: torch.device, members: int) -> int:
-    """Members of one chunk.
+    """Decide how many members make a chunk.
 
     Args:
-        backend: How their gradients are had.
+        backend: How their gradients are computed.
         device: Where they are trained.
-        members: Of a whole population.
+        members: Members of a whole population.
 
     >>> [members_together("stacked", PROCESSOR, models) for models in (10, 30, 210)]
     [5, 15, 15]
@@ -48,12 +48,15 @@ def members_together(backend: Backend, device: torch.device, members: int) -> in
 
 
 def choose_backend(
-    config: Config, images: Images, labels: NDArray[np.int64], device: torch.device = PROCESSOR
+    config: Config,
+    images: IndexedImages,
+    labels: NDArray[np.int64],
+    device: torch.device = PROCESSOR,
 ) -> Backend:
-    """The faster backend for a network.
+    """Choose the faster backend for a network.
 
     Args:
-        config: Its model and recipe are tried; with `deterministic` they alone decide.
+        config: Its model and recipe are timed; with `deterministic` they alone decide.
         images: uint8, shape (N, 3, H, W).
         labels: Class ids, shape (N,).
         device: Where members will be trained.
@@ -71,7 +74,7 @@ def choose_backend(
         return "stacked"
 
     def seconds_a_step(backend: Backend, members: int) -> float:
-        """Of one member. The first run warms up, and every run begins and ends alike."""
+        """Time a step of one member. The first run warms up; all begin and end alike."""
         clock = time.process_time  # neighbours would make a step look like all arithmetic
 
         def trained(steps: int) -> float:
@@ -81,7 +84,7 @@ def choose_backend(
                 images,
                 labels,
                 model=source.model,
-                task=Task(int(labels.max()) + 1),
+                task=TrainingTask(int(labels.max()) + 1),
                 recipe=source.recipe.model_copy(update={"steps": steps}),
                 backend=backend,
             ).run()

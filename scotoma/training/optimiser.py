@@ -1,4 +1,4 @@
-"""How weights follow their gradients: torch's optimisers over stacked members."""
+"""Update weights from gradients: torch's optimisers over stacked members."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch.optim.adamw import adamw
 from torch.optim.sgd import sgd
 
 from scotoma.config import Recipe
-from scotoma.training.backends import Tensors
+from scotoma.training.stacked_network import Tensors
 
 __all__ = ["fresh_memory", "update_weights"]
 
@@ -16,7 +16,7 @@ EPSILON = 1e-8  # of adamw: Kingma and Ba (2015)
 
 
 def fresh_memory(parameters: Tensors, recipe: Recipe) -> Tensors:
-    """What the optimiser remembers before its first step: zeros, as `momentum/NAME`."""
+    """Create the optimiser's memory before its first step: zeros, as `momentum/NAME`."""
     return {
         f"{what}/{name}": torch.zeros_like(value)
         for what in REMEMBERED[recipe.optimiser]
@@ -34,11 +34,11 @@ def update_weights(
     rate: float,
     recipe: Recipe,
 ) -> None:
-    """One step of the optimiser, in place.
+    """Take one step of the optimiser, in place.
 
     Args:
         parameters: By name, without gaps in memory; any number of members stacked.
-        memory: What `fresh_memory` gave, laid out as the parameters are; changed too.
+        memory: The result of `fresh_memory`, laid out as the parameters are; changed too.
         gradient: By name.
         decayed: Names of the weights that decay.
         step: Optimiser steps done before this one.
@@ -74,7 +74,7 @@ def update_weights(
 
 
 def _laid_out_as(weight: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
-    """The gradient in the weight's order: torch's fused updates go through memory, not by index."""
+    """Bring a gradient into the weight's order: fused updates go through memory, not by index."""
     if slope.stride() == weight.stride():
         return slope
     return torch.empty_like(weight).copy_(slope)

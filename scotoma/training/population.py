@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from scotoma import progress
 from scotoma.config import Config
-from scotoma.datasets import Examples, Images, StoredImages, store_images
+from scotoma.datasets import Examples, IndexedImages, StoredImages, store_images
 from scotoma.errors import ConfigError
 from scotoma.machine import cores, hardware, has_gpu_driver, versions
 from scotoma.own_code import is_code, module_digest
@@ -124,7 +124,7 @@ def _origin(config: Config, data_digest: str) -> dict[str, Any]:
 
 
 Data: TypeAlias = "tuple[StoredImages, NDArray[np.int64], int]"  # images, labels, classes
-_shared: tuple[Run, Images, Data]  # of a worker, sent to it once
+_shared: tuple[Run, IndexedImages, Data]  # of a worker, sent to it once
 
 
 def _start_worker(run: Run, data: Data) -> None:

@@ -60,7 +60,7 @@ class _Head(nn.Sequential):
 def _stages(
     block: type[nn.Module], inputs: int, widths: tuple[int, ...], blocks: int
 ) -> list[nn.Module]:
-    """Stages of `blocks` blocks; every stage but the first halves the image."""
+    """Build stages of `blocks` blocks; every stage but the first halves the image."""
     layers: list[nn.Module] = []
     for stage, width in enumerate(widths):
         for index in range(blocks):

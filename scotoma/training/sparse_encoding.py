@@ -1,4 +1,4 @@
-"""How small a pruned member is: zeros as a bitmap, other weights as they are, then Zstandard."""
+"""How small is a pruned member? Zeros as a bitmap, other weights as they are, then Zstandard."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import torch
 import zstandard
 from numpy.typing import NDArray
 
-from scotoma.training.backends import Tensors
+from scotoma.training.stacked_network import Tensors
 
-__all__ = ["Sizes", "decode", "encode", "sparse_bytes"]
+__all__ = ["MemberSizes", "decode_member", "encode_member", "sparse_bytes"]
 
 PREFIX_BYTES = 8  # length of the header
 ENCODING = "bitmap of the zeros, bytes of the rest by significance, zstd"
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """Of one member.
+class MemberSizes:
+    """Sizes of one member.
 
     Attributes:
         parameters: Numbers in its state, whether trained or kept as statistics.
-        weights: Those that pruning may zero.
-        nonzero_weights: Those of them that are not 0.
-        dense_bytes: Of all numbers, as they lie in memory.
-        sparse_bytes: With a bit for each weight, and the weights that are not 0.
+        weights: Numbers that pruning may zero.
+        nonzero_weights: Those among them that are not 0.
+        dense_bytes: Bytes of all numbers, as they lie in memory.
+        sparse_bytes: Bytes with a bit for each weight, and the weights that are not 0.
         compressed_bytes: The same through Zstandard, with names and shapes.
     """
 
@@ -40,12 +40,12 @@ class Sizes:
     compressed_bytes: int
 
     def record(self) -> dict[str, Any]:
-        """For the record of a member."""
+        """List the sizes for the record of a member."""
         return {**asdict(self), "encoding": ENCODING}
 
 
-def sparse_bytes(state: Tensors, masked: tuple[str, ...]) -> Sizes:
-    """What a member takes, as it is and as it would be sent.
+def sparse_bytes(state: Tensors, masked: tuple[str, ...]) -> MemberSizes:
+    """Measure a member, as it is and as it would be sent.
 
     Args:
         state: Parameters and buffers.
@@ -56,24 +56,24 @@ def sparse_bytes(state: Tensors, masked: tuple[str, ...]) -> Sizes:
 
     >>> weight = torch.zeros(100, 100)
     >>> weight[0, :10] = 1.5
-    >>> found = sparse_bytes({"weight": weight}, ("weight",))
-    >>> found.nonzero_weights, found.dense_bytes, found.sparse_bytes
+    >>> sizes = sparse_bytes({"weight": weight}, ("weight",))
+    >>> sizes.nonzero_weights, sizes.dense_bytes, sizes.sparse_bytes
     (10, 40000, 1290)
     """
     sizes = {name: value.numel() for name, value in state.items()}
     body = b"".join(_packed(value, name in masked) for name, value in state.items())
-    return Sizes(
+    return MemberSizes(
         parameters=sum(sizes.values()),
         weights=sum(sizes[name] for name in masked),
         nonzero_weights=sum(int(state[name].count_nonzero()) for name in masked),
         dense_bytes=sum(value.nbytes for value in state.values()),
         sparse_bytes=len(body),
-        compressed_bytes=len(encode(state, masked)),
+        compressed_bytes=len(encode_member(state, masked)),
     )
 
 
-def encode(state: Tensors, masked: tuple[str, ...]) -> bytes:
-    """A member in little space, from which `decode` makes the same bits again.
+def encode_member(state: Tensors, masked: tuple[str, ...]) -> bytes:
+    """Encode a member in little space; `decode_member` restores the same bits.
 
     Args:
         state: Parameters and buffers, of types that NumPy has.
@@ -90,11 +90,11 @@ def encode(state: Tensors, masked: tuple[str, ...]) -> bytes:
     return zstandard.compress(whole)
 
 
-def decode(packed: bytes) -> Tensors:
-    """The state that was encoded.
+def decode_member(packed: bytes) -> Tensors:
+    """Restore the state that was encoded.
 
     Args:
-        packed: What `encode` gave.
+        packed: The result of `encode_member`.
 
     Returns:
         Its tensors, in the same order.
@@ -118,7 +118,7 @@ def decode(packed: bytes) -> Tensors:
 
 
 def _packed(value: torch.Tensor, is_sparse: bool) -> bytes:
-    """Which numbers have any bit set, and those numbers: all their first bytes, then the next."""
+    """Pack which numbers are not zero, and those numbers: all their first bytes, then the next."""
     item = value.element_size()
     rows: NDArray[np.uint8] = np.frombuffer(value.numpy().tobytes(), np.uint8).reshape(-1, item)
     if not is_sparse:

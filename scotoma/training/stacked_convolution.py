@@ -1,4 +1,4 @@
-"""The convolution of many members at once, with its backward pass written out.
+"""Convolve the images of many members at once; the backward pass is written out.
 
 Activations are (K, C, H, W, B) for K members: the batch lies innermost. A pixel of all images is
 then one row of memory, which windows copy and sum as a whole, and weights serve in the order in
@@ -37,8 +37,8 @@ def convolve(active: torch.Tensor, weight: torch.Tensor, stride: int, padding: i
     """
     height, width = active.shape[2:4]
     geometry = _Geometry(height, width, weight.shape[-1], stride, padding)
-    made: torch.Tensor = _Convolution.apply(active, weight, geometry)
-    return made
+    features: torch.Tensor = _Convolution.apply(active, weight, geometry)
+    return features
 
 
 class _Geometry(NamedTuple):
@@ -50,12 +50,12 @@ class _Geometry(NamedTuple):
     stride: int
     padding: int
 
-    def made(self, pixels: int) -> int:
-        """Windows beside one another over that many pixels."""
+    def places(self, pixels: int) -> int:
+        """Count the windows beside one another over that many pixels."""
         return (pixels + 2 * self.padding - self.size) // self.stride + 1
 
     def windows(self) -> NDArray[np.int64]:
-        """The pixel under every place of every window, shape (size, size, H', W'); 0 is none.
+        """List the pixel under every place of every window, shape (size, size, H', W'); 0 is none.
 
         >>> _Geometry(2, 2, 2, 1, 0).windows().ravel()
         array([1, 2, 3, 4])
@@ -77,8 +77,8 @@ class _Convolution(torch.autograd.Function):
         matrix = weight.to(active.dtype).reshape(members, -1, patches.shape[1])
         ctx.save_for_backward(patches, matrix)
         ctx.geometry, ctx.weight_type = geometry, weight.dtype
-        made = (geometry.made(height), geometry.made(width), batch)
-        return torch.bmm(matrix, patches).view(members, -1, *made)
+        places = (geometry.places(height), geometry.places(width), batch)
+        return torch.bmm(matrix, patches).view(members, -1, *places)
 
     @staticmethod
     def backward(
@@ -101,33 +101,33 @@ class _Convolution(torch.autograd.Function):
 
 
 class _Bags(NamedTuple):
-    """Which rows of a table are summed to each row of another.
+    """Bags: the rows of one table that are summed to each row of another.
 
     Attributes:
-        rows: Of the one, bag by bag.
-        starts: Of the bags in it; a bag may be empty, and its sum is 0.
+        rows: Rows of the first table, bag by bag.
+        starts: Where each bag starts in them; an empty bag sums to 0.
     """
 
     rows: torch.Tensor
     starts: torch.Tensor
 
     def sums(self, table: torch.Tensor) -> torch.Tensor:
-        """Sums over the rows of a table, however many axes they have before the last."""
+        """Sum the rows of a table, however many axes they have before the last."""
         rows = table.reshape(-1, table.shape[-1])
         return functional.embedding_bag(self.rows, rows, self.starts, mode="sum")
 
 
 @lru_cache(maxsize=64)
 def _bags(geometry: _Geometry, images: int, device: torch.device) -> tuple[_Bags, _Bags]:
-    """From the pixels of some images to the places of their windows, and from those back."""
+    """Build the bags from pixels of some images to the places of their windows, and back."""
     windows = geometry.windows().ravel()
     (places,) = windows.nonzero()
     pixels, count = windows[places] - 1, geometry.height * geometry.width
 
-    def bags(given: NDArray[np.int64], taken: NDArray[np.int64], rows: int, sums: int) -> _Bags:
-        in_order = given[np.argsort(taken, kind="stable")]
+    def bags(source: NDArray[np.int64], target: NDArray[np.int64], rows: int, sums: int) -> _Bags:
+        in_order = source[np.argsort(target, kind="stable")]
         every = in_order + rows * np.arange(images)[:, None]
-        held = np.tile(np.bincount(taken, minlength=sums), images)
+        held = np.tile(np.bincount(target, minlength=sums), images)
         return _Bags(
             torch.from_numpy(every.ravel()).to(device),
             torch.from_numpy(np.cumsum(held) - held).to(device),

@@ -1,4 +1,4 @@
-"""Many small networks as one: every layer is a batched product over the members.
+"""Run many small networks as one: every layer is a batched product over the members.
 
 For networks of a few plain layers the time goes into starting operations, not into arithmetic, and
 a grouped convolution is slow on processors. Here a convolution is one batched product of the
@@ -26,7 +26,7 @@ Layer = Callable[[Tensors, Tensors, torch.Tensor], torch.Tensor]
 def stacked_forward(
     template: nn.Module, precision: torch.dtype
 ) -> Callable[[Tensors, Tensors, torch.Tensor], torch.Tensor] | None:
-    """The training pass of K networks at once.
+    """Build the training pass of K networks at once.
 
     Args:
         template: A sequence of convolutions, each with normalisation and ReLU behind it, then
@@ -64,7 +64,7 @@ def stacked_forward(
 
 
 def _is_plain(convolution: Any, norm: Any) -> bool:
-    """Square, without groups, dilation or bias; padded with zeros; the norm keeps statistics."""
+    """Accept square windows, no groups, dilation or bias, zero padding, a norm with statistics."""
     return bool(
         convolution.groups == 1
         and convolution.dilation == (1, 1)
@@ -79,21 +79,21 @@ def _is_plain(convolution: Any, norm: Any) -> bool:
 
 
 def _block(convolution: tuple[str, nn.Module], norm: tuple[str, nn.Module]) -> Layer:
-    """Convolution, normalisation over the member's own batch, ReLU."""
+    """Build convolution, normalisation over the member's own batch, ReLU."""
     (name, conv), (norm_name, bn) = convolution, norm
     assert isinstance(conv, nn.Conv2d)
     assert isinstance(bn, nn.BatchNorm2d)
     stride, padding = conv.stride[0], int(conv.padding[0])
 
     def layer(state: Tensors, buffers: Tensors, active: torch.Tensor) -> torch.Tensor:
-        made = convolve(active, state[f"{name}.weight"], stride, padding)
+        features = convolve(active, state[f"{name}.weight"], stride, padding)
         for statistic in ("running_mean", "running_var"):
             buffers[f"{norm_name}.{statistic}"] = buffers[f"{norm_name}.{statistic}"].clone()
         seen = f"{norm_name}.num_batches_tracked"
         buffers[seen] = buffers[seen] + 1
         # To torch the channels of all members are those of one network, with one long image.
         normal = functional.batch_norm(
-            made.view(1, made.shape[0] * made.shape[1], 1, -1),
+            features.view(1, features.shape[0] * features.shape[1], 1, -1),
             buffers[f"{norm_name}.running_mean"].view(-1),
             buffers[f"{norm_name}.running_var"].view(-1),
             state[f"{norm_name}.weight"].flatten(),
@@ -102,13 +102,13 @@ def _block(convolution: tuple[str, nn.Module], norm: tuple[str, nn.Module]) -> L
             momentum=bn.momentum or 0.0,
             eps=bn.eps,
         )
-        return normal.relu_().view(made.shape)
+        return normal.relu_().view(features.shape)
 
     return layer
 
 
 def _head(pool: Any, name: str) -> Layer:
-    """Pooling, flattening in torch's order, and the linear layer."""
+    """Build pooling, flattening in torch's order, and the linear layer."""
 
     def layer(state: Tensors, buffers: Tensors, active: torch.Tensor) -> torch.Tensor:
         members, _, height, width, batch = active.shape

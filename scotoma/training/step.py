@@ -1,4 +1,4 @@
-"""One step of a chunk of members: gradients, weights, losses, all in place."""
+"""Take one step of a chunk of members: gradients, weights, losses, all in place."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 import torch
 
 from scotoma.config import Recipe
-from scotoma.training.backends import Batch, Gradients, Tensors
+from scotoma.training.backends import Batch, Gradients
 from scotoma.training.optimiser import update_weights
+from scotoma.training.stacked_network import Tensors
 from scotoma.training.weight_average import update_average
 
 __all__ = ["Moving", "Step"]
@@ -16,12 +17,12 @@ __all__ = ["Moving", "Step"]
 
 @dataclass(frozen=True)
 class Moving:
-    """What steps change; every tensor has a first axis of K and is changed in place.
+    """The values that steps change, in place; every tensor has a first axis of K.
 
     Attributes:
-        parameters: By name; of masked weights, what stands behind the mask.
+        parameters: By name; those of masked weights are the values behind the mask.
         buffers: By name.
-        memory: What the optimiser and the average of weights remember.
+        memory: Memory of the optimiser and the average of weights.
         running: Sum of the losses of the steps, shape (K,).
         kept: By name, 1 where a weight is kept and 0 where it is masked; empty while all are kept.
     """
@@ -45,12 +46,12 @@ class Moving:
 
 @dataclass(frozen=True)
 class Step:
-    """How the members of a chunk take a step.
+    """A training step of the members of a chunk.
 
     Attributes:
-        gradients: Of the members, from their weights and a batch of each.
+        gradients: Computes gradients of the members from their weights and a batch of each.
         decayed: Names of the weights that decay.
-        recipe: Of their training.
+        recipe: Recipe of their training.
     """
 
     gradients: Gradients
@@ -84,7 +85,7 @@ class Step:
 
         Args:
             moving: Changed in place.
-            step: The step just taken, from 0.
+            step: The step before this call, from 0.
         """
         values = {**moving.parameters, **moving.buffers}
         update_average(moving.memory, values, step=step, recipe=self.recipe)

@@ -1,4 +1,4 @@
-"""The user's own network: made by a function of theirs, and checked before it is trained."""
+"""Build the user's own network by their function, and check it before it is trained."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ import torch
 from scotoma.errors import ConfigError
 from scotoma.own_code import function_of, said
 
-__all__ = ["own_network", "try_outputs"]
+__all__ = ["build_user_network", "try_outputs"]
 
 LIMIT_S = 120  # for the network to be made, which may load weights, and again for two images
 
 
 class Endless(BaseException):
-    """The time is over; not an Exception, which code of the user's may catch."""
+    """The time is over. Not an Exception, which the user's code may catch."""
 
 
-def own_network(name: str, classes: int) -> torch.nn.Module:
-    """What the function that a name stands for makes of the number of classes.
+def build_user_network(name: str, classes: int) -> torch.nn.Module:
+    """Call the function of this name with the number of classes.
 
     Raises:
-        ConfigError: It cannot be called so, makes no network, or is not done in two minutes.
+        ConfigError: It cannot be called so, returns no network, or takes over two minutes.
     """
     try:
         with _in_time():
-            made = function_of(name)(classes)
+            network = function_of(name)(classes)
     except ConfigError:
         raise
     except Endless as error:
@@ -44,11 +44,11 @@ def own_network(name: str, classes: int) -> torch.nn.Module:
             f"source.model {name!r} raised {said(error)} when called with {classes} classes; "
             "correct it"
         ) from error
-    if not isinstance(made, torch.nn.Module):
+    if not isinstance(network, torch.nn.Module):
         raise ConfigError(
-            f"source.model {name!r} must return a torch.nn.Module, got {type(made).__name__}"
+            f"source.model {name!r} must return a torch.nn.Module, got {type(network).__name__}"
         )
-    return made.train()
+    return network.train()
 
 
 def try_outputs(model: torch.nn.Module, name: str, classes: int, shape: tuple[int, ...]) -> None:
@@ -79,21 +79,21 @@ def try_outputs(model: torch.nn.Module, name: str, classes: int, shape: tuple[in
         ) from error
     finally:
         model.train(training)
-    found = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
-    if found != (2, classes):
+    shown = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
+    if shown != (2, classes):
         raise ConfigError(
             f"source.model {name!r} must give scores of shape {(2, classes)} for two images and "
-            f"{classes} classes, got {found}; correct its last layer"
+            f"{classes} classes, got {shown}; correct its last layer"
         )
 
 
 @contextmanager
 def _in_time() -> Iterator[None]:
-    """End the code in this block after its time, or the process if it is deaf to that.
+    """End the code in this block after its time, or the process if it does not react.
 
     Raises:
-        Endless: The time is over. What is stuck in a library does not hear of it: after twice the
-            time the process ends, with what it was at on stderr.
+        Endless: The time is over. Code that is stuck in a library gets no signal: after twice the
+            time the process ends, with its traceback on stderr.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # where no signal arrives; the steps of an audit make networks in main threads

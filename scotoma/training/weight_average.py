@@ -1,11 +1,11 @@
-"""Weights smoothed over steps: a moving average beside them, or one that they go back to."""
+"""Smooth weights over steps: by a moving average beside them, or one that they go back to."""
 
 from __future__ import annotations
 
 import torch
 
 from scotoma.config import Recipe
-from scotoma.training.backends import Tensors
+from scotoma.training.stacked_network import Tensors
 
 __all__ = ["averaged", "fresh_average", "update_average"]
 
@@ -13,7 +13,7 @@ PREFIX = "average/"
 
 
 def fresh_average(tensors: Tensors, recipe: Recipe) -> Tensors:
-    """The average before the first step: the values themselves, as `average/NAME`.
+    """Start the average before the first step: the values themselves, as `average/NAME`.
 
     Args:
         tensors: Parameters and buffers; what counts, such as batches seen, is left out.
@@ -31,9 +31,9 @@ def update_average(memory: Tensors, tensors: Tensors, *, step: int, recipe: Reci
     """Move the average towards the values and, with `lookahead`, the values to it; in place.
 
     Args:
-        memory: Holds what `fresh_average` gave.
+        memory: Holds the result of `fresh_average`.
         tensors: Parameters and buffers.
-        step: The step just made, from 0.
+        step: The step before this call, from 0.
         recipe: Its averaging, with its decay, distance and ramp.
 
     References:
@@ -50,7 +50,7 @@ def update_average(memory: Tensors, tensors: Tensors, *, step: int, recipe: Reci
 
 
 def averaged(memory: Tensors, tensors: Tensors) -> Tensors:
-    """Parameters and buffers as training leaves them: their averages where there are any."""
+    """Replace parameters and buffers by their averages, where there are any."""
     return {name: memory.get(f"{PREFIX}{name}", value) for name, value in tensors.items()}
 
 

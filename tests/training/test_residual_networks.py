@@ -4,7 +4,7 @@ import pytest
 import torch
 import torchvision
 
-from scotoma.training.models import OURS, build_model
+from scotoma.training.models import BUILT_IN, build_model
 from scotoma.training.residual_networks import cifar_resnet, wide_resnet
 
 # He et al. (2016), table 6, and Zagoruyko and Komodakis (2016), tables 4 and 5: millions.
@@ -43,7 +43,7 @@ def test_a_depth_that_makes_no_whole_blocks_is_refused() -> None:
 
 
 def test_a_seed_decides_the_weights() -> None:
-    for name in OURS:
+    for name in BUILT_IN:
         if name.startswith("wrn"):
             continue  # tens of millions of weights, made by the same code
         one, same, other = (build_model(name, 10, seed).state_dict() for seed in (1, 1, 2))

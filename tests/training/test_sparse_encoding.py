@@ -12,7 +12,7 @@ from safetensors.torch import save
 
 from scotoma.training.models import build_model
 from scotoma.training.pruning import magnitude_mask, prunable
-from scotoma.training.sparse_encoding import decode, encode, sparse_bytes
+from scotoma.training.sparse_encoding import decode_member, encode_member, sparse_bytes
 
 TENSORS = st.sampled_from([np.float32, np.float64, np.int64, np.float16]).flatmap(
     lambda dtype: nst.arrays(dtype, nst.array_shapes(min_dims=0, max_dims=3, min_side=0))
@@ -23,7 +23,7 @@ TENSORS = st.sampled_from([np.float32, np.float64, np.int64, np.float16]).flatma
 def test_what_is_decoded_has_the_bits_that_were_encoded(states) -> None:
     state = {name: torch.from_numpy(values) for name, (values, _) in states.items()}
     masked = tuple(name for name, (_, is_sparse) in states.items() if is_sparse)
-    found = decode(encode(state, masked))
+    found = decode_member(encode_member(state, masked))
     assert list(found) == list(state)
     for name, value in state.items():  # nan, infinities and -0 too
         assert found[name].dtype == value.dtype
@@ -50,7 +50,7 @@ def test_sizes_are_those_of_the_bits_that_are_kept(sparsity: float) -> None:
     assert found.dense_bytes == sum(value.nbytes for value in state.values())
     bitmaps = sum(-(-state[name].numel() // 8) for name in masked)
     assert found.sparse_bytes == others + bitmaps + 4 * kept
-    assert found.compressed_bytes == len(encode(state, masked))
+    assert found.compressed_bytes == len(encode_member(state, masked))
 
 
 def test_a_pruned_member_is_smaller_than_general_compression_makes_it() -> None:

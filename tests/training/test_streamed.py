@@ -16,7 +16,7 @@ from scotoma.config import Recipe
 from scotoma.datasets import Examples, decode_images, store_images
 from scotoma.training.backends import Backend
 from scotoma.training.engine import Member, Training
-from scotoma.training.task import Task
+from scotoma.training.task import TrainingTask
 
 
 def examples(data: tuple[NDArray[np.uint8], NDArray[np.int64]]) -> Examples:
@@ -57,7 +57,7 @@ def test_streamed_training_gives_the_same_bytes(
             images,
             found.labels,
             model="tiny-convnet",
-            task=Task(4),
+            task=TrainingTask(4),
             recipe=Recipe(steps=20, batch_size=16, augmentation="crop-flip", prune_every=0.1),
             backend=backend,
         ).run()
