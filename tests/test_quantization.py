@@ -22,7 +22,7 @@ from scotoma.quantization.compress import compress
 from scotoma.quantization.float32_layers import float32_layers
 from scotoma.quantization.graphs import export_graph, fold, numpy_weights
 from scotoma.quantization.int4 import quantize_blocks
-from scotoma.quantization.sequential_graph import plain_graph
+from scotoma.quantization.sequential_graph import sequential_graph
 from scotoma.training.models import build_model
 from scotoma.training.residual_networks import wide_resnet
 
@@ -139,7 +139,7 @@ def test_plain_layers_are_written_as_torch_exports_them(name: str, side: int) ->
     model = PLAIN[name]().eval()
     model(shown)
     model = fold(model)
-    ours = plain_graph(model, shown[:2])
+    ours = sequential_graph(model, shown[:2])
     theirs = torch.onnx.export(
         model, (shown[:2],), dynamo=True, dynamic_shapes=({0: torch.export.Dim("batch")},),
         opset_version=21, verbose=False,
@@ -178,7 +178,7 @@ def test_other_networks_are_left_to_the_exporter(name: str, side: int) -> None:
         ),
         "derived": lambda: torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), Doubled()),
     }[name]()
-    assert plain_graph(fold(network.eval()), torch.zeros(2, 3, side, side)) is None
+    assert sequential_graph(fold(network.eval()), torch.zeros(2, 3, side, side)) is None
 
 
 def test_the_graph_holds_no_path_of_this_machine(architecture: Architecture) -> None:

@@ -1,4 +1,4 @@
-"""Examples that others have predicted: a table of labels and attributes, images at most named."""
+"""Read the examples of external predictions: a table of labels and attributes, without images."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.unreadable import UNREADABLE, reason
 
-__all__ = ["load_listed"]
+__all__ = ["load_example_table"]
 
 KEY = "example_id"
 
 
-def load_listed(source: PredictionsSource) -> pl.DataFrame:
+def load_example_table(source: PredictionsSource) -> pl.DataFrame:
     """Read the table of examples; all of them are test examples.
 
     Args:

@@ -1,4 +1,4 @@
-"""From encoded images to pixels: in parallel, into one array, within a stated budget of memory."""
+"""Decode images to pixels: in parallel, into one array, within a stated budget of memory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CHUNK = 32  # images of a task: what a thread holds beside the array
 # half of the time is spent outside the lock.
 THREADS_PAY = 96 * 96
 
-# What may be opened. Not all that Pillow can: EPS, for one, would start a PostScript interpreter.
+# Formats that may be opened. Pillow knows more: EPS would start a PostScript interpreter.
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM", "MPO", "JPEG2000", "AVIF")
 DEEP = ("I", "F")  # first letters of the modes with more than 8 bits a channel
 
@@ -76,7 +76,7 @@ def decode_images(examples: Examples, *, threads: int | None = None) -> NDArray[
 def decode_rows(
     ids: pl.Series, images: pl.Series, size: int | None = None, *, threads: int | None = None
 ) -> NDArray[np.uint8]:
-    """`decode_images` of some rows: their ids, and structs of `bytes` and `path`."""
+    """Decode some rows as `decode_images` does: their ids, and structs of `bytes` and `path`."""
     shape = image_shape(ids, images, size)
     needed, free = int(np.prod(shape)), available_memory()
     if free is not None and needed > free:
@@ -93,11 +93,11 @@ def check_images(examples: Examples, *, threads: int | None = None) -> None:
     """Decode every image and keep none: no more than `CHUNK` a thread are in memory.
 
     Args:
-        examples: As of `decode_images`.
-        threads: As of `decode_images`.
+        examples: See `decode_images`.
+        threads: See `decode_images`.
 
     Raises:
-        DataError: As of `decode_images`, but for memory.
+        DataError: See `decode_images`; memory is not checked.
 
     >>> from scotoma.config import default_config
     >>> from scotoma.datasets import load_examples
@@ -110,15 +110,15 @@ def check_images(examples: Examples, *, threads: int | None = None) -> None:
 def checked_parts(
     parts: Iterable[pl.DataFrame], size: int | None, *, threads: int | None = None
 ) -> Iterator[pl.DataFrame]:
-    """Tables with `example_id` and `image`, each handed on when its images have been decoded.
+    """Pass on tables with `example_id` and `image`, each once its images have been decoded.
 
     Args:
         parts: The tables; their images have one size all together.
-        size: As of `Examples`.
-        threads: As of `decode_images`.
+        size: See `Examples`.
+        threads: See `decode_images`.
 
     Raises:
-        DataError: As of `check_images`.
+        DataError: See `check_images`.
     """
     shape: tuple[int, ...] = ()
     for part in parts:
@@ -131,19 +131,19 @@ def checked_parts(
 def decode_images_to(
     path: Path, examples: Examples, *, threads: int | None = None
 ) -> NDArray[np.uint8]:
-    """Decode every image straight into a .npy file, of which many processes map one copy.
+    """Decode every image straight into a .npy file, which many processes map as one copy.
 
     Args:
         path: The file, replaced if it is there; whole or not there at all.
-        examples: As of `decode_images`.
-        threads: As of `decode_images`.
+        examples: See `decode_images`.
+        threads: See `decode_images`.
 
     Returns:
         The pixels of `decode_images`, mapped read-only, as `np.load(path, mmap_mode="r")` maps
         them elsewhere. The kernel may drop and read again what it has no memory for.
 
     Raises:
-        DataError: As of `decode_images`, with the room on the disk in place of memory.
+        DataError: See `decode_images`, with room on the disk in place of memory.
     """
     shape = image_shape(examples.table["example_id"], examples.table["image"], examples.size)
     decode_parts_to(path, [examples.table], shape, examples.size, threads=threads)
@@ -159,17 +159,17 @@ def decode_parts_to(
     *,
     threads: int | None = None,
 ) -> None:
-    """`decode_images_to` of rows that come some at a time.
+    """Decode rows that come some at a time, as `decode_images_to` does.
 
     Args:
-        path: As of `decode_images_to`.
+        path: See `decode_images_to`.
         parts: Tables with `example_id` and `image`.
         shape: (N, 3, H, W), of all of them.
-        size: As of `Examples`.
-        threads: As of `decode_images`.
+        size: See `Examples`.
+        threads: See `decode_images`.
 
     Raises:
-        DataError: As of `decode_images_to`.
+        DataError: See `decode_images_to`.
     """
     needed = int(np.prod(shape))
     with written(path) as temporary:
@@ -192,16 +192,16 @@ def decode_parts_to(
         pixels.flush()
 
 
-def _too_large(shape: tuple[int, ...], needed: int, found: str) -> str:
+def _too_large(shape: tuple[int, ...], needed: int, free: str) -> str:
     n, _, height, width = shape
     return (
-        f"{n:,} images of {width}x{height} pixels need {needed:,} bytes and {found}; make the "
+        f"{n:,} images of {width}x{height} pixels need {needed:,} bytes and {free}; make the "
         "images smaller, take fewer, or give the audit more room"
     )
 
 
 def image_shape(ids: pl.Series, images: pl.Series, size: int | None) -> tuple[int, int, int, int]:
-    """(N, 3, H, W) by the header of the first image, or by the size that all are brought to."""
+    """Read (N, 3, H, W) from the header of the first image, or from the size of all."""
     if not len(images):
         return 0, 3, 0, 0
     if size is not None:
@@ -216,7 +216,7 @@ def image_shape(ids: pl.Series, images: pl.Series, size: int | None) -> tuple[in
 
 
 def image_opener() -> Callable[[bytes | None], Any]:
-    """What opens an image of the formats that are let in."""
+    """Build the function that opens an image of an allowed format."""
     pillow = needs("PIL.Image", "train", "decoding images")
     pillow.init()
     formats = tuple(name for name in FORMATS if name in pillow.OPEN)
@@ -271,7 +271,7 @@ def _decode(
 
 
 def _squared(image: Any, side: int) -> Any:
-    """The square in the middle of an image, resized."""
+    """Cut out the square in the middle of an image and resize it."""
     pillow = needs("PIL.Image", "train", "decoding images")
     width, height = image.size
     edge = min(width, height)
@@ -281,7 +281,7 @@ def _squared(image: Any, side: int) -> Any:
 
 
 def _called(example_id: str, image: dict[str, Any]) -> str:
-    """An image in a sentence: its example, and where it came from if the id does not say it."""
+    """Name an image in a sentence: its example, and its file if the id does not say it."""
     place = image["path"] or ""
     shown = f" ({printable(place)})" if place not in ("", example_id) else ""
     return f"image of example {printable(example_id)!r}{shown}"

@@ -1,8 +1,7 @@
-"""Training images that need not fit memory: decoded once where the disk has room, else each time.
+"""Store training images that need not fit memory: decoded once if the disk has room, or each time.
 
-Either way a trainer sees one thing: rows asked for by their numbers, `images[rows]`, as of an array
-of shape (N, 3, H, W). What lies on the disk is mapped by every process, and stays in memory as far
-as the kernel has some to spare.
+Either way a trainer indexes rows, `images[rows]`, as in an array of shape (N, 3, H, W). Every
+process maps the files on the disk; the kernel keeps them in memory as far as it can spare some.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ __all__ = [
 ]
 
 PART = 256  # rows read from the examples at a time
-AHEAD = 4  # batches that are decoded before they are asked for
-SPARE = 0.9  # of the disk that is free: what images may take
+AHEAD = 4  # batches that are decoded in advance
+SPARE = 0.9  # share of the free disk that images may take
 Rows = NDArray[np.int64]
 
 
 class IndexedImages(Protocol):
-    """What a trainer needs of its images: an array is one."""
+    """Images that a trainer indexes by rows; an array is one."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -57,7 +56,7 @@ class IndexedImages(Protocol):
 
 
 class EncodedImages:
-    """Images that are decoded whenever they are asked for."""
+    """Images that are decoded each time they are read."""
 
     def __init__(self, path: Path, ends: Rows, shape: tuple[int, ...], size: int | None) -> None:
         """Map a file; nothing is read yet.
@@ -66,7 +65,7 @@ class EncodedImages:
             path: Encoded images, one behind the other.
             ends: Where each of them ends, bytes, shape (N,).
             shape: (N, 3, H, W), decoded.
-            size: As of `Examples`.
+            size: See `Examples`.
         """
         self.shape = shape
         self._bytes = np.memmap(path, dtype=np.uint8, mode="r")
@@ -87,7 +86,7 @@ class EncodedImages:
 
 
 class Ahead:
-    """Images whose next batches are decoded by a thread before they are asked for.
+    """Images whose next batches are decoded by a thread in advance.
 
     >>> array = np.arange(24, dtype=np.uint8).reshape(8, 3, 1, 1)
     >>> with Ahead(array, iter([np.array([1, 2]), np.array([5, 0])])) as images:
@@ -96,12 +95,12 @@ class Ahead:
     """
 
     def __init__(self, images: IndexedImages, upcoming: Iterator[Rows]) -> None:
-        """Nothing is decoded before the block is entered.
+        """Take images; nothing is decoded before the block is entered.
 
         Args:
-            images: What they are taken from.
-            upcoming: Rows of each batch, in the order in which they will be asked for. Others may
-                be asked for in between; they are decoded then.
+            images: Images to decode.
+            upcoming: Rows of each batch, in the order in which they will be read. Others may be
+                read in between; they are decoded then.
         """
         self._images, self._upcoming = images, upcoming
         self._waiting: deque[tuple[Rows, Future[NDArray[np.uint8]]]] = deque()
@@ -124,7 +123,7 @@ class Ahead:
         return len(self._images)
 
     def __getitem__(self, rows: Any) -> NDArray[np.uint8]:
-        """As of the images."""
+        """Pixels of rows, decoded in advance where they are the next batch."""
         if not (self._waiting and np.array_equal(self._waiting[0][0], rows)):
             return self._images[rows]
         _, pixels = self._waiting.popleft()
@@ -139,11 +138,11 @@ class Ahead:
 def looking_ahead(
     images: IndexedImages, upcoming: Iterator[Rows]
 ) -> contextlib.AbstractContextManager[IndexedImages]:
-    """The images for a block, decoded ahead where they must be decoded at all.
+    """Open images for a block, decoded in advance where they must be decoded at all.
 
     Args:
         images: Pixels, or images that are decoded.
-        upcoming: As of `Ahead`.
+        upcoming: See `Ahead`.
     """
     if isinstance(images, EncodedImages):
         return Ahead(images, upcoming)
@@ -152,13 +151,13 @@ def looking_ahead(
 
 @dataclass(frozen=True)
 class StoredImages:
-    """Where the images of a split lie, for any process to open.
+    """Files with the images of a split, for any process to open.
 
     Attributes:
         path: A .npy file of pixels, or encoded images one behind the other.
         shape: (N, 3, H, W), decoded.
-        ends: Of encoded images, where each ends, bytes, shape (N,); None of pixels.
-        size: As of `Examples`.
+        ends: Where each encoded image ends, bytes, shape (N,); None for pixels.
+        size: See `Examples`.
     """
 
     path: Path
@@ -172,7 +171,7 @@ class StoredImages:
         return self.ends is not None
 
     def open(self) -> IndexedImages:
-        """The images, mapped."""
+        """Map the images."""
         if self.ends is None:
             mapped: NDArray[np.uint8] = np.load(self.path, mmap_mode="c", allow_pickle=False)
             return mapped
@@ -186,15 +185,15 @@ def store_images(
 
     Args:
         parquet: Examples, as `Examples.write` wrote them; read part by part.
-        split: Which of them.
+        split: Name of the split.
         folder: Where to put them.
-        room: Bytes that they may take; None for nine tenths of what is free on the disk.
+        room: Bytes that they may take; None for nine tenths of the free disk.
 
     Returns:
         Pixels, if there is room for them; else the encoded images.
 
     Raises:
-        DataError: There is room for neither; or as of `decode_images`.
+        DataError: There is room for neither, or `decode_images` refuses an image.
     """
     examples = Examples.read(parquet, images=False)
     n = examples.split(split).table.height
@@ -215,7 +214,7 @@ def store_images(
 
 
 def _write_encoded(path: Path, parts: Iterable[pl.DataFrame], free: float) -> Rows:
-    """Encoded images one behind the other; where each ends."""
+    """Write encoded images one behind the other; return where each ends."""
     ends: list[NDArray[np.int64]] = []
     total = 0
     with written(path) as temporary, temporary.open("wb") as file:

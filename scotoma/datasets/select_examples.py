@@ -1,4 +1,4 @@
-"""From a source's table to the examples of an audit: columns chosen, what cannot work refused."""
+"""Select the examples of an audit from a source's table, and refuse what cannot work."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def examples_from_source(
 
     Args:
         source: `example_id`, `split`, the source's own columns, and `image` where it was read.
-        config: What the columns are called.
+        config: Names of the columns.
         origin: What messages call the table.
-        notes: What the source itself has to say.
+        notes: Notes of the source itself.
 
     Returns:
         The examples of the audit. Values that are absent, empty or nan are missing: of an
@@ -45,8 +45,8 @@ def examples_from_source(
     chosen = [pl.col("example_id"), pl.col("split")]
     label = _text(source, config.label.column, "label", origin)
     if config.label.threshold is not None:
-        found = source.select("example_id", label.alias(config.label.column))
-        label = _thresholded(found, config.label.threshold, origin)
+        labels = source.select("example_id", label.alias(config.label.column))
+        label = _thresholded(labels, config.label.threshold, origin)
     chosen.append(label.alias("label"))
     for name, group in attributes.items():
         value = _text(source, group.column, f"groups.{name}", origin)
@@ -80,7 +80,7 @@ def examples_from_source(
 
 
 def absent_column(name: str, role: str, columns: Sequence[str], origin: str) -> DataError:
-    """The refusal of a table that lacks a column.
+    """Build the refusal of a table that lacks a column.
 
     >>> str(absent_column("Male", "groups.sex", ["male", "split"], "t.csv"))
     "groups.sex column 'Male' is not in t.csv; it has male; did you mean 'male'?"
@@ -93,7 +93,7 @@ def absent_column(name: str, role: str, columns: Sequence[str], origin: str) -> 
 
 
 def refuse_empty_labels(labels: pl.Series, ids: pl.Series, origin: str) -> None:
-    """Refuse labels that are not there, with their number and the first.
+    """Refuse empty labels, with their number and the first.
 
     >>> refuse_empty_labels(pl.Series("y", ["cat", None]), pl.Series(["a", "b"]), "t.csv")
     Traceback (most recent call last):
@@ -110,7 +110,7 @@ fill or remove them
 
 
 def _text(source: pl.DataFrame, name: str, role: str, origin: str) -> pl.Expr:
-    """The values of a column as text; null where there is none."""
+    """Read the values of a column as text; null where there is none."""
     if name not in source.columns:
         raise absent_column(name, role, source.columns, origin)
     kind, value = source.schema[name], pl.col(name)
@@ -134,7 +134,7 @@ def _text(source: pl.DataFrame, name: str, role: str, origin: str) -> pl.Expr:
 
 
 def _thresholded(table: pl.DataFrame, threshold: float, origin: str) -> pl.Expr:
-    """Labels that are numbers, beside their ids, as the two classes that a threshold makes."""
+    """Split numeric labels, beside their ids, into the two classes of a threshold."""
     labels = table.to_series(1)
     number = labels.cast(pl.Float64, strict=False).fill_nan(None)
     if (wrong := number.is_null() & labels.is_not_null()).any():
@@ -147,12 +147,12 @@ def _thresholded(table: pl.DataFrame, threshold: float, origin: str) -> pl.Expr:
             )
         )
     above, below = threshold_classes(threshold)
-    said = pl.when(pl.lit(number) >= threshold).then(pl.lit(above))
-    return said.when(pl.lit(number) < threshold).then(pl.lit(below))
+    high = pl.when(pl.lit(number) >= threshold).then(pl.lit(above))
+    return high.when(pl.lit(number) < threshold).then(pl.lit(below))
 
 
 def _classes(table: pl.DataFrame, config: Config, origin: str) -> tuple[list[str], set[str]]:
-    """The classes in the order of their ids, and those of them that the test split shows."""
+    """List the classes in the order of their ids, and those that the test split holds."""
     column, positive = config.label.column, config.label.positive
     refuse_empty_labels(table["label"].alias(column), table["example_id"], origin)
     train, test = (table.filter(pl.col("split") == split) for split in ("train", "test"))

@@ -1,4 +1,4 @@
-"""From a configuration to examples, whatever the kind of source."""
+"""Read the examples of a configuration, whatever the kind of source."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ PART = 128  # rows whose images are read at a time
 
 @dataclass(frozen=True)
 class Survey:
-    """What can be told of a source without reading an image.
+    """Facts about a source, told without reading an image.
 
     Attributes:
-        examples: All but their images.
-        join: How table and folder match; None where images travel with their rows.
+        examples: Examples without images.
+        join: Match of table and folder; None where images travel with their rows.
         origin: What messages call the source.
     """
 
@@ -43,7 +43,7 @@ class Survey:
 
 
 def load_examples(config: Config) -> Examples:
-    """The examples that a configuration names.
+    """Read the examples that a configuration names.
 
     Args:
         config: Source, label, groups and cluster.
@@ -63,17 +63,17 @@ def load_examples(config: Config) -> Examples:
 
 
 def open_examples(config: Config) -> tuple[Examples, Iterator[pl.DataFrame]]:
-    """The examples that a configuration names, for whoever needs no more than some at a time.
+    """Open the examples that a configuration names, to be read some at a time.
 
     Args:
         config: Source, label, groups and cluster.
 
     Returns:
         The examples, without images where these are files of their own; and their table in parts,
-        images included, which are read when the part is asked for.
+        with images, which are read when the part is reached.
 
     Raises:
-        DataError: As of `load_examples`.
+        DataError: See `load_examples`.
 
     >>> from scotoma.config import default_config
     >>> examples, parts = open_examples(default_config())
@@ -96,7 +96,7 @@ def open_examples(config: Config) -> tuple[Examples, Iterator[pl.DataFrame]]:
 
 
 def image_place(source: FolderSource | OnnxSource | CelebaSource) -> str:
-    """The folder, or `s3://` prefix, of images that are files of their own."""
+    """Find the folder, or `s3://` prefix, of images that are files of their own."""
     if isinstance(source, CelebaSource):
         from scotoma.datasets.celeba import image_folder
 
@@ -105,7 +105,7 @@ def image_place(source: FolderSource | OnnxSource | CelebaSource) -> str:
 
 
 def survey_examples(config: Config) -> Survey:
-    """The examples that a configuration names, their images unread.
+    """Read the examples that a configuration names, without images.
 
     Args:
         config: Source, label, groups and cluster.
@@ -114,7 +114,7 @@ def survey_examples(config: Config) -> Survey:
         Both splits without images. Rows whose image is absent are among them, and counted.
 
     Raises:
-        DataError: As of `load_examples`, but for faults of images and for rows without one.
+        DataError: See `load_examples`; images that are broken or absent are not refused.
 
     >>> from scotoma.config import default_config
     >>> survey_examples(default_config()).examples.split("test").table.height
@@ -125,7 +125,7 @@ def survey_examples(config: Config) -> Survey:
 
 
 def _source(config: Config, *, images: bool) -> tuple[pl.DataFrame, str, Join | None]:
-    """The table of the source, what messages call it, and the join that made it, if one did."""
+    """Read the table of the source, its name in messages, and the join with a folder, if any."""
     source = config.source
     if isinstance(source, DigitsSource):
         from scotoma.datasets.digits import load_digits_s
@@ -138,9 +138,9 @@ def _source(config: Config, *, images: bool) -> tuple[pl.DataFrame, str, Join | 
         table, join = load_folder(source, images=images)
         return table, source.attributes, join
     if isinstance(source, PredictionsSource):
-        from scotoma.datasets.example_table import load_listed
+        from scotoma.datasets.example_table import load_example_table
 
-        return load_listed(source), source.examples, None
+        return load_example_table(source), source.examples, None
     if isinstance(source, Cifar10Source):
         from scotoma.datasets.cifar10 import load_cifar10
 

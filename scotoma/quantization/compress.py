@@ -1,4 +1,4 @@
-"""From a member in float32 to its int8, float16 or 4-bit form."""
+"""Compress a member in float32 to its int8, float16 or 4-bit form."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def compress(
             activation ranges from the calibration images, per-channel weights), `float16`
             (weights and activations) or `int4` (weights alone, a scale a block).
         calibration: Normalised images, shape (B, 3, H, W); used by int8-static only.
-        plan: How the architecture becomes int8-static, from `plan_static`: it saves time and
-            changes no number; made here where it is not given.
+        plan: Result of `plan_static` for the architecture: it saves time and changes no number.
+            None makes one here.
     """
     member = onnx.ModelProto()
     member.CopyFrom(graph)

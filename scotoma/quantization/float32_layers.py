@@ -1,4 +1,4 @@
-"""Which layers of a compressed graph are still computed in float32, and why."""
+"""Which layers of a compressed graph are still computed in float32, and why?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scotoma.config import Variant
 
 __all__ = ["Float32Layers", "float32_layers"]
 
-# What ONNX Runtime's graph holds where it computes with few bits.
+# First letters of the operators by which ONNX Runtime computes with few bits.
 SMALL = ("QLinear", "ConvInteger", "MatMulInteger", "DynamicQuantize", "QGemm", "MatMulNBits")
 # Move or reshape numbers, of whatever type.
 MOVING = {
@@ -39,34 +39,34 @@ class Float32Layers:
     reason: str
 
     def as_dict(self) -> dict[str, Any]:
-        """For the manifest."""
+        """List the attributes for the manifest."""
         return {"operator": self.operator, "layers": list(self.layers), "reason": self.reason}
 
 
 def float32_layers(graph: onnx.ModelProto, path: Path, variant: Variant) -> list[Float32Layers]:
-    """The layers that ONNX Runtime computes in float32 when it runs a compressed member.
+    """List the layers that ONNX Runtime computes in float32 when it runs a compressed member.
 
     They are read from the graph that it has optimised for this processor, not from the file: a
     layer between DequantizeLinear and QuantizeLinear may or may not have a kernel of 8 bits.
 
     Args:
-        graph: The member in float32; its layers are meant.
-        path: What `compress` made of it.
-        variant: What it was asked for.
+        graph: The member in float32, whose layers are listed.
+        path: The file that `compress` wrote.
+        variant: The variant of that file.
 
     Returns:
         By type of operator, in the order of the graph; what only moves numbers is not listed.
     """
     known = {node.name for node in graph.graph.node}
-    found: dict[str, list[str]] = {}
+    layers_of: dict[str, list[str]] = {}
     for node in _optimised(path).graph.node:
         moves = node.op_type in MOVING or node.op_type.startswith(SMALL)
         restored = any(name.endswith("_restored") for name in node.input)  # of int4
         if node.name in known and not moves and not restored:
-            found.setdefault(node.op_type.removeprefix("Fused"), []).append(node.name)
+            layers_of.setdefault(node.op_type.removeprefix("Fused"), []).append(node.name)
     return [
         Float32Layers(operator, tuple(layers), _reason(operator, variant))
-        for operator, layers in found.items()
+        for operator, layers in layers_of.items()
     ]
 
 

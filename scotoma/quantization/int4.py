@@ -1,4 +1,4 @@
-"""Weights of 4 bits: a scale for every block, activations as they were."""
+"""Put weights into 4 bits: a scale for every block, activations as they were."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 __all__ = ["quantize_blocks", "to_int4"]
 
-WEIGHTED = {"Conv": 1, "Gemm": 1, "MatMul": 1}  # operator: which input holds its weights
-SMALLEST = 1024  # weights; below, scales would take what bits save
+WEIGHTED = {"Conv": 1, "Gemm": 1, "MatMul": 1}  # operator: number of the input with its weights
+SMALLEST = 1024  # weights; below, scales take as much as the bits save
 
 
 def to_int4(graph: onnx.ModelProto, *, block: int) -> onnx.ModelProto:
@@ -53,7 +53,7 @@ def _size(tensor: onnx.TensorProto) -> int:
 def _dequantized(
     graph: onnx.ModelProto, weight: onnx.TensorProto, node: onnx.NodeProto, block: int
 ) -> list[onnx.NodeProto]:
-    """Add a weight's 4-bit values and scales to a graph; the nodes that restore it."""
+    """Add a weight's 4-bit values and scales to a graph; return the nodes that restore it."""
     values = numpy_helper.to_array(weight)
     transposed = any(a.name == "transB" and a.i for a in node.attribute)
     inputs_first = node.op_type == "MatMul" or (node.op_type == "Gemm" and not transposed)
@@ -93,7 +93,7 @@ def _dequantized(
 
 
 def _packed(values: NDArray[np.int8], name: str) -> onnx.TensorProto:
-    """Two values a byte, the first in the lower half, as ONNX stores INT4."""
+    """Pack two values a byte, the first in the lower half, as ONNX stores INT4."""
     flat = values.ravel()
     flat = np.append(flat, np.zeros(len(flat) % 2, np.int8)).view(np.uint8) & 0xF
     packed = flat[::2] | (flat[1::2] << 4)

@@ -1,8 +1,8 @@
-"""int8-static of many members: the graph is quantized once, and each member's numbers put in.
+"""Quantize many members to int8-static: the graph once, then the numbers of each member.
 
-ONNX Runtime's quantizer decides where quantizers stand, which takes it as long as a member's
-calibration, and comes to the same for every member of an architecture. What is a member's own are
-its weights and its ranges; from them follow all other numbers, by the formulas below.
+ONNX Runtime's quantizer decides where quantizers stand. That takes as long as the calibration of a
+member, and the result is the same for every member of an architecture. A member has its own weights
+and ranges; all other numbers follow from them, by the formulas below.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["OPERATORS", "StaticPlan", "plan_static", "quantize_static"]
 # Their weights are few and of many sizes, and no processor multiplies them in 8 bits.
 NORMALISATIONS = {"BatchNormalization", "InstanceNormalization", "LayerNormalization"}
 OPERATORS = sorted((set(QLinearOpsRegistry) | set(QDQRegistry)) - NORMALISATIONS)
-ROOM = 1.0001  # by which a bias stays clear of the ends of its 32 bits
+ROOM = 1.0001  # factor by which a bias stays clear of the ends of its 32 bits
 
 Values: TypeAlias = NDArray[Any]
 
@@ -42,7 +42,7 @@ class Bias:
     """A bias in 32 bits: its scale is that of its layer's input times that of the weights."""
 
     input: str  # tensor whose own range decides whether 32 bits are enough
-    scale: str  # of the input; another tensor's where they share one
+    scale: str  # tensor whose scale the input has
     weight: str
     beta: float
 
@@ -54,7 +54,7 @@ class StaticPlan:
     Attributes:
         quantized: The graph without the numbers that are each member's own.
         reduce_range: Weights in 7 bits.
-        ranges: Of each quantized activation: the tensor whose range it takes, or the range.
+        ranges: For each quantized activation the tensor whose range it takes, or the range.
         weights: Type and channel axis (None: one scale for all) of each quantized weight.
         biases: Those in 32 bits.
     """
@@ -67,15 +67,15 @@ class StaticPlan:
 
     @property
     def tensors(self) -> list[str]:
-        """The tensors whose ranges are needed."""
+        """Tensors whose ranges are needed."""
         return sorted({source for source in self.ranges.values() if isinstance(source, str)})
 
     def fill(self, member: onnx.ModelProto, ranges: Ranges) -> onnx.ModelProto:
-        """The quantized graph of one member.
+        """Fill in the quantized graph of one member.
 
         Args:
             member: The member in float32, of this architecture.
-            ranges: Of `tensors` at least.
+            ranges: Ranges of `tensors` at least.
         """
         held = {initializer.name: initializer for initializer in member.graph.initializer}
         filled = onnx.ModelProto()
@@ -90,40 +90,40 @@ class StaticPlan:
         return filled
 
     def _numbers(self, held: dict[str, Values], ranges: Ranges) -> dict[str, Values]:
-        """Every scale, zero point and quantized value, by the name of its initializer."""
-        found: dict[str, Values] = {}
+        """Compute every scale, zero point and quantized value, by the name of its initializer."""
+        numbers: dict[str, Values] = {}
         for tensor, source in self.ranges.items():
             low, high = ranges[source] if isinstance(source, str) else source
             ends = get_qmin_qmax_for_qType(TensorProto.UINT8)
             zero, scale = compute_scale_zp(np.float32(low), np.float32(high), *ends)
-            found[f"{tensor}_scale"], found[f"{tensor}_zero_point"] = scale, zero
+            numbers[f"{tensor}_scale"], numbers[f"{tensor}_zero_point"] = scale, zero
         for name, (kind, axis) in self.weights.items():
-            found[f"{name}_zero_point"], found[f"{name}_scale"] = _weight_scale(
+            numbers[f"{name}_zero_point"], numbers[f"{name}_scale"] = _weight_scale(
                 held[name], kind, axis, reduce_range=self.reduce_range
             )
         for name, bias in self.biases.items():
-            if bias.weight in self.weights and not found[f"{bias.weight}_zero_point"].any():
-                found[f"{bias.weight}_scale"] = _with_room_for_bias(
-                    held[name], found[f"{bias.input}_scale"], found[f"{bias.weight}_scale"]
+            if bias.weight in self.weights and not numbers[f"{bias.weight}_zero_point"].any():
+                numbers[f"{bias.weight}_scale"] = _with_room_for_bias(
+                    held[name], numbers[f"{bias.input}_scale"], numbers[f"{bias.weight}_scale"]
                 )
         for name, (kind, axis) in self.weights.items():
-            zero, scale = found[f"{name}_zero_point"], found[f"{name}_scale"]
+            zero, scale = numbers[f"{name}_zero_point"], numbers[f"{name}_scale"]
             if axis is not None:
                 zero, scale = (_along(axis, part, held[name].ndim) for part in (zero, scale))
-            found[f"{name}_quantized"] = quantize_nparray(kind, held[name], scale, zero)
+            numbers[f"{name}_quantized"] = quantize_nparray(kind, held[name], scale, zero)
         for name, bias in self.biases.items():
-            scale = found[bias.scale] * found[f"{bias.weight}_scale"] * bias.beta
+            scale = numbers[bias.scale] * numbers[f"{bias.weight}_scale"] * bias.beta
             steps = (held[name].astype(np.float64) / scale.astype(np.float64)).round()
             limits = np.iinfo(np.int32)
-            found[f"{name}_quantized"] = np.clip(steps, limits.min, limits.max).astype(np.int32)
-            found[f"{name}_quantized_scale"] = scale.astype(np.float32).reshape(-1)
+            numbers[f"{name}_quantized"] = np.clip(steps, limits.min, limits.max).astype(np.int32)
+            numbers[f"{name}_quantized_scale"] = scale.astype(np.float32).reshape(-1)
             one = scale.shape if scale.size > 1 else ()
-            found[f"{name}_quantized_zero_point"] = np.zeros(one, np.int32)
-        return found
+            numbers[f"{name}_quantized_zero_point"] = np.zeros(one, np.int32)
+        return numbers
 
 
 def _along(axis: int, values: Values, rank: int) -> Values:
-    """One value a channel, shaped so that it is broadcast over the other axes."""
+    """Shape one value a channel so that it is broadcast over the other axes."""
     shape = [1] * rank
     shape[axis] = -1
     return values.reshape(shape)
@@ -132,7 +132,7 @@ def _along(axis: int, values: Values, rank: int) -> Values:
 def _weight_scale(
     weight: Values, kind: int, axis: int | None, *, reduce_range: bool
 ) -> tuple[Values, Values]:
-    """Zero points and scales of a weight, or of a constant that is treated as an activation."""
+    """Compute zero points and scales of a weight, or of a constant treated as an activation."""
     symmetric = kind == TensorProto.INT8
     if axis is None:
         zero, scale = compute_data_quant_params(
@@ -147,7 +147,7 @@ def _weight_scale(
 
 
 def _with_room_for_bias(bias: Values, input_scale: Values, weight_scale: Values) -> Values:
-    """Weight scales, made larger where the bias would leave its 32 bits."""
+    """Raise weight scales where the bias would leave its 32 bits."""
     largest = np.abs(bias) if weight_scale.ndim else np.abs(bias).max().astype(np.float64)
     smallest = ROOM * (2 * largest) / (2.0 * np.iinfo(np.int32).max)
     wanted = input_scale.astype(np.float64) * weight_scale
@@ -164,8 +164,8 @@ def plan_static(graph: onnx.ModelProto, *, reduce_range: bool) -> StaticPlan | N
         reduce_range: Weights in 7 bits.
 
     Returns:
-        The plan; None where filling it in for `graph` does not give what ONNX Runtime's own
-        quantizer gives, number by number: such members are quantized one by one.
+        The plan; None where filling it in for `graph` differs in any number from ONNX Runtime's own
+        quantizer: such members are quantized one by one.
     """
     ranges: Ranges = dict.fromkeys(calibrated_tensors(graph, OPERATORS), (-1.0, 2.0))
     data = {name: _tensor_data(*ends) for name, ends in ranges.items()}
@@ -185,7 +185,7 @@ def plan_static(graph: onnx.ModelProto, *, reduce_range: bool) -> StaticPlan | N
         for name, info in quantizer.bias_to_quantize.items()
     }
     # The quantizer gives one tensor's range to another that is only cut off after it.
-    taken = {
+    activations = {
         name: sources.get(id(value), (float(value.lowest), float(value.highest)))
         for name, value in quantizer.tensors_range.items()
         if f"{name}_scale" in scales or any(bias.input == name for bias in biases.values())
@@ -198,7 +198,7 @@ def plan_static(graph: onnx.ModelProto, *, reduce_range: bool) -> StaticPlan | N
     quantized.CopyFrom(whole)
     for initializer in quantized.graph.initializer:
         initializer.CopyFrom(TensorProto(name=initializer.name))
-    plan = StaticPlan(quantized, reduce_range, taken, weights, biases)
+    plan = StaticPlan(quantized, reduce_range, activations, weights, biases)
     try:
         same = _numbers_of(plan.fill(graph, ranges)) == _numbers_of(whole)
     except KeyError:  # a bias that two layers share is copied by the quantizer, under a new name
@@ -214,11 +214,11 @@ def _numbers_of(model: onnx.ModelProto) -> dict[str, tuple[Any, ...]]:
 def quantize_static(
     member: onnx.ModelProto, ranges: Ranges, *, reduce_range: bool
 ) -> onnx.ModelProto:
-    """One member by ONNX Runtime's quantizer: int8 weights, a scale a channel, uint8 activations.
+    """Quantize one member by ONNX Runtime: int8 weights, a scale a channel, uint8 activations.
 
     Args:
         member: The member in float32; it is changed.
-        ranges: Of all `calibrated_tensors` of `OPERATORS`.
+        ranges: Ranges of all `calibrated_tensors` of `OPERATORS`.
         reduce_range: Weights in 7 bits.
     """
     data = {name: _tensor_data(*ends) for name, ends in ranges.items()}

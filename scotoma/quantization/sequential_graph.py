@@ -1,4 +1,4 @@
-"""A few plain layers as an ONNX graph: what torch's exporter writes, without its six seconds."""
+"""Write a sequence of plain layers as torch's exporter does, without its six seconds."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from torch import nn
 from scotoma._version import __version__
 from scotoma.quantization.architecture import INPUT, OPSET, OUTPUT
 
-__all__ = ["plain_graph"]
+__all__ = ["sequential_graph"]
 
 IR_VERSION = 10  # of opset 21
 
 
-class _Written(NamedTuple):
-    """One layer as a node: its operator, attributes, and the shape it gives what comes in."""
+class _Node(NamedTuple):
+    """One layer as a node: its operator, its attributes, and the shape of a Reshape."""
 
     operator: str
     attributes: dict[str, Any]
     shape: tuple[int, ...] = ()  # of Reshape, which takes it as an input
 
 
-def plain_graph(model: nn.Module, images: torch.Tensor) -> onnx.ModelProto | None:
-    """The graph of a network whose layers are called one after the other.
+def sequential_graph(model: nn.Module, images: torch.Tensor) -> onnx.ModelProto | None:
+    """Write the graph of a network whose layers are called one after the other.
 
     Args:
-        model: As `graphs.fold` leaves it.
+        model: Result of `graphs.fold`.
         images: A batch of normalised images, float32, shape (B, 3, H, W).
 
     Returns:
-        The graph that `torch.onnx.export` makes of it, but for the names of activations; None where
-        the network does more than convolve, cut off, pool evenly, flatten and weigh.
+        The graph of `torch.onnx.export`, but for the names of activations; None where the network
+        has other layers than convolution, ReLU, even pooling, flattening and linear.
     """
     layers = _chain(model)
     if layers is None:
@@ -43,19 +43,17 @@ def plain_graph(model: nn.Module, images: torch.Tensor) -> onnx.ModelProto | Non
     nodes, held, active, tensor = [], dict(model.state_dict()), images, INPUT
     for place, (name, layer) in enumerate(layers, 1):
         with torch.inference_mode():
-            made = layer(active)
-        written = _written(layer, active, made)
-        if written is None:
+            output = layer(active)
+        node = _node(layer, active, output)
+        if node is None:
             return None
         inputs = [tensor, *(f"{name}.{own}" for own, _ in layer.named_parameters())]
-        if written.shape:
-            held[f"{name}.shape"] = torch.tensor(written.shape)
+        if node.shape:
+            held[f"{name}.shape"] = torch.tensor(node.shape)
             inputs.append(f"{name}.shape")
         tensor = OUTPUT if place == len(layers) else f"{name}.made"
-        nodes.append(
-            helper.make_node(written.operator, inputs, [tensor], name, **written.attributes)
-        )
-        active = made
+        nodes.append(helper.make_node(node.operator, inputs, [tensor], name, **node.attributes))
+        active = output
     ends = [
         helper.make_tensor_value_info(end, TensorProto.FLOAT, ["batch", *values.shape[1:]])
         for end, values in ((INPUT, images), (OUTPUT, active))
@@ -71,7 +69,7 @@ def plain_graph(model: nn.Module, images: torch.Tensor) -> onnx.ModelProto | Non
 
 
 def _chain(model: nn.Module) -> list[tuple[str, nn.Module]] | None:
-    """The layers by name, if each takes what the one before it makes and nothing else."""
+    """List the layers by name, if each takes the output of the one before it and nothing else."""
     if not isinstance(model, torch.fx.GraphModule):
         return None
     first, *calls, last = model.graph.nodes
@@ -82,11 +80,11 @@ def _chain(model: nn.Module) -> list[tuple[str, nn.Module]] | None:
     return [(node.target, model.get_submodule(node.target)) for node in calls]
 
 
-def _written(layer: Any, active: torch.Tensor, made: torch.Tensor) -> _Written | None:
-    """A layer as a node, from what comes in and what it makes of it; None for any other."""
-    kind = type(layer)  # what is derived from a layer may do otherwise
+def _node(layer: Any, active: torch.Tensor, output: torch.Tensor) -> _Node | None:
+    """Translate a layer to a node, from its input and its output; None for any other."""
+    kind = type(layer)  # a subclass may do something else
     if kind is nn.Conv2d and layer.padding_mode == "zeros" and not isinstance(layer.padding, str):
-        return _Written(
+        return _Node(
             "Conv",
             {
                 "auto_pad": "NOTSET",
@@ -98,14 +96,14 @@ def _written(layer: Any, active: torch.Tensor, made: torch.Tensor) -> _Written |
             },
         )
     if kind is nn.ReLU:
-        return _Written("Relu", {})
+        return _Node("Relu", {})
     if kind is nn.AdaptiveAvgPool2d:
         height, width = active.shape[2:]
-        rows, columns = made.shape[2:]
+        rows, columns = output.shape[2:]
         if height % rows or width % columns:
             return None
         window = (height // rows, width // columns)
-        return _Written(
+        return _Node(
             "AveragePool",
             {
                 "auto_pad": "NOTSET",
@@ -117,7 +115,7 @@ def _written(layer: Any, active: torch.Tensor, made: torch.Tensor) -> _Written |
             },
         )
     if kind is nn.Flatten and (layer.start_dim, layer.end_dim) == (1, -1):
-        return _Written("Reshape", {"allowzero": 1}, (-1, made.shape[1]))
+        return _Node("Reshape", {"allowzero": 1}, (-1, output.shape[1]))
     if kind is nn.Linear:
-        return _Written("Gemm", {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 1})
+        return _Node("Gemm", {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 1})
     return None
