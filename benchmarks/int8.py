@@ -39,9 +39,9 @@ from scotoma.datasets import Examples, decode_images
 from scotoma.inference import OURS, session
 from scotoma.machine import hardware, versions
 from scotoma.predictions import Predictions
-from scotoma.quantization.compressing import compress
+from scotoma.quantization.compress import compress
 from scotoma.quantization.graphs import export_graph, fold, numpy_weights
-from scotoma.quantization.static import plan_static
+from scotoma.quantization.int8_static import plan_static
 from scotoma.runs import Run, write_json
 from scotoma.stages import populations as stages
 from scotoma.stages.shards import shards

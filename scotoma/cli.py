@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from scotoma._version import __version__
-from scotoma.commands import audit_cli, more_cli, pipeline_cli, slices, tables_cli
+from scotoma.commands import audit_cli, check, more_cli, pipeline_cli, slices, tables_cli
 from scotoma.errors import ScotomaError
 from scotoma.printable import printable
 
@@ -61,7 +61,7 @@ def _whole(command: Callable[..., None]) -> Callable[..., None]:
 
 for command in (
     audit_cli.audit,
-    audit_cli.check,
+    check.check,
     audit_cli.gate,
     audit_cli.schema,
     tables_cli.bias,

@@ -1,11 +1,7 @@
-"""What an audit will cost, and the trial that it rests on."""
+"""What an audit will cost, and the few steps that the estimate rests on."""
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -20,21 +16,20 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from safetensors.torch import save_file
 
-from scotoma.config import default_config, parse_config
-from scotoma.costs import child
-from scotoma.costs.child import sizes
-from scotoma.costs.steps import StepCost, audit_steps, total_time, variant_costs
-from scotoma.costs.trial import Span, Trial, read_trial, try_network
+from scotoma.config import Config, default_config, parse_config
+from scotoma.costs.estimate import StepCost, audit_steps, variant_costs
+from scotoma.costs.measure import NetworkCost, measure_models, measure_training, network_sizes
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
-from scotoma.quantization.compressing import compress
+from scotoma.quantization.compress import compress
 from scotoma.quantization.graphs import export_graph
+from scotoma.stages.taking_in import network_of
 from scotoma.training.engine import Member, Training
 from scotoma.training.models import build_model
-from scotoma.training.task import Task
-from tests.costs import IMAGES, SIZE, TRIAL
+from scotoma.training.task import TrainingTask
+from tests.network_cost import IMAGES, NETWORK, SIZE
 
-ELSEWHERE = """\
+EXTERNAL = """\
 source:
   kind: onnx
   models: models
@@ -49,8 +44,8 @@ tracking: {uri: "off"}
 """
 
 
-def foreign_model(path: Path) -> str:
-    """A model made elsewhere, for two classes and images of 8x12 pixels."""
+def external_model(path: Path) -> Path:
+    """An external model, for two classes and images of 8x12 pixels."""
     graph = helper.make_graph(
         [
             helper.make_node("ReduceMean", ["images", "axes"], ["mean"], keepdims=0),
@@ -67,7 +62,7 @@ def foreign_model(path: Path) -> str:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
     path.parent.mkdir(parents=True, exist_ok=True)
     onnx.save_model(model, path)
-    return str(path)
+    return path
 
 
 # --- costs ----------------------------------------------------------------------------------------
@@ -80,13 +75,13 @@ def test_the_size_of_a_trained_member_is_that_of_its_file(model: str, tmp_path: 
         np.zeros((4, 3, 64, 64), np.uint8),
         np.arange(4),
         model=model,
-        task=Task(7),
+        task=TrainingTask(7),
         recipe=default_config().source.recipe.model_copy(update={"steps": 1, "batch_size": 2}),
         backend="loop",
     ).run()
     path = tmp_path / "member.safetensors"
     save_file({name: value.contiguous() for name, value in trained.state.items()}, path)
-    assert sizes(build_model(model, 7, 0))["member_bytes"] == path.stat().st_size
+    assert network_sizes(build_model(model, 7, 0))["member_bytes"] == path.stat().st_size
 
 
 CONFIG = """\
@@ -98,21 +93,21 @@ tracking: {uri: "off"}
 """
 
 
-def test_the_sizes_of_compressed_members_are_estimated_to_a_fifth(tmp_path: Path) -> None:
+def test_the_sizes_of_compressed_members_are_estimated_within_a_sixth(tmp_path: Path) -> None:
     config = parse_config(CONFIG, "a.yaml")
     model = build_model("tiny-convnet", 10, 0)
     images = np.zeros((4, 3, 8, 8), np.float32)
     graph = export_graph(model, torch.from_numpy(images[:2]))
-    estimated = {v.name: v for v in variant_costs(config, SIZE, IMAGES, TRIAL)}
+    estimated = {v.name: v for v in variant_costs(config, SIZE, NETWORK)}
     for variant in config.resolved_variants:
         if variant.derived_from:
             path = tmp_path / f"{variant.name}.onnx"
             compress(graph.graph, path, variant, images)
             expected = estimated[variant.name].weights_bytes
-            assert expected == pytest.approx(4 * path.stat().st_size, rel=0.2), variant.name
+            assert expected == pytest.approx(4 * path.stat().st_size, rel=1 / 6), variant.name
 
 
-def test_predictions_take_no_more_than_is_said(tmp_path: Path) -> None:
+def test_predictions_take_no_more_than_the_estimate(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     ids = tuple(f"{row:08d}" for row in range(SIZE.test))
     predicted = rng.integers(0, 10, (SIZE.test, 4)).astype(np.uint8)  # nothing to compress
@@ -125,180 +120,122 @@ def test_predictions_take_no_more_than_is_said(tmp_path: Path) -> None:
         predicted=predicted,
     ).write(path)
     config = parse_config(CONFIG, "a.yaml")
-    said = variant_costs(config, SIZE, IMAGES, TRIAL)[0].predictions_bytes
+    most = variant_costs(config, SIZE, NETWORK)[0].predictions_bytes
     header = 2500  # of a Parquet file, which thousands of rows outweigh
-    assert path.stat().st_size <= said / 2 + header
+    assert path.stat().st_size <= most / 2 + header
 
 
-def costs(**changes: Any) -> dict[str, StepCost]:
+def steps(**changes: Any) -> dict[str, StepCost]:
     config = parse_config(CONFIG, "a.yaml")
-    size = replace(SIZE, **{k: v for k, v in changes.items() if k in vars(SIZE)})
-    trial = replace(TRIAL, **{k: v for k, v in changes.items() if k in vars(TRIAL)})
-    return {step.step: step for step in audit_steps(config, size, IMAGES, trial)}
+    network = replace(NETWORK, **changes)
+    return {step.step: step for step in audit_steps(config, SIZE, IMAGES, network)}
 
 
 def seconds(step: StepCost) -> float:
-    assert step.time is not None
-    return step.time.middle
+    assert step.seconds is not None
+    return step.seconds
 
 
-def test_training_takes_the_rounds_that_cores_leave_to_chunks_of_members() -> None:
-    # 4 members of 400 steps of 10 ms each, one chunk a variant of up to 5 members.
-    start = 0.12 * 4.0 + 0.5 * 4.0
-    decoding = 200 * (60e-6 + 8e-9 * 192)
-    assert seconds(costs(together=4)["train"]) == pytest.approx(16 + start + decoding)
-    assert seconds(costs(together=4)["prune"]) == pytest.approx(16 + start + decoding)
-    one_core = costs(together=4, cores=1)
-    assert seconds(one_core["prune"]) == pytest.approx(32 + start + decoding)
-    alone = costs(together=1)
-    assert seconds(alone["train"]) == pytest.approx(8 + start + decoding)
+def test_training_takes_the_rounds_that_workers_leave_to_chunks_of_members() -> None:
+    # 4 members of 400 steps of 10 ms each, one chunk a variant of up to 5 members; a start of 2 s.
+    assert seconds(steps(together=4)["train"]) == pytest.approx(16 + 2)
+    assert seconds(steps(together=4)["prune"]) == pytest.approx(16 + 2)
+    assert seconds(steps(together=4, workers=1)["prune"]) == pytest.approx(32 + 2)
+    assert seconds(steps(together=1)["train"]) == pytest.approx(8 + 2)
+
+
+def test_prediction_takes_a_third_of_the_training_step_an_image() -> None:
+    # 7 variants of 4 members predict 100 images each, on two workers.
+    assert seconds(steps()["predict"]) == pytest.approx(7 * 4 * 100 * 0.01 / 64 / 3 / 2 + 2)
+    assert seconds(steps()["bias"]) == 2
 
 
 @given(st.floats(1e-4, 10.0), st.integers(1, 64))
-def test_no_step_gets_cheaper_where_a_training_step_takes_longer(slow: float, cores: int) -> None:
-    quick, late = costs(cores=cores), costs(cores=cores, step=Span(0.01 + slow, 0.01, 20.0, 9))
-    assert seconds(late["train"]) > seconds(quick["train"])
-    assert seconds(late["prune"]) > seconds(quick["prune"])
-    assert seconds(late["predict"]) == seconds(quick["predict"])
-
-
-def test_the_whole_is_the_sum_of_its_steps_and_unknown_with_one_of_them() -> None:
-    steps = list(costs().values())
-    total = total_time(steps)
-    assert total is not None
-    assert total.middle == pytest.approx(sum(map(seconds, steps)))
-    assert total.low < total.middle < total.high
-    assert total_time(costs(step=None).values()) is None
-
-
-def test_steps_that_measure_run_side_by_side_on_two_cores() -> None:
-    steps = costs()
-    alone, beside = total_time(steps.values()), total_time(steps.values(), 2)
-    assert alone is not None
-    assert beside is not None
-    others = seconds(steps["divergence"]) + seconds(steps["bias"])
-    assert alone.middle - beside.middle == pytest.approx(min(seconds(steps["slices"]), others))
-
-
-# --- the trial ------------------------------------------------------------------------------------
-
-
-def told(batch: int, taken: float, memory: int = 10**9) -> dict[str, Any]:
-    return {"batch": batch, "step_s": taken, "peak_bytes": memory}
-
-
-@given(st.floats(0.001, 1), st.floats(0.001, 1), st.integers(65, 500))
-def test_a_step_is_carried_on_along_the_line_through_the_batches_tried(
-    fixed: float, image: float, batch: int
+def test_every_step_that_trains_or_predicts_takes_longer_on_a_slower_machine(
+    slower: float, workers: int
 ) -> None:
-    lines = [told(size, fixed + size * image, 1000 + size) for size in (2, 4, 8, 64)]
-    found = read_trial(lines, batch)
-    assert found.step is not None
-    assert found.step.middle == pytest.approx(fixed + batch * image)
-    assert found.step.low == pytest.approx(found.step.middle / 2)
-    assert found.step.high == pytest.approx(found.step.middle * 2)
-    assert (found.tried, found.worker_bytes) == (64, 1000 + batch)
+    quick, late = steps(workers=workers), steps(workers=workers, step_s=0.01 + slower)
+    for step in ("train", "prune", "predict"):
+        assert seconds(late[step]) > seconds(quick[step])
+    assert seconds(late["bias"]) == seconds(quick["bias"])
 
 
-def test_a_step_of_members_as_one_is_shared_by_them() -> None:
-    found = read_trial([{"together": 5}, told(64, 0.5), told(64, 0.7), told(64, 0.9)], 64)
-    assert found.step is not None
-    times = (found.step.middle, found.step.low, found.step.high)
-    assert times == pytest.approx((0.14, 0.1, 0.18))
+def test_no_step_has_a_time_where_none_was_measured() -> None:
+    times = {name: step.seconds for name, step in steps(step_s=None).items()}
+    assert times.pop("log") == 0.0  # it has nothing to do
+    assert {*times.values()} == {None}
 
 
-def test_a_prediction_that_did_not_end_in_time_takes_a_third_of_a_step() -> None:
-    found = read_trial([told(64, 0.6)], 64)
-    assert found.image is not None
-    assert found.image.middle == pytest.approx(0.6 / 64 / 3)
+# --- what is measured -----------------------------------------------------------------------------
 
 
-def test_a_trial_in_which_nothing_ended_says_so() -> None:
-    assert read_trial([{"start_s": 1.0}], 64).reason.startswith("nothing ended within the time")
+def test_steps_and_sizes_of_a_real_network_are_measured() -> None:
+    cost = measure_training(default_config(), 10, 898, (8, 8), seconds=2.0)
+    assert cost.reason == ""
+    assert cost.member_bytes == 199_040
+    assert (cost.batch, cost.tried) == (64, 64)
+    assert cost.step_s is not None
+    assert 0 < cost.step_s < 1
+    assert cost.peak_bytes is not None
+    assert cost.peak_bytes > 10**8
 
 
-@pytest.fixture(scope="module")
-def real() -> Trial:
-    return try_network(default_config(), 10, (8, 8), 898, seconds=4.0)
-
-
-def test_a_real_trial_measures_steps_predictions_and_memory(real: Trial) -> None:
-    assert real.reason == ""
-    assert real.member_bytes == 199_040
-    assert real.step is not None
-    assert 0 < real.step.low <= real.step.middle <= real.step.high
-    assert 1 <= real.tried <= real.batch == 64
-    assert real.image is not None
-    assert real.alone is not None
-    assert real.worker_bytes is not None
-    assert real.worker_bytes > 10**8
-
-
-def test_a_trial_ends_in_time_whatever_a_step_takes() -> None:
+def test_a_network_too_slow_for_its_batch_is_timed_on_fewer_images() -> None:
     config = default_config()
     recipe = config.source.recipe.model_copy(update={"batch_size": 256})
-    source = config.source.model_copy(update={"model": "wrn-28-10", "recipe": recipe})
-    ticks: list[float] = []
+    source = config.source.model_copy(update={"model": "cifar-resnet18", "recipe": recipe})
     began = time.monotonic()
-    found = try_network(
-        config.model_copy(update={"source": source}), 10, (64, 64), 898, seconds=0.5,
-        tick=ticks.append,
-    )  # fmt: skip
-    assert found.start_s is not None
-    assert time.monotonic() - began < found.start_s + 10
-    assert found.step is None or found.tried < 256
-    assert ticks == sorted(ticks)
+    slow = config.model_copy(update={"source": source})
+    cost = measure_training(slow, 10, 898, (64, 64), seconds=0.1)
+    assert time.monotonic() - began < 20
+    assert cost.tried < cost.batch == 256
+    assert cost.step_s is not None
+    assert cost.step_s > 1
+    assert cost.peak_bytes is None
 
 
-def asked(monkeypatch: pytest.MonkeyPatch, **request: Any) -> list[dict[str, Any]]:
-    """What the child tells, in this process."""
-    given = {
-        "config": default_config().model_dump_json(),
-        "classes": 10,
-        "shape": None,
-        "batch": 64,
-        "seconds": 0,
-        "files": None,
-        "asked": time.monotonic(),
-    }
-    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(given | request)))
-    told = io.StringIO()
-    with contextlib.redirect_stdout(told):
-        child.main()
-    return [json.loads(line) for line in told.getvalue().splitlines()]
+def test_torch_keeps_its_threads() -> None:
+    before = torch.get_num_threads()
+    measure_training(default_config(), 10, 898, (8, 8), seconds=0.1)
+    assert torch.get_num_threads() == before
 
 
-def test_an_unknown_network_is_refused_with_2(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = asked(monkeypatch, model="resnet")
+def test_an_unknown_network_is_refused() -> None:
+    config = default_config()
+    source = config.source.model_copy(update={"model": "resnet"})
     with pytest.raises(ConfigError, match=r"^source.model 'resnet' is neither one of"):
-        read_trial(lines, 64)
+        measure_training(config.model_copy(update={"source": source}), 10, 898, (8, 8))
 
 
-def test_only_sizes_are_told_where_no_time_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    (line,) = asked(monkeypatch, model="resnet8", shape=[32, 32])
-    assert (line["parameters"], line["layers"]) == (78_042, 10)
-
-
-def test_a_model_made_elsewhere_is_run_on_noise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("shape", "time_s"), [(None, 5.0), ((8, 8), 0.0)])
+def test_only_sizes_are_measured_without_images_or_time(
+    shape: tuple[int, int] | None, time_s: float
 ) -> None:
-    config = parse_config(ELSEWHERE, "a.yaml")
-    model = foreign_model(tmp_path / "dense" / "0.onnx")
-    request = {"config": config.model_dump_json(), "files": {"dense": model}, "classes": 2}
-    start, line = asked(monkeypatch, **request, shape=[8, 12], seconds=0.2)
-    assert start["start_s"] >= 0
-    assert (line["variant"], line["at_once"]) == ("dense", 256)
-    found = read_trial([start, line], 0)
-    assert found.images["dense"] == found.image
-    assert found.reason == ""
+    config = default_config()
+    source = config.source.model_copy(update={"model": "resnet8"})
+    resnet8 = config.model_copy(update={"source": source})
+    cost = measure_training(resnet8, 10, 898, shape, seconds=time_s)
+    assert (cost.parameters, cost.step_s) == (78_042, None)
 
 
-def test_a_model_that_does_not_take_these_images_is_refused_with_4(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = parse_config(ELSEWHERE, "a.yaml")
-    model = foreign_model(tmp_path / "dense" / "0.onnx")
-    request = {"config": config.model_dump_json(), "files": {"dense": model}, "classes": 2}
-    lines = asked(monkeypatch, **request, shape=[32, 32])
+def external_cost(folder: Path, shape: tuple[int, int]) -> NetworkCost:
+    config: Config = parse_config(EXTERNAL, "a.yaml")
+    model = external_model(folder / "dense" / "0.onnx")
+    return measure_models(network_of(config, 2), shape, {"dense": model})
+
+
+def test_an_external_model_is_run_on_noise(tmp_path: Path) -> None:
+    cost = external_cost(tmp_path, (8, 12))
+    assert 0 <= cost.image_s["dense"] < 0.1
+    config = parse_config(EXTERNAL, "a.yaml")
+    size = replace(SIZE, models_bytes={"dense": 1000, "small": 500})
+    cost = replace(cost, image_s={"dense": 0.01, "small": 0.02}, start_s=1.0, workers=1)
+    costs = {step.step: step for step in audit_steps(config, size, IMAGES, cost)}
+    assert costs["predict"].seconds == pytest.approx(2 * 100 * 0.03 + 1)
+    assert (costs["train"].seconds, costs["train"].disk_bytes) == (1.0, 1500)
+    assert costs["train"].does == "check external models"
+
+
+def test_an_external_model_that_does_not_take_these_images_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"dense/0.onnx takes images of"):
-        read_trial(lines, 0)
+        external_cost(tmp_path, (32, 32))

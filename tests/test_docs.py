@@ -53,7 +53,7 @@ def test_commands_in_the_documents_run(
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     monkeypatch.setenv("SCOTOMA_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("scotoma.commands.check.TRIAL_S", 0.0)
+    monkeypatch.setattr("scotoma.commands.forecast.TRIAL_S", 0.0)
     for block in blocks(page, "sh"):
         for line in block.splitlines():
             command = line.partition(" #")[0].strip()

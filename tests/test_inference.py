@@ -24,7 +24,7 @@ from scotoma.inference import (
     providers,
 )
 from scotoma.inference.costs import file_sizes
-from scotoma.quantization.compressing import compress
+from scotoma.quantization.compress import compress
 from scotoma.quantization.graphs import export_graph, numpy_weights
 from scotoma.training.engine import normalise
 from scotoma.training.models import build_model

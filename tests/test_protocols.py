@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from scotoma.config import Config, load_config
-from scotoma.datasets import synthetic_celeba
 from tests.commands import measured
 from tests.conftest import ROOT
+from tests.synthetic import celeba
 
 EXAMPLES = ROOT / "examples"
 # Paper, part of its protocol, table that names its levels.
@@ -95,10 +95,10 @@ def dry_run(path: Path, *arguments: str | Path) -> dict[str, Any]:
 
 def test_cost_of_the_celeba_protocol_is_told(tmp_path: Path) -> None:
     """With a trial, whose few steps of a whole ResNet-18 take their time."""
-    synthetic_celeba(tmp_path, examples=60)
+    celeba.synthetic_celeba(tmp_path, examples=60)
     found = dry_run(EXAMPLES / "celeba-blond.yaml", "--data", tmp_path)
     assert found["images"]["shape"] == [128, 128]
-    assert found["total"]["time"]["middle"] > 3600
+    assert found["total"]["seconds"] > 3600
     members = {one["name"]: one["members"] for one in found["variants"]}
     assert members["prune-0.99"] == members["int8-static"] == 30
     assert found["variants"][0]["weights_bytes"] > 30 * 44e6  # 11.2 million parameters in float32
@@ -107,7 +107,7 @@ def test_cost_of_the_celeba_protocol_is_told(tmp_path: Path) -> None:
 def test_cost_of_the_imagenet_protocol_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scotoma.commands.check.TRIAL_S", 0.0)
+    monkeypatch.setattr("scotoma.commands.forecast.TRIAL_S", 0.0)
     path = imagenet_like(tmp_path) / "imagenet-pie.yaml"
     path.write_text((EXAMPLES / "imagenet-pie.yaml").read_text())
     found = dry_run(path)
@@ -118,7 +118,7 @@ def test_cost_of_the_imagenet_protocol_is_told(
 def test_cost_of_the_cifar10_protocol_is_told(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scotoma.commands.check.TRIAL_S", 0.0)
+    monkeypatch.setattr("scotoma.commands.forecast.TRIAL_S", 0.0)
     found = dry_run(EXAMPLES / "cifar10-pie.yaml", "--data", shared / "data" / "cifar10")
     assert found["examples"]["train"] == 50_000
     assert found["variants"][0]["weights_bytes"] > 30 * 68e6  # 17.2 million parameters

@@ -18,13 +18,13 @@ from torchvision.models.vision_transformer import VisionTransformer
 from scotoma.config import Variant, parse_config
 from scotoma.inference import scores_onnx
 from scotoma.quantization.architecture import Architecture
-from scotoma.quantization.blocks import quantize_blocks
-from scotoma.quantization.compressing import compress
+from scotoma.quantization.compress import compress
+from scotoma.quantization.float32_layers import float32_layers
 from scotoma.quantization.graphs import export_graph, fold, numpy_weights
-from scotoma.quantization.plain import plain_graph
-from scotoma.quantization.untouched import untouched_layers
+from scotoma.quantization.int4 import quantize_blocks
+from scotoma.quantization.sequential_graph import sequential_graph
 from scotoma.training.models import build_model
-from scotoma.training.residual import wide_resnet
+from scotoma.training.residual_networks import wide_resnet
 
 CLASSES = 5
 VARIANTS = {
@@ -139,7 +139,7 @@ def test_plain_layers_are_written_as_torch_exports_them(name: str, side: int) ->
     model = PLAIN[name]().eval()
     model(shown)
     model = fold(model)
-    ours = plain_graph(model, shown[:2])
+    ours = sequential_graph(model, shown[:2])
     theirs = torch.onnx.export(
         model, (shown[:2],), dynamo=True, dynamic_shapes=({0: torch.export.Dim("batch")},),
         opset_version=21, verbose=False,
@@ -178,7 +178,7 @@ def test_other_networks_are_left_to_the_exporter(name: str, side: int) -> None:
         ),
         "derived": lambda: torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), Doubled()),
     }[name]()
-    assert plain_graph(fold(network.eval()), torch.zeros(2, 3, side, side)) is None
+    assert sequential_graph(fold(network.eval()), torch.zeros(2, 3, side, side)) is None
 
 
 def test_the_graph_holds_no_path_of_this_machine(architecture: Architecture) -> None:
@@ -390,7 +390,7 @@ def test_layers_that_stay_in_float32_are_named_with_the_reason(tmp_path: Path) -
     member = export_graph(model, shown[:2]).with_weights(numpy_weights(model))
     path, static = tmp_path / "member.onnx", VARIANTS["int8-static"]
     compress(member, path, static, shown.numpy())
-    found = {left.operator: left for left in untouched_layers(member, path, static)}
+    found = {left.operator: left for left in float32_layers(member, path, static)}
     assert "Conv" not in found
     assert "Gemm" not in found
     assert found["ReduceMean"].reason == "ONNX Runtime has no int8 kernel for ReduceMean"
@@ -407,7 +407,7 @@ def test_nothing_but_the_tail_stays_in_float32_of_a_plain_network(
     for name in ("int8-static", "int8-dynamic", "float16", "int4"):
         path = tmp_path / name
         compress(member, path, VARIANTS[name], images.numpy())
-        found = untouched_layers(member, path, VARIANTS[name])
+        found = float32_layers(member, path, VARIANTS[name])
         left[name] = {layers.operator for layers in found}
     assert left["int8-static"] == set()
     assert left["int8-dynamic"] == {"Relu", "AveragePool"}

@@ -18,12 +18,13 @@ from torchvision.models.vision_transformer import VisionTransformer
 
 from scotoma.config import Variant
 from scotoma.inference import scores_onnx
+from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.calibration import calibrated_tensors, value_ranges
-from scotoma.quantization.compressing import compress
-from scotoma.quantization.graphs import Architecture, export_graph, numpy_weights
-from scotoma.quantization.static import OPERATORS, StaticPlan, plan_static, quantize_static
+from scotoma.quantization.compress import compress
+from scotoma.quantization.graphs import export_graph, numpy_weights
+from scotoma.quantization.int8_static import OPERATORS, StaticPlan, plan_static, quantize_static
 from scotoma.training.models import build_model
-from scotoma.training.residual import wide_resnet
+from scotoma.training.residual_networks import wide_resnet
 
 CLASSES, SIDE = 5, 16
 STATIC = Variant(name="int8-static", kind="int8", mode="static", bits=8)

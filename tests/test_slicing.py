@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from scotoma.config import parse_config
-from scotoma.datasets.choosing import examples_from_source
+from scotoma.datasets.select_examples import examples_from_source
 from scotoma.predictions import Predictions
 from scotoma.runs import Run, read_json
 from scotoma.stages import slicing

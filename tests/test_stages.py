@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scotoma.config import default_config, parse_config
 from scotoma.datasets import Examples
-from scotoma.datasets.choosing import examples_from_source
+from scotoma.datasets.select_examples import examples_from_source
 from scotoma.errors import ConfigError, DataError, MissingExtra, ScotomaError
 from scotoma.predictions import Predictions
 from scotoma.runs import Run, file_digest, read_json, write_json

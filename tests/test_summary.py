@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scotoma.config import parse_config
 from scotoma.datasets import Examples
-from scotoma.datasets.choosing import examples_from_source
+from scotoma.datasets.select_examples import examples_from_source
 from scotoma.predictions import Predictions
 from scotoma.runs import Run, write_json
 from scotoma.summary import printable, summary, worst_change

@@ -9,7 +9,7 @@ import typer
 
 from scotoma.errors import ConfigError
 
-__all__ = ["audit", "check", "gate", "schema"]
+__all__ = ["audit", "gate", "schema"]
 
 
 def audit(
@@ -73,9 +73,9 @@ def audit(
     if step is not None and gate:
         raise ConfigError("--gate judges a whole audit, which --step does not run; leave one out")
     if dry_run:
-        from scotoma.commands.check import run_dry
+        from scotoma.commands.forecast import print_dry_run
 
-        run_dry(
+        print_dry_run(
             config, deterministic=deterministic, seed=seed, models=models, data=data,
             as_json=as_json, quiet=quiet, allow_code=allow_code,
         )  # fmt: skip
@@ -89,36 +89,6 @@ def audit(
     )  # fmt: skip
     if gate:
         raise typer.Exit(code)
-
-
-def check(
-    config: Annotated[
-        Path | None,
-        typer.Argument(help="YAML file; without one, the embedded digits are looked at."),
-    ] = None,
-    data: Annotated[
-        str | None, typer.Option(help="Overrides source.data: a folder or s3:// prefix.")
-    ] = None,
-    error: Annotated[
-        float, typer.Option(help="Share of examples on which dense members are taken to err.")
-    ] = 0.05,
-    trial: Annotated[
-        bool, typer.Option("--trial/--no-trial", help="Time a few real steps, for about 5 s.")
-    ] = True,
-    allow_code: Annotated[
-        bool,
-        typer.Option("--allow-code", help="Run the code that source.model names, if it is code."),
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, unrounded.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
-) -> None:
-    """Show what an audit will see, what it can find and what it will cost; nothing is trained."""
-    from scotoma.commands.check import run_check
-
-    run_check(
-        config, data=data, error=error, trial=trial, as_json=as_json, quiet=quiet,
-        allow_code=allow_code,
-    )  # fmt: skip
 
 
 def gate(

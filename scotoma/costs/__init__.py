@@ -1,1 +1,1 @@
-"""What will an audit cost: time, disk and memory, before anything is trained?"""
+"""What will an audit cost: bytes on disk, and one measured step times the number of steps?"""

@@ -1,4 +1,4 @@
-"""How large the images of a source are, from as little reading as possible."""
+"""How large are the images of a source, told from as little reading as possible?"""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from scotoma.config import (
 )
 from scotoma.datasets import Survey, load_examples
 from scotoma.datasets.cifar_binary import binary_files
-from scotoma.datasets.loading import image_place
 from scotoma.datasets.parquet import IMAGES
+from scotoma.datasets.sources import image_place
 from scotoma.errors import MissingExtra
 from scotoma.extras import needs
 
@@ -30,12 +30,12 @@ __all__ = ["ImageFacts", "look_at_images"]
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """What is known of images that were not read.
+    """Facts about images that were not read.
 
     Attributes:
-        shape: Height and width of the first one, which all others share, or are brought to; None
-            where it cannot be told.
-        encoded_bytes: Of all images of both splits as they are stored; None where none was found.
+        shape: Height and width of the first one, which all others share, or are resized to; None
+            where it is not known.
+        encoded_bytes: All images of both splits as they are stored; None where there is none.
         reason: Why the shape is not known, as a sentence to print; empty otherwise.
     """
 
@@ -44,7 +44,7 @@ class ImageFacts:
     reason: str = ""
 
     def decoded_bytes(self, images: int) -> int | None:
-        """Memory of so many images once decoded: 3 bytes a pixel.
+        """Compute the memory of some images once decoded: 3 bytes a pixel.
 
         >>> ImageFacts((32, 32), 0).decoded_bytes(1000)
         3072000
@@ -53,16 +53,16 @@ class ImageFacts:
 
 
 def look_at_images(config: Config, survey: Survey) -> ImageFacts:
-    """Sizes of files, and the header of one image.
+    """Read the sizes of files, and the header of one image.
 
     Args:
         config: What is audited.
         survey: What its source holds.
 
     Returns:
-        Of folders and the embedded digits the bytes are exact; of Parquet files they are
-        those of the files, with the test split twice for `cifar10s`. Of object storage the
-        smallest Parquet file is read for the first image.
+        Bytes are exact for folders and the embedded digits. For Parquet they are those of the
+        files, with the test split twice for `cifar10s`; the smallest file in object storage is
+        read for the first image.
 
     Raises:
         DataError: The storage cannot be read.
@@ -92,15 +92,15 @@ def look_at_images(config: Config, survey: Survey) -> ImageFacts:
     if binary := binary_files(place, listed) if source.kind in ("cifar10", "cifar10s") else {}:
         train, test = (sum(listed[name] for name in binary[part]) for part in ("train", "test"))
         return ImageFacts((32, 32), train + (1 + twice) * test)
-    found = {
+    parts = {
         name: size
         for name, size in listed.items()
         if posixpath.basename(name).startswith(("train", "test")) and name.endswith(".parquet")
     }
-    test = sum(size for name, size in found.items() if posixpath.basename(name).startswith("test"))
-    with storage.at_hand(storage.join(place, min(found, key=lambda name: found[name]))) as path:
-        first = _first_of(path)
-    return _facts(first, sum(found.values()) + twice * test, size)
+    test = sum(size for name, size in parts.items() if posixpath.basename(name).startswith("test"))
+    with storage.at_hand(storage.join(place, min(parts, key=lambda name: parts[name]))) as path:
+        first = _first_image(path)
+    return _facts(first, sum(parts.values()) + twice * test, size)
 
 
 def _facts(first: bytes | None, encoded: int | None, size: int | None = None) -> ImageFacts:
@@ -118,7 +118,7 @@ def _facts(first: bytes | None, encoded: int | None, size: int | None = None) ->
     return ImageFacts((height, width) if size is None else (size, size), encoded)
 
 
-def _first_of(path: Path) -> bytes | None:
+def _first_image(path: Path) -> bytes | None:
     scan = pl.scan_parquet(path, glob=False)
     schema = scan.collect_schema()
     column = next(name for name in IMAGES if name in schema)  # the survey has refused all else

@@ -1,21 +1,20 @@
-"""Where examples come from, one module a kind of source."""
+"""Where do examples come from? One module for each kind of source."""
 
 from __future__ import annotations
 
-from scotoma.datasets.decoding import (
+from scotoma.datasets.examples import Examples, Partition
+from scotoma.datasets.image_decoding import (
     check_images,
     checked_parts,
     decode_images,
     decode_images_to,
 )
-from scotoma.datasets.examples import Examples, Partition
-from scotoma.datasets.loading import Survey, load_examples, open_examples, survey_examples
-from scotoma.datasets.streaming import Images, StoredImages, looking_ahead, store_images
-from scotoma.datasets.synthetic import synthetic_celeba
+from scotoma.datasets.image_store import IndexedImages, StoredImages, looking_ahead, store_images
+from scotoma.datasets.sources import Survey, load_examples, open_examples, survey_examples
 
 __all__ = [
     "Examples",
-    "Images",
+    "IndexedImages",
     "Partition",
     "StoredImages",
     "Survey",
@@ -28,5 +27,4 @@ __all__ = [
     "open_examples",
     "store_images",
     "survey_examples",
-    "synthetic_celeba",
 ]

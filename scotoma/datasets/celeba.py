@@ -34,7 +34,7 @@ def load_celeba(
     Args:
         source: Folder or `s3://` prefix.
         wanted: Columns that the audit needs; `identity` is read only if it is among them.
-        images: Whether to read the files. If not, rows without image are told, not refused.
+        images: Whether to read the files. If not, rows without image are counted, not refused.
 
     Returns:
         One row an image of the training or test partition, in the order of the attributes' list:
@@ -49,8 +49,8 @@ def load_celeba(
     table = _attributes(place, _find(files, place, ATTRIBUTES))
     pairs = {"split": PARTITION} | ({"identity": IDENTITY} if "identity" in wanted else {})
     for column, stem in pairs.items():
-        found = _pairs(place, _find(files, place, stem), column)
-        table = _joined(table, found, storage.join(place, stem))
+        values = _pairs(place, _find(files, place, stem), column)
+        table = _joined(table, values, storage.join(place, stem))
     unknown = ~table["split"].is_in(list(SPLITS))
     if unknown.any():
         row = unknown.arg_max() or 0
@@ -73,7 +73,7 @@ def load_celeba(
 
 
 def image_folder(place: str, files: Collection[str]) -> str:
-    """Where the images lie, among the files of a place."""
+    """Find the folder of the images among the files of a place."""
     for folder in IMAGES:
         if any(name.startswith(f"{folder}/") for name in files):
             return storage.join(place, folder)
@@ -95,21 +95,21 @@ def _listed(place: str) -> dict[str, int]:
 
 
 def _find(files: dict[str, int], place: str, stem: str) -> str:
-    """Name of a list, as text or as CSV."""
+    """Find the name of a list, as text or as CSV."""
     for suffix in (".txt", ".csv"):
         for folder in PLACES:
             if f"{folder}{stem}{suffix}" in files:
                 return f"{folder}{stem}{suffix}"
     if stem == IDENTITY:
         raise DataError(
-            f"column 'identity' needs {stem}.txt in {place}, which CelebA's authors give to who "
-            "asks; put it there, or leave the cluster out"
+            f"column 'identity' needs {stem}.txt in {place}, which CelebA's authors send on "
+            "request; put it there, or leave the cluster out"
         )
     raise DataError(f"source.data {place} must hold {stem}.txt or {stem}.csv; put it there")
 
 
 def _lines(place: str, name: str) -> tuple[str, list[str]]:
-    """What messages call a list, and its lines that are not empty, fields parted by one blank."""
+    """Read a list: its name in messages, and its lines that are not empty, split by one blank."""
     called = storage.join(place, name)
     try:
         text = storage.read_bytes(called).decode("utf-8-sig")
@@ -121,7 +121,7 @@ def _lines(place: str, name: str) -> tuple[str, list[str]]:
 
 
 def _attributes(place: str, name: str) -> pl.DataFrame:
-    """`image`, and a column an attribute with the values -1 and 1."""
+    """Read `image`, and a column for each attribute with the values -1 and 1."""
     called, lines = _lines(place, name)
     announced = lines.pop(0) if name.endswith(".txt") and lines else ""
     if not lines:
@@ -151,7 +151,7 @@ def _attributes(place: str, name: str) -> pl.DataFrame:
 
 
 def _pairs(place: str, name: str, column: str) -> pl.DataFrame:
-    """`image` and the one value that a list gives to it."""
+    """Read `image` and its one value in a list."""
     called, lines = _lines(place, name)
     head = name.endswith(".csv")
     return _fields(lines[head:], ["image", column], called, 1 + head, "one value")
@@ -160,7 +160,7 @@ def _pairs(place: str, name: str, column: str) -> pl.DataFrame:
 def _fields(
     lines: list[str], columns: list[str], called: str, first: int, rule: str
 ) -> pl.DataFrame:
-    """Lines as a table of text; one with other fields than the columns is named."""
+    """Put lines into a table of text; one with other fields than the columns is refused."""
     text = pl.Series(lines, dtype=pl.String)
     wrong = text.str.count_matches(" ") != len(columns) - 1
     if wrong.any():
@@ -181,10 +181,10 @@ def _fields(
     return table
 
 
-def _joined(table: pl.DataFrame, found: pl.DataFrame, called: str) -> pl.DataFrame:
-    """The table with what another list says of the same images."""
-    joined = table.join(found, on="image", how="left", maintain_order="left")
-    missing = joined[found.columns[1]].is_null()
+def _joined(table: pl.DataFrame, values: pl.DataFrame, called: str) -> pl.DataFrame:
+    """Join the values that another list has for the same images."""
+    joined = table.join(values, on="image", how="left", maintain_order="left")
+    missing = joined[values.columns[1]].is_null()
     if missing.any():
         raise DataError(
             f"{called} says nothing of {int(missing.sum()):,} of {table.height:,} images, the "

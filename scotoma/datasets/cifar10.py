@@ -1,4 +1,4 @@
-"""CIFAR-10, in Parquet or the authors' binary version: as it is, or made into CIFAR-10S.
+"""Read CIFAR-10, in Parquet or the authors' binary version, and turn it into CIFAR-10S.
 
 CIFAR-10S is that of Wang et al. 2020 ("Towards Fairness in Visual Recognition"), section 3: in
 training, five classes are 95% colour and 5% grey, five the other way round, so that colour is a
@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from scotoma import storage
 from scotoma.config import Cifar10Source
-from scotoma.datasets.choosing import absent_column, refuse_empty_labels
 from scotoma.datasets.cifar_binary import binary_files, load_binary
-from scotoma.datasets.decoding import decode_rows
+from scotoma.datasets.image_decoding import decode_rows
 from scotoma.datasets.parquet import named_classes, read_shards
 from scotoma.datasets.png import grey_of, grey_pngs
+from scotoma.datasets.select_examples import absent_column, refuse_empty_labels
 from scotoma.errors import DataError
 
 __all__ = ["load_cifar10"]
@@ -45,7 +45,7 @@ MADE_WITH_SEED = b"CIFAR-10S 20"  # of who is rare: the data are the same for ev
 
 
 def load_cifar10(source: Cifar10Source, label: str, *, images: bool = True) -> pl.DataFrame:
-    """Read CIFAR-10, and make CIFAR-10S of it if that is asked for.
+    """Read CIFAR-10, and turn it into CIFAR-10S if the source is of that kind.
 
     Args:
         source: Folder or `s3://` prefix of the files, kind and skew.
@@ -54,13 +54,13 @@ def load_cifar10(source: Cifar10Source, label: str, *, images: bool = True) -> p
         images: Whether the table is to hold the images.
 
     Returns:
-        One row an image, as of `load_parquet`. CIFAR-10S adds `style` (colour or grey), `exposure`
+        One row an image; see `load_parquet`. CIFAR-10S adds `style` (colour or grey), `exposure`
         (majority or minority: how often training shows this class in this style) and `source_id`,
         which both styles of one test image share. Who is rare depends on the images and a
         constant, not on the order of rows.
 
     Raises:
-        DataError: As of `read_shards` and `load_binary`; a label is none of the ten classes; the
+        DataError: See `read_shards` and `load_binary`; a label is none of the ten classes; the
             files have a column of the names that CIFAR-10S adds.
     """
     skewed = source.kind == "cifar10s"
@@ -77,9 +77,9 @@ def load_cifar10(source: Cifar10Source, label: str, *, images: bool = True) -> p
     if not skewed:
         return table
     refuse_empty_labels(table[label], table["example_id"], source.data)
-    if taken := [name for name in MADE if name in table.columns]:
+    if clashes := [name for name in MADE if name in table.columns]:
         raise DataError(
-            f"column {taken[0]!r} of {source.data} has a name that cifar10s gives to a column of "
+            f"column {clashes[0]!r} of {source.data} has a name that cifar10s gives to a column of "
             "its own; rename it, or take kind parquet"
         )
     table = _in_two_styles(table, label, source.skew)
@@ -87,7 +87,7 @@ def load_cifar10(source: Cifar10Source, label: str, *, images: bool = True) -> p
 
 
 def _in_two_styles(table: pl.DataFrame, label: str, skew: float) -> pl.DataFrame:
-    """Training rows in one style each, test rows in both, their images untouched."""
+    """Give training rows one style each and test rows both; their images stay as they are."""
     train = table.filter(pl.col("split") == "train")
     test = table.filter(pl.col("split") == "test")
     lots, classes = _lots(train["image"].struct.field("bytes")), train[label].to_numpy()
@@ -108,13 +108,13 @@ def _in_two_styles(table: pl.DataFrame, label: str, skew: float) -> pl.DataFrame
 
 
 def _lots(encoded: pl.Series) -> NDArray[np.uint64]:
-    """A number for each image, as good as random, that depends on nothing but its bytes."""
+    """Draw a number for each image, as good as random, that depends on nothing but its bytes."""
     digests = [hashlib.blake2b(b, digest_size=8, key=MADE_WITH_SEED).digest() for b in encoded]
     return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
 
 
 def _greyed(table: pl.DataFrame) -> pl.DataFrame:
-    """The table with the pixels of its grey rows taken out of their colours.
+    """Turn the pixels of grey rows grey.
 
     They become PNG files: exact, unlike a second JPEG, about as large as the first, and images
     like all others to whoever reads them, unlike a style that every reader would have to apply.

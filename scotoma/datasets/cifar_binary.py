@@ -1,4 +1,4 @@
-"""CIFAR-10 in its authors' binary version: files of a label and 3,072 pixels an image.
+"""Read CIFAR-10 in its authors' binary version: files of a label and 3,072 bytes an image.
 
 Their Python version, which torchvision downloads too, is pickled: reading it would run what is in
 it, so it is refused.
@@ -34,7 +34,7 @@ PICKLED = re.compile(r"(data_batch_[1-5]|test_batch|batches\.meta)")
 
 
 def binary_files(uri: str, listed: Collection[str]) -> dict[str, list[str]]:
-    """Names of the binary files of each split; none where the place holds none of them.
+    """List the binary files of each split; none where the place holds none of them.
 
     Args:
         uri: Folder or `s3://` prefix.
@@ -74,13 +74,13 @@ def load_binary(
 
     Args:
         uri: Folder or `s3://` prefix.
-        files: As of `binary_files`.
+        files: See `binary_files`.
         classes: What the classes are called, if the file of their names is there.
         images: Whether the table is to hold the images.
 
     Returns:
         One row an image: `example_id` (`test-00042`), `split`, `label` (class ids), and `image`
-        (PNG, and as `path` file and row) where it was asked for.
+        (PNG, and as `path` file and row) if `images` is set.
 
     Raises:
         DataError: A file is not whole records, a label is no class, or classes are called
@@ -101,7 +101,7 @@ def load_binary(
 
 
 def _images(records: NDArray[np.uint8], name: str) -> pl.Series:
-    """The pixels of a file as the column `image`."""
+    """Read the pixels of a file as the column `image`."""
     pixels = records[:, 1:].reshape(-1, 3, SIDE, SIDE)
     encoded = [
         png
@@ -134,9 +134,9 @@ def _check_names(uri: str, folder: str, classes: Collection[str]) -> None:
     place = storage.join(uri, posixpath.join(folder, NAMES))
     if not storage.exists(place):
         return
-    found = storage.read_bytes(place).decode("utf-8", "replace").split()
-    if found != list(classes):
+    names = storage.read_bytes(place).decode("utf-8", "replace").split()
+    if names != list(classes):
         raise DataError(
             f"{place} must name the classes {', '.join(classes)}, got "
-            f"{printable(', '.join(found))[:200]}; use kind parquet for other data"
+            f"{printable(', '.join(names))[:200]}; use kind parquet for other data"
         )

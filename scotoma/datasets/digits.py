@@ -1,4 +1,4 @@
-"""The embedded data: real 8x8 digits in two styles, each class with a rare one.
+"""Build the embedded data: real 8x8 digits in two styles, each class with a rare one.
 
 The skew is made as CIFAR-10S makes colour and grey (Wang et al. 2020, "Towards Fairness in Visual
 Recognition"): in training, five classes stand almost always in one style and five in the other,
@@ -70,7 +70,7 @@ def load_digits_s(source: DigitsSource) -> pl.DataFrame:
 
 
 def render(pixels: NDArray[np.float64], style: str) -> NDArray[np.uint8]:
-    """One digit in one style: white ink on black paper, or on blue.
+    """Draw one digit in one style: white ink on black paper, or on blue.
 
     Args:
         pixels: Ink, shape (8, 8), in [0, 255].

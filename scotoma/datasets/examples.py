@@ -1,4 +1,4 @@
-"""Which examples are audited: one table, decided once, read by every step."""
+"""Which examples are audited? One table, decided once, read by every step."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class Examples:
             they came from) unless it was left out.
         classes: Label values in the order of their class ids.
         attributes: Names of the attribute columns.
-        intersections: Sets of attributes that are also looked at together.
-        notes: Sentences about the data that whoever reads the results should know.
-        size: Pixels that each side of an image is brought to when it is decoded; None: as it is.
+        intersections: Sets of attributes whose combinations are groups too.
+        notes: Sentences about the data that a reader of the results should know.
+        size: Pixels of each side of a decoded image; None keeps its size.
     """
 
     table: pl.DataFrame
@@ -69,7 +69,7 @@ class Examples:
     size: int | None = None
 
     def split(self, name: str) -> Examples:
-        """The examples of one split, in their order."""
+        """Select the examples of one split, in their order."""
         return replace(self, table=self.table.filter(pl.col("split") == name))
 
     @property
@@ -85,27 +85,27 @@ class Examples:
 
     @property
     def clusters(self) -> NDArray[np.int64] | None:
-        """Codes of the sources that rows share, shape (N,); None where every row is its own."""
+        """Codes of the clusters that rows share, shape (N,); None where every row is its own."""
         if "cluster" not in self.table.columns:
             return None
         return self.table["cluster"].rank("dense").to_numpy().astype(np.int64) - 1
 
     def partition(self) -> Partition:
-        """All examples, every value of every attribute, then the intersections."""
+        """Build the groups: all examples, every value of each attribute, then intersections."""
         values = {a: sorted(self.table[a].unique().to_list()) for a in self.attributes}
-        flat = [value for found in values.values() for value in found]
+        flat = [value for one in values.values() for value in one]
         unique = len({"all", *flat}) == 1 + len(flat)
         cells = {
             attribute: [
                 (f"{attribute}.{value}", value if unique else f"{attribute} {value}")
-                for value in found
+                for value in own
             ]
-            for attribute, found in values.items()
+            for attribute, own in values.items()
         }
         masks = {
             key: (self.table[attribute] == value).to_numpy()
-            for attribute, found in values.items()
-            for value, (key, _) in zip(found, cells[attribute], strict=True)
+            for attribute, own in values.items()
+            for value, (key, _) in zip(own, cells[attribute], strict=True)
         }
         keys, names = ["all"], ["all"]
         made_of: list[tuple[str, ...]] = [()]
@@ -124,11 +124,11 @@ class Examples:
         return Partition(tuple(keys), tuple(names), tuple(made_of), np.stack(rows))
 
     def write(self, path: Path) -> None:
-        """Write the table as Parquet; all else travels in its metadata."""
+        """Write the table as Parquet, with everything else in its metadata."""
         self.write_parts(path, [self.table])
 
     def write_parts(self, path: Path, parts: Iterable[pl.DataFrame]) -> None:
-        """`write` of a table that comes part by part, with or without images.
+        """Write a table that comes part by part, with or without images.
 
         Args:
             path: The file.
@@ -158,7 +158,7 @@ class Examples:
         split: str | None = None,
         only: Sequence[str] | None = None,
     ) -> Examples:
-        """Read what `write` wrote.
+        """Read the file of `write`.
 
         Args:
             path: The file.
@@ -194,7 +194,7 @@ class Examples:
 
 
 def _check(table: pl.DataFrame, classes: Sequence[str]) -> None:
-    """Refuse what no audit writes: columns that hold no text, or not in every row, other labels."""
+    """Refuse tables that no audit writes: columns without text or with gaps, unknown labels."""
     for column in table:
         if column.dtype != pl.String or column.null_count():
             raise ValueError(f"column {column.name} of type {column.dtype} with gaps or no text")

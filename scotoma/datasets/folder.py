@@ -1,4 +1,4 @@
-"""The user's own images: a folder and a table of attributes, joined by file name."""
+"""Read the user's own images: a folder and a table of attributes, joined by file name."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def load_folder(
 
     Args:
         source: Folder or `s3://` prefix, CSV and split.
-        images: Whether to read the files. If not, rows without image are told, not refused.
+        images: Whether to read the files. If not, rows without image are counted, not refused.
 
     Returns:
         One row an image of the train or test split: `example_id` (the value of the key column
         `image`), `split`, every other column of the CSV as text, and `image` (encoded bytes, and
-        the name as `path`) where it was asked for. Beside it how table and folder match.
+        the name as `path`) if `images` is set. Beside it how table and folder match.
 
     Raises:
         DataError: The CSV or the folder cannot be read, the key or split column is absent, a row
@@ -88,7 +88,7 @@ def load_folder(
 
 
 def _attributes(uri: str) -> pl.DataFrame:
-    """The CSV, every column as text."""
+    """Read the CSV, every column as text."""
     if not storage.is_remote(uri) and not os.path.isfile(uri):
         raise DataError(f"source.attributes {uri} is not a file; name a CSV with column 'image'")
     try:
@@ -100,7 +100,7 @@ def _attributes(uri: str) -> pl.DataFrame:
 
 
 def image_files(folder: str, names: list[str], table: str) -> tuple[set[str], str]:
-    """The files that a folder holds.
+    """List the files of a folder.
 
     Args:
         folder: The folder, or an `s3://` prefix.
@@ -118,29 +118,29 @@ def image_files(folder: str, names: list[str], table: str) -> tuple[set[str], st
     root = Path(folder)
     if not os.path.isdir(root):
         raise DataError(f"source.images {root} is not a folder; name the folder of the images")
-    found: set[str] = set()
+    present: set[str] = set()
     bare: list[str] = []
     for inner, below, files in os.walk(root):
         here = Path(inner).relative_to(root).as_posix()
-        found |= {posixpath.normpath(f"{here}/{name}") for name in files}
+        present |= {posixpath.normpath(f"{here}/{name}") for name in files}
         if not below and not files and not any(part[0] == "." for part in here.split("/")):
             bare.append(here)
     resolved = root.resolve()
     for name in names:
         plain = posixpath.normpath(name)
-        if plain not in found or (root / plain).is_symlink():
+        if plain not in present or (root / plain).is_symlink():
             if _inside(root, resolved, name, table):
-                found.add(plain)
+                present.add(plain)
             else:
-                found.discard(plain)
-    return found, min(bare, default="")
+                present.discard(plain)
+    return present, min(bare, default="")
 
 
 def _inside(root: Path, resolved: Path, name: str, table: str) -> bool:
-    """Whether a name leads to a file; refused if that lies outside the folder."""
+    """Tell whether a name leads to a file; one outside the folder is refused."""
     try:
         path = (root / name).resolve()
-        inside, found = path.is_relative_to(resolved), path.is_file()
+        inside, is_file = path.is_relative_to(resolved), path.is_file()
     except (OSError, ValueError, RuntimeError) as error:  # a zero byte, too long, or a ring
         raise DataError(
             f"image {printable(name)[:60]!r} in {table} cannot be the name of a file; "
@@ -150,17 +150,17 @@ def _inside(root: Path, resolved: Path, name: str, table: str) -> bool:
         raise DataError(
             f"image {printable(name)!r} in {table} leads out of {root}; name files inside it"
         )
-    return found
+    return is_file
 
 
 def read_images(folder: str, names: list[str]) -> pl.Series:
-    """The column `image`: encoded bytes, and the name as `path`; the files are there."""
+    """Read the column `image`: encoded bytes, and the name as `path`; the files are there."""
     parts = list(_read(folder, names))
     return pl.concat(parts) if parts else pl.Series("image", [], dtype=IMAGE)
 
 
 def _read(folder: str, names: list[str]) -> Iterator[pl.Series]:
-    """Part by part, files of a part read side by side."""
+    """Read part by part, the files of a part side by side."""
     remote = storage.is_remote(folder)
 
     def read(name: str) -> dict[str, bytes | str]:

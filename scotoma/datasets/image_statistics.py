@@ -1,4 +1,4 @@
-"""What a picture looks like, in numbers that people can follow: light, contrast, blur, size."""
+"""What does a picture look like, in numbers that people can follow: light, contrast, blur, size?"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from scotoma.datasets.decoding import CHUNK, THREADS_PAY, image_opener
+from scotoma.datasets.image_decoding import CHUNK, THREADS_PAY, image_opener
 from scotoma.machine import cores
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ Row = tuple[float, float, float | None, int, int, float]
 
 
 def image_statistics(examples: Examples) -> pl.DataFrame:
-    """Statistics of every image, of the file as it is: neither resized nor cropped.
+    """Compute statistics of every image, of the file as it is: neither resized nor cropped.
 
     Args:
         examples: Images as encoded bytes that can be decoded.
@@ -73,7 +73,7 @@ def image_statistics(examples: Examples) -> pl.DataFrame:
 
 
 def _of_pixels(grey: NDArray[np.uint8]) -> tuple[float, float, float | None]:
-    """Mean, standard deviation and variance of the Laplacian of grey levels, shape (H, W).
+    """Compute mean, deviation and variance of the Laplacian of grey levels, shape (H, W).
 
     >>> _of_pixels(np.array([[0, 0, 0], [0, 9, 0], [0, 0, 0]], np.uint8))
     (1.0, 2.8284271247461903, 0.0)

@@ -1,4 +1,4 @@
-"""Which rows of a table have their image, and which images have a row."""
+"""Which rows of a table have their image, and which images have a row?"""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Join:
     meant: str = ""
 
     def complaint(self, table: str, folder: str) -> str:
-        """The sentence on rows without image; empty where every row has its own.
+        """Write the sentence on rows without image; empty where every row has its own.
 
         Args:
             table: What the table is called.
@@ -71,7 +71,7 @@ image is 'a.png'; write names as they stand in the folder"
         )
 
     def note(self) -> str:
-        """The sentence on images without row; empty where every image has one.
+        """Write the sentence on images without row; empty where every image has one.
 
         >>> join_images(["a.png"], ["a.png", "c.png", "b.png"]).note()
         "2 of 3 images of the folder have no row in the table (the first is 'b.png'); they are not \
@@ -121,6 +121,6 @@ def join_images(
 
 
 def _meant(name: str, images: list[str]) -> str:
-    """An image of that name but for upper case or a suffix."""
+    """Find an image of that name but for upper case or a suffix."""
     wanted = name.lower()
     return next((i for i in images if wanted in (i.lower(), posixpath.splitext(i.lower())[0])), "")

@@ -1,4 +1,4 @@
-"""How much memory this process may still take: the machine's, and less where a cgroup says so."""
+"""How much memory may this process still take? The machine's, or less where a cgroup says so."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FILES = {
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
-    """Memory that can still be taken without swapping or being killed for it.
+    """Compute the memory that can still be taken without swapping or being killed for it.
 
     Args:
         root: Where `proc` and `sys` are mounted.
@@ -24,11 +24,11 @@ def available_memory(root: Path = Path("/")) -> int | None:
         Bytes, at least 0: the least of what the machine has and of what each control group above
         this process leaves. None where the system tells neither, as outside Linux.
 
-    >>> found = available_memory()
-    >>> found is None or found > 0
+    >>> free = available_memory()
+    >>> free is None or free > 0
     True
     """
-    free = [left for group in _groups(root) if (left := _left(*group)) is not None]
+    free = [rest for group in _groups(root) if (rest := _rest(*group)) is not None]
     free += [
         int(line.split()[1]) * 1024
         for line in _lines(root / "proc/meminfo")
@@ -38,8 +38,8 @@ def available_memory(root: Path = Path("/")) -> int | None:
 
 
 def _groups(root: Path) -> list[tuple[Path, int]]:
-    """Folder and version of every control group that holds this process, and of those above."""
-    found = []
+    """List folder and version of every control group of this process, and of those above."""
+    groups = []
     for line in _lines(root / "proc/self/cgroup"):
         _, controllers, name = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
@@ -49,18 +49,18 @@ def _groups(root: Path) -> list[tuple[Path, int]]:
         # Inside a container the name may be the host's, of which only the end is mounted: groups
         # that are not there are passed over, and the mount itself always counts.
         path = PurePosixPath("/", name)
-        found += [(mounted / p.relative_to("/"), version) for p in (path, *path.parents)]
-    return found
+        groups += [(mounted / p.relative_to("/"), version) for p in (path, *path.parents)]
+    return groups
 
 
-def _left(folder: Path, version: int) -> int | None:
-    """What one control group leaves; None if it is not there or has no limit."""
+def _rest(folder: Path, version: int) -> int | None:
+    """Compute the memory that one control group leaves; None if it is absent or has no limit."""
     limit, used, reclaimable = FILES[version]
-    allowed, taken = _lines(folder / limit), _lines(folder / used)
-    if not allowed or not taken or not allowed[0].isdigit():  # version 2 says "max" for no limit
+    allowed, held = _lines(folder / limit), _lines(folder / used)
+    if not allowed or not held or not allowed[0].isdigit():  # version 2 says "max" for no limit
         return None
     stat = dict(line.split(" ", 1) for line in _lines(folder / "memory.stat") if " " in line)
-    return int(allowed[0]) - int(taken[0]) + int(stat.get(reclaimable, 0))
+    return int(allowed[0]) - int(held[0]) + int(stat.get(reclaimable, 0))
 
 
 def _lines(path: Path) -> list[str]:

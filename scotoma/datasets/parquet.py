@@ -1,4 +1,4 @@
-"""Images in Parquet files, as the Hugging Face hub lays them out."""
+"""Read images in Parquet files, as the Hugging Face hub lays them out."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def load_parquet(
 
     Returns:
         One row an image: `example_id` (the column of that name, else split and row: `test-00042`),
-        `split`, every column of plain values, and `image` where it was asked for: `bytes`, and
+        `split`, every column of plain values, and `image` if `images` is set: `bytes`, and
         as `path` the file and the row it came from.
 
     Raises:
@@ -82,7 +82,7 @@ def load_parquet(
 def named_classes(
     values: pl.Series, ids: pl.Series, names: Sequence[str], origin: str
 ) -> pl.Series:
-    """Class ids as the names of their classes; null stays null.
+    """Turn class ids into the names of their classes; null stays null.
 
     Args:
         values: Class ids, or names that are names of classes already.
@@ -100,14 +100,14 @@ def named_classes(
     if values.dtype.is_integer():
         known = values.is_between(0, len(names) - 1)
         rule = f"must be class ids 0 to {len(names) - 1}"
-        found = pl.Series(values.name, names, dtype=pl.String).gather(
+        text = pl.Series(values.name, names, dtype=pl.String).gather(
             values.set(~known.fill_null(False), None)
         )
     else:
-        found = values.cast(pl.String)
-        known, rule = found.is_in(list(names)), f"must be one of {', '.join(names)}"
+        text = values.cast(pl.String)
+        known, rule = text.is_in(list(names)), f"must be one of {', '.join(names)}"
     _refuse(~known, table, f"label column {values.name!r} of {origin} {rule}")
-    return found.alias(values.name)
+    return text.alias(values.name)
 
 
 def _refuse(wrong: pl.Series, table: pl.DataFrame, rule: str) -> None:
@@ -127,16 +127,16 @@ def read_shards(uri: str, wanted: Collection[str] = (), *, images: bool = True) 
     """Read the files of both splits, shard after shard in the order of their names.
 
     Args:
-        uri: As of `load_parquet`.
+        uri: See `load_parquet`.
         wanted: Columns that are needed; of the others those with plain values are read too.
-        images: As of `load_parquet`.
+        images: See `load_parquet`.
 
     Raises:
-        DataError: As of `load_parquet`, but for labels.
+        DataError: See `load_parquet`; labels are not checked.
     """
-    if taken := sorted(set(OURS) & set(wanted)):
+    if clashes := sorted(set(OURS) & set(wanted)):
         raise DataError(
-            f"column {taken[0]!r} of {uri} has a name that the audit uses itself; rename it"
+            f"column {clashes[0]!r} of {uri} has a name that the audit uses itself; rename it"
         )
     files = _files(uri)
     parts: list[pl.DataFrame] = []
@@ -151,12 +151,12 @@ def read_shards(uri: str, wanted: Collection[str] = (), *, images: bool = True) 
                     part = part.with_columns(pl.struct(bytes_, path.alias("path")).alias("image"))
                 parts.append(part.with_columns(pl.lit(split).alias("split")))
                 _declare(class_names, _class_names(paths[name]), storage.join(uri, name))
-    names = [name for found in files.values() for name in found]
+    names = [name for one in files.values() for name in one]
     return Shards(_identified(_stacked(parts, names, uri, wanted), uri), class_names)
 
 
 def _files(uri: str) -> dict[str, list[str]]:
-    """Names of the files of each split, in order."""
+    """List the files of each split, in order."""
     if not storage.is_remote(uri) and not os.path.isdir(uri):
         raise DataError(
             f"source.data {uri} is not a folder; name the folder with train*.parquet and "
@@ -164,13 +164,13 @@ def _files(uri: str) -> dict[str, list[str]]:
         )
     listed = storage.list_files(uri)
     for place in PLACES:
-        found = {
+        parts = {
             split: [name for name in listed if re.fullmatch(rf"{place}{split}[^/]*\.parquet", name)]
             for split in SPLITS
         }
-        if any(found.values()):
+        if any(parts.values()):
             break
-    for split, names in found.items():
+    for split, names in parts.items():
         if not names:
             there = ", ".join(list(listed)[:3]) or "nothing"
             raise DataError(
@@ -187,12 +187,12 @@ def _files(uri: str) -> dict[str, list[str]]:
                     f"source.data {uri} lacks shard {lost:05d} of {total} of the {split} split; "
                     "add it, or rename the others if it is meant to be left out"
                 )
-    return found
+    return parts
 
 
 @contextmanager
 def _local(uri: str, names: list[str]) -> Iterator[dict[str, Path]]:
-    """Paths of files; those of object storage are downloaded side by side, and removed after."""
+    """Bring files here: those of object storage are downloaded side by side, and removed after."""
     if not storage.is_remote(uri):
         yield {name: Path(uri) / name for name in names}
         return
@@ -208,7 +208,7 @@ def _local(uri: str, names: list[str]) -> Iterator[dict[str, Path]]:
 
 
 def _read(path: Path, called: str, wanted: Collection[str], *, images: bool) -> pl.DataFrame:
-    """One file: `image`, `example_id` if it has one, wanted columns and those of plain values."""
+    """Read one file: `image`, `example_id` if it has one, wanted and plain columns."""
     try:
         schema = pl.scan_parquet(path, glob=False).collect_schema()
     except UNREADABLE as error:
@@ -261,7 +261,7 @@ def _unreadable(called: str, error: BaseException) -> str:
 
 
 def _class_names(path: Path) -> dict[str, tuple[str, ...]]:
-    """Columns that the hub declares as classes, and their names; none where it declares nothing."""
+    """Read the columns that the hub declares as classes, and the names of these."""
     try:
         declared = json.loads(pl.read_parquet_metadata(path).get("huggingface", "{}"))
         features = declared["info"]["features"]
@@ -277,10 +277,10 @@ def _class_names(path: Path) -> dict[str, tuple[str, ...]]:
 
 
 def _declare(
-    known: dict[str, tuple[str, ...]], found: dict[str, tuple[str, ...]], called: str
+    known: dict[str, tuple[str, ...]], declared: dict[str, tuple[str, ...]], called: str
 ) -> None:
     """Add what a file declares; files that give one id two names are refused."""
-    for column, names in found.items():
+    for column, names in declared.items():
         if known.setdefault(column, names) != names:
             raise DataError(
                 f"{called} names the classes of column {printable(column)!r} otherwise than the "
@@ -291,7 +291,7 @@ def _declare(
 def _stacked(
     parts: list[pl.DataFrame], names: list[str], uri: str, wanted: Collection[str]
 ) -> pl.DataFrame:
-    """The parts under each other, with the columns that all have."""
+    """Stack the parts, with the columns that all have."""
     shared = [name for name in parts[0].columns if all(name in part.columns for part in parts)]
     for column in ("example_id", *wanted):
         having = [column in part.columns for part in parts]
@@ -313,14 +313,14 @@ def _stacked(
 
 
 def _kind(kind: pl.DataType) -> str:
-    """What a column holds, as far as it matters for putting it under another."""
+    """Tell the kind of a column, as far as it matters for stacking."""
     if kind.is_numeric():
         return "numbers"
     return "text" if kind in (pl.String, pl.Categorical, pl.Enum) else str(kind)
 
 
 def _identified(table: pl.DataFrame, uri: str) -> pl.DataFrame:
-    """The table with `example_id` as text: its own, or split and row."""
+    """Add `example_id` as text: its own, or split and row."""
     if "example_id" not in table.columns:
         row = pl.int_range(pl.len()).over("split").cast(pl.String).str.zfill(5)
         return table.with_columns(

@@ -1,4 +1,4 @@
-"""Pixels as PNG files, many at a time."""
+"""Encode pixels as PNG files, many at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUB = 1  # filter: each pixel as its difference from the one to its left
 
 
 def grey_of(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Brightness of RGB pixels, ITU-R 601-2, rounded as Pillow's mode `L` rounds it.
+    """Compute the brightness of RGB pixels, ITU-R 601-2, rounded as in Pillow's mode `L`.
 
     Args:
         rgb: Shape (N, 3, H, W).
@@ -68,7 +68,7 @@ def colour_pngs(rgb: NDArray[np.uint8]) -> list[bytes]:
 
 
 def _pngs(pixels: NDArray[np.uint8], kind: int) -> list[bytes]:
-    """Of pixels of shape (N, H, W, C), every file by itself."""
+    """Encode pixels of shape (N, H, W, C), every file by itself."""
     n, height, width, channels = pixels.shape
     filtered = pixels.copy()
     np.subtract(pixels[:, :, 1:], pixels[:, :, :-1], out=filtered[:, :, 1:])

@@ -1,4 +1,4 @@
-"""A network as one ONNX graph, into which the weights of any of its members go; without torch."""
+"""Hold a network as one ONNX graph that takes the weights of any of its members; without torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["INPUT", "OPSET", "OUTPUT", "Architecture", "Folded", "Weights"]
 Weights: TypeAlias = Mapping[str, NDArray[Any]]
 INPUT, OUTPUT = "images", "scores"
 OPSET = 21  # the first whose DequantizeLinear knows blocks and 4 bits
-FOLDED = "scotoma.folded"  # under which the graph's own metadata keep the pairs
+FOLDED = "scotoma.folded"  # key of the pairs in the graph's metadata
 
 
 class Folded(NamedTuple):
@@ -35,7 +35,7 @@ class Architecture:
     Attributes:
         graph: From `images` to `scores` with a free batch size; its initializers bear the names of
             the folded network's parameters and buffers.
-        folded: The normalisations that the graph has no longer.
+        folded: The normalisations that are folded into other layers.
     """
 
     graph: onnx.ModelProto
@@ -51,7 +51,7 @@ class Architecture:
         }
 
     def with_weights(self, weights: Weights) -> onnx.ModelProto:
-        """A copy of the graph with the weights of a member.
+        """Copy the graph and put in the weights of a member.
 
         Args:
             weights: Parameters and buffers of the member as it was trained, not folded.
@@ -66,7 +66,7 @@ class Architecture:
         return member
 
     def fold(self, weights: Weights) -> dict[str, NDArray[Any]]:
-        """Parameters and buffers of the folded member, from those of the member.
+        """Fold the parameters and buffers of a member.
 
         w' = w g / sqrt(v + e) and b' = (b - m) g / sqrt(v + e) + c, where the normalisation has
         mean m, variance v, scale g and shift c.
@@ -94,7 +94,7 @@ class Architecture:
         return kept
 
     def write(self, path: Path) -> None:
-        """Write the graph, with what is folded among its metadata."""
+        """Write the graph, with the folded pairs in its metadata."""
         written = onnx.ModelProto()
         written.CopyFrom(self.graph)
         written.metadata_props.add(key=FOLDED, value=json.dumps(self.folded))
@@ -102,7 +102,7 @@ class Architecture:
 
     @classmethod
     def read(cls, path: Path) -> Architecture:
-        """What `write` has written."""
+        """Read the file of `write`."""
         graph = onnx.load_model(path, load_external_data=False)
         (pairs,) = (entry.value for entry in graph.metadata_props if entry.key == FOLDED)
         del graph.metadata_props[:]

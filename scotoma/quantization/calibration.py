@@ -1,4 +1,4 @@
-"""Which range each activation is given, from calibration images run through the float graph."""
+"""Which range does each activation get? The one of calibration images in the float graph."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from onnx import TensorProto, helper
 from onnxruntime.quantization import CalibrationMethod
 from onnxruntime.quantization.calibrate import create_calibrator
 
-from scotoma.quantization.graphs import INPUT
+from scotoma.quantization.architecture import INPUT
 
-__all__ = ["Ranges", "calibrated_tensors", "histogram_ranges", "quiet", "value_ranges"]
+__all__ = ["Ranges", "calibrated_tensors", "histogram_ranges", "silence_quantizers", "value_ranges"]
 
 HISTOGRAMS = {"entropy": CalibrationMethod.Entropy, "percentile": CalibrationMethod.Percentile}
 BATCH = 10  # images whose activations are in memory at once
@@ -29,7 +29,7 @@ Ranges: TypeAlias = dict[str, tuple[float, float]]  # lowest and highest value o
 
 
 def calibrated_tensors(graph: onnx.ModelProto, operators: Sequence[str]) -> list[str]:
-    """The activations in float32 that operators of some types read or write, by name.
+    """List the activations in float32 that operators of some types read or write, by name.
 
     Args:
         graph: With its shapes inferred.
@@ -50,28 +50,28 @@ def calibrated_tensors(graph: onnx.ModelProto, operators: Sequence[str]) -> list
 def value_ranges(
     graph: onnx.ModelProto, images: NDArray[np.float32], tensors: Sequence[str]
 ) -> Ranges:
-    """Smallest and largest value of some tensors, found in the graph itself.
+    """Compute the smallest and largest value of some tensors in the graph itself.
 
     Args:
         graph: A member in float32; it is not changed.
         images: Normalised, shape (B, 3, H, W).
         tensors: Their names.
     """
-    asked = onnx.ModelProto()
-    asked.CopyFrom(graph)
-    del asked.graph.output[:]
+    probe = onnx.ModelProto()
+    probe.CopyFrom(graph)
+    del probe.graph.output[:]
     for number, tensor in enumerate(tensors):
         for operator in ("ReduceMin", "ReduceMax"):
             name = f"{operator}_{number}"  # names of tensors may hold anything
-            asked.graph.node.append(
+            probe.graph.node.append(
                 helper.make_node(operator, [tensor], [name], name=name, keepdims=0)
             )
-            asked.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, []))
-    opened = _session(asked.SerializeToString(), "ENABLE_ALL")
-    found = np.array(
+            probe.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, []))
+    opened = _session(probe.SerializeToString(), "ENABLE_ALL")
+    extremes = np.array(
         [opened.run(None, {INPUT: images[at : at + BATCH]}) for at in range(0, len(images), BATCH)]
     )
-    low, high = found[:, ::2].min(axis=0), found[:, 1::2].max(axis=0)
+    low, high = extremes[:, ::2].min(axis=0), extremes[:, 1::2].max(axis=0)
     return {name: (low[k], high[k]) for k, name in enumerate(tensors)}
 
 
@@ -83,7 +83,7 @@ def histogram_ranges(
     calibrator: str,
     percentile: float,
 ) -> Ranges:
-    """Ranges that leave out rare large values, of all tensors that some operators read or write.
+    """Compute ranges without rare large values, of all tensors that some operators read or write.
 
     Args:
         graph: A member in float32; it is not changed.
@@ -91,7 +91,7 @@ def histogram_ranges(
         operators: Types of the operators that are to be quantized.
         calibrator: `entropy` (the range that loses least by the divergence of Kullback and
             Leibler) or `percentile`.
-        percentile: Share of the values that the range holds, per cent, of `percentile`.
+        percentile: Share of the values that the range of `percentile` holds, per cent.
     """
     options: dict[str, Any] = {"symmetric": False}
     if calibrator == "percentile":
@@ -99,18 +99,20 @@ def histogram_ranges(
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
         float32, augmented = Path(folder, "float32.onnx"), Path(folder, "augmented.onnx")
         onnx.save_model(graph, float32)
-        with quiet():
-            found = create_calibrator(
+        with silence_quantizers():
+            collector = create_calibrator(
                 float32,
                 list(operators),
                 augmented_model_path=str(augmented),
                 calibrate_method=HISTOGRAMS[calibrator],
                 extra_options=options,
             )
-            found.infer_session = _session(str(augmented), "DISABLE_ALL")  # its own takes all cores
+            collector.infer_session = _session(
+                str(augmented), "DISABLE_ALL"
+            )  # its own takes all cores
             for at in range(0, len(images), BATCH):  # ranges are merged from call to call
-                found.collect_data(_Reader(images[at : at + BATCH]))
-            data = found.compute_data()
+                collector.collect_data(_Reader(images[at : at + BATCH]))
+            data = collector.compute_data()
     return {name: (float(held.lowest), float(held.highest)) for name, held in data.items()}
 
 
@@ -124,7 +126,7 @@ def _session(model: str | bytes, optimised: str) -> onnxruntime.InferenceSession
 
 
 class _Reader:
-    """One batch, as a CalibrationDataReader gives it."""
+    """A CalibrationDataReader of one batch."""
 
     def __init__(self, images: NDArray[np.float32]) -> None:
         self.batches: Iterator[dict[str, NDArray[np.float32]]] = iter([{INPUT: images}])
@@ -134,8 +136,8 @@ class _Reader:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """ONNX Runtime's quantizers log hints and print; what matters is raised."""
+def silence_quantizers() -> Iterator[None]:
+    """Silence ONNX Runtime's quantizers, which log hints and print; errors are raised."""
     logger = logging.getLogger()
     before = logger.level
     logger.setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""From a network in torch to its architecture as an ONNX graph."""
+"""Export a network in torch as an ONNX graph."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from onnx import shape_inference
 from torch.fx.experimental.optimization import fuse, matches_module_pattern
 
 from scotoma.quantization.architecture import INPUT, OPSET, OUTPUT, Architecture, Folded
-from scotoma.quantization.plain import plain_graph
+from scotoma.quantization.sequential_graph import sequential_graph
 
-__all__ = ["INPUT", "OPSET", "OUTPUT", "export_graph", "fold", "numpy_weights"]
+__all__ = ["export_graph", "fold", "numpy_weights"]
 
 # What torch.fx folds.
 PATTERNS = [
@@ -25,10 +25,10 @@ PATTERNS = [
 
 
 def fold(model: torch.nn.Module) -> torch.nn.Module:
-    """The same function with every batch normalisation folded into its convolution.
+    """Fold every batch normalisation of a network into its convolution.
 
-    One that follows no convolution alone stays, and so do all of a network that torch.fx cannot
-    trace.
+    A normalisation stays where it does not follow one convolution alone, or where torch.fx cannot
+    trace the network.
     """
     try:
         folded: torch.nn.Module = fuse(model.eval())
@@ -38,7 +38,7 @@ def fold(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def _folded(model: torch.nn.Module) -> tuple[Folded, ...]:
-    """The pairs that `fold` makes one layer of."""
+    """List the pairs that `fold` makes one layer of."""
     try:
         graph = torch.fx.symbolic_trace(model).graph
     except torch.fx.proxy.TraceError:
@@ -79,7 +79,7 @@ def export_graph(model: torch.nn.Module, images: torch.Tensor) -> Architecture:
     }
     model.load_state_dict(noise, strict=False)
     try:
-        if plain := plain_graph(model, images):
+        if plain := sequential_graph(model, images):
             return Architecture(shape_inference.infer_shapes(plain), pairs)
         # Where the exporter's optimizer computes with weights (it transposes those of attention),
         # they lose their names: such a network is exported as it stands.
@@ -120,5 +120,5 @@ def _exported(model: torch.nn.Module, images: torch.Tensor, *, optimize: bool) -
 
 
 def numpy_weights(model: torch.nn.Module) -> dict[str, NDArray[Any]]:
-    """Parameters and buffers of a network, as `Architecture.with_weights` takes them."""
+    """List parameters and buffers of a network, as `Architecture.with_weights` takes them."""
     return {name: value.detach().numpy() for name, value in model.state_dict().items()}

@@ -19,10 +19,10 @@ from scotoma.inference.trials import trials
 from scotoma.inference.weights import read_weights
 from scotoma.machine import versions
 from scotoma.quantization.architecture import Architecture
-from scotoma.quantization.compressing import compress
+from scotoma.quantization.compress import compress
+from scotoma.quantization.float32_layers import float32_layers
 from scotoma.quantization.graphs import export_graph
-from scotoma.quantization.static import StaticPlan, plan_static
-from scotoma.quantization.untouched import untouched_layers
+from scotoma.quantization.int8_static import StaticPlan, plan_static
 from scotoma.runs import Run, code_digest, file_digest, read_json, read_record, write_json, written
 from scotoma.training.models import build_model
 
@@ -124,7 +124,7 @@ class Compression:
                 name = f"{variant.name}/{path.name}"
                 with trials() as attempt:
                     attempt(temporary, self.network, self.pixels["sound"][:TRIED], called=name)
-            left = untouched_layers(member, temporary, variant) if first else None
+            left = float32_layers(member, temporary, variant) if first else None
         record: dict[str, Any] = {
             "file": path.name,
             "index": index,

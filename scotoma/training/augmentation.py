@@ -1,4 +1,4 @@
-"""How training images vary: shifts and mirrors, keyed by member, step and example."""
+"""How do training images vary? By shifts and mirrors, keyed by member, step and example."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def augment(
     epoch: int,
     rows: NDArray[np.int64],
 ) -> torch.Tensor:
-    """One member's batch, varied as its recipe says.
+    """Vary one member's batch as its recipe says.
 
     `flip` mirrors each image with probability 1/2. `alternating-flip` mirrors it in every other
     epoch, from the first or the second on by chance, so that two epochs in a row show both sides.
@@ -33,10 +33,10 @@ def augment(
     Args:
         pixels: uint8, shape (B, 3, H, W).
         recipe: Its augmentation and crop.
-        seed: Of the member.
+        seed: Seed of the member.
         step: Optimiser step; shifts and chance mirrors depend on (seed, step) alone.
         epoch: Passes over the data done before.
-        rows: Of the batch in the training data, shape (B,): whose turn it is to be mirrored.
+        rows: Rows of the batch in the training data, shape (B,): they decide whose turn it is.
 
     Returns:
         uint8, shape (B, 3, H, W).

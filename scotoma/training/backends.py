@@ -1,18 +1,17 @@
-"""How the gradients of many members are had: stacked into one pass, or one after the other."""
+"""Compute the gradients of many members: stacked into one pass, or one after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Literal, NamedTuple
 
 import torch
 
 from scotoma.training.placement import PROCESSOR
-from scotoma.training.stacked import Tensors, stacked_forward
+from scotoma.training.stacked_network import Tensors, stacked_forward
 from scotoma.training.task import Objective
 
-__all__ = ["Backend", "Batch", "Gradients", "Tensors", "gradients"]
+__all__ = ["Backend", "Batch", "Gradients", "gradients"]
 
 Backend = Literal["loop", "stacked"]
 
@@ -27,8 +26,7 @@ class Batch(NamedTuple):
 
 # State and buffers of K members, each tensor with a first axis of K, and a batch of each, to their
 # gradients, losses and new buffers.
-Found = tuple[Tensors, torch.Tensor, Tensors]
-Gradients = Callable[[Tensors, Tensors, Batch], Found]
+Gradients = Callable[[Tensors, Tensors, Batch], tuple[Tensors, torch.Tensor, Tensors]]
 
 
 def gradients(
@@ -38,16 +36,19 @@ def gradients(
     *,
     precision: torch.dtype = torch.float32,
     device: torch.device = PROCESSOR,
+    compiled: bool = False,
 ) -> Gradients:
-    """The gradient step of a population.
+    """Build the function that computes the gradients of a population.
 
     Args:
         template: The architecture, in training mode; its own weights are not used.
         objective: Losses of members' batches.
         backend: `stacked` makes one network of all members and wins for tiny ones of plain
             layers; `loop` takes the members in turn, images channels last, and serves any network.
-        precision: Of the products; bfloat16 is autocast's, and weights stay as they are.
+        precision: Type of the products; bfloat16 is autocast's, and weights stay as they are.
         device: Where the members are.
+        compiled: Whether torch compiles the pass of `loop`, which pays where a GPU finishes
+            operations sooner than a processor starts them.
 
     Returns:
         A function without side effects.
@@ -60,7 +61,7 @@ def gradients(
         if forward is None:
             raise ValueError("a network with other layers than plain ones cannot be stacked")
         return _together(forward, objective)
-    return _in_turn(template, objective, precision, device)
+    return _in_turn(template, objective, precision, device, compiled=compiled)
 
 
 def _together(
@@ -85,60 +86,43 @@ def _in_turn(
     objective: Objective,
     precision: torch.dtype,
     device: torch.device,
+    *,
+    compiled: bool,
 ) -> Gradients:
-    def one(
-        state: Tensors, buffers: Tensors, batch: Batch
-    ) -> tuple[Tensors, torch.Tensor, Tensors]:
-        leaves = {name: value.detach().requires_grad_() for name, value in state.items()}
+    def member_loss(state: Tensors, buffers: Tensors, batch: Batch) -> tuple[torch.Tensor, Tensors]:
         updated = {name: value.clone() for name, value in buffers.items()}
         pixels = batch.images.contiguous(memory_format=torch.channels_last)
-        with torch.autocast(
-            device.type,
-            torch.bfloat16,
-            enabled=precision == torch.bfloat16,
-            cache_enabled=False,  # a CUDA graph must not hold what another step has cast
-        ):
-            outputs = torch.func.functional_call(template, (leaves, updated), (pixels,))
-        value = objective(outputs.to(pixels.dtype), batch.labels, batch.attributes)
-        slopes = torch.autograd.grad(value, list(leaves.values()))
-        return dict(zip(leaves, slopes, strict=True)), value.detach(), updated
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == torch.bfloat16):
+            outputs = torch.func.functional_call(template, (state, updated), (pixels,))
+        return objective(outputs.to(pixels.dtype), batch.labels, batch.attributes), updated
+
+    loss_of = _compile(member_loss) if compiled else member_loss
 
     def step(
         state: Tensors, buffers: Tensors, batch: Batch
     ) -> tuple[Tensors, torch.Tensor, Tensors]:
-        found = _side_by_side(
-            [
-                partial(
-                    one,
-                    {name: value[k] for name, value in state.items()},
-                    {name: value[k] for name, value in buffers.items()},
-                    Batch(*(part[k] for part in batch)),
-                )
-                for k in range(len(batch.images))
-            ],
-            device,
-        )
-        slopes, values, updated = zip(*found, strict=True)
-        return _stack(slopes), torch.stack(values), _stack(updated)
+        slopes = {name: torch.empty_like(value) for name, value in state.items()}
+        updated = {name: torch.empty_like(value) for name, value in buffers.items()}
+        losses = torch.empty(len(batch.images), dtype=batch.images.dtype, device=device)
+        for k in range(len(batch.images)):
+            leaves = {name: value[k].detach().requires_grad_() for name, value in state.items()}
+            own = {name: value[k] for name, value in buffers.items()}
+            loss, seen = loss_of(leaves, own, Batch(*(part[k] for part in batch)))
+            slope = torch.autograd.grad(loss, list(leaves.values()))
+            # Copied before the next member's pass, which may reuse the memory of this one's.
+            losses[k] = loss.detach()
+            for name, value in zip(leaves, slope, strict=True):
+                slopes[name][k] = value
+            for name, value in seen.items():
+                updated[name][k] = value
+        return slopes, losses, updated
 
     return step
 
 
-def _side_by_side(works: list[Callable[[], Found]], device: torch.device) -> list[Found]:
-    """Do some works that know nothing of each other: on a GPU, each in a stream of its own."""
-    if device.type != "cuda":
-        return [work() for work in works]
-    here, found = torch.cuda.current_stream(device), []
-    # From a pool that torch keeps.
-    streams = [torch.cuda.Stream(device) for _ in works]  # type: ignore[no-untyped-call]
-    for work, stream in zip(works, streams, strict=True):
-        stream.wait_stream(here)
-        with torch.cuda.stream(stream):
-            found.append(work())
-    for stream in streams:
-        here.wait_stream(stream)
-    return found
-
-
-def _stack(members: tuple[Tensors, ...]) -> Tensors:
-    return {name: torch.stack([member[name] for member in members]) for name in members[0]}
+def _compile(
+    member_loss: Callable[[Tensors, Tensors, Batch], tuple[torch.Tensor, Tensors]],
+) -> Callable[[Tensors, Tensors, Batch], tuple[torch.Tensor, Tensors]]:
+    """Let torch start all operations of a pass as one, by the backend that needs no C compiler."""
+    torch.compiler.reset()  # what is compiled for another network counts against a limit of 8
+    return torch.compile(member_loss, backend="cudagraphs", dynamic=False)

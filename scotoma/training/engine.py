@@ -1,4 +1,4 @@
-"""How members are trained: many at once as one stacked state, by one pure step function."""
+"""Train members: many at once as one stacked state, by one pure step function."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import torch
 from numpy.typing import NDArray
 
 from scotoma.config import Recipe
-from scotoma.datasets import Images, looking_ahead
+from scotoma.datasets import IndexedImages, looking_ahead
 from scotoma.machine import has_fast_bfloat16
 from scotoma.training.augmentation import augment
-from scotoma.training.averaging import averaged, fresh_average
-from scotoma.training.backends import Backend, Batch, Tensors, gradients
-from scotoma.training.models import build_model, prepare
-from scotoma.training.optimising import fresh_memory
+from scotoma.training.backends import Backend, Batch, gradients
+from scotoma.training.models import build_model, prepare_layers
+from scotoma.training.optimiser import fresh_memory
 from scotoma.training.placement import PROCESSOR, Rows, batches_from
 from scotoma.training.pruning import Pruning, cubic_sparsity, prunable, update_masks
-from scotoma.training.replay import Replay
 from scotoma.training.schedules import learning_rate
+from scotoma.training.stacked_network import Tensors
 from scotoma.training.state import TrainingState
 from scotoma.training.step import Moving, Step
-from scotoma.training.task import Task
+from scotoma.training.task import TrainingTask
+from scotoma.training.weight_average import averaged, fresh_average
 
 __all__ = [
     "Member",
@@ -54,7 +54,7 @@ class TrainedMember:
     """One trained model.
 
     Attributes:
-        member: What was asked for.
+        member: Its variant, index, seed and sparsity.
         state: Parameters and buffers; masked weights are exactly 0.
         weights: Names of the conv and linear weights, which pruning may zero.
         loss: Mean training loss of every tenth of the run (fewer where it has fewer steps).
@@ -67,19 +67,19 @@ class TrainedMember:
 
 
 def normalise(pixels: torch.Tensor) -> torch.Tensor:
-    """Pixels in [0, 255] to floats in [-1, 1]: what every model of ours is fed."""
+    """Turn pixels in [0, 255] into floats in [-1, 1], the input of every built-in network."""
     return pixels.float() / 127.5 - 1.0
 
 
 def products_precision(recipe: Recipe, device: torch.device = PROCESSOR) -> torch.dtype:
-    """What convolutions and products are computed in: bfloat16 where it is asked for or pays."""
+    """Choose the type of products: bfloat16 where the recipe wants it, or where it pays."""
     fast = torch.cuda.is_bf16_supported() if device.type == "cuda" else has_fast_bfloat16()
     pays = recipe.precision == "auto" and fast
     return torch.bfloat16 if pays or recipe.precision == "bfloat16" else torch.float32
 
 
 class Training:
-    """A chunk of members in training: where it starts, how it goes on, what comes out.
+    """A chunk of members in training.
 
     A masked weight is 0 in the forward pass. Its shadow goes on receiving the gradient of that 0,
     and can come back until the last update; with hard masks none comes back.
@@ -91,29 +91,29 @@ class Training:
     def __init__(
         self,
         members: list[Member],
-        images: Images,
+        images: IndexedImages,
         labels: NDArray[np.int64],
         *,
         model: str,
-        task: Task,
+        task: TrainingTask,
         recipe: Recipe,
         backend: Backend = "stacked",
         attributes: NDArray[np.int64] | None = None,
         pruning: Pruning = SHADOW,
         device: torch.device = PROCESSOR,
     ) -> None:
-        """Look at the data; nothing is trained yet.
+        """Prepare the data; nothing is trained yet.
 
         Args:
             members: Seeds and sparsities; all of one model and one recipe.
-            images: uint8, shape (N, 3, H, W): an array, or what decodes rows as they are asked for.
+            images: uint8, shape (N, 3, H, W): an array, or images decoded when they are read.
             labels: Class ids, shape (N,).
             model: Name of the network.
             task: Outputs, objective and sampler.
             recipe: Steps, rates, augmentation and the pruning schedule.
-            backend: How the members' gradients are had.
-            attributes: Codes, shape (N, A), for objectives that look at them.
-            pruning: How the members that are pruned are.
+            backend: How the members' gradients are computed.
+            attributes: Codes, shape (N, A), for objectives that use them.
+            pruning: How members are pruned.
             device: Where they are trained; images that fit are sent there once.
         """
         self.members, self.task, self.pruning = members, task, pruning
@@ -126,6 +126,7 @@ class Training:
         self._gradients = gradients(
             template.to(device), task.objective, backend,
             precision=products_precision(recipe, device), device=device,
+            compiled=device.type == "cuda",
         )  # fmt: skip
         self._images, self._labels = images, torch.from_numpy(labels).to(device)
         self._at_hand = batches_from(images, device) if isinstance(images, np.ndarray) else None
@@ -134,10 +135,10 @@ class Training:
         self._attributes = torch.from_numpy(attributes).to(device)
 
     def start(self) -> TrainingState:
-        """Freshly initialised members."""
+        """Initialise the members."""
         models = [build_model(self._model, self.task.outputs, m.seed) for m in self.members]
         for member, model in zip(self.members, models, strict=True):
-            prepare(model, partial(self._first_look, member.seed))
+            prepare_layers(model, partial(self._first_look, member.seed))
         state, buffers = _stack(models)
         return TrainingState(
             step=0,
@@ -158,7 +159,7 @@ class Training:
         until: int | None = None,
         progress: Callable[[int], None] = lambda steps: None,
     ) -> TrainingState:
-        """Train on.
+        """Train until a step.
 
         Args:
             state: Where the members stand; left as it is.
@@ -187,15 +188,12 @@ class Training:
         if not all(bool(mask.all()) for mask in masks.values()):
             moving.keep(masks)
         way, losses = Step(self._gradients, self._decayed, recipe), state.losses
-        take = (
-            Replay(way, moving).take if self._device.type == "cuda" else partial(way.take, moving)
-        )
 
         for step, batch in self._batches(state.step, until):
             if self._masks_change_at(step):
                 update_masks(masks, moving.parameters, self._sparsities(step), self.pruning)
                 moving.keep(masks)
-            take(batch, learning_rate(step, recipe), step)
+            way.take(moving, batch, learning_rate(step, recipe), step)
             way.average(moving, step)
             if step + 1 in tenths:
                 since = max(mark for mark in tenths if mark <= step)
@@ -208,7 +206,7 @@ class Training:
         return replace(state, step=until, masks=masks, losses=losses)
 
     def finish(self, state: TrainingState) -> list[TrainedMember]:
-        """What a state has made of the members, in their order; masked weights are exactly 0."""
+        """Build the trained members of a state, in their order; masked weights are exactly 0."""
         state = state.copy(PROCESSOR)
         final = averaged(state.memory, {**state.parameters, **state.buffers})
         kept = {**final, **{n: final[n].masked_fill(~mask, 0) for n, mask in state.masks.items()}}
@@ -240,7 +238,7 @@ class Training:
         return self.finish(self.advance(start or self.start(), progress=progress))
 
     def _first_look(self, seed: int) -> torch.Tensor:
-        """Training images of one member's choice."""
+        """Draw training images for the layers that one member prepares."""
         order = np.random.Generator(np.random.Philox(key=[seed, PREPARING]))
         examples = len(self._labels)
         rows = order.choice(examples, min(SEEN_FIRST, examples), replace=False)
@@ -252,7 +250,7 @@ class Training:
         return due and any(member.sparsity for member in self.members)
 
     def _sparsities(self, step: int) -> list[float]:
-        """In force from a mask update on, of every member."""
+        """Compute the sparsity of every member from a mask update on."""
         begin, end, every = self.recipe.mask_updates
         return [
             cubic_sparsity(step, final=member.sparsity, begin=begin, end=end, every=every)
@@ -260,7 +258,7 @@ class Training:
         ]
 
     def _batches(self, start: int, until: int) -> Iterator[tuple[int, Batch]]:
-        """Every step and its batch; images that must be decoded are, ahead of their step."""
+        """Every step and its batch; encoded images are decoded ahead of their step."""
         recipe, examples = self.recipe, len(self._labels)
         upcoming = (
             self.task.sampler(member.seed, step, recipe.batch_size, examples)
@@ -273,7 +271,7 @@ class Training:
                 yield step, self._batch(step, pixels_of)
 
     def _batch(self, step: int, pixels_of: Rows) -> Batch:
-        """What every member sees at a step."""
+        """Build the batch of every member at a step."""
         recipe, examples = self.recipe, len(self._labels)
         epoch = step // (examples // min(recipe.batch_size, examples))
         drawn, shown = [], []
@@ -287,6 +285,6 @@ class Training:
 
 
 def _stack(models: list[torch.nn.Module]) -> tuple[Tensors, Tensors]:
-    """Parameters and buffers of many models, each stacked along a new first axis."""
+    """Stack parameters and buffers of many models along a new first axis."""
     state, buffers = torch.func.stack_module_state(models)
     return {name: value.detach().clone() for name, value in state.items()}, dict(buffers)

@@ -1,4 +1,4 @@
-"""Which network a name stands for."""
+"""Which network does a name stand for?"""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torch import nn
 
 from scotoma.errors import ConfigError
 from scotoma.own_code import is_code
-from scotoma.training.own import own_network
-from scotoma.training.residual import cifar_resnet, cifar_resnet18, wide_resnet
+from scotoma.training.residual_networks import cifar_resnet, cifar_resnet18, wide_resnet
 from scotoma.training.speedrun import speedrun
+from scotoma.training.user_network import build_user_network
 
-__all__ = ["OURS", "Prepares", "build_model", "prepare"]
+__all__ = ["BUILT_IN", "Prepares", "build_model", "prepare_layers"]
 
 
 @runtime_checkable
@@ -24,11 +24,11 @@ class Prepares(Protocol):
     """A layer that looks at training images before the first step."""
 
     def prepare(self, images: torch.Tensor) -> None:
-        """Look at images as the network is fed, shape (N, 3, H, W)."""
+        """Set weights from normalised images, shape (N, 3, H, W)."""
 
 
 def tiny_convnet(classes: int, *, width: int = 48) -> torch.nn.Module:
-    """Two wide convolutions for images of 8x8 to 16x16 pixels.
+    """Build two wide convolutions for images of 8x8 to 16x16 pixels.
 
     Wide and shallow on purpose: at 95% sparsity a narrow first layer of 432 weights would keep 22
     of them, and the network would collapse instead of showing whom it sacrifices.
@@ -53,7 +53,7 @@ def tiny_convnet(classes: int, *, width: int = 48) -> torch.nn.Module:
     )
 
 
-OURS: dict[str, Callable[[int], nn.Module]] = {
+BUILT_IN: dict[str, Callable[[int], nn.Module]] = {
     "tiny-convnet": tiny_convnet,
     "resnet8": partial(cifar_resnet, 8),
     "resnet14": partial(cifar_resnet, 14),
@@ -66,10 +66,10 @@ OURS: dict[str, Callable[[int], nn.Module]] = {
 
 
 def build_model(name: str, classes: int, seed: int) -> torch.nn.Module:
-    """A freshly initialised network.
+    """Build a freshly initialised network.
 
     Args:
-        name: One of `OURS`, a classifier of torchvision, or `package.module:function`.
+        name: One of `BUILT_IN`, a classifier of torchvision, or `package.module:function`.
         classes: Number of outputs.
         seed: Decides the initial weights, and nothing else.
 
@@ -82,9 +82,11 @@ def build_model(name: str, classes: int, seed: int) -> torch.nn.Module:
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        if name in OURS:
-            return OURS[name](classes)
-        model = own_network(name, classes) if is_code(name) else _of_torchvision(name, classes)
+        if name in BUILT_IN:
+            return BUILT_IN[name](classes)
+        model = (
+            build_user_network(name, classes) if is_code(name) else _of_torchvision(name, classes)
+        )
     for child in model.modules():
         if _draws_random_numbers(child):
             raise ConfigError(
@@ -95,12 +97,12 @@ def build_model(name: str, classes: int, seed: int) -> torch.nn.Module:
     return model
 
 
-def prepare(model: torch.nn.Module, images: Callable[[], torch.Tensor]) -> None:
-    """Show training images to the layers that want to see some.
+def prepare_layers(model: torch.nn.Module, images: Callable[[], torch.Tensor]) -> None:
+    """Show training images to the layers that prepare on some.
 
     Args:
         model: A fresh network; changed in place.
-        images: Gives them, as the network is fed, shape (N, 3, H, W); called if any layer asks.
+        images: Returns normalised images, shape (N, 3, H, W); called if any layer prepares.
     """
     for layer in model.modules():
         if isinstance(layer, Prepares):
@@ -121,7 +123,7 @@ def _of_torchvision(name: str, classes: int) -> nn.Module:
 
     if name not in zoo.list_models(module=zoo):
         raise ConfigError(
-            f"source.model {name!r} is neither one of {', '.join(OURS)} nor a classifier of "
+            f"source.model {name!r} is neither one of {', '.join(BUILT_IN)} nor a classifier of "
             "torchvision, such as 'resnet18'"
         )
     model: nn.Module = zoo.get_model(name, weights=None, num_classes=classes)

@@ -1,4 +1,4 @@
-"""Where members are trained, and where their images lie meanwhile."""
+"""Where are members trained, and where do their images lie meanwhile?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from scotoma.datasets import Images
+from scotoma.datasets import IndexedImages
 
 __all__ = [
     "MEMBERS_IN_FLIGHT",
@@ -21,9 +21,9 @@ __all__ = [
 
 PROCESSOR = torch.device("cpu")
 
-# On a GPU, where a member alone leaves most of it idle; halved wherever memory runs out.
+# On a GPU, where the pass is compiled once for all of them; halved wherever memory runs out.
 MEMBERS_IN_FLIGHT = 8
-# Of the memory that is free on the device: what images may take. The rest is for training.
+# Share of the device's free memory that images may take. The rest is for training.
 IMAGES_SHARE = 0.4
 
 # Numbers of rows to their pixels, uint8, shape (B, 3, H, W), on the device.
@@ -31,12 +31,12 @@ Rows = Callable[[NDArray[np.int64]], torch.Tensor]
 
 
 def training_device() -> torch.device:
-    """The GPU that torch sees first, else the processor."""
+    """Choose the GPU that torch sees first, else the processor."""
     return torch.device("cuda", 0) if torch.cuda.is_available() else PROCESSOR
 
 
 def device_name(device: torch.device) -> str:
-    """What a member's record calls it.
+    """Name a device for a member's record.
 
     >>> device_name(PROCESSOR)
     'cpu'
@@ -44,18 +44,18 @@ def device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def batches_from(images: Images, device: torch.device, *, room: float | None = None) -> Rows:
-    """How pixels of a batch come to a device.
+def batches_from(images: IndexedImages, device: torch.device, *, room: float | None = None) -> Rows:
+    """Build the look-up that brings pixels of a batch to a device.
 
     Args:
-        images: An array, or images that are decoded as they are asked for.
+        images: An array, or images that are decoded when they are read.
         device: Where they are wanted.
         room: Bytes that they may take there for good; None for two fifths of what is free on a
             GPU, and for nothing on the processor, where they lie already.
 
     Returns:
-        Of images that fit, a lookup on the device, to which they are sent once; of others, a
-        lookup here whose result is sent.
+        A look-up on the device, where images that fit are sent once; for others, a look-up here
+        whose result is sent.
 
     >>> images = np.arange(12, dtype=np.uint8).reshape(4, 3, 1, 1)
     >>> batches_from(images, torch.device("cpu"))(np.array([3, 0]))[:, 0, 0, 0].tolist()

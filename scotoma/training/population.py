@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from scotoma import progress
 from scotoma.config import Config
-from scotoma.datasets import Examples, Images, StoredImages, store_images
+from scotoma.datasets import Examples, IndexedImages, StoredImages, store_images
 from scotoma.errors import ConfigError
 from scotoma.machine import cores, hardware, has_gpu_driver, versions
 from scotoma.own_code import is_code, module_digest
@@ -139,7 +139,7 @@ def _origin(config: Config, data_digest: str) -> dict[str, Any]:
 
 
 Data: TypeAlias = "tuple[StoredImages, NDArray[np.int64], int]"  # images, labels, classes
-_shared: tuple[Run, Images, Data]  # of a worker, sent to it once
+_shared: tuple[Run, IndexedImages, Data]  # of a worker, sent to it once
 
 
 def _start_worker(run: Run, data: Data) -> None:
@@ -155,11 +155,11 @@ def _start_worker(run: Run, data: Data) -> None:
 
 def _choose_way() -> tuple[Backend, int, int]:
     """How gradients are had, how many members make a chunk, and how many workers train them."""
+    from scotoma.training.choose_backend import choose_backend, members_together
     from scotoma.training.models import build_model
-    from scotoma.training.own import try_outputs
     from scotoma.training.placement import training_device
     from scotoma.training.pruning import prunable
-    from scotoma.training.trial import choose_backend, members_together
+    from scotoma.training.user_network import try_outputs
 
     run, images, (_, labels, classes) = _shared
     model = build_model(name := run.config.source.model, classes, 0)
@@ -207,7 +207,7 @@ def _train_together(
     from scotoma.training.engine import Member, Training, products_precision
     from scotoma.training.placement import device_name, training_device
     from scotoma.training.pruning import Pruning
-    from scotoma.training.sparse import sparse_bytes
+    from scotoma.training.sparse_encoding import sparse_bytes
     from scotoma.training.task import classification
 
     run, images, (_, labels, classes) = _shared

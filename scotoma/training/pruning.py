@@ -1,4 +1,4 @@
-"""Which weights are zero when: magnitude pruning on the schedule of Zhu and Gupta (2017)."""
+"""Which weights are zero when? Magnitude pruning on the schedule of Zhu and Gupta (2017)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import nn
 
 from scotoma.config import Variant
 from scotoma.errors import ConfigError
-from scotoma.training.backends import Tensors
+from scotoma.training.stacked_network import Tensors
 
 __all__ = [
     "Pruning",
@@ -25,7 +25,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Pruning:
-    """How a variant is pruned, whatever its sparsity.
+    """The pruning of a variant, whatever its sparsity.
 
     Attributes:
         masks: With `shadow`, masked weights go on receiving gradients and can come back until the
@@ -40,17 +40,17 @@ class Pruning:
 
     @classmethod
     def of(cls, variant: Variant) -> Pruning:
-        """What the configuration says of a variant."""
+        """Read the pruning of a variant from its configuration."""
         return cls(variant.masks, variant.scope, variant.exempt)
 
     @property
     def is_hard(self) -> bool:
-        """Whether what is pruned once stays so."""
+        """Whether a pruned weight stays pruned."""
         return self.masks == "hard"
 
 
 def cubic_sparsity(step: int, *, final: float, begin: int, end: int, every: int) -> float:
-    """Sparsity in force at a step.
+    """Compute the sparsity at a step.
 
     Args:
         step: Optimiser step, counted from 0.
@@ -78,7 +78,7 @@ def cubic_sparsity(step: int, *, final: float, begin: int, end: int, every: int)
 
 
 def prunable(module: torch.nn.Module, exempt: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Names of the parameters that pruning may zero: conv and linear weights, nothing else.
+    """List the parameters that pruning may zero: conv and linear weights, nothing else.
 
     Args:
         module: A network.
@@ -111,7 +111,7 @@ def prunable(module: torch.nn.Module, exempt: tuple[str, ...] = ()) -> tuple[str
 
 
 def pruned_count(size: int, sparsity: float) -> int:
-    """How many of `size` weights are zero: the nearest whole number, halves to the even one.
+    """Count the zeros among `size` weights: the nearest whole number, halves to the even one.
 
     >>> pruned_count(10, 0.95), pruned_count(288, 0.9)
     (10, 259)
@@ -170,8 +170,8 @@ def update_masks(masks: Tensors, weights: Tensors, sparsities: list[float], way:
         own = {name: weights[name][member] for name in masks}
         gone = {name: ~mask[member] for name, mask in masks.items()} if way.is_hard else {}
         if way.scope == "global":
-            found = magnitude_mask(_joined(own), sparsity, gone=_joined(gone) if gone else None)
-            kept = torch.split(found, [weight.numel() for weight in own.values()])
+            mask = magnitude_mask(_joined(own), sparsity, gone=_joined(gone) if gone else None)
+            kept = torch.split(mask, [weight.numel() for weight in own.values()])
         else:
             kept = tuple(
                 magnitude_mask(weight, sparsity, gone=gone.get(name))

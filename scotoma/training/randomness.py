@@ -1,4 +1,4 @@
-"""Where chance comes from: counters, so that no member's draws depend on another's."""
+"""Where does chance come from? From counters: no member's draws depend on another's."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["member_seed", "minibatch"]
 
 
 def member_seed(population_seed: int, variant: str, member: int) -> int:
-    """The seed of one member: of its initial weights, data order and all else.
+    """Compute the seed of one member: of its initial weights, data order and all else.
 
     Args:
-        population_seed: Of the audit.
+        population_seed: Seed of the audit.
         variant: Its name; members trained under different variants are independent.
         member: Index in the population, from 0.
 
@@ -30,13 +30,13 @@ def member_seed(population_seed: int, variant: str, member: int) -> int:
 
 
 def minibatch(seed: int, step: int, batch_size: int, examples: int) -> NDArray[np.int64]:
-    """Which examples a member sees at a step.
+    """Draw the examples that a member sees at a step.
 
     Every epoch is a permutation keyed by (seed, epoch), cut into batches; what does not fill a
     batch is left out of that epoch.
 
     Args:
-        seed: Of the member.
+        seed: Seed of the member.
         step: Optimiser step, from 0.
         batch_size: Images a step; capped at the number of examples.
         examples: Size of the training split.

@@ -1,4 +1,4 @@
-"""How large a step is: warm-up, then a fall."""
+"""How large is a step? It rises in a warm-up, then falls."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from scotoma.config import Recipe
 
 __all__ = ["learning_rate"]
 
-# Of one-cycle, as Smith and Topin (2018) and torch have it: where the rate starts and ends.
+# Where the rate of one-cycle starts and ends, as Smith and Topin (2018) and torch have it.
 STARTS_AT, ENDS_AT = 1 / 25, 1 / 25 / 1e4
 
 
 def learning_rate(step: int, recipe: Recipe) -> float:
-    """The step size at a step.
+    """Compute the step size at a step.
 
     Args:
         step: Optimiser step, from 0.
@@ -45,7 +45,7 @@ def learning_rate(step: int, recipe: Recipe) -> float:
 
 
 def _one_cycle(step: int, steps: int, warmup: float) -> float:
-    """Rate as a fraction of the peak, which lies between two steps where `warmup` says so."""
+    """Compute the rate as a fraction of the peak, which may lie between two steps."""
     top = warmup * steps - 1
     if step <= top:
         return _between(STARTS_AT, 1.0, step / top if top > 0 else 1.0)
@@ -53,5 +53,5 @@ def _one_cycle(step: int, steps: int, warmup: float) -> float:
 
 
 def _between(start: float, end: float, progress: float) -> float:
-    """From `start` to `end` along half a cosine."""
+    """Go from `start` to `end` along half a cosine."""
     return end + (start - end) / 2 * (1 + math.cos(math.pi * progress))

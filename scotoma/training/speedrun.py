@@ -17,18 +17,18 @@ class Whitening(nn.Module):
     """Patches of two by two pixels, without correlation and of variance 1.
 
     The filters are the principal directions of the patches of training images, each with its
-    negative, divided by the standard deviation along them. They are found, not trained; an offset
-    for each is trained.
+    negative, divided by the standard deviation along them. They are computed, not trained; only
+    an offset for each is trained.
     """
 
     filters: torch.Tensor
 
     def __init__(self, channels: int = 3, size: int = 2, floor: float = 1.25e-4) -> None:
-        """Filters that mean nothing before `prepare`.
+        """Create filters that mean nothing before `prepare`.
 
         Args:
-            channels: Of the images.
-            size: Of a patch, in pixels each way.
+            channels: Channels of the images.
+            size: Side of a patch, pixels.
             floor: Added to each variance, so that what hardly varies is not blown up.
         """
         super().__init__()
@@ -39,10 +39,10 @@ class Whitening(nn.Module):
 
     @torch.no_grad()
     def prepare(self, images: torch.Tensor) -> None:
-        """Find the filters.
+        """Compute the filters.
 
         Args:
-            images: As the network is fed, shape (N, channels, H, W).
+            images: Normalised, shape (N, channels, H, W).
         """
         inputs, patches = self.filters[0].numel(), 0
         moments = images.new_zeros(inputs, inputs, dtype=torch.float64)
@@ -51,12 +51,12 @@ class Whitening(nn.Module):
             moments += torch.einsum("nip,njp->ij", held, held)
             patches += len(part) * held.shape[2]
         variances, directions = torch.linalg.eigh(moments / patches)
-        found = (directions / (variances + self.floor).sqrt()).T
-        half = found.flip(0).reshape(-1, *self.filters.shape[1:])
+        filters = (directions / (variances + self.floor).sqrt()).T
+        half = filters.flip(0).reshape(-1, *self.filters.shape[1:])
         self.filters.copy_(torch.cat([half, -half]))
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Images (N, channels, H, W) to (N, 2 * inputs, H - size + 1, W - size + 1)."""
+        """Filter images (N, channels, H, W) to (N, 2 * inputs, H - size + 1, W - size + 1)."""
         return functional.conv2d(images, self.filters, self.offset)
 
 
@@ -66,7 +66,7 @@ class _Scaled(nn.Module):
 
 
 def speedrun(classes: int, *, widths: tuple[int, ...] = (64, 256, 256)) -> nn.Module:
-    """A network that learns CIFAR-10 in a few epochs.
+    """Build a network that learns CIFAR-10 in a few epochs.
 
     Convolutions begin as the identity, normalisation has no scale to learn, and scores are small.
 
@@ -75,7 +75,7 @@ def speedrun(classes: int, *, widths: tuple[int, ...] = (64, 256, 256)) -> nn.Mo
         widths: Channels of each pair of convolutions; each halves the image.
 
     Returns:
-        A network from (B, 3, H, W), 16x16 or larger, to (B, classes). Its first layer wants to
+        A network from (B, 3, H, W), 16x16 or larger, to (B, classes). Its first layer must
         `prepare` on training images.
 
     References:
@@ -95,7 +95,7 @@ def speedrun(classes: int, *, widths: tuple[int, ...] = (64, 256, 256)) -> nn.Mo
 
 
 def _convolution(inputs: int, outputs: int) -> nn.Conv2d:
-    """What comes in is passed on by the first filters, as long as nothing is learnt."""
+    """Build a convolution whose first filters begin as the identity."""
     layer = nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
     nn.init.dirac_(layer.weight.data[:inputs])
     return layer

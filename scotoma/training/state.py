@@ -1,4 +1,4 @@
-"""Where a chunk of members stands in its training: all that the next step depends on."""
+"""The state of a chunk of members in training: all that the next step depends on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from scotoma.training.backends import Tensors
+from scotoma.training.stacked_network import Tensors
 
 __all__ = ["TrainingState"]
 
@@ -22,7 +22,7 @@ class TrainingState:
         parameters: By name; of masked weights, what stands behind the mask.
         buffers: By name.
         masks: Of the weights that pruning may zero: True is kept.
-        memory: What the optimiser and the average of weights remember, as `momentum/NAME`.
+        memory: Memory of the optimiser and the average of weights, as `momentum/NAME`.
         losses: Mean loss of the tenths of the run that are over, shape (K, tenths).
         running: Sum of the losses since then, shape (K,).
 
@@ -43,7 +43,7 @@ class TrainingState:
 
     @property
     def members(self) -> int:
-        """How many there are."""
+        """Number of members."""
         return len(self.running)
 
     def tensors(self) -> Tensors:
@@ -58,13 +58,10 @@ class TrainingState:
 
     @classmethod
     def of(cls, tensors: Tensors) -> TrainingState:
-        """The state of such a table.
+        """Rebuild a state from its table.
 
         Args:
-            tensors: What `tensors` gave.
-
-        Returns:
-            The same state.
+            tensors: The result of `tensors`.
         """
         sections: dict[str, Tensors] = {section: {} for section in SECTIONS}
         for key, value in tensors.items():
@@ -75,7 +72,7 @@ class TrainingState:
         return cls(int(step), **sections, losses=losses, running=running)
 
     def split(self) -> list[TrainingState]:
-        """Every member's own state."""
+        """Split into the state of every member."""
         table = self.tensors()
         return [
             self.of({n: v if n == "step" else v[k : k + 1] for n, v in table.items()})
@@ -84,7 +81,7 @@ class TrainingState:
 
     @classmethod
     def joined(cls, states: list[TrainingState]) -> TrainingState:
-        """One state of the members of several, which have done the same steps.
+        """Join states that have done the same steps.
 
         Args:
             states: At least one.
@@ -103,10 +100,10 @@ class TrainingState:
     def copy(
         self, device: torch.device | None = None, *, channels_last: bool = False
     ) -> TrainingState:
-        """The same values in memory of their own.
+        """Copy the state.
 
         Args:
-            device: Where to; None for where they are.
+            device: Where to; None for where it is.
             channels_last: Whether the channels of each member's convolution lie together, as
                 torch's own convolution wants them.
 
@@ -118,7 +115,7 @@ class TrainingState:
 
 
 def _channels_last(value: torch.Tensor) -> torch.Tensor:
-    """A copy of (K, O, C, H, W) in the memory order (K, O, H, W, C); any other is just a copy."""
+    """Copy (K, O, C, H, W) in the memory order (K, O, H, W, C), and anything else as it is."""
     if value.ndim != 5:
         return value.clone()
     return value.movedim(2, -1).clone(memory_format=torch.contiguous_format).movedim(-1, 2)

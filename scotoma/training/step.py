@@ -1,4 +1,4 @@
-"""One step of a chunk of members: gradients, weights, losses, all in place."""
+"""Take one step of a chunk of members: gradients, weights, losses, all in place."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from dataclasses import dataclass, field
 import torch
 
 from scotoma.config import Recipe
-from scotoma.training.averaging import update_average
-from scotoma.training.backends import Batch, Gradients, Tensors
-from scotoma.training.optimising import update_weights
+from scotoma.training.backends import Batch, Gradients
+from scotoma.training.optimiser import update_weights
+from scotoma.training.stacked_network import Tensors
+from scotoma.training.weight_average import update_average
 
 __all__ = ["Moving", "Step"]
 
 
 @dataclass(frozen=True)
 class Moving:
-    """What steps change; every tensor has a first axis of K and stays where it is in memory.
+    """The values that steps change, in place; every tensor has a first axis of K.
 
     Attributes:
-        parameters: By name; of masked weights, what stands behind the mask.
+        parameters: By name; those of masked weights are the values behind the mask.
         buffers: By name.
-        memory: What the optimiser and the average of weights remember.
+        memory: Memory of the optimiser and the average of weights.
         running: Sum of the losses of the steps, shape (K,).
         kept: By name, 1 where a weight is kept and 0 where it is masked; empty while all are kept.
     """
@@ -42,29 +43,22 @@ class Moving:
             factor = self.kept.setdefault(name, torch.empty_like(self.parameters[name]))
             factor.copy_(mask)
 
-    def sections(self) -> tuple[list[torch.Tensor], ...]:
-        """All that a step changes: parameters, buffers, memory, losses."""
-        tables = (self.parameters, self.buffers, self.memory, {"": self.running})
-        return tuple(list(table.values()) for table in tables)
-
 
 @dataclass(frozen=True)
 class Step:
-    """How the members of a chunk take a step.
+    """A training step of the members of a chunk.
 
     Attributes:
-        gradients: Of the members, from their weights and a batch of each.
+        gradients: Computes gradients of the members from their weights and a batch of each.
         decayed: Names of the weights that decay.
-        recipe: Of their training.
+        recipe: Recipe of their training.
     """
 
     gradients: Gradients
     decayed: tuple[str, ...]
     recipe: Recipe
 
-    def take(
-        self, moving: Moving, batch: Batch, rate: float | torch.Tensor, step: int | torch.Tensor
-    ) -> None:
+    def take(self, moving: Moving, batch: Batch, rate: float, step: int) -> None:
         """Learn from a batch.
 
         Args:
@@ -91,7 +85,7 @@ class Step:
 
         Args:
             moving: Changed in place.
-            step: The step just taken, from 0.
+            step: The step before this call, from 0.
         """
         values = {**moving.parameters, **moving.buffers}
         update_average(moving.memory, values, step=step, recipe=self.recipe)

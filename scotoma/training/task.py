@@ -1,4 +1,4 @@
-"""What members learn: the pieces that a fairer way of training replaces."""
+"""What do members learn? The pieces that a fairer way of training replaces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scotoma.config import Recipe
 from scotoma.training.randomness import minibatch
 
-__all__ = ["Objective", "Sampler", "Task", "classification", "cross_entropy"]
+__all__ = ["Objective", "Sampler", "TrainingTask", "classification", "cross_entropy"]
 
 # Outputs (..., B, outputs), labels (..., B) and attributes (..., B, A) of a batch of each of any
 # number of members to their losses (...).
@@ -29,7 +29,7 @@ def cross_entropy(
     *,
     label_smoothing: float = 0.0,
 ) -> torch.Tensor:
-    """Mean cross-entropy of each member's labels; attributes play no part.
+    """Compute the mean cross-entropy of each member's labels; attributes play no part.
 
     Args:
         outputs: Scores, shape (..., B, outputs).
@@ -38,7 +38,7 @@ def cross_entropy(
         label_smoothing: Share of each label that is spread over all classes, in [0, 1).
 
     Returns:
-        Of every member, shape (...).
+        The loss of every member, shape (...).
 
     >>> labels = torch.zeros(2, 3, dtype=torch.long)
     >>> cross_entropy(torch.zeros(2, 3, 4), labels, torch.zeros(2, 3, 0)).exp()
@@ -54,8 +54,8 @@ def cross_entropy(
 
 
 @dataclass(frozen=True)
-class Task:
-    """What is learnt, whatever the network and the recipe.
+class TrainingTask:
+    """The learning task, whatever the network and the recipe.
 
     Attributes:
         outputs: Scores of the network for one image: one a class, and those of further heads.
@@ -68,10 +68,10 @@ class Task:
     sampler: Sampler = minibatch
 
 
-def classification(classes: int, recipe: Recipe) -> Task:
-    """What an audit's members learn: to name the class, by cross-entropy.
+def classification(classes: int, recipe: Recipe) -> TrainingTask:
+    """Build the task of an audit's members: to name the class, by cross-entropy.
 
     >>> classification(10, Recipe(label_smoothing=0.2)).outputs
     10
     """
-    return Task(classes, partial(cross_entropy, label_smoothing=recipe.label_smoothing))
+    return TrainingTask(classes, partial(cross_entropy, label_smoothing=recipe.label_smoothing))

@@ -1,4 +1,4 @@
-"""Where the sparsities of one seed part: the dense members as they stood at the first mask update.
+"""Keep trunks: the states of dense members at the first mask update, where sparsities part.
 
 Up to there a member's steps depend on its seed alone, so that a pruned member that goes on from the
 trunk of its dense one is, bit for bit, the member that is trained from the start.
@@ -19,17 +19,17 @@ __all__ = ["read_trunks", "trunk_path", "write_trunks"]
 
 
 def trunk_path(run: Run, index: int) -> Path:
-    """Where the trunk of a member lies."""
+    """Locate the trunk of a member."""
     return run.population("dense") / f"trunk-{index:03d}.safetensors"
 
 
 def write_trunks(run: Run, indices: Sequence[int], state: TrainingState) -> list[str]:
-    """Leave the state of a chunk of dense members, a file a member.
+    """Write the state of a chunk of dense members, a file a member.
 
     Args:
         run: The run.
-        indices: Of the members in their population.
-        state: Where they stand, in that order.
+        indices: Indices of the members in their population.
+        state: Their state, in that order.
 
     Returns:
         SHA-256 of each file, for the members' records.
@@ -45,11 +45,11 @@ def write_trunks(run: Run, indices: Sequence[int], state: TrainingState) -> list
 def read_trunks(
     run: Run, indices: Sequence[int], digests: Iterable[str | None]
 ) -> TrainingState | None:
-    """The state to go on from.
+    """Read the state to go on from.
 
     Args:
         run: The run.
-        indices: Of the members, in the order of the state.
+        indices: Indices of the members, in the order of the state.
         digests: SHA-256 that each file must have; None where it cannot be trusted.
 
     Returns:

@@ -14,19 +14,13 @@ from PIL import Image
 
 from scotoma.config import Config, parse_config
 from scotoma.costs.images import look_at_images
-from scotoma.datasets import (
-    Examples,
-    decode_images,
-    load_examples,
-    survey_examples,
-    synthetic_celeba,
-)
-from scotoma.datasets.synthetic import NAMES, PARTITION, SHARES, YOUNG
+from scotoma.datasets import Examples, decode_images, load_examples, survey_examples
 from scotoma.errors import DataError
 from scotoma.runs import Run
 from scotoma.stages.populations import prepare
 from tests.commands import scotoma
 from tests.conftest import Storage
+from tests.synthetic import celeba
 
 EXAMPLES = 400
 CONFIG = """\
@@ -42,7 +36,7 @@ variants: [dense, {prune: [0.5]}]
 
 
 def small(folder: Path, examples: int = EXAMPLES, *, csv: bool = False) -> Path:
-    synthetic_celeba(folder, examples=examples, height=27, width=22, csv=csv)
+    celeba.synthetic_celeba(folder, examples=examples, height=27, width=22, csv=csv)
     return folder
 
 
@@ -132,7 +126,7 @@ def test_identity_is_not_needed_where_nothing_asks_for_it(folder: Path) -> None:
 
 
 def test_images_are_decoded_as_the_square_in_the_middle(tmp_path: Path) -> None:
-    synthetic_celeba(tmp_path, examples=50)
+    celeba.synthetic_celeba(tmp_path, examples=50)
     found = load_examples(config(tmp_path)).split("test")
     pixels = decode_images(found)
     assert pixels.shape == (len(found.ids), 3, 16, 16)
@@ -271,21 +265,21 @@ def attributes(folder: Path) -> pl.DataFrame:
 def test_shares_are_those_published(tmp_path: Path) -> None:
     examples = 20_000
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("scotoma.datasets.synthetic._jpeg", lambda *_: b"")
-        patch.setattr("scotoma.datasets.synthetic._face", lambda *_: None)
-        synthetic_celeba(tmp_path, examples=examples)
+        patch.setattr(celeba, "_jpeg", lambda *_: b"")
+        patch.setattr(celeba, "_face", lambda *_: None)
+        celeba.synthetic_celeba(tmp_path, examples=examples)
     table = attributes(tmp_path)
-    assert tuple(table.columns) == NAMES
-    assert len(set(NAMES)) == 40
+    assert tuple(table.columns) == celeba.NAMES
+    assert len(set(celeba.NAMES)) == 40
     blond, male = table["Blond_Hair"].to_numpy(), table["Male"].to_numpy()
     # Each part is rounded to whole images: three parts of eight cells are off by less than 12.
     for (is_blond, is_male), share in {(1, 0): 0.14, (1, 1): 0.0085}.items():
         found = np.sum((blond == is_blond) & (male == is_male))
         assert abs(found - share * examples) < 12
-    assert sum(SHARES.values()) == pytest.approx(1)
+    assert sum(celeba.SHARES.values()) == pytest.approx(1)
     partition = pl.Series((tmp_path / "list_eval_partition.txt").read_text().split()[1::2])
-    for part, n in enumerate(PARTITION):
-        assert abs((partition == str(part)).sum() - examples * n / sum(PARTITION)) < 1
+    for part, n in enumerate(celeba.PARTITION):
+        assert abs((partition == str(part)).sum() - examples * n / sum(celeba.PARTITION)) < 1
 
 
 def test_shares_of_sex_and_age_follow_from_the_published_errors(shared: Path) -> None:
@@ -295,18 +289,18 @@ def test_shares_of_sex_and_age_follow_from_the_published_errors(shared: Path) ->
     male = (error["F"] - error["aggregate"]) / (error["F"] - error["M"])
     young = (error["O"] - error["aggregate"]) / (error["O"] - error["Y"])
     young_males = (error["MO"] - error["M"]) / (error["MO"] - error["MY"])
-    assert sum(share for (_, is_male, _), share in SHARES.items() if is_male) == (
+    assert sum(share for (_, is_male, _), share in celeba.SHARES.items() if is_male) == (
         pytest.approx(male, abs=0.002)
     )
-    assert sum(share for (*_, is_young), share in SHARES.items() if is_young) == (
+    assert sum(share for (*_, is_young), share in celeba.SHARES.items() if is_young) == (
         pytest.approx(young, abs=0.005)
     )
-    assert YOUNG[1] == pytest.approx(young_males, abs=0.005)
+    assert celeba.YOUNG[1] == pytest.approx(young_males, abs=0.005)
 
 
 def test_same_seed_gives_the_same_files(tmp_path: Path) -> None:
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        synthetic_celeba(tmp_path / name, examples=60, seed=seed, height=27, width=22)
+        celeba.synthetic_celeba(tmp_path / name, examples=60, seed=seed, height=27, width=22)
     files = sorted(p.relative_to(tmp_path / "a") for p in (tmp_path / "a").rglob("*.*"))
     content = {n: [(tmp_path / n / f).read_bytes() for f in files] for n in "abc"}
     assert content["a"] == content["b"] != content["c"]
@@ -322,7 +316,7 @@ def test_people_are_of_one_part_and_sex(folder: Path) -> None:
 
 
 def test_hair_can_be_learnt_but_not_perfectly(tmp_path: Path) -> None:
-    synthetic_celeba(tmp_path, examples=1500, height=27, width=22)
+    celeba.synthetic_celeba(tmp_path, examples=1500, height=27, width=22)
     found = load_examples(config(tmp_path))
     train, test = found.split("train"), found.split("test")
     x, y = decode_images(train).reshape(len(train.ids), -1) / 255, train.labels

@@ -21,13 +21,13 @@ from scotoma.config import PredictionsSource, load_config, parse_config
 from scotoma.config.gate import load_rules
 from scotoma.config.model import CelebaSource, FolderSource, Split
 from scotoma.datasets.celeba import load_celeba
-from scotoma.datasets.choosing import examples_from_source
 from scotoma.datasets.cifar_binary import binary_files, load_binary
-from scotoma.datasets.decoding import decode_rows
+from scotoma.datasets.example_table import load_example_table
 from scotoma.datasets.examples import Examples
 from scotoma.datasets.folder import load_folder
-from scotoma.datasets.listed import load_listed
+from scotoma.datasets.image_decoding import decode_rows
 from scotoma.datasets.parquet import load_parquet
+from scotoma.datasets.select_examples import examples_from_source
 from scotoma.files import redact
 from scotoma.inference import Network, Preprocessing
 from scotoma.inference.engines import TorchEngine
@@ -131,7 +131,7 @@ def path(data: bytes, folder: Path) -> object:
             lambda: load_config(Path(given)),
             lambda: load_rules(Path(given)),
             lambda: read_table(Path(given)),
-            lambda: load_listed(PredictionsSource.model_construct(examples=given)),
+            lambda: load_example_table(PredictionsSource.model_construct(examples=given)),
             lambda: find_tables(given),
             lambda: load_parquet(given, "label"),
         )
@@ -147,7 +147,9 @@ def examples(name: str) -> Callable[[bytes, Path], object]:
     def read(data: bytes, folder: Path) -> object:
         given = str(file(data, folder, name))
         source = PredictionsSource(kind="predictions", files="preds", examples=given)
-        found = examples_from_source(load_listed(source), parse_config(PARSED, "a.yaml"), given)
+        found = examples_from_source(
+            load_example_table(source), parse_config(PARSED, "a.yaml"), given
+        )
         return found.labels, found.partition(), found.clusters
 
     return read

@@ -16,7 +16,7 @@ from polars.testing.parametric import dataframes
 from scotoma.config import parse_config
 from scotoma.config.gate import parse_rules
 from scotoma.config.reading import DEFAULT_CONFIG
-from scotoma.datasets.choosing import examples_from_source
+from scotoma.datasets.select_examples import examples_from_source
 from scotoma.errors import ScotomaError
 from scotoma.predictions import read_long
 from tests.fuzz.targets import CORPUS, PARSED

@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 import pytest
 
-from scotoma.commands.check import run_check
+from scotoma.commands.forecast import print_forecast
 from scotoma.config import Config, Kubeflow, parse_config
 from scotoma.config.newest import Newest
 from scotoma.errors import ConfigError, DataError, ScotomaError
@@ -149,7 +149,7 @@ def test_check_says_which_version_and_leaves_nothing(
     text = CONFIG.replace("models: models", 'models: "models:/faces@champion"')
     path.write_text(text.replace('"off"', f'"{registry.uri}"'))
     before = contents(home)
-    run_check(path, data=None, error=0.05, trial=False, as_json=False, quiet=True)
+    print_forecast(path, data=None, assumed_error=0.05, trial=False, as_json=False, quiet=True)
     assert "\nnewest  faces version 1\n" in capsys.readouterr().out
     assert contents(home) == before
     path.unlink()

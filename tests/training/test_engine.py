@@ -27,7 +27,7 @@ from scotoma.training.models import build_model
 from scotoma.training.pruning import Pruning, cubic_sparsity, prunable
 from scotoma.training.randomness import member_seed, minibatch
 from scotoma.training.schedules import learning_rate
-from scotoma.training.task import Task, classification
+from scotoma.training.task import TrainingTask, classification
 from scotoma.training.task import cross_entropy as each_cross_entropy
 
 RECIPE = Recipe(
@@ -48,8 +48,8 @@ def train(
     recipe = RECIPE.model_copy(update=change)
     images, labels = data
     return Training(
-        members, images, labels, model=model, task=Task(CLASSES), recipe=recipe, backend=backend,
-        pruning=pruning,
+        members, images, labels, model=model, task=TrainingTask(CLASSES), recipe=recipe,
+        backend=backend, pruning=pruning,
     ).run()  # fmt: skip
 
 
@@ -178,7 +178,7 @@ def test_every_way_of_pruning_equals_torchs_on_one_model(
 def test_masks_hold_what_they_say_at_every_update(data, way: Pruning) -> None:
     members = [Member("a", 0, 5, 0.9), Member("b", 1, 6, 0.5), Member("c", 2, 7, 0.0)]
     run = Training(
-        members, *data, model="tiny-convnet", task=Task(CLASSES), recipe=RECIPE, pruning=way
+        members, *data, model="tiny-convnet", task=TrainingTask(CLASSES), recipe=RECIPE, pruning=way
     )
     begin, end, every = RECIPE.mask_updates
     state, names = run.start(), prunable(build_model("tiny-convnet", CLASSES, 0), way.exempt)
@@ -259,7 +259,7 @@ def test_a_second_head_and_another_sampler_are_pieces_of_the_task(data, backend:
         seen.update(rows.tolist())
         return rows
 
-    def trained(task: Task, steps: int) -> TrainedMember:
+    def trained(task: TrainingTask, steps: int) -> TrainedMember:
         recipe = RECIPE.model_copy(update={"steps": steps})
         (found,) = Training(
             *([Member("a", 0, 5)], images, labels), model="tiny-convnet", task=task,
@@ -267,7 +267,7 @@ def test_a_second_head_and_another_sampler_are_pieces_of_the_task(data, backend:
         ).run()  # fmt: skip
         return found
 
-    result = trained(Task(CLASSES + 2, two_heads, only_the_first), 60)
+    result = trained(TrainingTask(CLASSES + 2, two_heads, only_the_first), 60)
     assert seen == set(range(40))
     assert result.state["8.weight"].shape[0] == CLASSES + 2
     model = build_model("tiny-convnet", CLASSES + 2, 0).eval()
@@ -319,7 +319,7 @@ def test_a_curve_holds_the_mean_loss_of_every_part_of_the_run(data) -> None:
         images,
         labels,
         model="tiny-convnet",
-        task=Task(CLASSES),
+        task=TrainingTask(CLASSES),
         recipe=RECIPE,
     ).run(progress=done.append)
     assert len(result.loss) == 10

@@ -16,7 +16,7 @@ from scotoma.config import Recipe
 from scotoma.datasets import Examples, decode_images, store_images
 from scotoma.training.backends import Backend
 from scotoma.training.engine import Member, Training
-from scotoma.training.task import Task
+from scotoma.training.task import TrainingTask
 
 
 def examples(data: tuple[NDArray[np.uint8], NDArray[np.int64]]) -> Examples:
@@ -47,7 +47,7 @@ def test_streamed_training_gives_the_same_bytes(
     found = examples(data)
     found.write(tmp_path / "examples.parquet")
     # Pixels of 8x8 take fewer bytes than a file of them: only the choice is of interest here.
-    monkeypatch.setattr("scotoma.datasets.streaming.np.prod", lambda shape: 10**9)
+    monkeypatch.setattr("scotoma.datasets.image_store.np.prod", lambda shape: 10**9)
     stored = store_images(tmp_path / "examples.parquet", "train", tmp_path, room=10**6)
     monkeypatch.undo()
     assert stored.streamed
@@ -57,7 +57,7 @@ def test_streamed_training_gives_the_same_bytes(
             images,
             found.labels,
             model="tiny-convnet",
-            task=Task(4),
+            task=TrainingTask(4),
             recipe=Recipe(steps=20, batch_size=16, augmentation="crop-flip", prune_every=0.1),
             backend=backend,
         ).run()

@@ -1,0 +1,138 @@
+"""How small a rise of its error can an audit find in each group, before any model is trained?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from scotoma.config import Config
+from scotoma.datasets import Examples
+from scotoma.power import Design, Detectable, smallest_amplification
+from scotoma.uncertainty.rates import FEW, FEWEST
+
+__all__ = ["POWER", "GroupForecast", "forecast_groups"]
+
+POWER = 0.8
+
+
+@dataclass(frozen=True)
+class GroupForecast:
+    """One group of the test split, and what an audit can find in it.
+
+    Attributes:
+        key: Key of the group, as in audit.json.
+        name: The same for people.
+        n: Test examples.
+        clusters: Independent ones among them: examples of one cluster count once.
+        train: Training examples.
+        positives: Test examples of the positive class; None without one.
+        errors: Expected errors of one member.
+        effective_events: Effective number of clusters that are expected to carry the error.
+        independent: Smallest relative rise of the error that is found between independent
+            populations, a fraction; None if there is none, or no such variant.
+        paired: The same for variants made of the dense members.
+        reason: Why there is none, as a sentence to print; empty otherwise.
+    """
+
+    key: str
+    name: str
+    n: int
+    clusters: int
+    train: int
+    positives: int | None
+    errors: float
+    effective_events: float
+    independent: float | None
+    paired: float | None
+    reason: str
+
+    @property
+    def estimable(self) -> bool:
+        """Whether the audit is expected to show an interval."""
+        return self.effective_events >= FEWEST
+
+    @property
+    def few(self) -> bool:
+        """Whether the audit is expected to show a warning, or no interval."""
+        return self.effective_events < FEW
+
+
+def forecast_groups(
+    config: Config,
+    examples: Examples,
+    error: float,
+    *,
+    tick: Callable[[int, int], None] = lambda done, of: None,
+) -> list[GroupForecast]:
+    """Compute the sizes of the groups and the smallest rise that is found in each.
+
+    Args:
+        config: Decides the members, the positive class, and whether variants are paired.
+        examples: Both splits.
+        error: Error that the dense members are assumed to make in every group, in (0, 1).
+        tick: Called before each group and after the last with how many are done, and of how many.
+
+    Returns:
+        The groups of the test split in the order of the audit. Examples of one cluster count as
+        one, as if they were right or wrong together.
+    """
+    test, train = examples.split("test"), examples.split("train")
+    groups, trained = test.partition(), train.partition()
+    sizes = dict(zip(trained.keys, trained.masks.sum(axis=1).tolist(), strict=True))
+    cluster_ids, positive = test.clusters, config.label.positive
+    labels = test.table["label"].to_numpy() == str(positive)
+    variants = config.resolved_variants[1:]
+    designs = [
+        None if not any(v.paired == paired for v in variants) else paired
+        for paired in (False, True)
+    ]
+
+    @cache
+    def detectable(clusters: int, paired: bool) -> Detectable:
+        return smallest_amplification(
+            group_n=clusters,
+            rate=error,
+            members=config.population.models,
+            paired=paired,
+            power=POWER,
+        )
+
+    forecasts = []
+    for done, (key, name, mask) in enumerate(
+        zip(groups.keys, groups.names, groups.masks, strict=True)
+    ):
+        tick(done, len(groups.keys))
+        n = int(mask.sum())
+        clusters = n if cluster_ids is None else len(np.unique(cluster_ids[mask]))
+        rises: list[float | None] = [None, None]
+        effective_events, reason = 0.0, f"it has {n} test example{'' if n == 1 else 's'}"
+        if clusters >= 2:
+            effective_events = Design(
+                group_n=clusters, rate=error, members=config.population.models
+            ).effective_events()[0]
+            answers = [
+                None if paired is None else detectable(clusters, paired) for paired in designs
+            ]
+            rises = [None if a is None or math.isnan(a.relative) else a.relative for a in answers]
+            reason = next((a.reason for a in answers if a is not None and a.reason), "")
+        forecasts.append(
+            GroupForecast(
+                key=key,
+                name=name,
+                n=n,
+                clusters=clusters,
+                train=sizes.get(key, 0),
+                positives=None if positive is None else int((labels & mask).sum()),
+                errors=n * error,
+                effective_events=effective_events,
+                independent=rises[0],
+                paired=rises[1],
+                reason=reason,
+            )
+        )
+    tick(len(groups.keys), len(groups.keys))
+    return forecasts

@@ -1,0 +1,262 @@
+"""Write forecasts as `scotoma check` and `audit --dry-run` print them, in 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from scotoma.costs.estimate import WITHIN
+from scotoma.costs.measure import NetworkCost
+from scotoma.printable import printable
+
+if TYPE_CHECKING:
+    from scotoma.commands.forecast import Forecast
+
+__all__ = ["bytes_text", "duration_text", "forecast_text", "steps_text"]
+
+WIDTH = 80
+UNITS = ((31557600.0, "years"), (86400.0, "days"), (3600.0, "h"), (60.0, "min"), (0.0, "s"))
+
+
+def duration_text(seconds: float | None) -> str:
+    """Write a duration in the unit that people would use; empty where it is not known.
+
+    >>> [duration_text(seconds) for seconds in (0.02, 4.2, 95.0, None)]
+    ['< 1 s', '4.2 s', '1.6 min', '']
+    """
+    if seconds is None:
+        return ""
+    if seconds < 0.95:
+        return "< 1 s"
+    least, unit = next(entry for entry in UNITS if seconds >= 1.5 * entry[0])
+    return f"{_short(seconds / (least or 1.0))} {unit}"
+
+
+def bytes_text(count: int | None) -> str:
+    """Write a size in decimal units; empty where it is not known.
+
+    >>> [bytes_text(size) for size in (812, 199_040, 68_685_376, 2_060_561_280)]
+    ['812 B', '199 KB', '69 MB', '2.1 GB']
+    """
+    if count is None:
+        return ""
+    value, unit = float(count), "B"
+    for larger in ("KB", "MB", "GB", "TB"):
+        if value < 999.5:
+            break
+        value, unit = value / 1000, larger
+    return f"{value:.0f} B" if unit == "B" else f"{_short(value)} {unit}"
+
+
+def _short(value: float) -> str:
+    return (
+        f"{value:,.0f}"
+        if value >= 9.95 or value == 0 or value == round(value)
+        else (f"{value:.1f}" if value >= 0.05 else f"{value:.2g}")
+    )
+
+
+def forecast_text(forecast: Forecast) -> str:
+    """Write what `scotoma check` prints."""
+    lines = [*_head(forecast), "", *_joins(forecast), "", *_groups(forecast)]
+    if forecast.variants:
+        lines += ["", *_variants(forecast)]
+    return "\n".join(lines) + "\n"
+
+
+def steps_text(forecast: Forecast) -> str:
+    """Write what `scotoma audit --dry-run` prints: the steps in their order."""
+    rows: list[tuple[str, ...]] = [("step", "time", "disk", "what it does")]
+    for step in forecast.steps:
+        disk = bytes_text(step.disk_bytes or None)
+        rows.append((step.step, duration_text(step.seconds), disk, step.does))
+    lines = [*_head(forecast), "", *_table(rows), "", *_whole(forecast), *_trial(forecast.network)]
+    return "\n".join(lines) + "\n"
+
+
+def _head(forecast: Forecast) -> list[str]:
+    shared = forecast.clusters < forecast.size.test
+    clusters = f" ({forecast.clusters:,} clusters)" if shared else ""
+    training = f"{forecast.size.train:,} training and " if forecast.has_training else ""
+    head = _wrapped(
+        f"{printable(forecast.project)}: {training}{forecast.size.test:,} test examples{clusters}, "
+        f"{forecast.size.classes:,} classes, {_members(forecast)}"
+    )
+    return (
+        head if forecast.newest is None else [*head, *_item("newest", printable(forecast.newest))]
+    )
+
+
+def _members(forecast: Forecast) -> str:
+    return f"{forecast.members} member{'' if forecast.members == 1 else 's'} a variant"
+
+
+def _joins(forecast: Forecast) -> list[str]:
+    join, lines = forecast.join, []
+    if not forecast.has_training:
+        lines += _item("trial", forecast.network.reason)
+    elif join is None:
+        lines += _item("join", "every row holds its image")
+    else:
+        without = _named(join.rows_without_image, "row", "without image", join.first_rows)
+        lone = _named(join.images_without_row, "image", "without row", join.first_images)
+        lines += _item("join", f"{join.rows:,} rows, {join.images:,} images; {without}; {lone}")
+    for note in forecast.notes:
+        if join is not None and note == join.note():
+            continue  # printed above, with more names
+        lines += _item("note", printable(note))
+    if forecast.images.shape is not None:
+        height, width = forecast.images.shape
+        stored = bytes_text(forecast.images.encoded_bytes)
+        parts = [
+            f"{bytes_text(forecast.images.decoded_bytes(count))} {split}"
+            for count, split in ((forecast.size.train, "training"), (forecast.size.test, "test"))
+        ]
+        lines += _item(
+            "images", f"{width}x{height} pixels, {stored} stored; decoded {' and '.join(parts)}"
+        )
+    elif forecast.has_training:
+        lines += _item("images", forecast.images.reason)
+    return lines
+
+
+def _named(count: int, one: str, lacking: str, first: Sequence[str]) -> str:
+    if not count:
+        return f"no {one} {lacking}"
+    names = ", ".join(printable(name) for name in first)
+    return f"{count:,} {one}{'' if count == 1 else 's'} {lacking} ({names}{_more(count, first)})"
+
+
+def _more(count: int, first: Sequence[str]) -> str:
+    return ", ..." if count > len(first) else ""
+
+
+def _groups(forecast: Forecast) -> list[str]:
+    shared = forecast.clusters < forecast.size.test
+    positive = forecast.groups[0].positives is not None
+    head = ["group", "test"]
+    head += ["clusters"] if shared else []
+    head += ["positive"] if positive else []
+    head += ["training", "errors"] if forecast.has_training else ["errors"]
+    head += ["detects"] if forecast.independent else []
+    head += ["paired"] if forecast.derived else []
+    rows = [tuple(head)]
+    for group in forecast.groups:
+        cells = [printable(group.name), f"{group.n:,}"]
+        cells += [f"{group.clusters:,}"] if shared else []
+        cells += [f"{group.positives:,}"] if positive else []
+        cells += [f"{group.train:,}"] if forecast.has_training else []
+        cells.append(_short(round(group.errors, 1)))
+        mark = "" if not group.few else "*" if group.estimable else "**"
+        answers = [group.independent] if forecast.independent else []
+        answers += [group.paired] if forecast.derived else []
+        rows.append((*cells, *(_rise(answer) + mark for answer in answers)))
+    lines = _table(rows, last_is_number=True)
+    notes = [
+        f"Errors: expected of one member that errs on {100 * forecast.assumed_error:g}% of the "
+        f"examples. That is an assumption (--assumed-error): {_unseen(forecast)}.",
+        "Detects: the smallest relative rise of the error that 80% of audits with "
+        f"{_members(forecast)} find.",
+    ]
+    if "none" in {cell.rstrip("*") for row in rows for cell in row}:
+        notes.append("None: no rise is found.")
+    if forecast.derived:
+        notes.append("Paired: the same for variants made of the dense members.")
+    notes = [" ".join(notes)]
+    if any(group.few and group.estimable for group in forecast.groups):
+        notes.append("* Expect a warning: fewer than 10 examples carry the error.")
+    if any(not group.estimable for group in forecast.groups):
+        notes.append(
+            "** Expect no interval and no verdict: fewer than 5 examples carry the error. Collect "
+            "more of the group, or leave it out."
+        )
+    lines.append("")
+    for note in notes:
+        lines += textwrap.wrap(note, WIDTH)
+    return lines
+
+
+def _unseen(forecast: Forecast) -> str:
+    return (
+        "there are no predictions yet" if forecast.has_training else "the predictions are not read"
+    )
+
+
+def _rise(value: float | None) -> str:
+    return "none" if value is None else f"+{100 * value:.0f}%"
+
+
+def _variants(forecast: Forecast) -> list[str]:
+    rows: list[tuple[str, ...]] = [("variant", "weights", "predictions", "time")]
+    for variant in forecast.variants:
+        size = bytes_text(variant.weights_bytes)
+        size = f"≈ {size}" if size and not variant.exact else size
+        predictions = f"≤ {bytes_text(variant.predictions_bytes)}"
+        rows.append((printable(variant.name), size, predictions, duration_text(variant.seconds)))
+    return [*_table(rows), "", *_whole(forecast), *_trial(forecast.network)]
+
+
+def _whole(forecast: Forecast) -> list[str]:
+    """Write what the audit as a whole needs."""
+    parts = []
+    if forecast.seconds is not None:
+        parts.append(
+            f"about {duration_text(forecast.seconds)}, which may be wrong by a factor of {WITHIN:g}"
+        )
+    if forecast.disk_bytes is not None:
+        parts.append(f"{bytes_text(forecast.disk_bytes)} of images, models and predictions on disk")
+    if forecast.memory_bytes is not None:
+        free = f" ({bytes_text(forecast.free_memory)} are free)" if forecast.free_memory else ""
+        parts.append(f"{bytes_text(forecast.memory_bytes)} of memory{free}")
+    if forecast.temporary_bytes:
+        decoded = bytes_text(forecast.temporary_bytes)
+        parts.append(f"{decoded} of decoded images in the temporary folder")
+    return _item("audit", "; ".join(parts)) if parts else []
+
+
+def _trial(network: NetworkCost) -> list[str]:
+    """Write what the times rest on."""
+    if network.image_s:
+        text = "one batch of noise through the first model of each variant"
+    elif network.step_s is None:
+        return _item("trial", network.reason)
+    else:
+        text = f"{_milliseconds(network.step_s)} a step of {network.batch} images on one core"
+        text += f", {network.together} members as one" if network.together > 1 else ""
+        if network.tried < network.batch:
+            text += f"; scaled from a step of {network.tried} images"
+    return _item("trial", f"{text}; other programs on this machine make it longer")
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{_short(seconds)} s" if seconds >= 1 else f"{_short(1000 * seconds)} ms"
+
+
+def _item(name: str, text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=f"{name:<8}", subsequent_indent=" " * 8) or [
+        name
+    ]
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, subsequent_indent="  ")
+
+
+def _table(rows: list[tuple[str, ...]], *, last_is_number: bool = False) -> list[str]:
+    """Align columns; a name that is too long has a line of its own."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    numbers = widths[1:] if last_is_number else widths[1:-1]
+    room = WIDTH - sum(width + 2 for width in numbers) - (0 if last_is_number else widths[-1] + 2)
+    first = min(widths[0], max(8, room))
+    lines = []
+    for name, *cells in rows:
+        numbered = "".join(
+            f"  {cell:>{width}}" for cell, width in zip(cells, numbers, strict=False)
+        )
+        last = "" if last_is_number else f"  {cells[-1]}"
+        if len(name) > first:
+            lines += [*textwrap.wrap(name, WIDTH), f"{'':<{first}}{numbered}{last}".rstrip()]
+        else:
+            lines.append(f"{name:<{first}}{numbered}{last}".rstrip())
+    return lines

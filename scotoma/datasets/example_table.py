@@ -1,0 +1,75 @@
+"""Read the examples of external predictions: a table of labels and attributes, without images."""
+
+from __future__ import annotations
+
+import io
+import os
+
+import polars as pl
+
+from scotoma import storage
+from scotoma.config import PredictionsSource
+from scotoma.errors import DataError
+from scotoma.printable import printable
+from scotoma.unreadable import UNREADABLE, reason
+
+__all__ = ["load_example_table"]
+
+KEY = "example_id"
+
+
+def load_example_table(source: PredictionsSource) -> pl.DataFrame:
+    """Read the table of examples; all of them are test examples.
+
+    Args:
+        source: `examples` is a CSV (also .csv.gz) or Parquet file, or its `s3://` URI.
+
+    Returns:
+        One row an example: `example_id` as text, `split`, which is `test`, its other columns, and
+        `image_name` where it has a column `image` of text.
+
+    Raises:
+        DataError: The table cannot be read, has no row or no column `example_id`, or a row without
+            an id.
+    """
+    place = source.examples
+    table = _read(place)
+    if KEY not in table.columns:
+        raise DataError(
+            f"{printable(place)} must have the column {KEY!r}, got "
+            f"{printable(', '.join(table.columns))}; name it so"
+        )
+    if not table.height:
+        raise DataError(f"{printable(place)} holds no example; give it one row an example")
+    if empty := table[KEY].null_count():
+        raise DataError(
+            f"{printable(place)} has {empty:,} row{'s' if empty > 1 else ''} without {KEY}; fill "
+            "or remove them"
+        )
+    if "split" in table.columns:
+        table = table.drop("split")  # all that is listed was predicted, and is tested
+    named = "image" in table.columns and table.schema["image"] == pl.String
+    if "image" in table.columns and not named:
+        table = table.drop("image")
+    table = table.rename({"image": "image_name"}) if named else table
+    return table.with_columns(pl.col(KEY).cast(pl.String), pl.lit("test").alias("split"))
+
+
+def _read(place: str) -> pl.DataFrame:
+    if not storage.is_remote(place) and not os.path.isfile(place):
+        raise DataError(
+            f"source.examples {printable(place)} is not a file; name a CSV or Parquet file with "
+            f"the columns {KEY}, label and attributes"
+        )
+    content = io.BytesIO(storage.read_bytes(place))
+    try:
+        if place.lower().endswith(".parquet"):
+            return pl.read_parquet(content)
+        return pl.read_csv(content, infer_schema=False)
+    except pl.exceptions.NoDataError:
+        return pl.DataFrame({KEY: []})
+    except UNREADABLE as error:
+        raise DataError(
+            f"{printable(place)} cannot be read ({reason(error)}); write it as "
+            "Parquet, or as CSV in UTF-8 with one header line"
+        ) from error

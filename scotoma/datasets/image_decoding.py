@@ -1,0 +1,297 @@
+"""Decode images to pixels: in parallel, into one array, within a stated budget of memory."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from scotoma.datasets.memory import available_memory
+from scotoma.errors import DataError
+from scotoma.extras import needs
+from scotoma.files import written
+from scotoma.machine import cores
+from scotoma.printable import printable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from scotoma.datasets.examples import Examples
+
+__all__ = [
+    "check_images",
+    "checked_parts",
+    "decode_images",
+    "decode_images_to",
+    "decode_parts_to",
+    "decode_rows",
+    "image_shape",
+]
+
+CHUNK = 32  # images of a task: what a thread holds beside the array
+
+# Pixels from which threads are used. Pillow reads a header in Python, one thread at a time, and
+# releases the lock for the pixels only: at 32x32 two threads take longer than one, at 224x224 about
+# half of the time is spent outside the lock.
+THREADS_PAY = 96 * 96
+
+# Formats that may be opened. Pillow knows more: EPS would start a PostScript interpreter.
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM", "MPO", "JPEG2000", "AVIF")
+DEEP = ("I", "F")  # first letters of the modes with more than 8 bits a channel
+
+
+def decode_images(examples: Examples, *, threads: int | None = None) -> NDArray[np.uint8]:
+    """Decode every image into memory.
+
+    Args:
+        examples: Images as encoded bytes, all of one size unless `examples.size` brings them to
+            one: the square in the middle, as wide as the shorter side, with bilinear resampling.
+        threads: How many to use; the pixels do not depend on it. None for one with small images,
+            and one a core with larger ones.
+
+    Returns:
+        RGB pixels, uint8, shape (N, 3, H, W). Beside it no more than `CHUNK` images a thread are
+        in memory at a time.
+
+    Raises:
+        DataError: The array does not fit the memory that is free; an image cannot be decoded, or
+            differs in size from the first: the first such in the order of rows is named.
+
+    >>> from scotoma.config import default_config
+    >>> from scotoma.datasets import load_examples
+    >>> decode_images(load_examples(default_config()).split("test")).shape
+    (1798, 3, 8, 8)
+    """
+    ids, images = examples.table["example_id"], examples.table["image"]
+    return decode_rows(ids, images, examples.size, threads=threads)
+
+
+def decode_rows(
+    ids: pl.Series, images: pl.Series, size: int | None = None, *, threads: int | None = None
+) -> NDArray[np.uint8]:
+    """Decode some rows as `decode_images` does: their ids, and structs of `bytes` and `path`."""
+    shape = image_shape(ids, images, size)
+    needed, free = int(np.prod(shape)), available_memory()
+    if free is not None and needed > free:
+        raise DataError(_too_large(shape, needed, f"{free:,} bytes of memory are free"))
+    try:
+        pixels = np.empty(shape, dtype=np.uint8)
+    except MemoryError as error:
+        raise DataError(_too_large(shape, needed, "the system refuses them")) from error
+    _decode(ids, images, shape, size, threads, pixels)
+    return pixels
+
+
+def check_images(examples: Examples, *, threads: int | None = None) -> None:
+    """Decode every image and keep none: no more than `CHUNK` a thread are in memory.
+
+    Args:
+        examples: See `decode_images`.
+        threads: See `decode_images`.
+
+    Raises:
+        DataError: See `decode_images`; memory is not checked.
+
+    >>> from scotoma.config import default_config
+    >>> from scotoma.datasets import load_examples
+    >>> check_images(load_examples(default_config()).split("test"))
+    """
+    for _ in checked_parts([examples.table], examples.size, threads=threads):
+        pass
+
+
+def checked_parts(
+    parts: Iterable[pl.DataFrame], size: int | None, *, threads: int | None = None
+) -> Iterator[pl.DataFrame]:
+    """Pass on tables with `example_id` and `image`, each once its images have been decoded.
+
+    Args:
+        parts: The tables; their images have one size all together.
+        size: See `Examples`.
+        threads: See `decode_images`.
+
+    Raises:
+        DataError: See `check_images`.
+    """
+    shape: tuple[int, ...] = ()
+    for part in parts:
+        ids, images = part["example_id"], part["image"]
+        shape = shape or image_shape(ids, images, size)[1:]
+        _decode(ids, images, (part.height, *shape), size, threads, None)
+        yield part
+
+
+def decode_images_to(
+    path: Path, examples: Examples, *, threads: int | None = None
+) -> NDArray[np.uint8]:
+    """Decode every image straight into a .npy file, which many processes map as one copy.
+
+    Args:
+        path: The file, replaced if it is there; whole or not there at all.
+        examples: See `decode_images`.
+        threads: See `decode_images`.
+
+    Returns:
+        The pixels of `decode_images`, mapped read-only, as `np.load(path, mmap_mode="r")` maps
+        them elsewhere. The kernel may drop and read again what it has no memory for.
+
+    Raises:
+        DataError: See `decode_images`, with room on the disk in place of memory.
+    """
+    shape = image_shape(examples.table["example_id"], examples.table["image"], examples.size)
+    decode_parts_to(path, [examples.table], shape, examples.size, threads=threads)
+    mapped: NDArray[np.uint8] = np.load(path, mmap_mode="r", allow_pickle=False)
+    return mapped
+
+
+def decode_parts_to(
+    path: Path,
+    parts: Iterable[pl.DataFrame],
+    shape: tuple[int, ...],
+    size: int | None,
+    *,
+    threads: int | None = None,
+) -> None:
+    """Decode rows that come some at a time, as `decode_images_to` does.
+
+    Args:
+        path: See `decode_images_to`.
+        parts: Tables with `example_id` and `image`.
+        shape: (N, 3, H, W), of all of them.
+        size: See `Examples`.
+        threads: See `decode_images`.
+
+    Raises:
+        DataError: See `decode_images_to`.
+    """
+    needed = int(np.prod(shape))
+    with written(path) as temporary:
+        free = shutil.disk_usage(path.parent).free
+        refusal = _too_large(shape, needed, f"{free:,} bytes of disk are free at {path.parent}")
+        if needed > free:
+            raise DataError(refusal)
+        pixels = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
+        if hasattr(os, "posix_fallocate"):  # else a full disk ends the process, in the middle
+            with temporary.open("rb+") as file:
+                try:
+                    os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
+                except OSError as error:
+                    raise DataError(refusal) from error
+        done = 0
+        for part in parts:
+            place = pixels[done : done + part.height]
+            _decode(part["example_id"], part["image"], place.shape, size, threads, place)
+            done += part.height
+        pixels.flush()
+
+
+def _too_large(shape: tuple[int, ...], needed: int, free: str) -> str:
+    n, _, height, width = shape
+    return (
+        f"{n:,} images of {width}x{height} pixels need {needed:,} bytes and {free}; make the "
+        "images smaller, take fewer, or give the audit more room"
+    )
+
+
+def image_shape(ids: pl.Series, images: pl.Series, size: int | None) -> tuple[int, int, int, int]:
+    """Read (N, 3, H, W) from the header of the first image, or from the size of all."""
+    if not len(images):
+        return 0, 3, 0, 0
+    if size is not None:
+        return len(images), 3, size, size
+    opening = image_opener()
+    try:
+        with opening(images[0]["bytes"]) as opened:
+            width, height = opened.size
+    except Exception as error:
+        raise DataError(_undecodable(ids[0], images[0], error)) from error
+    return len(images), 3, height, width
+
+
+def image_opener() -> Callable[[bytes | None], Any]:
+    """Build the function that opens an image of an allowed format."""
+    pillow = needs("PIL.Image", "train", "decoding images")
+    pillow.init()
+    formats = tuple(name for name in FORMATS if name in pillow.OPEN)
+    return lambda encoded: pillow.open(io.BytesIO(encoded or b""), formats=formats)
+
+
+def _decode(
+    ids: pl.Series,
+    images: pl.Series,
+    shape: tuple[int, ...],
+    side: int | None,
+    threads: int | None,
+    pixels: NDArray[np.uint8] | None,
+) -> None:
+    """Decode every row into its place, or into none."""
+    n, _, height, width = shape
+    opening, encoded = image_opener(), images.struct.field("bytes")
+
+    def decode(start: int) -> None:
+        for row, data in enumerate(encoded.slice(start, CHUNK).to_list(), start):
+            try:
+                with opening(data) as opened:
+                    size, mode = opened.size, opened.mode
+                    if (side or size == (width, height)) and mode[0] not in DEEP:
+                        rgb = opened if mode == "RGB" else opened.convert("RGB")
+                        rgb.load()
+                        rgb = rgb if side is None else _squared(rgb, side)
+                        if pixels is not None:
+                            pixels[row] = np.asarray(rgb).transpose(2, 0, 1)
+                        continue
+            except Exception as error:  # what a broken file may raise has no common base
+                raise DataError(_undecodable(ids[row], images[row], error)) from error
+            called = _called(ids[row], images[row])
+            if not side and size != (width, height):
+                raise DataError(
+                    f"{called} is {size[0]}x{size[1]} pixels where the first is {width}x{height}; "
+                    "bring all images to one size, or name one in source.size"
+                )
+            raise DataError(
+                f"{called} must have 8 bits a channel, got mode {mode}; convert it to RGB"
+            )
+
+    starts = range(0, n, CHUNK)
+    workers = threads or (cores() if height * width >= THREADS_PAY else 1)
+    if min(workers, len(starts)) <= 1:
+        for start in starts:
+            decode(start)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        for _ in pool.map(decode, starts):  # in order, so that the first fault of all is raised
+            pass
+
+
+def _squared(image: Any, side: int) -> Any:
+    """Cut out the square in the middle of an image and resize it."""
+    pillow = needs("PIL.Image", "train", "decoding images")
+    width, height = image.size
+    edge = min(width, height)
+    left, top = (width - edge) // 2, (height - edge) // 2
+    square = image.crop((left, top, left + edge, top + edge))
+    return square.resize((side, side), pillow.Resampling.BILINEAR)
+
+
+def _called(example_id: str, image: dict[str, Any]) -> str:
+    """Name an image in a sentence: its example, and its file if the id does not say it."""
+    place = image["path"] or ""
+    shown = f" ({printable(place)})" if place not in ("", example_id) else ""
+    return f"image of example {printable(example_id)!r}{shown}"
+
+
+def _undecodable(example_id: str, image: dict[str, Any], error: Exception) -> str:
+    pillow = needs("PIL.Image", "train", "decoding images")
+    if isinstance(error, pillow.DecompressionBombError):
+        reason, way_out = "more pixels than memory is risked for", "make it smaller"
+    else:
+        reason = f"{len(image['bytes'] or b''):,} bytes that are no whole image"
+        way_out = "replace its file or remove its row"
+    return f"{_called(example_id, image)} cannot be decoded ({reason}); {way_out}"

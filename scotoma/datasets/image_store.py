@@ -1,0 +1,241 @@
+"""Store training images that need not fit memory: decoded once if the disk has room, or each time.
+
+Either way a trainer indexes rows, `images[rows]`, as in an array of shape (N, 3, H, W). Every
+process maps the files on the disk; the kernel keeps them in memory as far as it can spare some.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from scotoma.datasets.examples import Examples
+from scotoma.datasets.image_decoding import decode_parts_to, decode_rows, image_shape
+from scotoma.errors import DataError
+from scotoma.files import written
+
+__all__ = [
+    "Ahead",
+    "EncodedImages",
+    "IndexedImages",
+    "StoredImages",
+    "looking_ahead",
+    "store_images",
+]
+
+PART = 256  # rows read from the examples at a time
+AHEAD = 4  # batches that are decoded in advance
+SPARE = 0.9  # share of the free disk that images may take
+Rows = NDArray[np.int64]
+
+
+class IndexedImages(Protocol):
+    """Images that a trainer indexes by rows; an array is one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(N, 3, H, W)."""
+
+    def __len__(self) -> int:
+        """N."""
+
+    def __getitem__(self, rows: Any) -> NDArray[np.uint8]:
+        """Pixels of the rows of these numbers, uint8, shape (B, 3, H, W)."""
+
+
+class EncodedImages:
+    """Images that are decoded each time they are read."""
+
+    def __init__(self, path: Path, ends: Rows, shape: tuple[int, ...], size: int | None) -> None:
+        """Map a file; nothing is read yet.
+
+        Args:
+            path: Encoded images, one behind the other.
+            ends: Where each of them ends, bytes, shape (N,).
+            shape: (N, 3, H, W), decoded.
+            size: See `Examples`.
+        """
+        self.shape = shape
+        self._bytes = np.memmap(path, dtype=np.uint8, mode="r")
+        self._starts, self._ends, self._size = np.concatenate([[0], ends[:-1]]), ends, size
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> NDArray[np.uint8]:
+        """Pixels, uint8, shape (B, 3, H, W), of rows that are numbers or a slice."""
+        numbers = np.arange(len(self))[rows]
+        encoded = [
+            {"bytes": self._bytes[self._starts[row] : self._ends[row]].tobytes(), "path": None}
+            for row in numbers
+        ]
+        ids = pl.Series([f"row {row}" for row in numbers], dtype=pl.String)
+        return decode_rows(ids, pl.Series(encoded), self._size, threads=1)
+
+
+class Ahead:
+    """Images whose next batches are decoded by a thread in advance.
+
+    >>> array = np.arange(24, dtype=np.uint8).reshape(8, 3, 1, 1)
+    >>> with Ahead(array, iter([np.array([1, 2]), np.array([5, 0])])) as images:
+    ...     images[np.array([1, 2])].ravel().tolist()
+    [3, 4, 5, 6, 7, 8]
+    """
+
+    def __init__(self, images: IndexedImages, upcoming: Iterator[Rows]) -> None:
+        """Take images; nothing is decoded before the block is entered.
+
+        Args:
+            images: Images to decode.
+            upcoming: Rows of each batch, in the order in which they will be read. Others may be
+                read in between; they are decoded then.
+        """
+        self._images, self._upcoming = images, upcoming
+        self._waiting: deque[tuple[Rows, Future[NDArray[np.uint8]]]] = deque()
+        self._thread = ThreadPoolExecutor(1)
+        self.shape = images.shape
+
+    def __enter__(self) -> Ahead:
+        self._refill()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._thread.shutdown(cancel_futures=True)
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def __getitem__(self, rows: Any) -> NDArray[np.uint8]:
+        """Pixels of rows, decoded in advance where they are the next batch."""
+        if not (self._waiting and np.array_equal(self._waiting[0][0], rows)):
+            return self._images[rows]
+        _, pixels = self._waiting.popleft()
+        self._refill()
+        return pixels.result()
+
+    def _refill(self) -> None:
+        for rows in islice(self._upcoming, AHEAD - len(self._waiting)):
+            self._waiting.append((rows, self._thread.submit(self._images.__getitem__, rows)))
+
+
+def looking_ahead(
+    images: IndexedImages, upcoming: Iterator[Rows]
+) -> contextlib.AbstractContextManager[IndexedImages]:
+    """Open images for a block, decoded in advance where they must be decoded at all.
+
+    Args:
+        images: Pixels, or images that are decoded.
+        upcoming: See `Ahead`.
+    """
+    if isinstance(images, EncodedImages):
+        return Ahead(images, upcoming)
+    return contextlib.nullcontext(images)
+
+
+@dataclass(frozen=True)
+class StoredImages:
+    """Files with the images of a split, for any process to open.
+
+    Attributes:
+        path: A .npy file of pixels, or encoded images one behind the other.
+        shape: (N, 3, H, W), decoded.
+        ends: Where each encoded image ends, bytes, shape (N,); None for pixels.
+        size: See `Examples`.
+    """
+
+    path: Path
+    shape: tuple[int, ...]
+    ends: Rows | None = None
+    size: int | None = None
+
+    @property
+    def streamed(self) -> bool:
+        """Whether they are decoded each time."""
+        return self.ends is not None
+
+    def open(self) -> IndexedImages:
+        """Map the images."""
+        if self.ends is None:
+            mapped: NDArray[np.uint8] = np.load(self.path, mmap_mode="c", allow_pickle=False)
+            return mapped
+        return EncodedImages(self.path, self.ends, self.shape, self.size)
+
+
+def store_images(
+    parquet: Path, split: str, folder: Path, *, room: float | None = None
+) -> StoredImages:
+    """Put the images of a split where many processes can share them.
+
+    Args:
+        parquet: Examples, as `Examples.write` wrote them; read part by part.
+        split: Name of the split.
+        folder: Where to put them.
+        room: Bytes that they may take; None for nine tenths of the free disk.
+
+    Returns:
+        Pixels, if there is room for them; else the encoded images.
+
+    Raises:
+        DataError: There is room for neither, or `decode_images` refuses an image.
+    """
+    examples = Examples.read(parquet, images=False)
+    n = examples.split(split).table.height
+    first = next(_parts(parquet, split), None)
+    if first is None:
+        shape: tuple[int, ...] = (0, 3, 0, 0)
+    else:
+        shape = (n, *image_shape(first["example_id"], first["image"], examples.size)[1:])
+    free = SPARE * shutil.disk_usage(folder).free if room is None else room
+    if np.prod(shape) <= free:
+        path = folder / "images.npy"
+        decode_parts_to(path, _parts(parquet, split), shape, examples.size)
+        return StoredImages(path, shape)
+    path = folder / "images.encoded"
+    return StoredImages(
+        path, shape, _write_encoded(path, _parts(parquet, split), free), examples.size
+    )
+
+
+def _write_encoded(path: Path, parts: Iterable[pl.DataFrame], free: float) -> Rows:
+    """Write encoded images one behind the other; return where each ends."""
+    ends: list[NDArray[np.int64]] = []
+    total = 0
+    with written(path) as temporary, temporary.open("wb") as file:
+        for part in parts:
+            encoded = part["image"].struct.field("bytes")
+            ends.append(total + encoded.bin.size().to_numpy().astype(np.int64).cumsum())
+            total = int(ends[-1][-1])
+            if total > free:
+                raise DataError(
+                    f"encoded images need more than the {free:,.0f} bytes that are free at "
+                    f"{path.parent}; set TMPDIR to a folder with more room"
+                )
+            file.writelines(encoded)
+    return np.concatenate(ends)
+
+
+def _parts(parquet: Path, split: str) -> Iterator[pl.DataFrame]:
+    """`example_id` and `image` of the rows of a split, some at a time."""
+    scan = pl.scan_parquet(parquet, glob=False).select("example_id", "split", "image")
+    rows = scan.select(pl.len()).collect().item()
+    for start in range(0, rows, PART):
+        part = scan.slice(start, PART).collect().filter(pl.col("split") == split)
+        if part.height:
+            yield part

@@ -1,0 +1,222 @@
+"""Select the examples of an audit from a source's table, and refuse what cannot work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from scotoma.columns import is_plain
+from scotoma.config import Config, PredictionsSource
+from scotoma.config.model import threshold_classes
+from scotoma.datasets.examples import Examples
+from scotoma.errors import DataError
+from scotoma.printable import nearest, printable
+
+__all__ = ["absent_column", "examples_from_source", "refuse_empty_labels"]
+
+RESERVED = ("example_id", "split", "label", "cluster", "image", "image_name")
+MISSING = "(missing)"
+
+
+def examples_from_source(
+    source: pl.DataFrame, config: Config, origin: str, notes: Sequence[str] = ()
+) -> Examples:
+    """Pick label, attributes and cluster out of a source's table, and refuse what cannot work.
+
+    Args:
+        source: `example_id`, `split`, the source's own columns, and `image` where it was read.
+        config: Names of the columns.
+        origin: What messages call the table.
+        notes: Notes of the source itself.
+
+    Returns:
+        The examples of the audit. Values that are absent, empty or nan are missing: of an
+        attribute they form the group `(missing)`, with a note.
+
+    Raises:
+        DataError: A column is absent or holds no plain values, an id stands twice, a split is
+            empty, a label has one value or is not met in training, or an attribute has one value
+            among the test examples.
+    """
+    attributes = config.groups.attributes
+    if clash := sorted(set(attributes) & set(RESERVED)):
+        raise DataError(f"groups.{clash[0]} has a reserved name; call the attribute otherwise")
+    chosen = [pl.col("example_id"), pl.col("split")]
+    label = _text(source, config.label.column, "label", origin)
+    if config.label.threshold is not None:
+        labels = source.select("example_id", label.alias(config.label.column))
+        label = _thresholded(labels, config.label.threshold, origin)
+    chosen.append(label.alias("label"))
+    for name, group in attributes.items():
+        value = _text(source, group.column, f"groups.{name}", origin)
+        chosen.append(value.replace(group.names or {}).fill_null(MISSING).alias(name))
+    if config.cluster is not None:
+        alone = pl.concat_str(pl.lit("row "), pl.col("example_id"))  # no source named: its own
+        cluster = _text(source, config.cluster.column, "cluster", origin)
+        chosen.append(cluster.fill_null(alone).alias("cluster"))
+    shown = [name for name in ("image", "image_name") if name in source.columns]
+    table = source.select(*chosen, *shown)
+
+    if table["example_id"].n_unique() < table.height:
+        twice = table.filter(pl.col("example_id").is_duplicated())["example_id"][0]
+        raise DataError(f"example id {twice!r} stands in {origin} twice; ids must be unique")
+    classes, tested = _classes(table, config, origin)
+    for name in attributes:
+        values = table.filter(pl.col("split") == "test")[name].unique().to_list()
+        if len(values) < 2:
+            raise DataError(
+                f"attribute {name!r} has one value, {values[0]!r}, in the test split of {origin}; "
+                "a comparison of groups needs two, so remove it or choose another column"
+            )
+    return Examples(
+        table,
+        tuple(classes),
+        tuple(attributes),
+        tuple(tuple(names) for names in config.groups.intersections),
+        (*notes, *_untested(classes, tested), *_missing(table, config)),
+        size=getattr(config.source, "size", None),
+    )
+
+
+def absent_column(name: str, role: str, columns: Sequence[str], origin: str) -> DataError:
+    """Build the refusal of a table that lacks a column.
+
+    >>> str(absent_column("Male", "groups.sex", ["male", "split"], "t.csv"))
+    "groups.sex column 'Male' is not in t.csv; it has male; did you mean 'male'?"
+    """
+    known = sorted(c for c in columns if c not in ("example_id", "split", "image"))
+    return DataError(
+        f"{role} column {printable(name)!r} is not in {origin}; it has "
+        f"{printable(', '.join(known))}{nearest(name, known)}"
+    )
+
+
+def refuse_empty_labels(labels: pl.Series, ids: pl.Series, origin: str) -> None:
+    """Refuse empty labels, with their number and the first.
+
+    >>> refuse_empty_labels(pl.Series("y", ["cat", None]), pl.Series(["a", "b"]), "t.csv")
+    Traceback (most recent call last):
+    ...
+    scotoma.errors.DataError: label column 'y' is empty in 1 of 2 rows of t.csv, the first is 'b'; \
+fill or remove them
+    """
+    if empty := labels.null_count():
+        first = ids.filter(labels.is_null())[0]
+        raise DataError(
+            f"label column {labels.name!r} is empty in {empty:,} of {len(labels):,} rows of "
+            f"{origin}, the first is {printable(first)!r}; fill or remove them"
+        )
+
+
+def _text(source: pl.DataFrame, name: str, role: str, origin: str) -> pl.Expr:
+    """Read the values of a column as text; null where there is none."""
+    if name not in source.columns:
+        raise absent_column(name, role, source.columns, origin)
+    kind, value = source.schema[name], pl.col(name)
+    refusal = DataError(
+        f"{role} column {name!r} of {origin} must hold words or numbers, got {kind}; name "
+        "another column"
+    )
+    if not is_plain(kind):
+        raise refusal
+    if kind.is_float():
+        value = value.fill_nan(None)
+        # What other libraries make of whole numbers as soon as one of them is missing.
+        if source.select((value == value.round()).all() & value.is_finite().all()).item():
+            value = value.cast(pl.Int64, strict=False)
+    text = value.cast(pl.String)
+    try:
+        source.select(text)
+    except pl.exceptions.PolarsError as error:  # a span of time, which has no text
+        raise refusal from error
+    return pl.when(text.str.strip_chars() != "").then(text)
+
+
+def _thresholded(table: pl.DataFrame, threshold: float, origin: str) -> pl.Expr:
+    """Split numeric labels, beside their ids, into the two classes of a threshold."""
+    labels = table.to_series(1)
+    number = labels.cast(pl.Float64, strict=False).fill_nan(None)
+    if (wrong := number.is_null() & labels.is_not_null()).any():
+        first = table.filter(wrong).row(0)
+        raise DataError(
+            printable(
+                f"label column {labels.name!r} of {origin} must hold numbers for "
+                f"label.threshold, got {first[1]!r} in the row of {first[0]!r}; correct it, or "
+                "leave the threshold out"
+            )
+        )
+    above, below = threshold_classes(threshold)
+    high = pl.when(pl.lit(number) >= threshold).then(pl.lit(above))
+    return high.when(pl.lit(number) < threshold).then(pl.lit(below))
+
+
+def _classes(table: pl.DataFrame, config: Config, origin: str) -> tuple[list[str], set[str]]:
+    """List the classes in the order of their ids, and those that the test split holds."""
+    column, positive = config.label.column, config.label.positive
+    refuse_empty_labels(table["label"].alias(column), table["example_id"], origin)
+    train, test = (table.filter(pl.col("split") == split) for split in ("train", "test"))
+    known: set[str] = set()
+    where = f"the train split of {origin}"
+    if isinstance(config.source, PredictionsSource):  # models may know more than is tested
+        train, where, known = test, origin, set(config.source.classes)
+        if config.label.threshold is not None:
+            known |= set(threshold_classes(config.label.threshold))
+    for split, part in (("train", train), ("test", test)):
+        if not part.height:
+            raise DataError(f"the {split} split of {origin} holds no row; check source.split")
+    classes = sorted({*train["label"].unique(), *known}, key=_natural)
+    if len(classes) < 2:
+        raise DataError(
+            f"label column {column!r} has one value, {classes[0]!r}, in {where}; a classifier "
+            "needs two"
+        )
+    tested = set(test["label"].unique().to_list())
+    if unseen := sorted(tested - set(classes)):
+        raise DataError(
+            f"label {unseen[0]!r} is in the test split of {origin} but never in training; "
+            "move or remove its rows"
+        )
+    if positive is not None and str(positive) not in classes:
+        raise DataError(
+            f"label.positive is {positive!r}, but column {column!r} holds {', '.join(classes[:10])}"
+        )
+    if positive is not None and str(positive) not in tested:
+        raise DataError(
+            f"label.positive {positive!r} has no row in the test split of {origin}, so no rate of "
+            "it can be measured; move rows of it there"
+        )
+    return classes, tested
+
+
+def _untested(classes: Sequence[str], tested: set[str]) -> Iterator[str]:
+    """The note on classes that are trained for and never tested."""
+    if untested := [name for name in classes if name not in tested]:
+        one = len(untested) == 1
+        yield (
+            f"{len(untested):,} of {len(classes):,} classes {'has' if one else 'have'} no row in "
+            f"the test split (the first is {printable(untested[0])!r}); nothing can be said about "
+            f"{'it' if one else 'them'}"
+        )
+
+
+def _missing(table: pl.DataFrame, config: Config) -> Iterator[str]:
+    """A note on each attribute with missing values."""
+    for name in config.groups.attributes:
+        for split, rows in (("test", "test rows"), ("train", "training rows")):
+            values = table.filter(pl.col("split") == split)[name]
+            if missing := int((values == MISSING).sum()):
+                yield (
+                    f"attribute {printable(name)!r} is missing in {missing:,} of {len(values):,} "
+                    f"{rows} ({missing / len(values):.1%}); they form the group {MISSING!r}; fill "
+                    "them, or leave it so"
+                )
+                break
+
+
+def _natural(value: str) -> tuple[int, float, str]:
+    """Numbers in the order of their size, before words in the order of the alphabet."""
+    try:
+        return (0, float(value), value)
+    except ValueError:
+        return (1, 0.0, value)

@@ -1,0 +1,127 @@
+"""How small is a pruned member? Zeros as a bitmap, other weights as they are, then Zstandard."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import zstandard
+from numpy.typing import NDArray
+
+from scotoma.training.stacked_network import Tensors
+
+__all__ = ["MemberSizes", "decode_member", "encode_member", "sparse_bytes"]
+
+PREFIX_BYTES = 8  # length of the header
+ENCODING = "bitmap of the zeros, bytes of the rest by significance, zstd"
+
+
+@dataclass(frozen=True)
+class MemberSizes:
+    """Sizes of one member.
+
+    Attributes:
+        parameters: Numbers in its state, whether trained or kept as statistics.
+        weights: Numbers that pruning may zero.
+        nonzero_weights: Those among them that are not 0.
+        dense_bytes: Bytes of all numbers, as they lie in memory.
+        sparse_bytes: Bytes with a bit for each weight, and the weights that are not 0.
+        compressed_bytes: The same through Zstandard, with names and shapes.
+    """
+
+    parameters: int
+    weights: int
+    nonzero_weights: int
+    dense_bytes: int
+    sparse_bytes: int
+    compressed_bytes: int
+
+    def record(self) -> dict[str, Any]:
+        """List the sizes for the record of a member."""
+        return {**asdict(self), "encoding": ENCODING}
+
+
+def sparse_bytes(state: Tensors, masked: tuple[str, ...]) -> MemberSizes:
+    """Measure a member, as it is and as it would be sent.
+
+    Args:
+        state: Parameters and buffers.
+        masked: Names of the weights that pruning may zero.
+
+    Returns:
+        Sizes in bytes, measured by encoding.
+
+    >>> weight = torch.zeros(100, 100)
+    >>> weight[0, :10] = 1.5
+    >>> sizes = sparse_bytes({"weight": weight}, ("weight",))
+    >>> sizes.nonzero_weights, sizes.dense_bytes, sizes.sparse_bytes
+    (10, 40000, 1290)
+    """
+    sizes = {name: value.numel() for name, value in state.items()}
+    body = b"".join(_packed(value, name in masked) for name, value in state.items())
+    return MemberSizes(
+        parameters=sum(sizes.values()),
+        weights=sum(sizes[name] for name in masked),
+        nonzero_weights=sum(int(state[name].count_nonzero()) for name in masked),
+        dense_bytes=sum(value.nbytes for value in state.values()),
+        sparse_bytes=len(body),
+        compressed_bytes=len(encode_member(state, masked)),
+    )
+
+
+def encode_member(state: Tensors, masked: tuple[str, ...]) -> bytes:
+    """Encode a member in little space; `decode_member` restores the same bits.
+
+    Args:
+        state: Parameters and buffers, of types that NumPy has.
+        masked: Names of those whose zeros are left out.
+
+    Returns:
+        A Zstandard frame.
+    """
+    header = json.dumps(
+        [[n, str(v.numpy().dtype), list(v.shape), n in masked] for n, v in state.items()]
+    ).encode()
+    parts = [_packed(value, name in masked) for name, value in state.items()]
+    whole = b"".join([len(header).to_bytes(PREFIX_BYTES, "little"), header, *parts])
+    return zstandard.compress(whole)
+
+
+def decode_member(packed: bytes) -> Tensors:
+    """Restore the state that was encoded.
+
+    Args:
+        packed: The result of `encode_member`.
+
+    Returns:
+        Its tensors, in the same order.
+    """
+    whole = zstandard.decompress(packed)
+    start = PREFIX_BYTES + int.from_bytes(whole[:PREFIX_BYTES], "little")
+    state, rest = {}, memoryview(whole)[start:]
+    for name, dtype, shape, is_sparse in json.loads(whole[PREFIX_BYTES:start]):
+        size, item = int(np.prod(shape)), np.dtype(dtype).itemsize
+        kept = np.ones(size, bool)
+        if is_sparse:
+            bitmap = -(-size // 8)
+            kept = np.unpackbits(np.frombuffer(rest[:bitmap], np.uint8), count=size).astype(bool)
+            rest = rest[bitmap:]
+        length = int(kept.sum()) * item
+        rows = np.zeros((size, item), np.uint8)
+        rows[kept] = np.frombuffer(rest[:length], np.uint8).reshape(item, -1).T
+        state[name] = torch.from_numpy(np.frombuffer(rows.tobytes(), dtype).reshape(shape).copy())
+        rest = rest[length:]
+    return state
+
+
+def _packed(value: torch.Tensor, is_sparse: bool) -> bytes:
+    """Pack which numbers are not zero, and those numbers: all their first bytes, then the next."""
+    item = value.element_size()
+    rows: NDArray[np.uint8] = np.frombuffer(value.numpy().tobytes(), np.uint8).reshape(-1, item)
+    if not is_sparse:
+        return rows.T.tobytes()
+    kept = rows.any(axis=1)
+    return np.packbits(kept).tobytes() + rows[kept].T.tobytes()

@@ -1,0 +1,124 @@
+"""Run many small networks as one: every layer is a batched product over the members.
+
+For networks of a few plain layers the time goes into starting operations, not into arithmetic, and
+a grouped convolution is slow on processors. Here a convolution is one batched product of the
+patches of all members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from scotoma.training.stacked_convolution import convolve
+
+__all__ = ["Tensors", "stacked_forward"]
+
+Tensors = dict[str, torch.Tensor]
+# State, buffers (replaced in it), activations (K, C, H, W, B): new activations.
+Layer = Callable[[Tensors, Tensors, torch.Tensor], torch.Tensor]
+
+
+def stacked_forward(
+    template: nn.Module, precision: torch.dtype
+) -> Callable[[Tensors, Tensors, torch.Tensor], torch.Tensor] | None:
+    """Build the training pass of K networks at once.
+
+    Args:
+        template: A sequence of convolutions, each with normalisation and ReLU behind it, then
+            pooling, `Flatten` and a linear layer; its own weights are not used.
+        precision: Of the products: float32 or bfloat16; sums are float32 in any case.
+
+    Returns:
+        A function of stacked parameters, stacked buffers (the running statistics in it are
+        replaced) and images, shape (K, B, 3, H, W), to scores, shape (K, B, classes). None where
+        the network holds any other layer.
+    """
+    if not isinstance(template, nn.Sequential):
+        return None
+    layers: list[Layer] = []
+    rest = list(template.named_children())
+    while rest:
+        kinds = [type(child) for _, child in rest]
+        if kinds[:3] == [nn.Conv2d, nn.BatchNorm2d, nn.ReLU] and _is_plain(rest[0][1], rest[1][1]):
+            layers.append(_block(rest[0], rest[1]))
+            del rest[:3]
+        elif kinds == [nn.AdaptiveAvgPool2d, nn.Flatten, nn.Linear]:
+            layers.append(_head(rest[0][1], rest[2][0]))
+            del rest[:3]
+        else:
+            return None
+
+    def forward(state: Tensors, buffers: Tensors, images: torch.Tensor) -> torch.Tensor:
+        products = precision if precision == torch.bfloat16 else images.dtype
+        active = images.permute(0, 2, 3, 4, 1).to(products, memory_format=torch.contiguous_format)
+        for layer in layers:
+            active = layer(state, buffers, active)
+        return active
+
+    return forward
+
+
+def _is_plain(convolution: Any, norm: Any) -> bool:
+    """Accept square windows, no groups, dilation or bias, zero padding, a norm with statistics."""
+    return bool(
+        convolution.groups == 1
+        and convolution.dilation == (1, 1)
+        and convolution.bias is None
+        and convolution.padding_mode == "zeros"
+        and len({*convolution.kernel_size}) == len({*convolution.stride}) == 1
+        and convolution.padding in [(p, p) for p in range(convolution.kernel_size[0])]
+        and norm.affine
+        and norm.track_running_stats
+        and norm.momentum is not None
+    )
+
+
+def _block(convolution: tuple[str, nn.Module], norm: tuple[str, nn.Module]) -> Layer:
+    """Build convolution, normalisation over the member's own batch, ReLU."""
+    (name, conv), (norm_name, bn) = convolution, norm
+    assert isinstance(conv, nn.Conv2d)
+    assert isinstance(bn, nn.BatchNorm2d)
+    stride, padding = conv.stride[0], int(conv.padding[0])
+
+    def layer(state: Tensors, buffers: Tensors, active: torch.Tensor) -> torch.Tensor:
+        features = convolve(active, state[f"{name}.weight"], stride, padding)
+        for statistic in ("running_mean", "running_var"):
+            buffers[f"{norm_name}.{statistic}"] = buffers[f"{norm_name}.{statistic}"].clone()
+        seen = f"{norm_name}.num_batches_tracked"
+        buffers[seen] = buffers[seen] + 1
+        # To torch the channels of all members are those of one network, with one long image.
+        normal = functional.batch_norm(
+            features.view(1, features.shape[0] * features.shape[1], 1, -1),
+            buffers[f"{norm_name}.running_mean"].view(-1),
+            buffers[f"{norm_name}.running_var"].view(-1),
+            state[f"{norm_name}.weight"].flatten(),
+            state[f"{norm_name}.bias"].flatten(),
+            training=True,
+            momentum=bn.momentum or 0.0,
+            eps=bn.eps,
+        )
+        return normal.relu_().view(features.shape)
+
+    return layer
+
+
+def _head(pool: Any, name: str) -> Layer:
+    """Build pooling, flattening in torch's order, and the linear layer."""
+
+    def layer(state: Tensors, buffers: Tensors, active: torch.Tensor) -> torch.Tensor:
+        members, _, height, width, batch = active.shape
+        size = pool.output_size if isinstance(pool.output_size, tuple) else (pool.output_size,) * 2
+        if (height, width) != size:
+            images = active.permute(0, 4, 1, 2, 3).flatten(0, 1)
+            pooled = functional.adaptive_avg_pool2d(images, size)
+            active = pooled.view(members, batch, -1).transpose(1, 2)
+        bias, weight = state[f"{name}.bias"], state[f"{name}.weight"]
+        features = active.reshape(members, -1, batch).to(weight.dtype)
+        return torch.baddbmm(bias.unsqueeze(2), weight, features).transpose(1, 2)
+
+    return layer

@@ -1,0 +1,25 @@
+"""What an audit can find in each group, as `scotoma check` prints it."""
+
+from __future__ import annotations
+
+import pytest
+
+from scotoma.commands.forecast_groups import forecast_groups
+from scotoma.config import default_config
+from scotoma.datasets import survey_examples
+from scotoma.power import Design, smallest_amplification
+
+
+def test_groups_detect_what_the_power_of_their_clusters_says() -> None:
+    config = default_config()
+    examples = survey_examples(config).examples
+    groups = {group.key: group for group in forecast_groups(config, examples, 0.03)}
+    everyone, minority = groups["all"], groups["exposure.minority"]
+    assert (everyone.n, everyone.clusters) == (1798, 899)
+    assert everyone.errors == pytest.approx(1798 * 0.03)
+    independent = smallest_amplification(group_n=899, rate=0.03, members=10)
+    paired = smallest_amplification(group_n=899, rate=0.03, members=10, paired=True)
+    assert (everyone.independent, everyone.paired) == (independent.relative, paired.relative)
+    design = Design(group_n=899, rate=0.03, members=10)
+    assert everyone.effective_events == design.effective_events()[0]
+    assert minority.train == int((examples.split("train").table["exposure"] == "minority").sum())
