@@ -81,8 +81,9 @@ def label_parity(
     [('a', 1, 4, 0.006, 0.806), ('b', 1, 2, 0.013, 0.987)]
     """
     check_level(level)
-    columns = [np.asarray(labels)[:, None] for labels in (network, exported)]
-    before, after = populations(*columns, None, paired=True)
+    before, after = populations(
+        np.asarray(network)[:, None], np.asarray(exported)[:, None], None, paired=True
+    )
     masks = booleans(groups, "groups", (len(names), len(before)))
     codes, differ = units(clusters, len(before)), (before != after)[:, 0]
     return [
@@ -124,8 +125,8 @@ def _effective(differ: Flags, codes: Codes | None, n: int, level: float) -> floa
     variance = n / (n - 1) * (residuals**2).sum() / differ.size**2
     if variance == 0:  # every cluster has the share of the whole
         return float(n)
-    shrink = np.divide(*t.ppf((1 + level) / 2, [differ.size - 1, n - 1])) ** 2
-    return min(float(n), float(share * (1 - share) / variance * shrink))
+    of_rows, of_clusters = (t.ppf((1 + level) / 2, freedom) for freedom in (differ.size - 1, n - 1))
+    return min(float(n), float(share * (1 - share) / variance * (of_rows / of_clusters) ** 2))
 
 
 def _exact(share: float, n: float, level: float) -> tuple[float, float]:
