@@ -33,7 +33,7 @@ CHROMIUM_FLAGS = [
 ]
 
 
-NO_SHARED = "no published tables and raw data"
+NO_SHARED = "no raw data"
 # No rights to run an engine, or a Python that is not the base image's.
 NO_ENGINE = ("no Docker engine can be had here", "the image's packages are for another Python")
 
@@ -92,7 +92,7 @@ def _unexcused(skipped: list[pytest.TestReport]) -> list[pytest.TestReport]:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder with the papers' tables and raw data that stands beside some checkouts."""
+    """The folder with raw data (CIFAR-10, Adult) that stands beside some checkouts."""
     if not SHARED.is_dir():
         pytest.skip(f"{NO_SHARED} at {SHARED}")
     return SHARED

@@ -32,6 +32,7 @@ SERVING |= {
     "tied",
 }
 SERVING |= {"workers", "forking", "own_code", "checksums", "columns", "exhausted", "unreadable"}
+SERVING |= {"published"}
 CHAIN = [
     {"datasets"},
     {"training"},
