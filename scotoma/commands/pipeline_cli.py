@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from scotoma.extras import home_of
+
 __all__ = ["app"]
 
 app = typer.Typer(
@@ -14,6 +16,13 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Run audits on a cluster with Kubeflow Pipelines.",
 )
+
+
+@app.callback()
+def _require_kfp() -> None:
+    """Run audits on a cluster with Kubeflow Pipelines."""
+    home_of("kfp", "kubeflow", "scotoma pipeline")
+
 
 Config = Annotated[Path, typer.Argument(help="YAML file with a section `kubeflow`.")]
 RunId = Annotated[str, typer.Argument(help="Id that `submit` printed.")]
