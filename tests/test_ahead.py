@@ -17,6 +17,8 @@ from scotoma.runs import Run, shareable, write_json
 from scotoma.stages import AHEAD_VARIABLE, execute
 from scotoma.stages.ahead import steps_ahead
 
+pytestmark = pytest.mark.slow
+
 HERE = __name__  # its functions are the steps of these tests
 
 

@@ -13,6 +13,8 @@ from scotoma.stages import STAGES
 from scotoma.stages.alone import BEFORE
 from tests.commands import scotoma
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """\
 project: tiny
 source: {kind: predictions, files: 'said-{variant}.csv', examples: examples.csv}

@@ -22,6 +22,8 @@ from scotoma.training.models import build_model
 from scotoma.workers import worker_pool
 from tests.steps import exported_once
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """
 label: {column: digit}
 groups: {style: {column: style}}

@@ -34,6 +34,8 @@ from scotoma.training.models import build_model
 from scotoma.training.task import Task
 from tests.costs import IMAGES, SIZE, TRIAL
 
+pytestmark = pytest.mark.slow
+
 ELSEWHERE = """\
 source:
   kind: onnx

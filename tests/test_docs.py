@@ -16,6 +16,8 @@ from scotoma.config.gate import GateRules, Minimum, Waiver, parse_rules
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 

@@ -34,6 +34,8 @@ from scotoma.training.engine import normalise
 from scotoma.training.models import build_model
 from tests import begun
 
+pytestmark = pytest.mark.slow
+
 CLASSES = 5
 NETWORK = Network("tiny-convnet", CLASSES)
 

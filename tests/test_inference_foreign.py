@@ -20,6 +20,8 @@ from scotoma.inference.trials import trials
 from scotoma.workers import Died
 from tests.begun import workers
 
+pytestmark = pytest.mark.slow
+
 CLASSES = 4
 NETWORK = Network("onnx", CLASSES, Preprocessing(255.0))
 SIDES = (8, 8)

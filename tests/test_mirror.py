@@ -17,6 +17,8 @@ from scotoma.runs import Run, read_json, write_json, written
 from scotoma.stages import STAGES, execute
 from scotoma.tracking import tracking_uri
 
+pytestmark = pytest.mark.slow
+
 OTHER = "variants: [dense, {prune: [0.3]}]"
 
 

@@ -25,6 +25,8 @@ from scotoma.stages.predicted import complete, named_images
 from scotoma.stages.shards import shards
 from tests.commands import scotoma
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """\
 project: elsewhere
 source:

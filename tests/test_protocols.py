@@ -14,6 +14,8 @@ from scotoma.datasets import synthetic_celeba
 from tests.commands import measured
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = ROOT / "examples"
 CIE, PIE = published.cie(), published.pie()
 # Models of a population, what the paper says of training, table that names its levels.
@@ -89,6 +91,7 @@ def dry_run(path: Path, *arguments: str | Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.thorough
 def test_cost_of_the_celeba_protocol_is_told(tmp_path: Path) -> None:
     """With a trial, whose few steps of a whole ResNet-18 take their time."""
     synthetic_celeba(tmp_path, examples=60)
@@ -100,6 +103,7 @@ def test_cost_of_the_celeba_protocol_is_told(tmp_path: Path) -> None:
     assert found["variants"][0]["weights_bytes"] > 30 * 44e6  # 11.2 million parameters in float32
 
 
+@pytest.mark.thorough
 def test_cost_of_the_imagenet_protocol_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

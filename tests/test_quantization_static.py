@@ -25,6 +25,8 @@ from scotoma.quantization.static import OPERATORS, StaticPlan, plan_static, quan
 from scotoma.training.models import build_model
 from scotoma.training.residual import wide_resnet
 
+pytestmark = pytest.mark.slow
+
 CLASSES, SIDE = 5, 16
 STATIC = Variant(name="int8-static", kind="int8", mode="static", bits=8)
 

@@ -21,7 +21,17 @@ from packaging.utils import canonicalize_name
 from tests.conftest import ROOT
 from tests.test_predicted import write
 
+pytestmark = pytest.mark.slow
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+# An extra, and a command that needs it.
+LACKING = [
+    ("train", "audit"),
+    ("kubeflow", "pipeline compile audit.yaml"),
+    ("s3", "report s3://bucket/run"),
+    ("s3", "audit audit.yaml --out s3://bucket/run"),
+    ("tracking", "trend elsewhere"),
+]
 # Python imports a module of this name before any other.
 HIDING = """
 import sys
@@ -106,16 +116,7 @@ def test_the_core_judges_and_reports_a_run(command: str, core: dict[str, str], r
     assert "elsewhere" in (run / "report.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("extra", "command"),
-    [
-        ("train", "audit"),
-        ("kubeflow", "pipeline compile audit.yaml"),
-        ("s3", "report s3://bucket/run"),
-        ("s3", "audit audit.yaml --out s3://bucket/run"),
-        ("tracking", "trend elsewhere"),
-    ],
-)
+@pytest.mark.parametrize(("extra", "command"), LACKING)
 def test_a_missing_extra_is_one_sentence_with_its_command(
     extra: str, command: str, core: dict[str, str], tmp_path: Path
 ) -> None:

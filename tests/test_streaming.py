@@ -14,6 +14,8 @@ from scotoma.divergence.streaming import COLUMNS, score_parquet
 from scotoma.errors import DataError
 from scotoma.predictions import Predictions
 
+pytestmark = pytest.mark.slow
+
 ROWS = list(COLUMNS)[1:]
 
 

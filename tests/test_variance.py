@@ -167,6 +167,7 @@ def test_the_ends_of_the_interval_of_d_put_the_t_seen_at_their_tails():
     assert stats.nct.cdf(t, seen.df, seen.high * weight) == pytest.approx(0.025, abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("runs", "sigma"), [((6, 6), 1.0), ((8, 14), 2.0)])
 def test_intervals_cover_the_true_difference_and_the_true_d(runs, sigma):
     rng = np.random.default_rng(9)
@@ -182,6 +183,7 @@ def test_intervals_cover_the_true_difference_and_the_true_d(runs, sigma):
     assert (hits <= 0.995 * 300).all()
 
 
+@pytest.mark.slow
 def test_a_one_sided_test_in_the_direction_of_the_data_alarms_twice_as_often_as_it_says():
     rng = np.random.default_rng(10)
     pairs = rng.normal(size=(300, 2, 16))

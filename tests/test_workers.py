@@ -18,6 +18,8 @@ import pytest
 from scotoma.errors import ConfigError, DataError
 from scotoma.workers import Died, Worker, worker_pool
 
+pytestmark = pytest.mark.slow
+
 ROOT = str(Path(__file__).parents[1])
 
 

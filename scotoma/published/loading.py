@@ -1,8 +1,7 @@
-"""Where are the published numbers? In JSON files of this package, read once."""
+"""Where are the published numbers? In JSON files of this package."""
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import resources
 from typing import TypeVar
 
@@ -75,7 +74,6 @@ def fairness_runs() -> FairnessRuns:
     return _load("fairness_variance_runs", FairnessRuns)
 
 
-@cache
 def _load(name: str, kind: type[R]) -> R:
     text = resources.files(__package__).joinpath(f"{name}.json").read_text("utf-8")
     return kind.model_validate_json(text)

@@ -23,6 +23,8 @@ from scotoma.slices.predicates import codings, encode
 from scotoma.slices.shard import Question, Sums, add_up, merge, outcome_of
 from scotoma.slices.weights import poisson_weights
 
+pytestmark = pytest.mark.slow
+
 FEATURES = ["age", "job", "shift", "hours"]
 ROWS = 1_200
 
@@ -165,6 +167,7 @@ def test_counts_of_every_slice_and_replicate_are_those_of_one_machine(shards, tm
     assert seen > 200
 
 
+@pytest.mark.thorough
 def test_s3_holds_the_shards_and_what_was_found(shards, s3):
     for path in shards.glob("*.parquet"):
         s3.put(f"people/{path.name}", path.read_bytes())
@@ -177,6 +180,7 @@ def test_s3_holds_the_shards_and_what_was_found(shards, s3):
     assert [name for name in s3.names() if name.startswith("found/batch-0-")]
 
 
+@pytest.mark.thorough
 def test_the_null_stands_beside_what_was_found(shards, tmp_path):
     report = search_shards(
         f"{shards}/*.parquet", out=str(tmp_path / "found"), outcome=["int8_0"],
