@@ -38,7 +38,7 @@ lint: $(VENV)/installed-test
 	$(BIN)/ruff format --check .
 	rm -rf $(VENV)/typed && mkdir $(VENV)/typed
 	cp -a scotoma $(VENV)/typed/ && cp -a components pipelines $(VENV)/typed/scotoma/
-	cd $(VENV)/typed && PATH="$(abspath $(BIN)):$$PATH" python -m mypy \
+	cd $(VENV)/typed && $(abspath $(BIN))/python -m mypy \
 	  --config-file $(CURDIR)/pyproject.toml --cache-dir ../mypy -p scotoma
 
 # All images, and an audit whose every step runs in them: gigabytes, so no part of the tests.

@@ -44,6 +44,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cwd=work,
     )
     assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr, done.stderr
     (built,) = work.glob("scotoma-*.whl")
     return built
 
