@@ -1,4 +1,4 @@
-"""The page of all commands: `python docs/commands.py` writes docs/commands.md from the command line.
+"""The page of all commands: `python docs/commands.py` writes docs/commands.md.
 
 A test holds the page to what this prints.
 """
@@ -21,8 +21,8 @@ HEAD = """\
 Every command with its arguments and options, as `scotoma COMMAND --help` shows them.
 `python docs/commands.py` writes this page. `--json` prints JSON on stdout; messages go to stderr.
 
-Exit codes: 0 done, or PASS; 1 FAIL; 2 the command line or the configuration; 3 UNSURE, where the gate
-file makes that a failure; 4 the data; 5 an internal error; 130 interrupted.
+Exit codes: 0 done, or PASS; 1 FAIL; 2 the command line or the configuration; 3 UNSURE, where the
+gate file makes that a failure; 4 the data; 5 an internal error; 130 interrupted.
 """
 
 

@@ -174,6 +174,26 @@ def test_arrows_point_to_the_left(importer: str, target: str, wrong: bool) -> No
 # --- the package ----------------------------------------------------------------------------------
 
 
+def drawn() -> str:
+    """The arrows as CONTRIBUTING.md shows them."""
+    rows = (sorted(names) for names in CHAIN)
+    parts = (names[0] if len(names) == 1 else f"{{{', '.join(names)}}}" for names in rows)
+    lines = [""]
+    for part in parts:
+        step = f" -> {part}" if lines[0] else part
+        if len(lines[-1]) + len(step) > 90:
+            lines.append("        ")
+        lines[-1] += step
+    return "\n".join(lines)
+
+
+def test_the_arrows_in_the_guide_are_those_that_hold() -> None:
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert f"```text\n{drawn()}\n```" in guide, f"CONTRIBUTING.md must show\n{drawn()}"
+    serving = ", ".join(f"`{name}`" for name in sorted(SERVING))
+    assert serving in " ".join(guide.split()), f"CONTRIBUTING.md must name {serving}"
+
+
 def test_every_module_has_its_place_in_the_house() -> None:
     assert {question(name) for name in modules()} - {None} <= RANK.keys()
 
