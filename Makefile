@@ -73,7 +73,8 @@ lock:
 	$(VENV)/lock/bin/python -m pip install --quiet --upgrade pip
 	$(VENV)/lock/bin/python -m pip install --quiet --editable '.[all,beam]' --group test
 	{ echo "# Written by make lock: the versions that CI ran with."; \
-	  $(VENV)/lock/bin/python -m pip freeze --exclude-editable; } >requirements.lock
+	  $(VENV)/lock/bin/python -m pip freeze --all --exclude-editable | grep -v ^pip==; \
+	} >requirements.lock
 	rm -rf $(VENV)/lock
 
 $(VENV)/bin/python:
