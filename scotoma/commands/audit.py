@@ -18,18 +18,12 @@ from rich.console import Console
 
 from scotoma import checksums, storage
 from scotoma.commands.gate import chosen_rules, day, print_out
+from scotoma.commands.installed import require_extras
 from scotoma.commands.watching import run_watched
-from scotoma.config import (
-    Config,
-    OnnxSource,
-    PredictionsSource,
-    default_config,
-    load_config,
-)
+from scotoma.config import Config, default_config, load_config
 from scotoma.config.newest import at_newest
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.exhausted import exhausted
-from scotoma.extras import home_of
 from scotoma.files import remove_partial
 from scotoma.locking import locked
 from scotoma.mirror import local_folder
@@ -141,7 +135,7 @@ def _audit(
     only: str | None,
 ) -> int:
     judging = Judging(chosen_rules(rules), day(today))  # refused before hours of training
-    _require_extras(config, place)
+    require_extras(config, place)
     traces = Traces.before(place)
     config, newest = resolved(config, place)
     run = Run.create(place, config)
@@ -190,14 +184,6 @@ def _audit(
                 f"is in {log}"
             ) from error
     return given.gate.exit_code
-
-
-def _require_extras(config: Config, place: str) -> None:
-    """Refuse an audit that this installation cannot run, before anything is written."""
-    finished = storage.exists(storage.join(place, "audit.json"))
-    if not (finished or isinstance(config.source, OnnxSource | PredictionsSource)):
-        home_of("torch", "train", "training")
-    home_of("kfp", "kubeflow", "scotoma audit")
 
 
 def _say_step(run: Run, step: str, *, as_json: bool) -> None:
