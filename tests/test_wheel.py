@@ -22,7 +22,7 @@ from tests.test_rings import LACKING
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
-CORE_MB = 560  # without bytecode; measured 440 and 84 of vl-convert, which draws the figures
+CORE_MB = 510  # without bytecode; measured 483, of which 84 are vl-convert, which draws the figures
 
 
 def python(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
