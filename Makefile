@@ -1,30 +1,55 @@
-# The two commands of the README. Both can be repeated: what is done is not done again.
+# The two commands of the README are audit and test. All can be repeated: what is done is not done
+# again.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# The versions that the tests are known to pass with; LOCK= takes the newest.
+LOCK ?= requirements.lock
+PIN = $(if $(LOCK),--constraint $(LOCK))
 
-.PHONY: audit test lint images faults soak fuzz vulnerabilities
+# Workers of one thread: a second OpenMP thread stalls the first when its core is busy.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 \
+  --dist loadfile --no-loadscope-reorder $(PYTEST_ARGUMENTS)
+
+.PHONY: audit lint quick test test-all lock images faults soak fuzz vulnerabilities
 
 audit: $(VENV)/installed
 	$(BIN)/scotoma audit $(AUDIT_ARGUMENTS)
 
-# Workers of one thread: a second OpenMP thread stalls the first when its core is busy.
-test: $(VENV)/installed-test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 \
-	  --dist loadfile --no-loadscope-reorder $(PYTEST_ARGUMENTS)
+# After every change, in under a minute: nothing that starts other programs, trains or simulates.
+quick: lint
+	$(PYTEST) -m "not slow and not thorough" tests
 
+# Before every commit: all but what only test-all does.
+test: $(VENV)/installed-test
+	$(PYTEST) -m "not thorough"
+
+# Before a release or a large merge: hours, a network, and Docker where it runs.
+test-all: lint
+	$(MAKE) vulnerabilities fuzz
+	$(MAKE) faults FAULTS=200
+	SCOTOMA_AUDITS=1000 $(PYTEST) -k hold_the_truth tests/bias tests/test_divergence_excess.py \
+	  tests/test_impact.py
+	$(PYTEST)
+
+# mypy reads the package as it is installed: components/ and pipelines/ inside it.
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	rm -rf $(VENV)/typed && mkdir $(VENV)/typed
+	cp -a scotoma $(VENV)/typed/ && cp -a components pipelines $(VENV)/typed/scotoma/
+	cd $(VENV)/typed && $(abspath $(BIN))/python -m mypy \
+	  --config-file $(CURDIR)/pyproject.toml --cache-dir ../mypy -p scotoma
 
 # All images, and an audit whose every step runs in them: gigabytes, so no part of the tests.
 images: $(VENV)/installed-test
 	docker/build
 	docker/try $(BIN)/python
 
-# Fifty kills at random moments, each taken up again and compared: six minutes.
+# Kills at random moments, each resumed and compared: fifty take six minutes.
+FAULTS ?= 50
 faults: $(VENV)/installed-test
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults 50
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults $(FAULTS)
 
 # Readers of what comes from outside, ten seconds each: six minutes.
 fuzz: $(VENV)/installed-test
@@ -41,15 +66,26 @@ vulnerabilities: $(VENV)/installed
 	$(BIN)/python -m pip freeze --exclude-editable >$(VENV)/packages.txt
 	$(VENV)/pip-audit/bin/pip-audit --strict --disable-pip --no-deps -r $(VENV)/packages.txt
 
+# The newest releases, in an environment of their own. Commit what it writes once `make test` passes.
+lock:
+	rm -rf $(VENV)/lock
+	$(PYTHON) -m venv $(VENV)/lock
+	$(VENV)/lock/bin/python -m pip install --quiet --upgrade pip
+	$(VENV)/lock/bin/python -m pip install --quiet --editable '.[all,beam]' --group test
+	{ echo "# Written by make lock: the versions that CI ran with."; \
+	  $(VENV)/lock/bin/python -m pip freeze --all --exclude-editable | grep -v ^pip==; \
+	} >requirements.lock
+	rm -rf $(VENV)/lock
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 	  echo "python3 -m venv failed; on Debian: apt install python3-venv" >&2; exit 1; }
 
-$(VENV)/installed: pyproject.toml setup.py $(VENV)/bin/python
+$(VENV)/installed: pyproject.toml setup.py $(LOCK) $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[all]'
+	$(BIN)/python -m pip install --quiet --editable '.[all]' $(PIN)
 	touch $@
 
 $(VENV)/installed-test: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --group test
+	$(BIN)/python -m pip install --quiet --group test $(PIN)
 	touch $@

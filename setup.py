@@ -5,6 +5,7 @@ from setuptools import find_packages, setup
 setup(
     packages=[
         *find_packages(include=["scotoma", "scotoma.*"]),
+        "scotoma.report.vendor",  # JavaScript alone, but a package to setuptools
         *(f"scotoma.{name}" for name in find_packages(include=["components*", "pipelines*"])),
     ],
     package_dir={

@@ -1,7 +1,7 @@
 """The CIE paper at its own scale, from predictions alone: how long it takes, and what comes out.
 
-    python benchmarks/paper_scale.py shared/published/cie.json              # 30 members
-    python benchmarks/paper_scale.py shared/published/cie.json --members 5  # less
+    python benchmarks/paper_scale.py              # 30 members
+    python benchmarks/paper_scale.py --members 5  # less
 
 Nothing is trained: 19,962 examples are drawn with groups and errors as Hooker et al. 2020 print
 them, Tables 1 and 5, for the dense population and eight compressed ones, written as one
@@ -34,6 +34,7 @@ import polars as pl
 
 from scotoma.power.model import Probit
 from scotoma.power.simulate import draw_events
+from scotoma.published import Cie, cie
 
 EXAMPLES = 19_962
 GROUPS = {"M": "male", "F": "female", "Y": "young", "O": "old", "MY": "male & young"}
@@ -56,11 +57,10 @@ Cell = tuple[int, int, int]  # blond, male, young
 def main() -> None:
     """Draw, audit, judge, print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("published", type=Path, help="the paper's tables as JSON")
     parser.add_argument("--members", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    paper = json.loads(asked.published.read_text(encoding="utf-8"))
+    paper = cie()
     print(f"machine  {platform.machine()}, {os.cpu_count()} cores, Python {sys.version.split()[0]}")
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
@@ -92,7 +92,7 @@ def timed(home: Path, *arguments: str) -> tuple[float, float]:
     return time.perf_counter() - began, cpu
 
 
-def write(home: Path, paper: dict[str, Any], members: int, seed: int) -> None:
+def write(home: Path, paper: Cie, members: int, seed: int) -> None:
     """The table of examples and the predictions of all variants."""
     cells, share = zip(*shares(paper).items(), strict=True)
     counts = np.floor(np.array(share) * EXAMPLES).astype(int)
@@ -104,7 +104,7 @@ def write(home: Path, paper: dict[str, Any], members: int, seed: int) -> None:
     table = {"example_id": ids, "blond": blond, "sex": sex, "age": age}
     pl.DataFrame(table).write_csv(home / "examples.csv")
     dense, ratio = cell_rates(cells, counts, paper)
-    top1 = {name: row[0] for name, row in paper["table1_top1_and_modal_cies"].items()}
+    top1 = {name: paper.table1.numbers(name)["top1"] for name in paper.table1.rows}
     rise = {name: (top1["0"] - value) / (top1["0"] - top1["0.95"]) for name, value in top1.items()}
     said: dict[str, npt.NDArray[np.bool_]] = {}
     for name, share in rise.items():
@@ -126,16 +126,13 @@ def write(home: Path, paper: dict[str, Any], members: int, seed: int) -> None:
     pl.concat(tables).write_parquet(home / "said.parquet")
 
 
-def shares(paper: dict[str, Any]) -> dict[Cell, float]:
+def shares(paper: Cie) -> dict[Cell, float]:
     """Share of the test images by blond, male and young, solved from Table 5.
 
     The rate of a whole is the mix of the rates of its parts, which tells how much of it each is.
     """
-    table = paper["table5_absolute_percent"]
-    rates = {
-        metric: dict(zip(table["columns"], values, strict=True))
-        for metric, values in table["baseline"].items()
-    }
+    baseline = paper.table5["baseline"]
+    rates = {metric: baseline.numbers(metric) for metric in baseline.rows}
 
     def part(whole: float, one: float, other: float) -> float:
         return (whole - other) / (one - other)
@@ -154,19 +151,18 @@ def shares(paper: dict[str, Any]) -> dict[Cell, float]:
 
 
 def cell_rates(
-    cells: Sequence[Cell], counts: npt.NDArray[np.int_], paper: dict[str, Any]
+    cells: Sequence[Cell], counts: npt.NDArray[np.int_], paper: Cie
 ) -> tuple[Rates, Rates]:
     """Error of each cell in the dense population, and its ratio at 95% sparsity.
 
     The paper gives FPR and FNR of young and old men, and of all the young and the old; those of
     young and old women are what is left of the latter (its own columns repeat them, a slip).
     """
-    table = paper["table5_absolute_percent"]
     rates = []
-    for row in ("baseline", "sparsity 0.95"):
+    for table in (paper.table5["baseline"], paper.table5["sparsity 0.95"]):
         found = {}
         for blond, metric in ((1, "fnr"), (0, "fpr")):
-            _, _, _, y, o, my, mo, *_ = (value / 100 for value in table[row][metric])
+            _, _, _, y, o, my, mo, *_ = (v / 100 for v in table.numbers(metric).values())
             for young, men, everyone in ((1, my, y), (0, mo, o)):
                 n_men, n_women = (counts[cells.index((blond, male, young))] for male in (1, 0))
                 women = (everyone * (n_men + n_women) - men * n_men) / n_women
@@ -175,11 +171,11 @@ def cell_rates(
     return rates[0], rates[1] / rates[0]
 
 
-def tables(audit: dict[str, Any], gate: dict[str, Any], paper: dict[str, Any]) -> None:
+def tables(audit: dict[str, Any], gate: dict[str, Any], paper: Cie) -> None:
     """What came out, each number with its interval beside what the paper prints."""
     verdicts = {variant["name"]: variant["verdict"] for variant in gate["variants"]}
     print("\nTable 1: top-1 % and CIEs (published)")
-    for name, (top1, cies) in paper["table1_top1_and_modal_cies"].items():
+    for name, (top1, cies) in paper.table1.rows.items():
         ours = "dense" if name == "0" else f"prune-{name}" if name[0] == "0" else name
         found = audit["accuracy"][ours]["top1"]
         line = f"{ours:<18} {interval(found, 100)} ({top1:.2f})"
@@ -189,29 +185,28 @@ def tables(audit: dict[str, Any], gate: dict[str, Any], paper: dict[str, Any]) -
         print(line)
     hard_examples(audit, paper)
     print("\nTable 3: change at 95% sparsity, % of the dense rate (published)")
-    columns = paper["table3_normalized_difference_percent"]["columns"]
     names = {group["name"]: group["key"] for group in audit["groups"]}
     rows = {(row["group"], row["metric"]): row for row in audit["subgroups"]["prune-0.95"]}
     inside = total = 0
     for metric in ("error", "fpr", "fnr"):
         for short, name in {"aggregate": "all", **GROUPS}.items():
             found = rows[names[name], metric]["relative"]
-            value = paper["table3_normalized_difference_percent"][metric][columns.index(short)]
+            value = paper.table3.numbers(metric)[short]
             inside += found["low"] is not None and found["low"] <= value <= found["high"]
             total += 1
             print(f"{metric:<6} {name:<14} {interval(found, 1)} ({value:+.1f})")
     print(f"{inside} of {total} published changes lie inside the 95% interval")
 
 
-def hard_examples(audit: dict[str, Any], paper: dict[str, Any]) -> None:
+def hard_examples(audit: dict[str, Any], paper: Cie) -> None:
     """Table 2: accuracy of the compressed models on CIEs and on the examples that diverge most.
 
     The published order, not its numbers, can come out: which examples diverge was not put in, only
     how often each population errs, and of two classes the paper's own counts of CIEs are too many.
     """
     print("\nTable 2: top-1 % of compressed models, on subsets (published)")
-    names, *rows = paper["table2_top1"].items()
-    subsets = ["CIEs" if name == "modal CIEs" else name.removesuffix("th") for name in names[1]]
+    names, rows = paper.table2.columns, paper.table2.rows.items()
+    subsets = ["CIEs" if name == "modal CIEs" else name.removesuffix("th") for name in names]
     as_published = 0
     for name, values in rows:
         ours = f"prune-{name}" if name[0] == "0" else name

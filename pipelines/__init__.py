@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from scotoma.extras import needs
 
 if TYPE_CHECKING:
     from scotoma.pipelines.audit import build_pipeline, build_scheduled, compile_pipeline
@@ -15,4 +16,4 @@ def __getattr__(name: str) -> Any:
     """Import kfp only when a pipeline is built."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module("scotoma.pipelines.audit"), name)
+    return getattr(needs("scotoma.pipelines.audit", "kubeflow", "a pipeline"), name)

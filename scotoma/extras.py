@@ -1,4 +1,4 @@
-"""Which optional part of the installation a module needs, said in one sentence."""
+"""Which extra brings a missing package? One sentence names it, with how to install it."""
 
 from __future__ import annotations
 
@@ -39,12 +39,15 @@ def needs(module: str, extra: str, purpose: str) -> Any:
 
 
 def home_of(package: str, extra: str, purpose: str) -> Path:
-    """The folder of an optional package, which is not imported: torch would take seconds.
+    """Locate an optional package without importing it: torch would take seconds.
 
     Args:
         package: Its name.
-        extra: As of `needs`.
-        purpose: As of `needs`.
+        extra: The extra of this package that installs it.
+        purpose: What it is needed for, as the subject of a sentence.
+
+    Returns:
+        Its folder.
 
     Raises:
         MissingExtra: It is not installed; the message says which extra brings it.
@@ -52,10 +55,10 @@ def home_of(package: str, extra: str, purpose: str) -> Path:
     >>> home_of("email", "train", "writing").name
     'email'
     """
-    found = importlib.util.find_spec(package)
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
         raise _missing(package, extra, purpose)
-    return Path(found.origin).parent
+    return Path(spec.origin).parent
 
 
 def _missing(module: str | None, extra: str, purpose: str) -> MissingExtra:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,9 +17,11 @@ import pytest
 from hypothesis import settings
 
 settings.register_profile("scotoma", deadline=None)  # no test asserts a time
+settings.register_profile("quick", deadline=None, max_examples=15)
 settings.load_profile("scotoma")
 
 ROOT = Path(__file__).resolve().parents[1]
+TESTS = ROOT / "tests"
 SHARED = Path(os.environ.get("SCOTOMA_SHARED", ROOT.parent / "shared"))
 
 # As root in a container Chromium has no sandbox; the rest keeps it from calling home.
@@ -33,7 +36,7 @@ CHROMIUM_FLAGS = [
 ]
 
 
-NO_SHARED = "no published tables and raw data"
+NO_SHARED = "no raw data"
 # No rights to run an engine, or a Python that is not the base image's.
 NO_ENGINE = ("no Docker engine can be had here", "the image's packages are for another Python")
 
@@ -50,7 +53,6 @@ LONGEST = (
     "test_beam.py",
     "test_costs.py",
     "test_compression.py",
-    "test_streaming.py",
     "test_false_alarms.py",
     "test_protocols.py",
     "test_cli.py",
@@ -63,8 +65,40 @@ LONGEST = (
 )
 
 
+# `make quick` leaves out what is marked slow, and these: folders, and tests with such a fixture.
+SLOW_FOLDERS = ("charts", "components", "faults", "fuzz", "pipelines", "tracking", "training")
+SLOW_FIXTURES = {"browser", "s3", "s3_client", "shared"}
+SLOW_MODULE = re.compile(r"^pytestmark = .*\b(slow|thorough)\b", re.MULTILINE)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw fewer examples where only the quick tests run."""
+    if _quick(config):
+        settings.load_profile("quick")
+
+
+def _quick(config: pytest.Config) -> bool:
+    return "not slow" in config.option.markexpr
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave slow modules unread where slow tests are deselected: importing torch takes seconds."""
+    if not _quick(config) or not collection_path.is_relative_to(TESTS):
+        return None
+    if collection_path.is_dir():
+        return collection_path.name in SLOW_FOLDERS or None
+    is_test = collection_path.suffix == ".py"
+    return (is_test and bool(SLOW_MODULE.search(collection_path.read_text("utf-8")))) or None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest files first; `--no-loadscope-reorder` then deals them first."""
+    """Mark what starts other programs; put the longest files first.
+
+    `--no-loadscope-reorder` then deals the longest first.
+    """
+    for item in items:
+        if SLOW_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
     rank = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path.name, len(LONGEST)))
 
@@ -92,7 +126,7 @@ def _unexcused(skipped: list[pytest.TestReport]) -> list[pytest.TestReport]:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder with the papers' tables and raw data that stands beside some checkouts."""
+    """The folder with raw data (CIFAR-10, Adult) that stands beside some checkouts."""
     if not SHARED.is_dir():
         pytest.skip(f"{NO_SHARED} at {SHARED}")
     return SHARED

@@ -24,6 +24,8 @@ from tests.commands import scotoma
 from tests.faults.harness import Fault, Undisturbed, disturb, in_a_network_of_its_own
 from tests.steps import steps_in_this_process
 
+pytestmark = pytest.mark.slow
+
 SMALL = """\
 version: 1
 project: small
@@ -94,6 +96,7 @@ def test_nothing_half_written_stays_behind(run: Path) -> None:
     assert not (run / "error.json").exists()
 
 
+@pytest.mark.thorough
 def test_an_audit_that_meets_five_faults_ends_with_the_bytes_of_an_undisturbed_one(
     run: Path, config: Path, tmp_path: Path
 ) -> None:

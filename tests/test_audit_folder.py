@@ -14,6 +14,8 @@ from scotoma.predictions import Predictions
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """\
 version: 1
 project: own images

@@ -18,6 +18,8 @@ from scotoma.runs import Run
 from tests.commands import scotoma as called
 from tests.steps import steps_in_this_process
 
+pytestmark = pytest.mark.slow
+
 TABLE = """\
 image,part,face,sex
 a.png,train,yes,m

@@ -20,6 +20,8 @@ from scotoma.runs import Run
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """\
 source: {kind: image_folder, images: pictures, attributes: tabel.csv,
          split: {column: part, train: train, test: test}}

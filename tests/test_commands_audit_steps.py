@@ -12,6 +12,8 @@ import pytest
 from scotoma.stages.steps import STEPS
 from tests.commands import scotoma
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """\
 project: tiny
 source: {kind: predictions, files: 'said-{variant}.csv', examples: examples.csv}

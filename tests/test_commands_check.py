@@ -28,6 +28,8 @@ from tests.commands import scotoma
 from tests.conftest import Storage
 from tests.network_cost import NETWORK
 
+pytestmark = pytest.mark.slow
+
 FOLDER = """\
 version: 1
 project: own images

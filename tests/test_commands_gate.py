@@ -23,6 +23,8 @@ from scotoma.runs import write_json
 from scotoma.stages import judging
 from scotoma.uncertainty import undefined
 
+pytestmark = pytest.mark.slow
+
 RULES = "rules: [{id: fpr, metric: fpr, max_increase: {relative: 0.2, absolute: 0.005}}]\n"
 OUTCOMES = ("gate.json", "junit.xml", "summary.md")
 

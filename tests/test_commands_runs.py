@@ -22,6 +22,8 @@ from scotoma.runs import Run
 from tests.commands import measured, scotoma
 from tests.test_predicted import CONFIG, audited, said, write
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Run:

@@ -18,6 +18,8 @@ from scotoma.slices import find_slices
 from scotoma.slices.search.column_types import infer_type
 from tests.commands import measured, scotoma
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 HOSTILE = "\x1b[31mred\u202e\n\x00"
 PLANTED = "job = Sales and shift = night"

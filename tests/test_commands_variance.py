@@ -10,6 +10,7 @@ import pytest
 from rich.cells import cell_len
 from scipy.stats import mannwhitneyu
 
+from scotoma import published
 from scotoma.variance import compare_family, spread
 from tests.commands import scotoma
 
@@ -44,15 +45,10 @@ def table(tmp_path: Path) -> Path:
 
 
 # Qian et al. 2021: 16 runs a technique (lin-tan/fairness-variance) and the tests that were printed.
-def test_published_tests_of_the_study_are_reproduced_by_the_command(shared, tmp_path):
-    folder = shared / "data" / "fairness_variance"
-    expected = json.loads((folder / "expected.json").read_text())
-    runs = np.load(folder / "bias_runs.npz")
-    study: dict[tuple[str, str], np.ndarray] = {}
-    for name in runs.files:
-        technique, metric = name.split("|")
-        if metric != "perf" and technique.startswith("S-"):
-            study[technique, metric] = runs[name][:, -1]
+def test_published_tests_of_the_study_are_reproduced_by_the_command(tmp_path):
+    runs = published.fairness_runs()
+    names = [tuple(name.split("|")) for name in runs.bias if name.startswith("S-")]
+    study = {name: runs.values(*name)[:, -1] for name in names}
     path = tmp_path / "study.parquet"
     long_table(study).write_parquet(path)
     code, out, _ = scotoma(
@@ -63,14 +59,14 @@ def test_published_tests_of_the_study_are_reproduced_by_the_command(shared, tmp_
         (row["technique"], row["metric"]): row["comparison"]
         for row in json.loads(out)["comparisons"]
     }
-    printed = [row for row in expected["stat_tests"] if row["base"] == "S-Base"]
-    assert len(printed) > 50
-    for row in printed:
-        one = found[row["tech"], row["metric"]]
-        assert round(one["u_p"], 5) == row["u_p"]
-        assert round(one["levene_p"], 5) == row["levene_p"]
-        if row["abs_cohen_d"] is not None:
-            assert round(abs(one["cohens_d"]["value"]), 2) == row["abs_cohen_d"]
+    tests = [test for test in published.fairness_variance().tests if test.base == "S-Base"]
+    assert len(tests) > 50
+    for printed in tests:
+        one = found[printed.technique, printed.metric]
+        assert round(one["u_p"], 5) == printed.u_p
+        assert round(one["levene_p"], 5) == printed.levene_p
+        if printed.abs_cohen_d is not None:
+            assert round(abs(one["cohens_d"]["value"]), 2) == printed.abs_cohen_d
 
 
 def test_u_of_the_sound_protocol_is_scipys(table):

@@ -26,6 +26,8 @@ from scotoma.stages.shards import shards
 from scotoma.training.engine import normalise
 from scotoma.training.models import build_model
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """
 label: {column: digit}
 groups: {style: {column: style}}

@@ -29,6 +29,8 @@ from scotoma.training.models import build_model
 from scotoma.training.task import TrainingTask
 from tests.network_cost import IMAGES, NETWORK, SIZE
 
+pytestmark = pytest.mark.slow
+
 EXTERNAL = """\
 source:
   kind: onnx

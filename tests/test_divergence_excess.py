@@ -12,6 +12,7 @@ from scotoma.divergence import excess, half_size, score
 from scotoma.divergence.split_halves import SplitPlan, by_splits, by_tables, disjoint_halves, halves
 from scotoma.errors import DataError
 from scotoma.uncertainty import crossed_variance
+from tests.worlds import AUDITS, worlds
 
 # Probit errors of 5% with a per-example difficulty, two balanced classes, a run effect of .1.
 MEAN, SPREAD, RUNS = -3.02, 1.5, 0.1
@@ -148,6 +149,7 @@ def test_half_sizes_are_odd_and_leave_a_member_to_spare():
 # Simulated for the same design with halves of K/2, % of examples:
 #   identical populations, K against K: 2.32 (K = 5), 1.65 (10), .93 (30); halves: 2.34, 1.32
 #   difficulties that correlate .95: excess of halves .40 (K = 10), .59 (K = 30)
+@pytest.mark.slow
 def test_the_floor_is_that_of_a_second_dense_population():
     rng = np.random.default_rng(2)
     for k, published, of_halves in ((10, 1.65, 2.34), (30, 0.93, 1.32)):
@@ -165,6 +167,7 @@ def test_the_floor_is_that_of_a_second_dense_population():
         assert count == pytest.approx(100 * expected_cie(k, 1.0), abs=0.09)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [5, 10, 30])
 def test_excess_is_the_true_one_while_the_naive_difference_has_the_wrong_sign(k):
     rng = np.random.default_rng(k)
@@ -206,7 +209,6 @@ def expected_paired_excess(half, shift, runs):
     return (weight[:, None] * (q * (1 - p) + p * (1 - q) - 2 * q * (1 - q))).sum()
 
 
-AUDITS = 300
 UNPAIRED = {  # members, examples, correlation of difficulty, run effect
     "5 members, runs that differ": (5, 2_000, 0.95, 0.25),
     "10 members": (10, 2_000, 0.95, 0.1),
@@ -242,7 +244,8 @@ def audits(name):
     ]
 
 
-@pytest.mark.parametrize("name", [*UNPAIRED, *PAIRED])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*worlds(UNPAIRED), *worlds(PAIRED)])
 def test_intervals_hold_the_truth_as_often_as_they_say(name):
     truth, found = audits(name)
     held = np.mean([one.low <= truth <= one.high for one in found])

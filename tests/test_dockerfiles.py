@@ -74,7 +74,7 @@ def wanted(lock: str) -> list[Requirement]:
     extra = DOCKER / "wanted" / f"{lock}.in"
     lines = extra.read_text().splitlines() if extra.exists() else []
     if lock in ("core", "components"):
-        lines += project["dependencies"]
+        lines += [*project["dependencies"], *extras["kubeflow"], *extras["s3"]]
     if lock == "components":
         lines += [*extras["train"], *extras["tracking"]]
     return [Requirement(line) for line in lines if line and not line.startswith("#")]

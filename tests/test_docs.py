@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from scotoma.config import Config, parse_config
 from scotoma.config.gate import GateRules, Minimum, Waiver, parse_rules
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -75,6 +78,13 @@ def test_configurations_in_the_documents_are_valid(page: Path) -> None:
 def test_links_in_the_documents_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_page_of_commands_is_what_its_script_writes() -> None:
+    script = runpy.run_path(str(ROOT / "docs" / "commands.py"))
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert page == script["page"](), "run python docs/commands.py"
+    assert page.count("\n## scotoma ") > 10
 
 
 def test_every_key_of_a_gate_file_is_in_its_page() -> None:

@@ -8,6 +8,8 @@ from scotoma.commands import gate
 from scotoma.errors import ConfigError, DataError, MissingExtra, ScotomaError
 from tests.commands import scotoma
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("fault", "code", "said"),

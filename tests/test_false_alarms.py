@@ -15,6 +15,9 @@ from scotoma.bias import amplification
 from scotoma.divergence import excess
 from scotoma.power import PlantedGroup, Probit, planted_audit, smallest_amplification
 from scotoma.uncertainty import holm
+from tests.worlds import worlds
+
+pytestmark = pytest.mark.slow
 
 AUDITS, ALPHA, FEWEST = 200, 0.05, 10
 SIZES = {"male & old": (150, 0.16), "male & young": (500, 0.1), "female & old": (350, 0.08),
@@ -56,7 +59,7 @@ def alarms(members: int) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize("members", [5, 10, 30])
+@pytest.mark.parametrize("members", worlds([5, 10, 30]))
 def test_dense_against_dense_is_flagged_in_at_most_18_of_200_audits(members: int) -> None:
     assert alarms(members)["either"] <= 18, alarms(members)
 

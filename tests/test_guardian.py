@@ -13,6 +13,8 @@ import pytest
 
 from scotoma.processes.guardian import end_group
 
+pytestmark = pytest.mark.slow
+
 # Leads a group: one child that can be interrupted, and one that cannot.
 LEADER = """
 import subprocess, sys, time

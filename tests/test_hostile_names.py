@@ -16,6 +16,8 @@ from scotoma.runs import Run
 from tests.commands import scotoma
 from tests.test_predicted import audited
 
+pytestmark = pytest.mark.slow
+
 NAMES = [
     "<script>alert(1)</script>",
     "=cmd('/C calc')!A0",

@@ -22,6 +22,8 @@ import pytest
 from scotoma._version import __version__
 from tests.test_predicted import CONFIG, write
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).resolve().parents[1]
 IMAGE = f"scotoma-core:{__version__}"
 PATIENCE_S = 900

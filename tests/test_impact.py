@@ -9,6 +9,7 @@ from scipy.stats import norm, ttest_ind
 from scotoma.errors import DataError
 from scotoma.impact import ClassChange, ClassImpact, class_impact
 from scotoma.uncertainty import benjamini_hochberg, crossed_variance, holm
+from tests.worlds import AUDITS, worlds
 
 
 def draw(rng, sizes, k, other, *, correlation=0.9, harm=()):
@@ -145,7 +146,6 @@ def test_on_new_test_images_the_published_test_finds_too_much_and_the_sound_one_
     assert 0.01 < np.mean(alarms["sound"]) < 0.08
 
 
-AUDITS = 300
 SHARES = np.array([0.4, 0.3, 0.2, 0.1])
 ERRORS = np.array([[0.15, 0.25, 0.2, 0.3], [0.17, 0.3, 0.2, 0.42]])  # dense, compressed; by class
 TRUTH = 100 * ((ERRORS[0] - ERRORS[1]) - (ERRORS[0] - ERRORS[1]) @ SHARES)
@@ -180,7 +180,8 @@ def planted(rng, k, other, runs, paired, clustered, n=700):
     return y, *((y[:, None] + wrong) % 4 for wrong in errs), source if clustered else None
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", worlds(WORLDS))
 def test_intervals_hold_the_truth_about_as_often_as_they_say(name):
     k, other, runs, paired, clustered = WORLDS[name]
     rng = np.random.default_rng(5)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = {
     "scotoma": ROOT / "scotoma",
@@ -31,7 +33,7 @@ SERVING |= {
     "mirror",
     "processes",
 }
-SERVING |= {"own_code", "checksums", "columns", "exhausted", "unreadable"}
+SERVING |= {"own_code", "checksums", "columns", "exhausted", "unreadable", "published"}
 CHAIN = [
     {"datasets"},
     {"training"},
@@ -178,6 +180,26 @@ def test_arrows_point_to_the_left(importer: str, target: str, wrong: bool) -> No
 
 
 # --- the package ----------------------------------------------------------------------------------
+
+
+def drawn() -> str:
+    """The arrows as CONTRIBUTING.md shows them."""
+    rows = (sorted(names) for names in CHAIN)
+    parts = (names[0] if len(names) == 1 else f"{{{', '.join(names)}}}" for names in rows)
+    lines = [""]
+    for part in parts:
+        step = f" -> {part}" if lines[0] else part
+        if len(lines[-1]) + len(step) > 90:
+            lines.append("        ")
+        lines[-1] += step
+    return "\n".join(lines)
+
+
+def test_the_arrows_in_the_guide_are_those_that_hold() -> None:
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert f"```text\n{drawn()}\n```" in guide, f"CONTRIBUTING.md must show\n{drawn()}"
+    serving = ", ".join(f"`{name}`" for name in sorted(SERVING))
+    assert serving in " ".join(guide.split()), f"CONTRIBUTING.md must name {serving}"
 
 
 def test_every_module_has_its_place_in_the_house() -> None:

@@ -29,6 +29,8 @@ from scotoma.quantization.graphs import export_graph, numpy_weights
 from scotoma.training.engine import normalise
 from scotoma.training.models import build_model
 
+pytestmark = pytest.mark.slow
+
 CLASSES = 5
 NETWORK = Network("tiny-convnet", CLASSES)
 

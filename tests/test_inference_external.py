@@ -19,6 +19,8 @@ from scotoma.inference import trials as trying
 from scotoma.inference.external import model_files, read_model
 from scotoma.inference.trials import trials
 
+pytestmark = pytest.mark.slow
+
 CLASSES = 4
 NETWORK = Network("onnx", CLASSES, Preprocessing(255.0))
 SIDES = (8, 8)

@@ -15,6 +15,8 @@ from scotoma import locking
 from scotoma.errors import ConfigError
 from scotoma.locking import locked
 
+pytestmark = pytest.mark.slow
+
 HOLD = """
 import sys, time
 from pathlib import Path

@@ -13,6 +13,8 @@ from scotoma.stages import execute
 from scotoma.stages.shards import shards
 from scotoma.storage import list_files, read_bytes
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """\
 project: machines
 source: {kind: digits-s, recipe: {steps: 4, batch_size: 8, prune_every: 0.25}}

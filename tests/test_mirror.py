@@ -18,6 +18,8 @@ from scotoma.stages import execute
 from scotoma.stages.steps import STEPS, Step
 from scotoma.tracking import tracking_uri
 
+pytestmark = pytest.mark.slow
+
 OTHER = "variants: [dense, {prune: [0.3]}]"
 
 

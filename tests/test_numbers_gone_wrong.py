@@ -24,6 +24,8 @@ from scotoma.stages.accuracy import constant_members
 from scotoma.stages.shards import shards
 from tests.test_predicted import audited
 
+pytestmark = pytest.mark.slow
+
 CLASSES, N, MODELS = np.array(["bird", "cat", "dog"]), 120, 3
 PREDICTED = """\
 project: wrong

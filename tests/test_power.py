@@ -132,6 +132,7 @@ DESIGNS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DESIGNS)
 def test_audits_find_the_smallest_amplification_as_often_as_promised(name):
     audits = 300

@@ -25,6 +25,8 @@ from scotoma.power import (
 )
 from scotoma.uncertainty import Estimate, Variance
 
+pytestmark = pytest.mark.slow
+
 
 def fpr_change(design: Design, relative: float, seed: int) -> GroupChange:
     """The change of the FPR that `amplification` sees in one audit with planted truth."""

@@ -26,6 +26,8 @@ from scotoma.stages.shards import shards
 from scotoma.stages.steps import STEPS
 from tests.commands import scotoma
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """\
 project: elsewhere
 source:
@@ -40,7 +42,7 @@ tracking: {uri: "off"}
 """
 CLASSES = ["bird, small", "cat", "=dog()"]
 # What a core installation lacks: importing any of it ends the process that tries.
-ABSENT = ("torch", "torchvision", "onnx", "onnxruntime", "PIL", "sklearn", "safetensors", "mlflow")
+ABSENT = ("torch", "torchvision", "onnx", "onnxruntime", "sklearn", "safetensors", "mlflow")
 
 
 def write(home: Path, *, models: int = 1, n: int = 300) -> Path:

@@ -16,6 +16,8 @@ import pytest
 from scotoma.errors import ConfigError, DataError
 from scotoma.processes import CrashedError, IsolatedProcess, worker_pool
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 
 

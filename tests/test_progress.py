@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from scotoma import progress
 
+pytestmark = pytest.mark.slow
+
 WORKER = """
 import sys
 from scotoma import progress

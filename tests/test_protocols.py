@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
 
+from scotoma import published
 from scotoma.config import Config, load_config
 from tests.commands import measured
 from tests.conftest import ROOT
 from tests.synthetic import celeba
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = ROOT / "examples"
-# Paper, part of its protocol, table that names its levels.
+CIE, PIE = published.cie(), published.pie()
+# Models of a population, what the paper says of training, table that names its levels.
 PAPERS = {
-    "celeba-blond": ("cie", (), "table1_top1_and_modal_cies"),
-    "imagenet-pie": ("pie", ("imagenet",), "table2_imagenet"),
-    "cifar10-pie": ("pie", ("cifar10",), "table3_cifar10"),
+    "celeba-blond": (CIE.protocol.population, CIE.protocol, CIE.table1),
+    "imagenet-pie": (PIE.protocol.population, PIE.protocol.imagenet, PIE.table2),
+    "cifar10-pie": (PIE.protocol.population, PIE.protocol.cifar10, PIE.table3),
 }
 MODELS = {"celeba-blond": "resnet18", "imagenet-pie": "resnet50", "cifar10-pie": "wrn-22-8"}
 
@@ -34,32 +37,27 @@ def trained(config: Config) -> Any:
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_protocol_is_the_papers(name: str, shared: Path) -> None:
-    paper, part, table = PAPERS[name]
-    published = json.loads((shared / "published" / f"{paper}.json").read_text())
-    asked = published["protocol"]
-    for key in part:
-        asked = asked[key] | {"population": asked["population"]}
+def test_protocol_is_the_papers(name: str) -> None:
+    models, training, table = PAPERS[name]
     config = protocol(name)
     recipe = trained(config).recipe
-    pruning = asked.get("pruning", asked)
-    every = pruning.get("every_steps", pruning.get("prune_every"))
-    first, last = pruning["begin_step"], pruning["end_step"]
-    assert recipe.steps == asked["steps"]
-    assert recipe.mask_updates == (first, first + (last - first) // every * every, every)
-    assert config.population.models == asked["population"] == 30
-    levels = [level for level in published[table] if level.replace(".", "").isdigit()]
+    first, every = training.pruning.begin_step, training.pruning.every_steps
+    updates = (training.pruning.end_step - first) // every
+    assert recipe.steps == training.steps
+    assert recipe.mask_updates == (first, first + updates * every, every)
+    assert config.population.models == models == 30
+    levels = [level for level in table.rows if level.replace(".", "").isdigit()]
     found = [v.sparsity for v in config.resolved_variants if v.kind in ("dense", "prune")]
     assert found == [float(level) for level in levels]
 
 
-def test_protocol_of_celeba_has_the_papers_label_groups_and_batches(shared: Path) -> None:
-    asked = json.loads((shared / "published" / "cie.json").read_text())["protocol"]
+def test_protocol_of_celeba_has_the_papers_label_groups_and_batches() -> None:
     config = protocol("celeba-blond")
-    assert trained(config).recipe.batch_size == asked["batch_size"]
+    assert trained(config).recipe.batch_size == CIE.protocol.batch_size
     columns = [group.column for group in config.groups.attributes.values()]
-    assert asked["dataset"] == f"CelebA, target {config.label.column}, protected " + " and ".join(
-        columns
+    assert (
+        CIE.protocol.dataset
+        == f"CelebA, target {config.label.column}, protected " + " and ".join(columns)
     )
     modes = [v.mode for v in config.resolved_variants if v.kind == "int8"]
     assert modes == ["dynamic", "static"]
@@ -93,6 +91,7 @@ def dry_run(path: Path, *arguments: str | Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.thorough
 def test_cost_of_the_celeba_protocol_is_told(tmp_path: Path) -> None:
     """With a trial, whose few steps of a whole ResNet-18 take their time."""
     celeba.synthetic_celeba(tmp_path, examples=60)
@@ -104,6 +103,7 @@ def test_cost_of_the_celeba_protocol_is_told(tmp_path: Path) -> None:
     assert found["variants"][0]["weights_bytes"] > 30 * 44e6  # 11.2 million parameters in float32
 
 
+@pytest.mark.thorough
 def test_cost_of_the_imagenet_protocol_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

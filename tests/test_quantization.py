@@ -26,6 +26,8 @@ from scotoma.quantization.sequential_graph import sequential_graph
 from scotoma.training.models import build_model
 from scotoma.training.residual_networks import wide_resnet
 
+pytestmark = pytest.mark.slow
+
 CLASSES = 5
 VARIANTS = {
     variant.name: variant
@@ -268,6 +270,7 @@ def test_weights_take_the_bits_that_their_variant_says(
     assert first.dims[0] == 48
 
 
+@pytest.mark.thorough
 def test_a_transformer_in_float16_does_not_take_onnx_runtime_down(tmp_path: Path) -> None:
     """In a process of its own, for it is a fault of memory that an earlier form dies of."""
     shown = torch.randn(4, 3, 16, 16, generator=torch.Generator().manual_seed(1))

@@ -26,6 +26,8 @@ from scotoma.quantization.int8_static import OPERATORS, StaticPlan, plan_static,
 from scotoma.training.models import build_model
 from scotoma.training.residual_networks import wide_resnet
 
+pytestmark = pytest.mark.slow
+
 CLASSES, SIDE = 5, 16
 STATIC = Variant(name="int8-static", kind="int8", mode="static", bits=8)
 

@@ -19,6 +19,8 @@ from scotoma.runs import Run, read_json, write_json
 from scotoma.stages.retention import Audited, audits_of, sorted_out, tidy
 from tests.commands import measured, scotoma
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """\
 project: {project}
 variants: [dense, {{prune: [0.9]}}]

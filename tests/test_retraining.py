@@ -26,6 +26,8 @@ from scotoma.tracking import log_failure, log_skip, tracking_uri
 from tests.commands import measured, scotoma
 from tests.test_predicted import CONFIG, write
 
+pytestmark = pytest.mark.slow
+
 RETRAINING = """\
 retraining:
   cron: "0 0 6 1 * *"

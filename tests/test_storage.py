@@ -29,6 +29,8 @@ from scotoma.storage import (
     upload,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:

@@ -19,6 +19,8 @@ from scotoma.runs import Run, read_json
 from scotoma.stages import judging, measures, populations, reporting, results, slicing
 from scotoma.stages.shards import shards
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """\
 project: elsewhere
 source:

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import json
 import math
 from decimal import ROUND_HALF_EVEN, Decimal
-from functools import cache
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from scotoma import published
 from scotoma.errors import DataError
 from scotoma.variance import compare, compare_family, spread
 
@@ -38,12 +36,7 @@ def typed(line: str) -> np.ndarray:
     return np.array(line.split(), float) / 100_000
 
 
-@cache
-def study(folder: Path) -> tuple[dict, dict]:
-    with np.load(folder / "data" / "fairness_variance" / "bias_runs.npz") as runs:
-        values = {name: runs[name] for name in runs.files}
-    text = (folder / "data" / "fairness_variance" / "expected.json").read_text()
-    return values, json.loads(text)
+STUDY, RUNS = published.fairness_variance(), published.fairness_runs()
 
 
 def percent(value: float) -> float:
@@ -65,53 +58,52 @@ def test_typed_runs_give_the_statistics_the_study_prints(technique):
     assert (seen.mean_moves(), seen.variance_moves()) == (mean, variance)
 
 
-def test_every_published_test_is_reproduced_to_its_last_printed_digit(shared):
-    values, expected = study(shared)
-    assert len(expected["stat_tests"]) == 77
-    for row in expected["stat_tests"]:
-        base = values[f"{row['base']}|{row['metric']}"][:, -1]
-        other = values[f"{row['tech']}|{row['metric']}"][:, -1]
+def test_every_published_test_is_reproduced_to_its_last_printed_digit():
+    assert len(STUDY.tests) == 77
+    for printed in STUDY.tests:
+        base = RUNS.values(printed.base, printed.metric)[:, -1]
+        other = RUNS.values(printed.technique, printed.metric)[:, -1]
         seen = compare(base, other, protocol="published")
-        where = f"{row['tech']} {row['metric']}"
-        assert round(seen.u_p, 5) == row["u_p"], where
-        assert round(seen.levene_p, 5) == row["levene_p"], where
-        if row["abs_cohen_d"] is not None:
-            assert round(abs(seen.cohens_d.value), 2) == row["abs_cohen_d"], where
-        assert seen.mean_moves() == row["u_sig"], where
-        assert seen.variance_moves() == row["levene_sig"], where
-        assert seen.difference.value == pytest.approx(row["mit_mean"] - row["base_mean"], abs=4e-5)
+        where = f"{printed.technique} {printed.metric}"
+        assert round(seen.u_p, 5) == printed.u_p, where
+        assert round(seen.levene_p, 5) == printed.levene_p, where
+        if printed.abs_cohen_d is not None:
+            assert round(abs(seen.cohens_d.value), 2) == printed.abs_cohen_d, where
+        assert seen.mean_moves() == printed.u_sig, where
+        assert seen.variance_moves() == printed.levene_sig, where
+        difference = printed.technique_mean - printed.base_mean
+        assert seen.difference.value == pytest.approx(difference, abs=4e-5)
 
 
-def test_table_2_of_the_study_is_reproduced(shared):
-    values, expected = study(shared)
-    for technique, printed in expected["table2"].items():
-        for column, metric in enumerate(METRICS):
-            runs = values[f"{technique}|{metric}"]
+def test_table_2_of_the_study_is_reproduced():
+    for technique, table in STUDY.table2.items():
+        for metric in table.columns:
+            runs = RUNS.values(technique, metric)
             whole, classes = spread(runs[:, -1]), spread(runs[:, :-1])
-            assert percent(whole.max_diff) == printed["overall_maxdiff"][column], metric
-            assert percent(whole.std) == printed["overall_std"][column], metric
-            assert percent(classes.class_max_diff) == printed["perclass_maxdiff"][column], metric
-            assert percent(classes.class_std) == printed["perclass_std"][column], metric
+            seen = {
+                "overall_maxdiff": percent(whole.max_diff),
+                "overall_std": percent(whole.std),
+                "perclass_maxdiff": percent(classes.class_max_diff),
+                "perclass_std": percent(classes.class_std),
+            }
+            assert seen == table.column(metric), metric
 
 
-def test_table_4_of_the_study_is_reproduced(shared):
-    values, expected = study(shared)
-    assert len(expected["table4"]) == 13
-    for technique, printed in expected["table4"].items():
-        runs = values[f"{technique}|DI"]
-        seen = spread(runs[:, :-1])
-        shown = [seen.max_diff, seen.std, seen.class_max_diff, seen.class_std]
-        assert [percent(value) for value in shown] == printed, technique
+def test_table_4_of_the_study_is_reproduced():
+    assert len(STUDY.table4.rows) == 13
+    for technique, printed in STUDY.table4.rows.items():
+        seen = spread(RUNS.values(technique, "DI")[:, :-1])
+        shown = (seen.max_diff, seen.std, seen.class_max_diff, seen.class_std)
+        assert tuple(percent(value) for value in shown) == printed, technique
 
 
-def test_huge_effects_of_the_study_are_called_huge(shared):
-    values, expected = study(shared)
-    for row in expected["stat_tests"]:
-        if row["abs_cohen_d"] is None or row["abs_cohen_d"] == 2.0:
+def test_huge_effects_of_the_study_are_called_huge():
+    for printed in STUDY.tests:
+        if printed.abs_cohen_d is None or printed.abs_cohen_d == 2.0:
             continue
-        base = values[f"{row['base']}|{row['metric']}"][:, -1]
-        seen = compare(base, values[f"{row['tech']}|{row['metric']}"][:, -1])
-        assert (seen.effect == "huge") == (row["abs_cohen_d"] > 2.0)
+        base = RUNS.values(printed.base, printed.metric)[:, -1]
+        seen = compare(base, RUNS.values(printed.technique, printed.metric)[:, -1])
+        assert (seen.effect == "huge") == (printed.abs_cohen_d > 2.0)
 
 
 # --- tests against things we did not write --------------------------------------------------------
@@ -175,6 +167,7 @@ def test_the_ends_of_the_interval_of_d_put_the_t_seen_at_their_tails():
     assert stats.nct.cdf(t, seen.df, seen.high * weight) == pytest.approx(0.025, abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("runs", "sigma"), [((6, 6), 1.0), ((8, 14), 2.0)])
 def test_intervals_cover_the_true_difference_and_the_true_d(runs, sigma):
     rng = np.random.default_rng(9)
@@ -190,6 +183,7 @@ def test_intervals_cover_the_true_difference_and_the_true_d(runs, sigma):
     assert (hits <= 0.995 * 300).all()
 
 
+@pytest.mark.slow
 def test_a_one_sided_test_in_the_direction_of_the_data_alarms_twice_as_often_as_it_says():
     rng = np.random.default_rng(10)
     pairs = rng.normal(size=(300, 2, 16))

@@ -18,6 +18,7 @@ from rich.console import Console
 
 from scotoma import checksums, storage
 from scotoma.commands.gate import chosen_rules, day, print_out
+from scotoma.commands.installed import require_extras
 from scotoma.config import Config, default_config, load_config
 from scotoma.config.newest import at_newest
 from scotoma.errors import ConfigError, DataError, ScotomaError
@@ -141,6 +142,7 @@ def _audit(
     quiet: bool,
     step: str | None,
 ) -> int:
+    require_extras(config, place)
     traces = Traces.before(place)
     config, newest = resolved(config, place)
     run = Run.create(place, config)

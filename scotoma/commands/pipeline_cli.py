@@ -11,6 +11,7 @@ from scotoma.commands.pipeline_schedule import schedule
 from scotoma.commands.pipeline_status import status
 from scotoma.commands.pipeline_submit import submit
 from scotoma.commands.pipeline_unschedule import unschedule
+from scotoma.extras import home_of
 
 __all__ = ["app"]
 
@@ -19,6 +20,14 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Run audits on a cluster with Kubeflow Pipelines.",
 )
+
+
+@app.callback()
+def _require_kfp() -> None:
+    """Run audits on a cluster with Kubeflow Pipelines."""
+    home_of("kfp", "kubeflow", "scotoma pipeline")
+
+
 app.command("compile")(compile_)
 for command in (submit, status, logs, retry, schedule, unschedule):
     app.command()(command)

@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from scotoma.config import DigitsSource
-from scotoma.extras import home_of, needs
+from scotoma.extras import home_of
 
 __all__ = ["load_digits_s"]
 
@@ -88,7 +88,8 @@ def render(pixels: NDArray[np.float64], style: str) -> NDArray[np.uint8]:
 
 
 def _png(rgb: NDArray[np.uint8]) -> bytes:
-    image = needs("PIL.Image", "train", "making the embedded digits")
+    from PIL import Image
+
     buffer = io.BytesIO()
-    image.fromarray(rgb).save(buffer, "PNG")
+    Image.fromarray(rgb).save(buffer, "PNG")
     return buffer.getvalue()

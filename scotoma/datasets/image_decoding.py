@@ -15,7 +15,6 @@ import polars as pl
 
 from scotoma.datasets.memory import available_memory
 from scotoma.errors import DataError
-from scotoma.extras import needs
 from scotoma.files import written
 from scotoma.machine import cores
 from scotoma.printable import printable
@@ -217,10 +216,11 @@ def image_shape(ids: pl.Series, images: pl.Series, size: int | None) -> tuple[in
 
 def image_opener() -> Callable[[bytes | None], Any]:
     """Build the function that opens an image of an allowed format."""
-    pillow = needs("PIL.Image", "train", "decoding images")
-    pillow.init()
-    formats = tuple(name for name in FORMATS if name in pillow.OPEN)
-    return lambda encoded: pillow.open(io.BytesIO(encoded or b""), formats=formats)
+    from PIL import Image
+
+    Image.init()
+    formats = tuple(name for name in FORMATS if name in Image.OPEN)
+    return lambda encoded: Image.open(io.BytesIO(encoded or b""), formats=formats)
 
 
 def _decode(
@@ -272,12 +272,13 @@ def _decode(
 
 def _squared(image: Any, side: int) -> Any:
     """Cut out the square in the middle of an image and resize it."""
-    pillow = needs("PIL.Image", "train", "decoding images")
+    from PIL import Image
+
     width, height = image.size
     edge = min(width, height)
     left, top = (width - edge) // 2, (height - edge) // 2
     square = image.crop((left, top, left + edge, top + edge))
-    return square.resize((side, side), pillow.Resampling.BILINEAR)
+    return square.resize((side, side), Image.Resampling.BILINEAR)
 
 
 def _called(example_id: str, image: dict[str, Any]) -> str:
@@ -288,8 +289,9 @@ def _called(example_id: str, image: dict[str, Any]) -> str:
 
 
 def _undecodable(example_id: str, image: dict[str, Any], error: Exception) -> str:
-    pillow = needs("PIL.Image", "train", "decoding images")
-    if isinstance(error, pillow.DecompressionBombError):
+    from PIL import Image
+
+    if isinstance(error, Image.DecompressionBombError):
         reason, way_out = "more pixels than memory is risked for", "make it smaller"
     else:
         reason = f"{len(image['bytes'] or b''):,} bytes that are no whole image"

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 from typing import Any
-
-from scotoma.extras import needs
 
 __all__ = ["BLURRED", "blurred", "shrunk"]
 
@@ -19,7 +16,7 @@ QUALITY = 80  # of JPEG
 def shrunk(data: bytes) -> bytes:
     """An encoded image, no longer than 128 pixels a side.
 
-    One that is small already stays as it is; so do all where Pillow is not installed.
+    One that is small already stays as it is.
 
     Args:
         data: PNG, JPEG, GIF or WebP.
@@ -27,8 +24,6 @@ def shrunk(data: bytes) -> bytes:
     >>> shrunk(b"no image")
     b'no image'
     """
-    if importlib.util.find_spec("PIL") is None:
-        return data
     image = _opened(data)
     if image is None or max(image.size) <= SIDE:
         return data
@@ -44,27 +39,26 @@ def blurred(data: bytes) -> bytes:
     Returns:
         A PNG; nothing where the image cannot be read.
 
-    Raises:
-        MissingExtra: Pillow is not installed.
-
     >>> blurred(b"no image")
     b''
     """
-    needs("PIL.Image", "train", "blurring images")
+    from PIL import Image
+
     image = _opened(data)
     if image is None:
         return b""
     scale = SQUARES / max(image.size)
     size = tuple(max(1, round(side * scale)) for side in image.size)
-    box = needs("PIL.Image", "train", "blurring images").Resampling.BOX
-    return _encoded(image.convert("RGB").resize(size, box), "PNG")
+    squares = image.convert("RGB").resize(size, Image.Resampling.BOX)
+    return _encoded(squares, "PNG")
 
 
 def _opened(data: bytes) -> Any:
     """The image, read whole; None where Pillow cannot."""
-    pillow = needs("PIL.Image", "train", "reading images")
+    from PIL import Image
+
     try:
-        image = pillow.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "WEBP"))
+        image = Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "WEBP"))
         image.load()
     except Exception:  # what a broken file may raise has no common base
         return None

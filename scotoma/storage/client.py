@@ -8,7 +8,9 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any
 
-__all__ = ["ATTEMPTS", "LOG", "endpoint", "s3_client"]
+from scotoma.extras import needs
+
+__all__ = ["ATTEMPTS", "LOG", "endpoint", "s3_client", "s3_exceptions"]
 
 LOG = logging.getLogger("scotoma.storage")  # of what was tried again; a step's is in its log
 ATTEMPTS = 4  # of a request, and of a body that breaks off, with growing random pauses between
@@ -31,21 +33,33 @@ def s3_client() -> Any:
 @lru_cache(maxsize=1)
 def _made(process: int, settings: tuple[tuple[str, str], ...]) -> Any:
     """A client for one process and one set of the SDK's variables."""
-    import boto3
-    from botocore.config import Config
-
+    boto3, config = _sdk("boto3"), _sdk("botocore.config")
     retries: dict[str, Any] = {"mode": "standard"}
     if "AWS_MAX_ATTEMPTS" not in dict(settings):
         retries["total_max_attempts"] = ATTEMPTS
-    config = Config(
+    settings_of_client = config.Config(
         connect_timeout=CONNECT_TIMEOUT_S,
         read_timeout=READ_TIMEOUT_S,
         retries=retries,
         max_pool_connections=32,
     )
-    client = boto3.session.Session().client("s3", config=config)
+    client = boto3.session.Session().client("s3", config=settings_of_client)
     client.meta.events.register("needs-retry.s3", _say)
     return client
+
+
+def s3_exceptions() -> Any:
+    """The module of what the SDK raises.
+
+    Raises:
+        MissingExtra: The SDK is not installed.
+    """
+    return _sdk("botocore.exceptions")
+
+
+def _sdk(module: str) -> Any:
+    needs("boto3", "s3", "an s3:// address")
+    return needs(module, "s3", "an s3:// address")
 
 
 def _say(

@@ -9,7 +9,7 @@ from typing import Any
 
 from scotoma.errors import DataError
 from scotoma.files import redact
-from scotoma.storage.client import ATTEMPTS, endpoint
+from scotoma.storage.client import ATTEMPTS, endpoint, s3_exceptions
 
 __all__ = ["sentences"]
 
@@ -17,13 +17,12 @@ __all__ = ["sentences"]
 @contextmanager
 def sentences(uri: str, verb: str = "read", *, listed: bool = False) -> Iterator[None]:
     """What boto3 raises, as one sentence without credentials or query strings."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
+    of = s3_exceptions()
     try:
         yield
-    except ClientError as error:
+    except of.ClientError as error:
         raise DataError(_refused(uri, verb, listed, error.response)) from error
-    except BotoCoreError as error:
+    except of.BotoCoreError as error:
         raise DataError(_failed(uri, verb, error)) from error
     except ValueError as error:
         if isinstance(error, DataError) or "endpoint" not in str(error):
@@ -73,8 +72,7 @@ def _refused(uri: str, verb: str, listed: bool, response: dict[str, Any]) -> str
 
 def _failed(uri: str, verb: str, error: Exception) -> str:
     """The sentence for what happened before there was an answer, or within its body."""
-    from botocore import exceptions as of
-
+    of = s3_exceptions()
     place = f"{redact(uri)} cannot be {verb}"
     at = f" at {redact(endpoint())}" if endpoint() else ""
     if isinstance(error, of.NoCredentialsError | of.PartialCredentialsError):

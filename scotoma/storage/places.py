@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from scotoma.errors import ConfigError, DataError
 from scotoma.files import file_digest, redact, written
-from scotoma.storage.client import ATTEMPTS, LOG, s3_client
+from scotoma.storage.client import ATTEMPTS, LOG, s3_client, s3_exceptions
 from scotoma.storage.faults import sentences
 
 __all__ = [
@@ -330,14 +330,13 @@ def remove(uri: str) -> None:
 
 def _head(uri: str) -> dict[str, Any] | None:
     """What is known of an object; None if it is not there."""
-    from botocore.exceptions import ClientError
-
+    client_error = s3_exceptions().ClientError
     bucket, key = split_uri(uri)
     with sentences(uri):
         client = s3_client()
         try:
             return dict(client.head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED"))
-        except ClientError as error:
+        except client_error as error:
             # An answer to HEAD has no body, so no reason: a listing has one.
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
             if status not in (400, 403, 404):
@@ -361,8 +360,7 @@ def _carried(response: dict[str, Any]) -> str | None:
 
 def _whole(uri: str, listed: bool, consume: Callable[[Iterator[bytes]], _T]) -> _T:
     """Stream an object through `consume`, again from its start where the body breaks off."""
-    from botocore import exceptions
-
+    exceptions = s3_exceptions()
     bucket, key = split_uri(uri)
     broken = (
         exceptions.IncompleteReadError,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.errors import DataError
-from scotoma.extras import needs
+from scotoma.extras import home_of, needs
 from scotoma.files import redact
 from scotoma.tracking.connection import fault, prepare_store, quiet, sqlite_file
 
@@ -35,6 +35,7 @@ def history(project: str, uri: str) -> list[dict[str, Any]]:
     Raises:
         ScotomaError: MLflow is not installed, does not answer, or has no such project.
     """
+    home_of("mlflow", "tracking", "tracking")
     database = sqlite_file(uri)
     if database is not None and not database.exists():
         raise DataError(f"{database} must hold the runs of MLflow, got no such file; correct it")

@@ -13,8 +13,10 @@ from scotoma.bias.clarify import METRICS, all_metrics, changes
 from scotoma.bias.clarify.arguments import read_case
 from scotoma.bias.clarify.distances import DISTANCES
 from scotoma.bias.clarify.rates import measure
+from tests.worlds import AUDITS, worlds
 
-AUDITS = 300
+pytestmark = pytest.mark.slow
+
 SMOOTH = tuple(name for name in METRICS if name not in (*DISTANCES, "FT"))
 SOME = ("DPL", "DI", "AD", "RD", "DCA", "TE", "CDDPL", "GE")  # one of each kind
 
@@ -101,7 +103,7 @@ def audits(world: World) -> dict[str, list]:
     return found
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", worlds(WORLDS))
 def test_intervals_hold_the_truth_about_as_often_as_they_say(name):
     world = WORLDS[name]
     truth = truths(world.runs, world.clustered)  # pairs do not move the means

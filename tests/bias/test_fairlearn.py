@@ -22,6 +22,8 @@ from scotoma.bias import counts, rates
 from scotoma.bias.clarify import metric as clarify_metric
 from scotoma.bias.fairness import metric
 
+pytestmark = pytest.mark.slow
+
 
 def audit(seed: int, n: int = 400, members: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Labels, predictions of several members and a group of three values, all unbalanced."""

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import math
 from itertools import combinations
 
@@ -10,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from scotoma import published
 from scotoma.bias import counts
 from scotoma.bias.fairness import NAMES, metric, signed, upper_bound, upper_bounds
 from scotoma.errors import DataError
@@ -44,11 +44,11 @@ def test_the_running_example_of_the_study_is_reproduced():
         assert tuple(map(percent, metric(name, [FEMALE, MALE]).per_class)) == by_class, name
 
 
-def test_the_typed_example_is_the_published_one(shared):
-    text = (shared / "published" / "fairness_variance.json").read_text()
-    example = json.loads(text)["running_example"]
-    assert example["metrics_percent"] == TABLE_3
-    assert [list(example[group].values()) for group in ("female", "male")] == [FEMALE, MALE]
+def test_the_typed_example_is_the_published_one():
+    example = published.fairness_variance().running_example
+    assert example.metrics_percent == TABLE_3
+    groups = (example.female, example.male)
+    assert [[list(row) for row in group.values()] for group in groups] == [FEMALE, MALE]
 
 
 def test_weighted_by_negatives_the_running_example_gives_the_artefacts_fpsf():

@@ -30,7 +30,7 @@ main()
 
 @pytest.fixture
 def kfp() -> Iterator[KfpServer]:
-    server = KfpServer(Contract(None))
+    server = KfpServer(Contract())
     server.token = "of the service account"
     yield server
     server.close()

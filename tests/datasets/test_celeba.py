@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ import polars as pl
 import pytest
 from PIL import Image
 
+from scotoma import published
 from scotoma.config import Config, parse_config
 from scotoma.costs.images import look_at_images
 from scotoma.datasets import Examples, decode_images, load_examples, survey_examples
@@ -282,10 +282,9 @@ def test_shares_are_those_published(tmp_path: Path) -> None:
         assert abs((partition == str(part)).sum() - examples * n / sum(celeba.PARTITION)) < 1
 
 
-def test_shares_of_sex_and_age_follow_from_the_published_errors(shared: Path) -> None:
+def test_shares_of_sex_and_age_follow_from_the_published_errors() -> None:
     """Of all images an error is the weighted mean of those of two groups."""
-    found = json.loads((shared / "published" / "cie.json").read_text())["table5_absolute_percent"]
-    error = dict(zip(found["columns"], found["baseline"]["error"], strict=True))
+    error = published.cie().table5["baseline"].numbers("error")
     male = (error["F"] - error["aggregate"]) / (error["F"] - error["M"])
     young = (error["O"] - error["aggregate"]) / (error["O"] - error["Y"])
     young_males = (error["MO"] - error["M"]) / (error["MO"] - error["MY"])

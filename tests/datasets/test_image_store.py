@@ -18,6 +18,8 @@ from scotoma.datasets import Examples, decode_images, looking_ahead, store_image
 from scotoma.datasets.image_store import Ahead, EncodedImages
 from scotoma.errors import DataError
 
+pytestmark = pytest.mark.slow
+
 SIDE = 48
 TRAIN = 60  # images
 PIXELS = TRAIN * 3 * SIDE * SIDE  # bytes

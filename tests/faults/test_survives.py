@@ -79,6 +79,7 @@ def refused(done: subprocess.CompletedProcess[str]) -> str:
     return sentence
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(os.geteuid() != 0, reason="no rights to mount a disk")
 def test_a_full_disk_a_wrong_clock_and_no_network_cost_nothing(
     whole: Undisturbed, disk: Path, tmp_path: Path

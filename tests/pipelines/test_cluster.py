@@ -86,7 +86,7 @@ def test_a_run_is_looked_at_until_it_has_ended(kfp: KfpServer, definition: Path)
 
 
 def test_the_description_of_the_api_has_been_held_against_every_request(
-    shared: Path, kfp: KfpServer, definition: Path
+    kfp: KfpServer, definition: Path
 ) -> None:
     """And it can fail: a key that KFP does not know is a violation."""
     sent(definition)

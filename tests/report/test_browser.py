@@ -15,6 +15,8 @@ import pytest
 from scotoma.report import render
 from tests.report.reading import HOSTILE
 
+pytestmark = pytest.mark.slow
+
 SETTLED = "document.readyState === 'complete'"
 
 
@@ -54,10 +56,17 @@ def opened(browser: Any, address: str, width: int = 1440, **options: Any) -> Ite
         context.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1440])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (360, "dark"),
+        (1440, "light"),
+        pytest.param(360, "light", marks=pytest.mark.thorough),
+        pytest.param(1440, "dark", marks=pytest.mark.thorough),
+    ],
+)
 def test_browser_finds_no_fault(
-    browser: Any, axe: str, file: Path, scheme: str, width: int
+    browser: Any, axe: str, file: Path, width: int, scheme: str
 ) -> None:
     """Console, policy, network, overflow and axe; unfolded where that is most likely to show."""
     with opened(browser, file.as_uri(), width, color_scheme=scheme) as found:

@@ -22,6 +22,8 @@ from scotoma.runs import Run, write_json
 from scotoma.stages.judging import give_verdict
 from scotoma.stages.reporting import draw
 
+pytestmark = pytest.mark.slow
+
 STRICT = "version: 1\nrules: [{id: nothing_changes, metric: cie_share_excess, max: 0}]\n"
 
 

@@ -14,6 +14,8 @@ from scotoma.report.downloads import Download, downloads
 from scotoma.report.model_card import model_card
 from scotoma.report.readable import readable
 
+pytestmark = pytest.mark.slow
+
 
 def table(file: Download) -> pl.DataFrame:
     content = base64.b64decode(file.uri.partition(",")[2])

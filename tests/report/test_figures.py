@@ -15,6 +15,8 @@ from scotoma.report.readable import readable
 from scotoma.stages.frontier import frontier_rows
 from tests.report.reading import HOSTILE
 
+pytestmark = pytest.mark.slow
+
 SLOTS = [
     "topline", "gate", "amplification", "forest", "taxicab", "over_index", "classes", "slices",
     "variance", "frontier",

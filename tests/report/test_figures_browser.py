@@ -11,6 +11,8 @@ import pytest
 from scotoma.report import render
 from tests.report.reading import HOSTILE
 
+pytestmark = pytest.mark.slow
+
 LONG = "n" * 300
 DOTTED = """a.b[0] "'\\ \u05e9\u05dc\u05d5\u05dd \U0001f600"""
 FIGURE = "#figure-{}"

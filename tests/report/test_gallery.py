@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import base64
 
+import pytest
+
 from scotoma.report import render
 from tests.report.reading import Page
+
+pytestmark = pytest.mark.slow
 
 
 def test_dense_and_compressed_votes_stand_below_each_image(audit):

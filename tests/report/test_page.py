@@ -7,8 +7,12 @@ import copy
 import hashlib
 import re
 
+import pytest
+
 from scotoma.report import render
 from tests.report.reading import HOSTILE, Page
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_report_step_writes_what_render_returns(audit):

@@ -11,6 +11,8 @@ import pytest
 from scotoma.report import render
 from tests.report.reading import Page
 
+pytestmark = pytest.mark.slow
+
 LEAKED = re.compile(r"\b(nan|None|null|inf|undefined)\b(?! \()")
 Parts = tuple[dict[str, Any], dict[str, bytes], dict[str, Any], dict[str, Any]]
 

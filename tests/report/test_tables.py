@@ -10,6 +10,8 @@ import pytest
 from scotoma.report import render
 from tests.report.reading import Page, cell, points, relative, unknown_numbers
 
+pytestmark = pytest.mark.slow
+
 RUN = "One training run: says nothing about the next one."
 
 

@@ -11,6 +11,8 @@ import pytest
 
 import scotoma.report
 
+pytestmark = pytest.mark.thorough
+
 VENDOR = Path(scotoma.report.__file__).parent / "vendor"
 
 

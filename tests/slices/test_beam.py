@@ -24,6 +24,8 @@ from scotoma.slices.search.greedy import rows_of
 from scotoma.slices.search.predicates import codings
 from tests.commands import measured, scotoma
 
+pytestmark = pytest.mark.slow
+
 FEATURES = ["age", "job", "shift", "hours"]
 ROWS = 1_200
 

@@ -127,6 +127,7 @@ def test_published_protocol_has_the_papers_defaults_and_finds_noise():
     assert one.effect.value == pytest.approx(one.inside.value - report.overall.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "runs"),
     [

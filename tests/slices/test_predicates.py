@@ -110,6 +110,7 @@ def test_pandas_arrow_and_plain_columns_give_the_same_codes():
         assert [len(own) for own in encoded.predicates] == [len(o) for o in expected.predicates]
 
 
+@pytest.mark.slow
 def test_a_million_different_strings_are_encoded_as_a_hundred_and_the_rest():
     encoded = encode({"id": np.arange(1_000_000).astype(str), "even": np.arange(1_000_000) % 2})
     assert len(encoded.predicates[0]) == 101

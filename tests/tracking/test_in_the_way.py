@@ -76,6 +76,7 @@ def test_a_server_that_refuses_is_a_reason_without_credentials(
     assert len(tracked.reason) < 600
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [1])  # each takes ten seconds
 def test_a_server_on_a_bad_day_ends_with_every_run_once_or_with_a_reason(
     seed: int,

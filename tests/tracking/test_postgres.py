@@ -16,6 +16,8 @@ from tests.tracking.backup import contents, follow, lose
 from tests.tracking.crowd import crowd
 from tests.tracking.servers import ADMIN, PASSWORD, Mlflow
 
+pytestmark = pytest.mark.thorough
+
 MEMBERS = 10  # a variant; benchmarks/tracking.py logs 300 in all
 
 

@@ -17,6 +17,8 @@ from scotoma.tracking import log_audit
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).resolve().parents[2]
 VARIANTS = ["dense", "prune-0.5", "int8-static"]  # as the page lists them, the last logged first
 SECTIONS = ["0_gate", "1_quality", "2_cie", "3_worst", "5_slices", "amp_error", "gap_points"]

@@ -264,6 +264,7 @@ def test_a_server_takes_hostile_group_names_as_text(
     assert "&#91;x&#93;&#40;http&#58;" in found.tags["mlflow.note.content"]
 
 
+@pytest.mark.thorough
 def test_a_thousand_groups_fit(
     mlflow: Any,
     sqlite: str,

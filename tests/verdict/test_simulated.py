@@ -10,11 +10,14 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+import pytest
 
 from scotoma.config.gate import parse_rules
 from scotoma.power import PlantedGroup, Probit, planted_audit, smallest_amplification
 from scotoma.slices import find_slices
 from scotoma.verdict import judge
+
+pytestmark = pytest.mark.slow
 
 TODAY = datetime.date(2027, 3, 1)
 SIZES = (170, 300, 500, 900, 1500, 2700, 4000, 6000, 9000)
@@ -25,6 +28,7 @@ def gate_rules(limits: str, more: str = "") -> Any:
     return parse_rules(text, "gate.yaml")
 
 
+@pytest.mark.thorough
 def test_nine_groups_without_harm_seldom_fail(rates_only: Any) -> None:
     """Nothing rises, and nothing may: every group lies at its limit. Expected 2.5 of 100 audits."""
     verdicts: Counter[str] = Counter()
@@ -83,6 +87,7 @@ def test_dense_against_its_own_copies_passes(rates_only: Any) -> None:
         assert judge(audit, gate_rules("{relative: 0.2}"), TODAY).verdict == "PASS"
 
 
+@pytest.mark.thorough
 def test_slices_that_are_found_where_nothing_is_hurt_seldom_fail(rates_only: Any) -> None:
     """Without a margin, so that choosing the worst slice is all that could make it fail.
 

@@ -1,0 +1,37 @@
+"""What did the papers print? Their tables and protocols as typed records, each with its source."""
+
+from scotoma.published.loading import (
+    autoslicer,
+    cie,
+    clarify,
+    fairness_runs,
+    fairness_variance,
+    pie,
+)
+from scotoma.published.records import (
+    AutoSlicer,
+    Cie,
+    Clarify,
+    FairnessRuns,
+    FairnessVariance,
+    Pie,
+    PublishedTest,
+    Table,
+)
+
+__all__ = [
+    "AutoSlicer",
+    "Cie",
+    "Clarify",
+    "FairnessRuns",
+    "FairnessVariance",
+    "Pie",
+    "PublishedTest",
+    "Table",
+    "autoslicer",
+    "cie",
+    "clarify",
+    "fairness_runs",
+    "fairness_variance",
+    "pie",
+]
