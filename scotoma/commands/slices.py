@@ -64,7 +64,9 @@ def slices(
     ] = None,
     reference: Annotated[
         str | None,
-        typer.Option(help="rest or baseline: what a slice is compared with; default baseline."),
+        typer.Option(
+            help="rest or baseline: what a slice is compared with; default baseline if any."
+        ),
     ] = None,
     max_cross: Annotated[int, typer.Option(help="Most conditions in a slice.", min=1, max=4)] = 3,
     min_size: Annotated[

@@ -68,7 +68,6 @@ MEMBERS = ["int8_0", "int8_1", "int8_2"]
 BEFORE = ["dense_0", "dense_1", "dense_2"]
 CASES = {
     "a rate": (MEMBERS[:1], [], {}),
-    "both sides": (MEMBERS[:1], [], {"mode": "batch", "direction": "both"}),
     "without halves": (MEMBERS, [], {"confirm": False}),
     "two models": (MEMBERS[:1], BEFORE[:1], {"mode": "batch"}),
     "a population": (MEMBERS, [], {"metric": "accuracy", "mode": "batch"}),
@@ -85,8 +84,12 @@ CASES = {
         {"reference": "rest", "mode": "batch"},
     ),
     "means": (["loss"], [], {"metric": "loss", "confirm": False}),
-    "means of two": (["loss"], ["loss_before"], {"metric": "mean", "mode": "batch"}),
-    "published": (MEMBERS[:1], [], {"protocol": "published", "metric": "fnr", "min_size": 9}),
+    "means of two": (
+        ["loss"],
+        ["loss_before"],
+        {"metric": "mean", "mode": "batch", "direction": "both"},
+    ),
+    "published": (MEMBERS[:1], [], {"protocol": "published", "metric": "fnr", "mode": "batch"}),
     "published, in pairs": (
         MEMBERS,
         BEFORE,
