@@ -121,7 +121,12 @@ def measure_training(
     if is_code(source.model) and shape:
         try_outputs(model, source.model, classes, shape)
     sizes = network_sizes(model)
-    cost = NetworkCost(**sizes, start_s=time.process_time() - began)
+    cost = NetworkCost(
+        parameters=sizes["parameters"],
+        weights=sizes["weights"],
+        member_bytes=sizes["member_bytes"],
+        start_s=time.process_time() - began,
+    )
     if not seconds or shape is None:
         return cost
     threads = torch.get_num_threads()
@@ -224,7 +229,7 @@ def measure_models(
     """
     began = time.process_time()
     from scotoma.inference import images_at_once
-    from scotoma.inference.foreign import read_model
+    from scotoma.inference.external import read_model
     from scotoma.inference.trials import trials
 
     cost = NetworkCost(start_s=time.process_time() - began, workers=cores())
