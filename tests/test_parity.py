@@ -45,6 +45,22 @@ def test_rows_of_one_cluster_count_once() -> None:
     assert doubled.high == pytest.approx(alone.high, rel=0.05)
 
 
+def test_one_large_cluster_is_no_large_sample() -> None:
+    clusters = np.r_[np.zeros(50, int), np.arange(1, 51)]
+    (row,) = label_parity(*labels(100, 50), [[True] * 100], ["all"], clusters=clusters)
+    assert (row.n, row.value) == (51, 0.5)
+    assert row.low < 0.1 < 0.9 < row.high
+
+
+def test_a_label_more_that_differs_never_lowers_the_upper_bound() -> None:
+    clusters = np.repeat(np.arange(300), 2)
+    bounds = [
+        label_parity(*labels(600, differ), [[True] * 600], ["all"], clusters=clusters)[0].high
+        for differ in range(6)
+    ]
+    assert bounds == sorted(bounds)
+
+
 def test_the_interval_of_clusters_covers_the_truth() -> None:
     rng, covered, rounds = np.random.default_rng(0), 0, 400
     for _ in range(rounds):

@@ -152,7 +152,7 @@ def test_simulated_power_judges_as_amplification_does():
     assert 5 < sum(found) < 55
 
 
-def test_a_gate_waits_for_enough_carriers_and_the_promise_knows():
+def test_a_gate_waits_for_enough_effective_events_and_the_promise_knows():
     free = Design(group_n=300, rate=0.017, members=10)
     gate = replace(free, min_events=15)
     assert promised_power(free, 2.0) > 0.97

@@ -207,7 +207,7 @@ def test_both_limits_ask_for_the_harder_harm_and_the_easier_all_clear():
     assert either.towards == "clear"
 
 
-def test_few_carriers_are_no_matter_of_members():
+def test_few_effective_events_are_no_matter_of_members():
     found = members_needed(planted_change(events=6.0), relative=0.1, min_events=10)
     assert found.examples == pytest.approx(900 * 10 / 6)
     assert "no number of members decides this; about 1,500 examples" in str(found)

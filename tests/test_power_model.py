@@ -126,7 +126,7 @@ def test_quadrature_of_the_model_in_plain_notation_gives_the_same_variance():
 
 
 @pytest.mark.parametrize("k", [1, 10])
-def test_carriers_of_a_rate_are_those_of_audits(k):
+def test_effective_events_of_a_rate_are_those_of_audits(k):
     design = Design(group_n=170, rate=0.01, members=k)
     rng = np.random.default_rng(1)
     at = np.full(170, 0.01)

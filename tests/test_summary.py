@@ -16,6 +16,7 @@ from scotoma.datasets.select_examples import examples_from_source
 from scotoma.predictions import Predictions
 from scotoma.runs import Run, write_json
 from scotoma.summary import printable, summary, worst_change
+from tests.networks import write_network_predictions
 
 CONFIG = """\
 project: digits-s
@@ -61,14 +62,17 @@ def assembled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     for variant, rate in ERRORS.items():
         wrong = rng.random((len(test.ids), 10)) < rate * factor
         predicted = np.where(wrong, (test.labels[:, None] + 1) % 5, test.labels[:, None])
-        Predictions(
+        predictions = Predictions(
             variant,
             tuple(test.ids),
             tuple(range(10)),
             test.classes,
             predicted.astype(np.uint16),
             "dense" if variant.startswith("int8") else "",
-        ).write(run.predictions(variant))
+        )
+        predictions.write(run.predictions(variant))
+        if variant == "dense":
+            write_network_predictions(run, predictions)
     measures.divergence(run)
     measures.bias(run)
     write_json(run.section("slices"), {})

@@ -6,7 +6,7 @@ import json
 import struct
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from scotoma.predictions import Predictions
 from scotoma.runs import Run
 from scotoma.stages import judging, measures, reporting, slicing
 from scotoma.stages.frontier import frontier_rows
-from scotoma.stages.parity import network_predictions
+from tests.networks import write_network_predictions
 
 
 @dataclass(frozen=True)
@@ -117,10 +117,7 @@ def make_audit(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]
             )
             predictions.write(run.predictions(variant.name))
             if variant.kind == "dense":
-                network = network_predictions(run, "dense")
-                network.parent.mkdir(parents=True)
-                first = replace(predictions, members=(0,), predicted=predicted[:, :1])
-                first.write(network)
+                write_network_predictions(run, predictions)
         measures.divergence(run)
         measures.bias(run)
         slicing.slices(run)
