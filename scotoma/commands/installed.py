@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scotoma import storage
 from scotoma.config import Config, OnnxSource, PredictionsSource
+from scotoma.errors import MissingExtra
 from scotoma.extras import home_of
 
 __all__ = ["require_extras"]
@@ -19,6 +20,11 @@ def require_extras(config: Config, place: str) -> None:
     Raises:
         MissingExtra: A part is not installed; the message says which extra brings it.
     """
-    finished = storage.exists(storage.join(place, "audit.json"))
-    if not (finished or isinstance(config.source, OnnxSource | PredictionsSource)):
-        home_of("torch", "train", "training")
+    if storage.is_remote(place):
+        home_of("boto3", "s3", "an s3:// address")
+    try:
+        if not isinstance(config.source, OnnxSource | PredictionsSource):
+            home_of("torch", "train", "training")
+    except MissingExtra:
+        if not storage.exists(storage.join(place, "audit.json")):
+            raise
