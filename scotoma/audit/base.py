@@ -46,8 +46,8 @@ class Quantity(Part):
     members: Count = Field(description="Models in the smaller population that it rests on.")
     events: Real | None = Field(
         description="Effective events: Kish's number of examples that carry the value. Below 5 no "
-        "relative change is given; from 5 to 10 it is marked \u201cfew events\u201d. Null where that "
-        "has no meaning."
+        "relative change is given; from 5 to 10 it is marked \u201cfew events\u201d. Null where "
+        "that has no meaning."
     )
     reason: str = Field(
         description="Why the number or its interval is missing, as a sentence; else empty."

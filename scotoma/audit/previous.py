@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from scotoma.audit.base import Flag, Part, Quantity
 from scotoma.audit.document import Audit, LabelNames
@@ -13,31 +13,25 @@ from scotoma.audit.groups import Rate
 __all__ = ["Comparable", "ComparedDivergence", "ComparedExcess", "PreviousAudit", "VariantName"]
 
 
-class _Picked(Part):
-    """A part that is read off a larger one by its names."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-
-class VariantName(_Picked):
+class VariantName(Part):
     """A variant."""
 
     name: str = Field(description="Its name.")
 
 
-class ComparedExcess(_Picked):
+class ComparedExcess(Part):
     """CIEs beyond what seeds produce."""
 
     excess: Quantity = Field(description="The excess, a fraction of the examples.")
 
 
-class ComparedDivergence(_Picked):
+class ComparedDivergence(Part):
     """Which examples a variant changes."""
 
     cie: ComparedExcess = Field(description="Of its CIEs the excess.")
 
 
-class Comparable(_Picked):
+class Comparable(Part):
     """The parts of an audit that another audit is compared with."""
 
     config_sha256: str = Field(description="SHA-256 of its configuration.")
@@ -50,7 +44,29 @@ class Comparable(_Picked):
     @classmethod
     def of(cls, audit: Audit) -> Comparable:
         """Pick these parts of an audit."""
-        return cls.model_validate(audit)
+        return cls(
+            config_sha256=audit.config_sha256,
+            scope=audit.scope,
+            examples=LabelNames(classes=audit.examples.classes, positive=audit.examples.positive),
+            variants=tuple(VariantName(name=variant.name) for variant in audit.variants),
+            subgroups={
+                name: tuple(
+                    Rate(
+                        group=row.group,
+                        metric=row.metric,
+                        class_name=row.class_name,
+                        dense=row.dense,
+                        compressed=row.compressed,
+                    )
+                    for row in rows
+                )
+                for name, rows in audit.subgroups.items()
+            },
+            divergence={
+                name: ComparedDivergence(cie=ComparedExcess(excess=row.cie.excess))
+                for name, row in audit.divergence.items()
+            },
+        )
 
 
 class PreviousAudit(Part):

@@ -20,6 +20,7 @@ __all__ = [
     "as_text",
     "parse_audit",
     "parse_gate",
+    "plain",
     "read_audit",
     "read_gate",
     "read_part",
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 LIMIT_BYTES = 1 << 30
+WAY_OUT = "audit again with this version"
 SHOWN = 60  # characters of a value that a message quotes
 Content = TypeVar("Content")
 
@@ -75,19 +77,22 @@ def parse_gate(content: bytes, shown: str) -> GateFile:
     return _parsed(content, GateFile, shown, GATE_VERSION)
 
 
-def read_part(path: Path, kind: type[Content], shown: str | None = None) -> Content:
+def read_part(
+    path: Path, kind: type[Content], shown: str | None = None, way_out: str = WAY_OUT
+) -> Content:
     """Read a part of an audit that a step left.
 
     Args:
         path: The file.
         kind: What it holds: a model, or a container of models.
         shown: What a message calls it; None for the path.
+        way_out: What a message tells the reader to do.
 
     Raises:
         DataError: It is not there, or holds something else.
     """
     name = shown or str(path)
-    return _parsed(_content(path, name), kind, name)
+    return _parsed(_content(path, name), kind, name, way_out=way_out)
 
 
 def write_part(path: Path, part: BaseModel) -> None:
@@ -106,10 +111,16 @@ def as_text(part: BaseModel) -> str:
      "relative": "inf"
     }
     """
-    value = _named_infinities(part.model_dump(mode="json", by_alias=True))
+    value = plain(part)
+    return json.dumps(value, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def plain(part: BaseModel) -> dict[str, Any]:
+    """Give a part of an audit as plain JSON values, to put into a larger file."""
+    value: dict[str, Any] = _named_infinities(part.model_dump(mode="json", by_alias=True))
     if isinstance(part, Audit) and not part.collapsed:
         del value["collapsed"]
-    return json.dumps(value, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n"
+    return value
 
 
 def _named_infinities(value: Any) -> Any:
@@ -137,11 +148,13 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def _parsed(content: bytes, kind: type[Content], shown: str, version: int = 0) -> Content:
+def _parsed(
+    content: bytes, kind: type[Content], shown: str, version: int = 0, way_out: str = WAY_OUT
+) -> Content:
     try:
         parsed: Content = _adapter(kind).validate_json(content)
     except ValidationError as error:
-        raise DataError(_refusal(error, shown, version)) from None
+        raise DataError(f"{_refusal(error, shown, version)}; {way_out}") from None
     return parsed
 
 
@@ -151,19 +164,19 @@ def _refusal(error: ValidationError, shown: str, version: int) -> str:
     fault = next((one for one in faults if version and one["loc"] == ("version",)), faults[0])
     place = ".".join(map(str, fault["loc"]))
     if fault["type"] == "json_invalid":
-        return f"{shown} must be JSON that scotoma audit wrote, got something else; audit again"
+        return f"{shown} must be JSON that scotoma audit wrote, got something else"
     if place == "version":
         value = "none" if fault["type"] == "missing" else _quoted(fault["input"])
-        return f"{shown} must have version {version}, got {value}; audit again with this version"
+        return f"{shown} must have version {version}, got {value}"
     if fault["type"] == "value_error":
-        return f"{shown}: {place}{' ' if place else ''}{fault['ctx']['error']}; audit again"
+        return f"{shown}: {place}{' ' if place else ''}{fault['ctx']['error']}"
     if fault["type"] == "missing":
-        return f"{shown} must hold {place}, got none; audit again with this version"
+        return f"{shown} must hold {place}, got none"
     if fault["type"] == "extra_forbidden":
-        return f"{shown} must not hold {place}; audit again with this version"
+        return f"{shown} must not hold {place}"
     rule = fault["msg"].partition("should ")[2] or fault["msg"]
     subject = place or "the content"
-    return f"{shown}: {subject} should {rule}, got {_quoted(fault['input'])}; audit again"
+    return f"{shown}: {subject} should {rule}, got {_quoted(fault['input'])}"
 
 
 def _quoted(value: Any) -> str:

@@ -23,9 +23,7 @@ class SliceTest(Part):
     """One test of a slice: by the search, or by the half of the examples it did not see."""
 
     p: Real = Field(description="P-value.")
-    q: Real = Field(
-        description="P-value corrected for all candidates, or for all slices proposed."
-    )
+    q: Real = Field(description="P-value corrected for all candidates, or for all slices proposed.")
     size: Count = Field(description="Examples it rests on.")
 
 

@@ -9,7 +9,7 @@ import typer
 
 from scotoma.errors import ConfigError
 
-__all__ = ["audit", "check", "gate", "schema"]
+__all__ = ["audit", "check", "schema"]
 
 
 def audit(
@@ -42,7 +42,7 @@ def audit(
     rules: Annotated[
         Path | None, typer.Option(help="Gate file for the verdict; without one, default rules.")
     ] = None,
-    today: Annotated[
+    as_of: Annotated[
         str | None, typer.Option(help="Day that expires waivers, YYYY-MM-DD; default the date.")
     ] = None,
     allow_code: Annotated[
@@ -55,9 +55,9 @@ def audit(
     only: Annotated[
         str | None, typer.Option(help="Run this one step, from what those before it left.")
     ] = None,
-    against: Annotated[
+    previous: Annotated[
         str | None,
-        typer.Option(help="The last audit; default MLflow's newest, where `retraining:` asks."),
+        typer.Option(help="The previous audit; default MLflow's newest, where `retraining:` asks."),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the steps and their costs, do nothing.")
@@ -84,8 +84,8 @@ def audit(
 
     code = run_audit(
         config, out, deterministic=deterministic, seed=seed, models=models, data=data,
-        as_json=as_json, quiet=quiet, rules=rules, today=today, allow_code=allow_code,
-        resume=resume, only=only, against=against,
+        as_json=as_json, quiet=quiet, rules=rules, today=as_of, allow_code=allow_code,
+        resume=resume, only=only, against=previous,
     )  # fmt: skip
     if gate:
         raise typer.Exit(code)
@@ -121,38 +121,10 @@ def check(
     )  # fmt: skip
 
 
-def gate(
-    run: Annotated[str, typer.Argument(help="Folder of a finished audit, or s3://BUCKET/PREFIX.")],
-    rules: Annotated[
-        Path | None, typer.Option(help="Gate file (YAML); without one, default rules.")
-    ] = None,
-    today: Annotated[
-        str | None, typer.Option(help="Day that expires waivers, YYYY-MM-DD; default the date.")
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(help="The last audit, than which nothing may be worse: a folder or s3://."),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print gate.json instead of the summary.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No messages.")] = False,
-) -> None:
-    """Judge a finished audit: PASS, UNSURE or FAIL for every variant.
-
-    Exit codes: 0 pass, 1 the gate failed, 2 usage or rules, 3 unsure with on_unsure: fail, 4 data
-    that cannot be judged, 5 internal. Writes gate.json, junit.xml and summary.md into the run.
-    """
-    from scotoma.commands.gate import run_gate
-
-    code = run_gate(run, rules, today, against=against, as_json=as_json, quiet=quiet)
-    raise typer.Exit(code)
-
-
 def schema(
-    kind: Annotated[str, typer.Argument(help="config or gate.")],
+    kind: Annotated[str, typer.Argument(help="config, gate, audit or verdict.")],
 ) -> None:
-    """Print the JSON Schema of a configuration or a gate file, for editors to complete from."""
+    """Print the JSON Schema of a configuration, gate file, audit.json or verdict (gate.json)."""
     from scotoma.commands.schema import run_schema
 
     run_schema(kind)

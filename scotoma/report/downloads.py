@@ -117,7 +117,10 @@ def _gate(gate: Row | None) -> list[Row]:
         {"variant": variant["name"]}
         | {key: test[key] for key in ("rule", "where", "verdict", "waived", "reason")}
         | {f"limit_{key}": limit for key, limit in sorted(test["limits"].items())}
-        | {key: test[key] for key in ("harm_p", "harm_p_adjusted", "clear_p", "needed_words")}
+        | {
+            key: test[key]
+            for key in ("harm_p", "harm_p_adjusted", "noninferiority_p", "needed_words")
+        }
         | _numbers(relative=test["relative"], absolute=test["absolute"])
         for variant in gate["variants"]
         for test in variant["tests"]

@@ -8,11 +8,17 @@ import numpy as np
 import polars as pl
 
 from scotoma._version import __version__
+from scotoma.audit import Audit, read_part
+from scotoma.audit.divergence import Divergence
+from scotoma.audit.document import VERSION, GalleryCard, GalleryPair
+from scotoma.audit.groups import Gap, MeasuredGap
+from scotoma.audit.sections import BiasSection
+from scotoma.audit.slices import SliceSearch
 from scotoma.datasets import Examples
 from scotoma.divergence import hash_ids
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
-from scotoma.runs import Run, file_digest, read_json
+from scotoma.runs import Run, file_digest
 from scotoma.stages.collapsed import collapsed
 from scotoma.stages.few_runs import group_errors, one_model
 from scotoma.stages.measures import accuracy
@@ -23,8 +29,8 @@ __all__ = ["assemble"]
 GALLERY_PAIRS = 15  # CIEs shown a variant, each beside a non-CIE of its class
 
 
-def assemble(run: Run, examples: Examples) -> dict[str, Any]:
-    """Every number of the audit; nothing in it depends on the clock, the machine or a path."""
+def assemble(run: Run, examples: Examples) -> Audit:
+    """Put every number of the audit together; none depends on the clock, machine or a path."""
     config, test = run.config, examples.split("test")
     partition = test.partition()
     positive = None if config.label.positive is None else str(config.label.positive)
@@ -38,9 +44,9 @@ def assemble(run: Run, examples: Examples) -> dict[str, Any]:
             said.predicted, test.labels, partition.masks, positive_id
         )
         warnings += collapsed(said, test.labels)
-    bias = read_json(run.section("bias"))
-    found = {
-        "version": 1,
+    bias = read_part(run.section("bias"), BiasSection)
+    content = {
+        "version": VERSION,
         "scotoma": __version__,
         "project": config.project,
         "config_sha256": config.digest(),
@@ -51,7 +57,9 @@ def assemble(run: Run, examples: Examples) -> dict[str, Any]:
         "examples": {
             "train": examples.split("train").table.height,
             "test": test.table.height,
-            "units": test.table.height if test.clusters is None else int(test.clusters.max()) + 1,
+            "clusters": test.table.height
+            if test.clusters is None
+            else int(test.clusters.max()) + 1,
             "dataset_sha256": file_digest(run.examples),
             "classes": examples.classes,
             "positive": positive,
@@ -80,20 +88,18 @@ def assemble(run: Run, examples: Examples) -> dict[str, Any]:
             }
             for variant in config.resolved_variants
         ],
-        "accuracy": accuracies,
-        "divergence": read_json(run.section("divergence")),
-        "classes": bias["classes"],
-        "subgroups": bias["subgroups"],
-        "gaps": _adjusted(bias["gaps"]),
-        "clarify": bias["clarify"],
-        "slices": read_json(run.section("slices")),
-        "one_model": one_model(config, errors),
+        "accuracy": jsonable(accuracies),
+        "divergence": read_part(run.section("divergence"), dict[str, Divergence]),
+        "classes": bias.classes,
+        "subgroups": bias.subgroups,
+        "gaps": _adjusted(bias.gaps),
+        "clarify": bias.clarify,
+        "slices": read_part(run.section("slices"), dict[str, SliceSearch]),
+        "one_model": jsonable(one_model(config, errors)),
         "gallery": _gallery(run, test),
+        "collapsed": warnings,
     }
-    if warnings:
-        found["collapsed"] = warnings  # the gate warns of them; healthy audits keep their bytes
-    plain: dict[str, Any] = jsonable(found)
-    return plain
+    return Audit.model_validate(content)
 
 
 def _training_masks(examples: Examples, keys: tuple[str, ...]) -> list[np.ndarray[Any, Any]]:
@@ -103,18 +109,18 @@ def _training_masks(examples: Examples, keys: tuple[str, ...]) -> list[np.ndarra
     return [train.mask(key) if key in train.keys else empty for key in keys]
 
 
-def _adjusted(gaps: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+def _adjusted(gaps: dict[str, tuple[MeasuredGap, ...]]) -> dict[str, tuple[Gap, ...]]:
     """The gaps with p-values adjusted by Holm over all of the audit: one table, one family."""
     flat = [gap for rows in gaps.values() for gap in rows]
-    p = np.array([np.nan if gap["p"] is None else gap["p"] for gap in flat], dtype=float)
-    adjusted = iter(holm(p))
+    p = np.array([np.nan if gap.p is None else gap.p for gap in flat], dtype=float)
+    adjusted = iter(jsonable(holm(p)))
     return {
-        name: [gap | {"p_adjusted": float(next(adjusted))} for gap in rows]
+        name: tuple(Gap(**dict(gap), p_adjusted=next(adjusted)) for gap in rows)
         for name, rows in gaps.items()
     }
 
 
-def _gallery(run: Run, test: Examples) -> dict[str, list[dict[str, Any]]]:
+def _gallery(run: Run, test: Examples) -> dict[str, tuple[GalleryPair, ...]]:
     """The most divergent CIEs of every variant, each with a non-CIE of its class.
 
     Ties are broken by a hash of the example id, never by the order of rows.
@@ -129,7 +135,7 @@ def _gallery(run: Run, test: Examples) -> dict[str, list[dict[str, Any]]]:
         }
     )
     scores = scores.join(order, on="example_id")
-    gallery: dict[str, list[dict[str, Any]]] = {}
+    gallery = {}
     for variant in run.config.resolved_variants[1:]:
         mine = scores.filter(pl.col("variant") == variant.name)
         exemplars = (
@@ -154,16 +160,16 @@ def _gallery(run: Run, test: Examples) -> dict[str, list[dict[str, Any]]]:
             if partner is not None:
                 used.add(partner["example_id"])
             pairs.append(
-                {
-                    "cie": _card(exemplar, test.attributes),
-                    "non_cie": None if partner is None else _card(partner, test.attributes),
-                }
+                GalleryPair(
+                    cie=_card(exemplar, test.attributes),
+                    non_cie=None if partner is None else _card(partner, test.attributes),
+                )
             )
-        gallery[variant.name] = pairs
+        gallery[variant.name] = tuple(pairs)
     return gallery
 
 
-def _card(row: dict[str, Any], attributes: tuple[str, ...]) -> dict[str, Any]:
+def _card(row: dict[str, Any], attributes: tuple[str, ...]) -> GalleryCard:
     shown = (
         "example_id",
         "label",
@@ -173,6 +179,7 @@ def _card(row: dict[str, Any], attributes: tuple[str, ...]) -> dict[str, Any]:
         "compressed_votes",
         "taxicab",
     )
-    return {key: row[key] for key in shown} | {
-        "attributes": {attribute: row[attribute] for attribute in attributes}
-    }
+    return GalleryCard(
+        **{key: row[key] for key in shown},
+        attributes={attribute: row[attribute] for attribute in attributes},
+    )

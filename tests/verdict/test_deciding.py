@@ -101,7 +101,7 @@ def test_p_values_are_those_of_student() -> None:
     points = (rate * (ratio - 1) - 0.005) / (rate * se)
     found = one(question(ratio, se))
     assert found.harm_p == pytest.approx(max(t.sf(log), t.sf(points)))
-    assert found.clear_p == pytest.approx(min(1, 2 * min(t.cdf(log), t.cdf(points))))
+    assert found.noninferiority_p == pytest.approx(min(1, 2 * min(t.cdf(log), t.cdf(points))))
 
 
 @pytest.mark.parametrize("limit", ["relative", "absolute"])
@@ -111,7 +111,7 @@ def test_a_single_limit_has_its_own_p_value(limit: str) -> None:
     bound = 0.4 if limit == "relative" else 0.004
     found = one(asked)
     assert found.harm_p == pytest.approx(estimate.p_above(bound))
-    assert found.clear_p == pytest.approx(estimate.p_below(bound))
+    assert found.noninferiority_p == pytest.approx(estimate.p_below(bound))
 
 
 def test_too_few_carriers_are_unsure_whatever_the_numbers_say() -> None:
@@ -229,7 +229,7 @@ def test_a_change_that_one_of_two_limits_nearly_clears_is_shown_across_it() -> N
     """Clear at 2.5% of one limit, which is not clear at twice that of two."""
     found = one(question(1.0, 0.081))
     assert found.verdict == "UNSURE"
-    assert 0.025 < found.clear_p < 0.05
+    assert 0.025 < found.noninferiority_p < 0.05
     assert found.deciding is not None
     assert found.deciding.estimate.high > found.deciding.bound
 
@@ -262,7 +262,7 @@ def test_the_verdicts_are_those_of_a_slow_twin() -> None:
             elif p <= worst:
                 expected = "FAIL"
             else:
-                expected = "PASS" if q.change.clear_p(0.2, 0.005) <= 0.025 else "UNSURE"
+                expected = "PASS" if q.change.noninferiority_p(0.2, 0.005) <= 0.025 else "UNSURE"
             assert f.verdict == expected
             seen.add(expected)
     assert seen == {"PASS", "UNSURE", "FAIL"}
