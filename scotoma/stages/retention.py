@@ -190,9 +190,9 @@ def _in_mlflow(audit: Audited, uri: str) -> str:
     folder = _mirror(audit.place)
     tracked = folder.root / "tracking.json"
     folder.fetch([tracked])
-    note = read_json(folder.root / RECORD)
+    note = read_record(folder.root / RECORD)
     said = f"{note['at']}: {note['files']} files, {note['bytes']} bytes deleted ({note['why']})"
-    return forget_pages(_read(tracked).get("runs", {}).values(), said, uri)
+    return forget_pages(read_record(tracked).get("runs", {}).values(), said, uri)
 
 
 def _mirror(place: str) -> Mirror:
