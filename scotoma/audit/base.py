@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
-
-if TYPE_CHECKING:
-    from scotoma.uncertainty import Estimate
 
 __all__ = ["Count", "Flag", "Fraction", "Level", "Part", "Quantity", "Real", "Spread"]
 
@@ -21,6 +18,13 @@ Real = Annotated[
     Field(ge=float("-inf")),
     WithJsonSchema({"anyOf": [{"type": "number"}, {"enum": ["inf", "-inf"]}]}),
 ]
+
+
+class Plain(Protocol):
+    """What gives its fields as JSON values, as `uncertainty.Estimate` does."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every field, nan as None."""
 
 
 class Part(BaseModel):
@@ -64,7 +68,7 @@ class Quantity(Part):
     )
 
     @classmethod
-    def of(cls, estimate: Estimate) -> Quantity:
+    def of(cls, estimate: Plain) -> Quantity:
         """Convert an estimate: nan becomes None.
 
         >>> from scotoma.uncertainty import undefined

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Hashable
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
@@ -28,7 +29,7 @@ __all__ = [
 ]
 
 LIMIT_BYTES = 1 << 30
-WAY_OUT = "audit again with this version"
+WAY_OUT = "run the audit again with this version"
 SHOWN = 60  # characters of a value that a message quotes
 Content = TypeVar("Content")
 
@@ -60,8 +61,8 @@ def parse_audit(content: bytes, shown: str) -> Audit:
     >>> parse_audit(b'{"version": 1}', "run/audit.json")
     Traceback (most recent call last):
     ...
-    scotoma.errors.DataError: run/audit.json must have version 2, got 1; audit again with this \
-version
+    scotoma.errors.DataError: run/audit.json must have version 2, got 1; run the audit again \
+with this version
     """
     return _parsed(content, Audit, shown, VERSION)
 
@@ -144,7 +145,7 @@ def _content(path: Path, shown: str) -> bytes:
 
 
 @cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
+def _adapter(kind: Hashable) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
@@ -152,7 +153,7 @@ def _parsed(
     content: bytes, kind: type[Content], shown: str, version: int = 0, way_out: str = WAY_OUT
 ) -> Content:
     try:
-        parsed: Content = _adapter(kind).validate_json(content)
+        parsed: Content = _adapter(cast(Hashable, kind)).validate_json(content)
     except ValidationError as error:
         raise DataError(f"{_refusal(error, shown, version)}; {way_out}") from None
     return parsed

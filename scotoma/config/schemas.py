@@ -1,4 +1,4 @@
-"""JSON Schemas of the files that people and Scotoma write, made from the models that check them."""
+"""JSON Schemas of the files that people write, made from the models that check them."""
 
 from __future__ import annotations
 

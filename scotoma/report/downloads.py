@@ -115,9 +115,9 @@ def _topline(audit: Audit) -> list[Row]:
             }
             | _numbers(
                 top1=audit.accuracy[variant.name].top1,
-                cie_share=cie and cie.cie_share,
-                floor=cie and cie.floor_at_k,
-                excess=cie and cie.excess,
+                cie_share=None if cie is None else cie.cie_share,
+                floor=None if cie is None else cie.floor_at_k,
+                excess=None if cie is None else cie.excess,
             )
         )
     return rows
@@ -192,16 +192,18 @@ def _slices(audit: Audit, variants: Iterable[str]) -> list[Row]:
 
 
 def _clarify(audit: Audit) -> list[Row]:
-    return [
+    rows: list[Row] = [
         {"variant": None} | _facets(row)
         | _numbers(dense=None, compressed=None, change=None, labels=row.value)
         for row in audit.clarify.data
-    ] + [
+    ]  # fmt: skip
+    rows += [
         {"variant": variant.name} | _facets(row)
         | _numbers(dense=row.dense, compressed=row.compressed, change=row.change, labels=None)
         for variant in audit.compressed
         for row in audit.clarify.variants.get(variant.name, ())
     ]  # fmt: skip
+    return rows
 
 
 def _facets(row: LabelMetric | ModelMetric) -> dict[str, Any]:

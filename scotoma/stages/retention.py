@@ -239,7 +239,9 @@ def _ended(measurements: Path, gate: GateFile | None) -> datetime.datetime | Non
     """When an audit ended; of one that did not write it down, the day it was judged as of."""
     text = read_record(measurements).get("ended")
     if text is None:
-        return gate and datetime.datetime.combine(gate.as_of, datetime.time(), datetime.UTC)
+        if gate is None:
+            return None
+        return datetime.datetime.combine(gate.as_of, datetime.time(), datetime.UTC)
     try:
         return datetime.datetime.fromisoformat(str(text))
     except ValueError:

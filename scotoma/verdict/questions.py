@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from scotoma.audit import Audit, Quantity, Spread
 from scotoma.audit.groups import ClassRow
@@ -25,6 +26,7 @@ __all__ = ["Question", "questions", "read_estimate", "read_variance"]
 UNKNOWN = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)
 LABELS = {"error": "error", "fpr": "FPR", "fnr": "FNR"}
 NO_SLICES = "the audit measured no slices"
+Kind = Literal["relative", "absolute"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Question:
     reason: str = ""
 
     @property
-    def limits(self) -> list[tuple[str, Estimate, float]]:
+    def limits(self) -> list[tuple[Kind, Estimate, float]]:
         """Name, estimate and limit in the estimate's unit, of each limit there is.
 
         >>> change = Estimate.on_scale(0.02, 0.005, 9.0, n=500, members=10)
@@ -65,12 +67,12 @@ class Question:
         """
         if self.change is None:
             return []
-        found = []
+        limits: list[tuple[Kind, Estimate, float]] = []
         if self.relative is not None:
-            found.append(("relative", self.change.relative, 100 * self.relative))
+            limits.append(("relative", self.change.relative, 100 * self.relative))
         if self.absolute is not None:
-            found.append(("absolute", self.change.absolute, self.absolute))
-        return found
+            limits.append(("absolute", self.change.absolute, self.absolute))
+        return limits
 
 
 def questions(audit: Audit, variant: str, rules: GateRules) -> list[Question]:
@@ -167,8 +169,14 @@ def _class(rule: ClassesRule, row: ClassRow, members: int) -> Question:
     else:
         se, df = _number(row.se) / 100, _number(row.df)
         loss = Estimate.on_scale(value, se, df, n=row.n, members=members, events=events)
-    parts = (_number(part) / 100**2 for part in (row.of_examples, row.of_members, row.of_both))
-    change = alone(rule.metric, "all", loss, Variance(loss.se**2, *parts, loss.df))
+    variance = Variance(
+        total=loss.se**2,
+        examples=_number(row.of_examples) / 100**2,
+        members=_number(row.of_members) / 100**2,
+        residual=_number(row.of_both) / 100**2,
+        df=loss.df,
+    )
+    change = alone(rule.metric, "all", loss, variance)
     where = f"recall loss of class {row.class_name}"
     return Question(rule.id, rule.metric, "all", row.class_name, where, None, rule.margin, change)
 

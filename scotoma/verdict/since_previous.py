@@ -155,9 +155,10 @@ def since_previous(
             continue
         for change in changes(previous.audit, after, variant):
             if change.metric in rates | {EXCESS}:
-                name = names[change.group]
                 what = (
-                    "CIE excess" if change.metric == EXCESS else f"{LABELS[change.metric]} {name}"
+                    "CIE excess"
+                    if change.metric == EXCESS
+                    else f"{LABELS[change.metric]} {names[change.group]}"
                 )
                 yield Question(
                     rule.id, rule.metric, change.group, None, f"{what} since the previous audit",
@@ -208,7 +209,7 @@ def _numbers(audit: Comparable, variant: str) -> dict[tuple[str, str], Estimate]
     """Metric and group to number: the rates of a population, and its CIE excess."""
     dense = variant == DENSE
     rows = next(iter(audit.subgroups.values())) if dense else audit.subgroups[variant]
-    numbers = {
+    numbers: dict[tuple[str, str], Estimate] = {
         (row.metric, row.group): read_estimate(row.dense if dense else row.compressed)
         for row in rows
         if row.class_name is None

@@ -14,7 +14,7 @@ import numpy as np
 from scotoma.config.gate import parse_rules
 from scotoma.power import PlantedGroup, Probit, planted_audit, smallest_amplification
 from scotoma.slices import find_slices
-from scotoma.verdict import judge
+from tests.audits import judge
 
 TODAY = datetime.date(2027, 3, 1)
 SIZES = (170, 300, 500, 900, 1500, 2700, 4000, 6000, 9000)
