@@ -6,12 +6,10 @@ import datetime
 import types
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel
-
 from scotoma import verdict
 from scotoma.audit import Audit, GateFile
+from scotoma.audit.base import Part
 from scotoma.audit.document import VERSION
-from scotoma.audit.gate import GATE_VERSION
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import GateRules, default_rules
 from scotoma.verdict import Gate
@@ -62,9 +60,7 @@ def previous(content: dict[str, Any], of: str = "before", sha256: str = "") -> P
 
 def gate_file(content: dict[str, Any]) -> GateFile:
     """A verdict with whatever its content leaves out."""
-    rules = default_rules(positive=False).model_dump(mode="json")
-    defaults = {"version": GATE_VERSION, "scope": "population", "exit_code": 0, "rules": rules}
-    defaults |= {"verdict": "PASS", "as_of": "2027-03-01", "level": 0.95}
+    defaults = {"verdict": "PASS", "as_of": "2027-03-01"}
     return GateFile.model_validate(filled(GateFile, defaults | content))
 
 
@@ -79,7 +75,7 @@ def filled(kind: Any, content: Any) -> Any:
         return [filled(inner[0], item) for item in content]
     if origin is dict:
         return {key: filled(inner[1], item) for key, item in content.items()}
-    if isinstance(kind, type) and issubclass(kind, BaseModel) and isinstance(content, dict):
+    if isinstance(kind, type) and issubclass(kind, Part) and isinstance(content, dict):
         keys = {name: field.alias or name for name, field in kind.model_fields.items()}
         bare = {key: value for key, value in content.items() if key != "class_id"}
         return bare | {
@@ -106,6 +102,8 @@ def _empty(kind: Any) -> Any:
         return []
     if origin is dict:
         return {}
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
+    if isinstance(kind, type) and issubclass(kind, Part):
         return filled(kind, {})
+    if kind is GateRules:
+        return default_rules(positive=False).model_dump(mode="json")
     return {int: 0, float: 0.0, str: "", bool: False}[kind]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from scotoma.report import render
+from tests.report.drawing import render
 from tests.report.reading import Page
 
 

@@ -7,7 +7,7 @@ import copy
 import hashlib
 import re
 
-from scotoma.report import render
+from tests.report.drawing import render
 from tests.report.reading import HOSTILE, Page
 
 
