@@ -37,6 +37,12 @@ def whole(content: dict[str, Any]) -> Audit:
         name: {"members": [0.9] * known[name].get("members", 1)} | row
         for name, row in merged["accuracy"].items()
     }
+    known_keys = {group["key"] for group in merged["groups"]}
+    rows = [row for rows in content.get("subgroups", {}).values() for row in rows]
+    for key in dict.fromkeys(row["group"] for row in rows):
+        if key not in known_keys:
+            merged["groups"] = [*merged["groups"], {"key": key, "name": key}]
+            known_keys.add(key)
     for part in BY_VARIANT:
         empty: Any = {} if part == "divergence" else []
         merged[part] = dict.fromkeys(names[1:], empty) | dict(content.get(part, {}))

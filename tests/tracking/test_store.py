@@ -13,9 +13,10 @@ import pytest
 import yaml
 
 from scotoma.runs import Run, read_json
-from scotoma.tracking import Tracked, log_audit, tracking_uri
+from scotoma.tracking import Tracked, tracking_uri
 from scotoma.tracking.records import member_records, variant_records
 from scotoma.uncertainty import undefined
+from tests.tracking.typed import log_audit
 
 Folder = Callable[..., Run]
 AuditOf = Callable[[Run], dict[str, Any]]
