@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from scotoma.audit.document import Audit
 from scotoma.audit.gate import GateFile
+from scotoma.audit.reading import parse_audit, parse_gate
+from scotoma.errors import DataError
 
 __all__ = ["LoggedAudit"]
 
@@ -30,3 +32,19 @@ class LoggedAudit:
     reason: str = ""
     audit: Audit | None = None
     gate: GateFile | None = None
+
+    @classmethod
+    def of(cls, at: datetime.datetime, run: str, audit: bytes, gate: bytes) -> LoggedAudit:
+        """Read the files of a finished audit; `reason` says why one of them cannot be read.
+
+        Args:
+            at: When it was logged, UTC.
+            run: Id of the run that stands for it.
+            audit: Content of its audit.json.
+            gate: Content of its gate.json.
+        """
+        try:
+            files = parse_audit(audit, "audit.json"), parse_gate(gate, "gate.json")
+        except DataError as error:
+            return cls(at, "finished", run, str(error))
+        return cls(at, "finished", run, "", *files)

@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from scotoma.audit import parse_audit, parse_gate
 from scotoma.audit.logged import LoggedAudit
 from scotoma.errors import DataError
 from scotoma.extras import needs
@@ -82,14 +81,8 @@ def _past(client: Any, run: Any) -> LoggedAudit:
     there = {file.path for file in client.list_artifacts(run_id)}
     if not {"audit.json", "gate.json"} <= there:
         return LoggedAudit(at, state, run_id)
-    try:
-        return LoggedAudit(
-            at, state, run_id,
-            audit=parse_audit(_content(client, run_id, "audit.json"), "audit.json"),
-            gate=parse_gate(_content(client, run_id, "gate.json"), "gate.json"),
-        )  # fmt: skip
-    except DataError as error:
-        return LoggedAudit(at, state, run_id, str(error))
+    audit, gate = (_content(client, run_id, name) for name in ("audit.json", "gate.json"))
+    return LoggedAudit.of(at, run_id, audit, gate)
 
 
 def _content(client: Any, run_id: str, name: str) -> bytes:

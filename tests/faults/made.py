@@ -61,5 +61,5 @@ def audited_here(config: Path, out: Path) -> Path:
     for step in [step for step in STAGES if step not in idle_steps(run.config)]:
         shard = "0:0-2" if step in FANNED_OUT else ""
         execute(step, str(out), str(out.with_name("pointer.json")), shard=shard)
-    give_verdict(run.mirror, judging.rules, judging.today)
+    give_verdict(run.mirror, judging.rules, judging.as_of)
     return out
