@@ -6,12 +6,13 @@ from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-__all__ = ["Count", "Flag", "Fraction", "Level", "Part", "Quantity", "Real", "Spread"]
+__all__ = ["Count", "Flag", "Fraction", "Level", "Number", "Part", "Quantity", "Real", "Spread"]
 
 Count = Annotated[int, Field(strict=True, ge=0)]
 Flag = Annotated[bool, Field(strict=True)]
-Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Level = Annotated[float, Field(gt=0, lt=1)]
+Fraction = Annotated[float, Field(strict=True, ge=0, le=1)]
+Level = Annotated[float, Field(strict=True, gt=0, lt=1)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 # JSON has no infinity: its name stands for it. The bound lets infinities pass and nan not.
 Real = Annotated[
     float,

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from scotoma.audit.base import Count, Flag, Fraction, Level, Part, Quantity
+from scotoma.audit.base import Count, Flag, Fraction, Level, Number, Part, Quantity
 from scotoma.audit.divergence import Divergence
 from scotoma.audit.groups import ClassRow, Gap, RateChange
 from scotoma.audit.outcomes import Outcomes
@@ -115,8 +115,8 @@ class FewModels(Part):
     they are only as far as the verdict is certain, so there is no interval.
     """
 
-    relative: float = Field(description="Limit on compressed / dense - 1, a fraction.")
-    absolute: float = Field(description="Limit on compressed - dense, a fraction.")
+    relative: Number = Field(description="Limit on compressed / dense - 1, a fraction.")
+    absolute: Number = Field(description="Limit on compressed - dense, a fraction.")
     variants: dict[str, tuple[FewModelsRow, ...]] = Field(description="Rows by variant.")
 
 
@@ -129,7 +129,7 @@ class GalleryCard(Part):
     dense_votes: Count = Field(description="Dense members that give it.")
     compressed_modal: str = Field(description="The most frequent label of the compressed members.")
     compressed_votes: Count = Field(description="Compressed members that give it.")
-    taxicab: float = Field(description="By how many votes the members' labels differ.")
+    taxicab: Number = Field(description="By how many votes the members' labels differ.")
     attributes: dict[str, str] = Field(description="Attribute to value.")
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from scotoma.audit.base import Count, Flag, Fraction, Part, Quantity, Spread
+from scotoma.audit.base import Count, Flag, Fraction, Number, Part, Quantity, Spread
 
 __all__ = ["ClassRow", "Gap", "MeasuredGap", "Rate", "RateChange"]
 
@@ -20,28 +20,28 @@ class ClassRow(Part):
     compressed_recall: Fraction | None = Field(
         description="Recall averaged over compressed members."
     )
-    normalised: float | None = Field(
+    normalised: Number | None = Field(
         description="Change of recall less the change of accuracy: 0 where the class changes as "
         "the model does."
     )
-    absolute: float | None = Field(description="Change of recall.")
-    low: float | None = Field(description="Lower end of the interval of `normalised`.")
-    high: float | None = Field(description="Upper end of the interval of `normalised`.")
+    absolute: Number | None = Field(description="Change of recall.")
+    low: Number | None = Field(description="Lower end of the interval of `normalised`.")
+    high: Number | None = Field(description="Upper end of the interval of `normalised`.")
     p: Fraction | None = Field(description="Two-sided p-value of \u201cnormalised is 0\u201d.")
     p_adjusted: Fraction | None = Field(
         description="The same, adjusted over the classes by Benjamini and Hochberg."
     )
     significant: Flag = Field(description="Whether p_adjusted is at most 1 - level.")
-    se: float | None = Field(description="Standard error of `normalised`.")
-    df: float | None = Field(description="Degrees of freedom of its t distribution.")
-    of_examples: float | None = Field(
+    se: Number | None = Field(description="Standard error of `normalised`.")
+    df: Number | None = Field(description="Degrees of freedom of its t distribution.")
+    of_examples: Number | None = Field(
         description="Variance over examples, squared percentage points."
     )
-    of_members: float | None = Field(description="Variance over training runs.")
-    of_both: float | None = Field(
+    of_members: Number | None = Field(description="Variance over training runs.")
+    of_both: Number | None = Field(
         description="Chance of one model on one example, counted in both variances."
     )
-    events: float | None = Field(
+    events: Number | None = Field(
         description="Effective events: examples that carry the errors, or the hits if fewer."
     )
     reason: str = Field(description="Why there is no p-value; else empty.")

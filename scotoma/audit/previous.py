@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from scotoma.audit.base import Flag, Part, Quantity
+from scotoma.audit.base import Flag, Number, Part, Quantity
 from scotoma.audit.document import Audit, LabelNames
 from scotoma.audit.groups import Rate
 
@@ -81,6 +81,6 @@ class PreviousAudit(Part):
         False,
         description="Whether there may be one that could not be had: tests of it are UNSURE then.",
     )
-    margin: float | None = Field(
+    margin: Number | None = Field(
         None, description="By how much a number may rise; null where no configuration asks."
     )

@@ -97,7 +97,7 @@ def pairs(gallery: Gallery, variants: Sequence[str], album: Album) -> dict[str, 
     """Pairs by variant; images go out rank by rank, so that every variant gets some.
 
     Args:
-        gallery: As audit.json has it.
+        gallery: That of the audit.
         variants: Names, in the order of the audit.
         album: The images.
     """
