@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -145,7 +144,7 @@ def _content(path: Path, shown: str) -> bytes:
 
 
 @cache
-def _adapter(kind: Hashable) -> TypeAdapter[Any]:
+def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
@@ -153,7 +152,7 @@ def _parsed(
     content: bytes, kind: type[Content], shown: str, version: int = 0, way_out: str = WAY_OUT
 ) -> Content:
     try:
-        parsed: Content = _adapter(cast(Hashable, kind)).validate_json(content)
+        parsed: Content = _adapter(cast(Any, kind)).validate_json(content)
     except ValidationError as error:
         raise DataError(f"{_refusal(error, shown, version)}; {way_out}") from None
     return parsed

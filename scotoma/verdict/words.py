@@ -103,10 +103,7 @@ def sentences(variant: VariantVerdict) -> list[str]:
 def _unsure(variant: VariantVerdict) -> str:
     outlook = variant.outlook
     if outlook is not None:
-        words = str(outlook.needed)
-        if outlook.needed is not None and math.isfinite(outlook.needed.low):
-            words += f", {variant.members} now"
-        return printable(f"{words} ({outlook.question.where})")
+        return printable(f"{outlook.question.where}: {outlook.needed}")
     opened = [f for f in variant.counted if f.verdict == "UNSURE"]
     reasons = list(dict.fromkeys(f.reason for f in opened if f.reason))
     if not reasons:

@@ -101,8 +101,8 @@ def test_what_to_do_names_every_kind_of_verdict() -> None:
     gate = {
         "variants": [
             variant("a", "PASS"),
-            variant("b", "UNSURE", "about 12 to 30 members would decide this"),
-            variant("c", "UNSURE", "about 12 to 30 members would decide this"),
+            variant("b", "UNSURE", "about 12 to 30 members would settle this"),
+            variant("c", "UNSURE", "about 12 to 30 members would settle this"),
             variant("d", "FAIL", "error male +40%"),
         ]
     }
@@ -111,7 +111,7 @@ def test_what_to_do_names_every_kind_of_verdict() -> None:
     first, second, third, last = next_steps(gate_of(gate))
     assert last == "Waived until 2027-03-01, so not counted: cie for a."
     assert first.startswith("Do not ship d.")
-    assert second == "b and c: about 12 to 30 members would decide this."
+    assert second == "b and c: about 12 to 30 members would settle this."
     assert third.startswith("Before a ships: read which limits were kept.")
     assert sentence(gate_of(gate)) == (
         "a may ship by these rules; d fails; UNSURE for b and c: the test set is too small."

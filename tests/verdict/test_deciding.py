@@ -301,5 +301,5 @@ def test_a_decided_question_asks_for_no_members() -> None:
 def test_too_few_carriers_ask_for_examples() -> None:
     found = one(question(1.0, 0.12, events=5.0))
     assert str(found.needed) == (
-        "no number of members decides this; about 4,000 examples of this group would"
+        "more models cannot settle this; about 4,000 test examples would (2,000 now)"
     )
