@@ -17,7 +17,7 @@ __all__ = ["gather", "predict", "prepare", "prune", "quantize", "train"]
 
 
 def prepare(run: Run) -> list[Path]:
-    """Read the source, check it, write the examples of both splits; bring the previous audit here."""
+    """Read and check the source, write the examples of both splits, bring the previous audit."""
     left = [*_models(run), *_examples(run)]
     run.fetch(run.previous)
     if run.config.retraining is None and not run.previous.exists():

@@ -15,7 +15,7 @@ from scotoma.datasets import Examples
 from scotoma.errors import DataError
 from scotoma.machine import versions
 from scotoma.report import thumbnails
-from scotoma.runs import Run, read_json, written
+from scotoma.runs import Run, file_digest, read_json, written
 from scotoma.stages.frontier import frontier
 
 __all__ = ["draw", "report"]
@@ -57,8 +57,16 @@ def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
     run.fetch(audit, measured, gate, run.section("verdict"), _kept(run))
     if not audit.exists() or not run.section("verdict").exists():
         raise DataError(f"{run.mirror.place(audit)} is not there; let scotoma audit end first")
-    checksums.check(run.mirror, ("audit.json", "sections/verdict.json", "thumbnails.parquet"))
-    judged = read_gate(gate) if gate.exists() else read_part(run.section("verdict"), GateResult)
+    read = ("audit.json", "gate.json", "sections/verdict.json", "thumbnails.parquet")
+    checksums.check(run.mirror, read)
+    judged = read_part(run.section("verdict"), GateResult)
+    if gate.exists():
+        judged = newest = read_gate(gate, run.mirror.place(gate))
+        if newest.audit_sha256 != file_digest(audit):
+            raise DataError(
+                f"{run.mirror.place(gate)} must judge the audit beside it, got another; run "
+                f"scotoma gate {run.place}"
+            )
     with_versions = read_json(measured).get("versions", {}) if measured.exists() else {}
     _write(run, page, read_audit(audit), judged, with_versions, blur=blur, images=images)
     changed = run.rewritten("report", page)
