@@ -95,7 +95,7 @@ class Accuracy(Part):
 class FewModelsRow(Part):
     """What comparisons of a few models a side would have said."""
 
-    runs: Count = Field(description="Models a side.")
+    members: Count = Field(description="Models a side.")
     wrong: Fraction | None = Field(
         description="Share of comparisons that say of the variant what all models together deny: "
         "that some group's error rises beyond the limits, or that none does."

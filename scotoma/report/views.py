@@ -208,13 +208,11 @@ def _spread(audit: Audit, variant: str) -> MemberSpread:
 
 
 def _trap(audit: Audit, variants: Sequence[str]) -> Trap:
-    few = audit.one_model
-    drawn = {name: {row.runs: row for row in few.variants.get(name, ())} for name in variants}
-    sizes = tuple(sorted({runs for rows in drawn.values() for runs in rows}))
-    rows = tuple(
-        (name, tuple(drawn[name].get(runs) for runs in sizes)) for name in variants if sizes
-    )
-    return Trap(few.relative, few.absolute, sizes, rows)
+    trap = audit.one_model
+    drawn = {name: {row.members: row for row in trap.variants.get(name, ())} for name in variants}
+    sizes = tuple(sorted({few for rows in drawn.values() for few in rows}))
+    rows = tuple((name, tuple(drawn[name].get(few) for few in sizes)) for name in variants if sizes)
+    return Trap(trap.relative, trap.absolute, sizes, rows)
 
 
 def _rates(audit: Audit, variant: str) -> dict[str, list[RateChange]]:

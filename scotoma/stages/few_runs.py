@@ -48,7 +48,7 @@ def group_errors(
 
 
 def one_model(config: Config, errors: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
-    """How often few runs a side would contradict all of them about the error of the groups.
+    """How often few models a side would contradict all of them about the error of the groups.
 
     Args:
         config: Its variants and its seed.

@@ -35,7 +35,7 @@ def test_one_run_a_side_is_every_pair() -> None:
         for j in range(7)
     ]
     first = one_model_trap(dense, compressed, relative=0.2, absolute=0.005)[0]
-    assert (first.runs, first.draws) == (1, 42)
+    assert (first.members, first.draws) == (1, 42)
     assert first.wrong == pytest.approx(np.mean(wrong))
 
 

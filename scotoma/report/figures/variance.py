@@ -1,4 +1,4 @@
-"""From run to run: how members scatter, and how often few runs would say the opposite of all."""
+"""From run to run: how members scatter, and how often few models would say the opposite of all."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Drawn = Mapping[str, Sequence[FewModelsRow]]
 
 
 def variance(audit: Audit) -> Figure | None:
-    """Accuracy of every member, and the one-model trap by number of runs."""
+    """Accuracy of every member, and the one-model trap by number of models."""
     members = {v.name: audit.accuracy[v.name].members for v in audit.variants}
     trap = {v.name: audit.one_model.variants.get(v.name, ()) for v in audit.compressed}
     trap = {name: rows for name, rows in trap.items() if rows}
@@ -45,14 +45,14 @@ def variance(audit: Audit) -> Figure | None:
         summary=_summary(members, trap),
         spec=panels(drawings, PANEL, columns=2, resolve=OWN_LEGEND),
         table=Table(
-            "Chance that few runs a side contradict all of them; no interval: the same runs stand "
-            "in many draws",
-            ("Variant", "Runs a side", "Comparisons drawn", "Wrong about any group",
+            "Chance that few models a side contradict all of them; no interval: the same ones "
+            "stand in many draws",
+            ("Variant", "Models a side", "Comparisons drawn", "Wrong about any group",
              "Wrong about the group hurt most"),
             tuple(
                 (
                     name,
-                    numbers.count(row.runs),
+                    numbers.count(row.members),
                     numbers.count(row.draws),
                     numbers.share(row.wrong, "no draw"),
                     numbers.share(row.wrong_worst, "no draw"),
@@ -86,13 +86,13 @@ def _summary(members: Mapping[str, Sequence[float]], trap: Drawn) -> str:
     first = trap[worst][0]
     return (
         f"{scatter} One dense and one compressed model would say of {named(worst)} the "
-        f"opposite of all runs in {numbers.share(first.wrong, 'no draw')} of "
+        f"opposite of all models in {numbers.share(first.wrong, 'no draw')} of "
         f"{numbers.count(first.draws)} comparisons."
     )
 
 
 def _most_often(trap: Drawn) -> Drawn:
-    """The variants of which few runs are most often wrong, in their order."""
+    """The variants of which few models are most often wrong, in their order."""
     ranked = sorted(trap, key=lambda name: -max(row.wrong or 0.0 for row in trap[name]))
     kept = set(ranked[:MOST_LINES])
     return {name: rows for name, rows in trap.items() if name in kept}
@@ -123,9 +123,9 @@ def _members(members: Mapping[str, Sequence[float]]) -> dict[str, Any]:
 
 
 def _trap(trap: Drawn) -> dict[str, Any]:
-    variant, runs, wrong = fields(3)
+    variant, members, wrong = fields(3)
     rows = [
-        (name, row.runs, round(100 * row.wrong, 3))
+        (name, row.members, round(100 * row.wrong, 3))
         for name, found in trap.items()
         for row in found
         if row.wrong is not None
@@ -141,7 +141,7 @@ def _trap(trap: Drawn) -> dict[str, Any]:
         "height": 130,
         "encoding": {
             "x": numeric(
-                runs, "runs a side", axis={"values": sorted({row[1] for row in rows}),
+                members, "models a side", axis={"values": sorted({row[1] for row in rows}),
                                            "format": "d"},
                 scale={"zero": True},
             ),
