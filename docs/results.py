@@ -5,6 +5,7 @@ python docs/results.py
 
 from __future__ import annotations
 
+import datetime
 import inspect
 import re
 import types
@@ -111,7 +112,13 @@ def kind(annotation: Any) -> str:
         return anchor(annotation)
     if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
         return "the [gate file](gate.md), every default filled in"
-    words = {int: "integer", float: "number", str: "text", bool: "true or false"}
+    words = {
+        datetime.date: "day, YYYY-MM-DD",
+        int: "integer",
+        float: "number",
+        str: "text",
+        bool: "true or false",
+    }
     return words.get(annotation) or {type(None): "null"}.get(annotation, "any")
 
 

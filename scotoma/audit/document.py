@@ -98,7 +98,7 @@ class FewModelsRow(Part):
     members: Count = Field(description="Models a side.")
     wrong: Fraction | None = Field(
         description="Share of comparisons that say of the variant what all models together deny: "
-        "that some group's error rises beyond the limits, or that none does."
+        "that some group's error rises beyond the margins, or that none does."
     )
     wrong_worst: Fraction | None = Field(
         description="The same for the group that all models together show to be most affected."
@@ -115,8 +115,8 @@ class FewModels(Part):
     they are only as far as the verdict is certain, so there is no interval.
     """
 
-    relative: Number = Field(description="Limit on compressed / dense - 1, a fraction.")
-    absolute: Number = Field(description="Limit on compressed - dense, a fraction.")
+    relative: Number = Field(description="Margin on compressed / dense - 1, a fraction.")
+    absolute: Number = Field(description="Margin on compressed - dense, a fraction.")
     variants: dict[str, tuple[FewModelsRow, ...]] = Field(description="Rows by variant.")
 
 

@@ -15,7 +15,7 @@ class Condition(Part):
     """One condition of a slice."""
 
     feature: str = Field(description="The feature.")
-    kind: str = Field(description="`value`, `range` or `missing`.")
+    kind: str = Field(description="`value`, `bin`, `rest` or `missing`.")
     text: str = Field(description="The condition as people write it.")
 
 

@@ -105,8 +105,8 @@ class Trap:
     """The one-model trap as a table: variants by numbers of models.
 
     Attributes:
-        relative: Limit on the relative change, a fraction.
-        absolute: Limit on the change, a fraction.
+        relative: Margin on the relative change, a fraction.
+        absolute: Margin on the change, a fraction.
         sizes: Numbers of models a side.
         rows: Variant and its rows, None where too few members were there.
     """
