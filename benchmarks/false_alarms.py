@@ -14,16 +14,15 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from planted import HARMED, planted_run
 
+from scotoma.audit import Audit, read_audit
 from scotoma.config.gate import GateRules, default_rules, parse_rules
 from scotoma.power import smallest_amplification
 from scotoma.stages import slicing
@@ -84,13 +83,12 @@ def audits(seeds: range, members: int, relative: float) -> Iterator[dict[str, Ga
         yield {name: judge(found, rules, TODAY) for name, rules in gates.items()}
 
 
-def measured(folder: Path, members: int, relative: float, seed: int) -> dict[str, Any]:
-    """Content of audit.json of one drawn audit."""
+def measured(folder: Path, members: int, relative: float, seed: int) -> Audit:
+    """One drawn audit."""
     run = planted_run(folder, CELLS, members, relative, seed)
     slicing.slices(run)
     content, _ = verdict(run)
-    found: dict[str, Any] = json.loads(content.read_text())
-    return found
+    return read_audit(content)
 
 
 def report(kind: str, found: list[dict[str, Gate]]) -> None:
@@ -125,7 +123,7 @@ def disagreements(gate: Gate) -> int:
         if finding.deciding is None:
             continue
         low, high = finding.deciding.estimate.low, finding.deciding.estimate.high
-        bound = finding.deciding.bound
+        bound = finding.deciding.margin
         place = "FAIL" if low >= bound else "PASS" if high <= bound else "UNSURE"
         wrong += place != finding.verdict
     return wrong

@@ -26,12 +26,12 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from scotoma.audit import Audit, GateFile, Quantity, read_audit, read_gate
 from scotoma.power.model import Probit
 from scotoma.power.simulate import draw_events
 from scotoma.published import Cie, cie
@@ -71,8 +71,8 @@ def main() -> None:
             path.stem: json.loads(path.read_text())["time_s"]
             for path in sorted((home / "run" / "steps").glob("*.json"))
         }
-        audit = json.loads((home / "run" / "audit.json").read_text())
-        gate = json.loads((home / "run" / "gate.json").read_text())
+        audit = read_audit(home / "run" / "audit.json")
+        gate = read_gate(home / "run" / "gate.json")
     print(f"audit    {spent[0][0]:.1f} s, {spent[0][1]:.1f} s of CPU; gate {spent[1][0]:.1f} s")
     print("steps    " + ", ".join(f"{name} {seconds:.1f}" for name, seconds in steps.items()))
     tables(audit, gate, paper)
@@ -171,34 +171,35 @@ def cell_rates(
     return rates[0], rates[1] / rates[0]
 
 
-def tables(audit: dict[str, Any], gate: dict[str, Any], paper: Cie) -> None:
+def tables(audit: Audit, gate: GateFile, paper: Cie) -> None:
     """What came out, each number with its interval beside what the paper prints."""
-    verdicts = {variant["name"]: variant["verdict"] for variant in gate["variants"]}
+    verdicts = {variant.name: variant.verdict for variant in gate.variants}
     print("\nTable 1: top-1 % and CIEs (published)")
     for name, (top1, cies) in paper.table1.rows.items():
         ours = "dense" if name == "0" else f"prune-{name}" if name[0] == "0" else name
-        found = audit["accuracy"][ours]["top1"]
-        line = f"{ours:<18} {interval(found, 100)} ({top1:.2f})"
+        top = audit.accuracy[ours].top1
+        line = f"{ours:<18} {interval(top, 100)} ({top1:.2f})"
         if cies is not None:
-            count = audit["divergence"][ours]["cie"]["cie"]["count"]
+            count = audit.divergence[ours].cie.cie.count
             line += f"  CIEs {count:,} ({cies:,})  {verdicts[ours]}"
         print(line)
     hard_examples(audit, paper)
     print("\nTable 3: change at 95% sparsity, % of the dense rate (published)")
-    names = {group["name"]: group["key"] for group in audit["groups"]}
-    rows = {(row["group"], row["metric"]): row for row in audit["subgroups"]["prune-0.95"]}
+    names = {group.name: group.key for group in audit.groups}
+    rows = {(row.group, row.metric): row for row in audit.subgroups["prune-0.95"]}
     inside = total = 0
     for metric in ("error", "fpr", "fnr"):
         for short, name in {"aggregate": "all", **GROUPS}.items():
-            found = rows[names[name], metric]["relative"]
+            change = rows[names[name], metric].relative
             value = paper.table3.numbers(metric)[short]
-            inside += found["low"] is not None and found["low"] <= value <= found["high"]
+            ends = (change.low, change.high)
+            inside += None not in ends and ends[0] <= value <= ends[1]
             total += 1
-            print(f"{metric:<6} {name:<14} {interval(found, 1)} ({value:+.1f})")
+            print(f"{metric:<6} {name:<14} {interval(change, 1)} ({value:+.1f})")
     print(f"{inside} of {total} published changes lie inside the 95% interval")
 
 
-def hard_examples(audit: dict[str, Any], paper: Cie) -> None:
+def hard_examples(audit: Audit, paper: Cie) -> None:
     """Table 2: accuracy of the compressed models on CIEs and on the examples that diverge most.
 
     The published order, not its numbers, can come out: which examples diverge was not put in, only
@@ -210,23 +211,24 @@ def hard_examples(audit: dict[str, Any], paper: Cie) -> None:
     as_published = 0
     for name, values in rows:
         ours = f"prune-{name}" if name[0] == "0" else name
-        found = {row["subset"]: row["compressed"] for row in audit["divergence"][ours]["top1"]}
+        found = {row.subset: row.compressed for row in audit.divergence[ours].top1}
         cells = [
             f"{subset} {interval(found[subset], 100)} ({value:.2f})"
             for subset, value in zip(subsets, values, strict=True)
         ]
         print(f"{ours:<18} {', '.join(cells)}")
         order = ["taxicab 99", "taxicab 95", "taxicab 90", "all"]
-        shares = [found[subset]["value"] for subset in order]
+        shares = [found[subset].value for subset in order]
         as_published += None not in shares and shares == sorted(shares)
     print(f"the more divergent, the less accurate, as published, in {as_published} of {len(rows)}")
 
 
-def interval(found: dict[str, Any], factor: float) -> str:
+def interval(quantity: Quantity, factor: float) -> str:
     """A number with its interval."""
-    if found["low"] is None:
-        return f"{found['reason'] or 'undefined'}"
-    value, low, high = (factor * found[key] for key in ("value", "low", "high"))
+    ends = (quantity.value, quantity.low, quantity.high)
+    if None in ends:
+        return quantity.reason or "undefined"
+    value, low, high = (factor * end for end in ends)
     return f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 

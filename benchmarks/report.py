@@ -24,11 +24,12 @@ import polars as pl
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from scotoma.config import Config  # noqa: E402  after the path
+from scotoma.audit import read_audit  # noqa: E402  after the path
+from scotoma.config import Config  # noqa: E402
 from scotoma.datasets import Examples  # noqa: E402
 from scotoma.machine import hardware  # noqa: E402
 from scotoma.predictions import Predictions  # noqa: E402
-from scotoma.runs import Run, read_json  # noqa: E402
+from scotoma.runs import Run  # noqa: E402
 from scotoma.stages import judging, measures, reporting, slicing  # noqa: E402
 
 EXAMPLES, IMAGES, SIDES = 20_000, 64, (178, 218)
@@ -61,7 +62,7 @@ def main() -> None:
         text = reporting.draw(run).read_text(encoding="utf-8")
         seconds, cpu = time.perf_counter() - began, time.process_time() - worked
         audit_bytes = run.path("audit.json").stat().st_size
-        pairs = sum(map(len, read_json(run.path("audit.json"))["gallery"].values()))
+        pairs = sum(map(len, read_audit(run.path("audit.json")).gallery.values()))
     if asked.keep:
         asked.keep.write_text(text, encoding="utf-8")
     print(

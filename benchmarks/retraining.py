@@ -13,22 +13,22 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from planted import HARMED, planted_run
 from scipy import stats
 
-from scotoma.config.gate import SinceLastRule, default_rules
+from scotoma.audit import Audit
+from scotoma.audit.previous import Comparable, PreviousAudit
+from scotoma.config.gate import SincePreviousRule, default_rules
 from scotoma.datasets import Examples
 from scotoma.power import smallest_amplification
 from scotoma.stages.assembling import assemble
-from scotoma.verdict import Gate, Last, judge
+from scotoma.verdict import Gate, judge
 
 CELLS = {  # sex & age: examples, error
     ("male", "old"): (600, 0.10),
@@ -36,7 +36,9 @@ CELLS = {  # sex & age: examples, error
     ("female", "old"): (900, 0.06),
     ("female", "young"): (1200, 0.05),
 }
-TESTS = 40  # FPR and FNR of nine groups against dense and against the last audit, CIEs, two classes
+TESTS = (
+    40  # FPR and FNR of nine groups against dense and against the previous audit, CIEs, two classes
+)
 MONTHS, TODAY = 12, datetime.date(2027, 3, 1)
 
 
@@ -58,7 +60,7 @@ def main() -> None:
             kind = "harmed" if month == drift else "after" if month == drift + 1 else "calm"
             verdicts[kind][gate.verdict] += 1
             since[kind] += any(
-                finding.verdict == "FAIL" and finding.question.metric == "since_last"
+                finding.verdict == "FAIL" and finding.question.metric == "since_previous"
                 for finding in gate.variants[0].findings
             )
         false_alarms += any(
@@ -69,7 +71,7 @@ def main() -> None:
     for kind, counted in verdicts.items():
         total = counted.total()
         print(f"{kind}: {dict(counted)}; FAIL {share(counted['FAIL'], total)}; "
-              f"since the last audit {share(since[kind], total)}")  # fmt: skip
+              f"since the previous audit {share(since[kind], total)}")  # fmt: skip
     print(f"years with a false FAIL: {share(false_alarms, asked.years)}")
     print(f"took {time.process_time() - began:.0f} s of CPU", flush=True)
 
@@ -93,26 +95,25 @@ def months(
         update={
             "rules": [
                 *chosen.rules,
-                SinceLastRule(id="since_last", metric="since_last", margin=0.01),
+                SincePreviousRule(id="since_previous", metric="since_previous", margin=0.01),
             ]
         }
     )
-    last = Last(None, reason="the first audit")
+    previous = PreviousAudit(audit=None, reason="the first audit")
     for month in range(count):
         with tempfile.TemporaryDirectory() as folder:
             audit = measured(
                 Path(folder), members, relative * (month == drift), MONTHS * seed + month
             )
-        yield judge(audit, rules, TODAY, last)
-        last = Last(audit, f"month {month}")
+        yield judge(audit, rules, TODAY, previous)
+        previous = PreviousAudit(audit=Comparable.of(audit), of=f"month {month}")
 
 
-def measured(folder: Path, members: int, relative: float, seed: int) -> dict[str, Any]:
-    """Content of audit.json of one drawn audit; slices are not searched."""
+def measured(folder: Path, members: int, relative: float, seed: int) -> Audit:
+    """One drawn audit; slices are not searched."""
     run = planted_run(folder, CELLS, members, relative, seed)
     run.section("slices").write_text("{}", encoding="utf-8")
-    found: dict[str, Any] = json.loads(json.dumps(assemble(run, Examples.read(run.examples))))
-    return found
+    return assemble(run, Examples.read(run.examples))
 
 
 def share(count: int, total: int) -> str:

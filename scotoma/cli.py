@@ -12,6 +12,7 @@ import typer
 
 from scotoma._version import __version__
 from scotoma.commands import audit_cli, check, more_cli, pipeline_cli, slices, tables_cli
+from scotoma.commands import gate as gate_command
 from scotoma.errors import ScotomaError
 from scotoma.printable import printable
 
@@ -62,7 +63,7 @@ def _whole(command: Callable[..., None]) -> Callable[..., None]:
 for command in (
     audit_cli.audit,
     check.check,
-    audit_cli.gate,
+    gate_command.gate,
     audit_cli.schema,
     tables_cli.bias,
     slices.slices,

@@ -263,9 +263,9 @@ class Run:
         return self.path("shards", "000", "costs.json")
 
     @property
-    def last(self) -> Path:
+    def previous(self) -> Path:
         """The audit before this one, where they are compared."""
-        return self.path("last.json")
+        return self.path("previous.json")
 
     def section(self, name: str) -> Path:
         """One part of audit.json, as the step that measured it left it."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from scotoma.audit import Audit, Quantity
+from scotoma.audit.divergence import Excess
+from scotoma.audit.groups import Gap, RateChange
 from scotoma.printable import printable
 from scotoma.verdict import Gate
 from scotoma.verdict.frontier import frontier_sentence
-from scotoma.verdict.words import said
+from scotoma.verdict.words import sentences
 
 __all__ = ["printable", "summary", "worst_change"]
 
@@ -17,45 +19,44 @@ WIDTH = 80
 HEAD = ("variant", "top-1 %", "CIE/floor", "excess, points", "worst change", "where")
 
 
-def summary(audit: dict[str, Any], gate: Gate | None = None) -> str:
+def summary(audit: Audit, gate: Gate | None = None) -> str:
     """One line a variant, with what the numbers rest on above and what they mean below.
 
     Args:
-        audit: The content of audit.json.
+        audit: The audit.
         gate: The verdict on it, which then leads each line, in the place of the excess; below
             stands what it rests on.
 
     Returns:
         Lines of text, each ended.
     """
-    examples, members = audit["examples"], audit["variants"][0]["members"]
-    level = f"{100 * audit['level']:.0f}%"
-    sources = f" ({examples['units']:,} sources)" if examples["units"] < examples["test"] else ""
+    examples, members = audit.examples, audit.dense.members
+    level = f"{100 * audit.level:.0f}%"
+    clusters = f" ({examples.clusters:,} clusters)" if examples.clusters < examples.test else ""
     lines = [
         *_wrapped(
-            f"{printable(audit['project'])}: {examples['test']:,} test examples{sources}, "
+            f"{printable(audit.project)}: {examples.test:,} test examples{clusters}, "
             f"{members} member{'' if members == 1 else 's'} a variant, {level} intervals"
         ),
         "",
     ]
     rows: list[tuple[str, ...]] = [HEAD]
-    for variant in audit["variants"]:
-        name = variant["name"]
-        top1 = audit["accuracy"][name]["top1"]
-        cells = [printable(name), _plus_minus(top1), "", "", "", ""]
-        if name in audit["divergence"]:
-            cie = audit["divergence"][name]["cie"]
+    for variant in audit.variants:
+        name = variant.name
+        cells = [printable(name), _plus_minus(audit.accuracy[name].top1), "", "", "", ""]
+        if name in audit.divergence:
+            cie = audit.divergence[name].cie
             cells[2] = _count_and_floor(cie)
-            cells[3] = _interval(cie["excess"], 100, 1)
+            cells[3] = _interval(cie.excess, 100, 1)
             worst = worst_change(audit, name)
             if worst is not None:
-                cells[4] = _interval(worst["relative"], 1, 0, "%")
+                cells[4] = _interval(worst.relative, 1, 0, "%")
                 cells[5] = printable(_where(audit, worst))
         rows.append(tuple(cells))
     if gate is None:
         lines += _table(rows)
     else:
-        marks = ["gate", *(_mark(gate, variant["name"]) for variant in audit["variants"])]
+        marks = ["gate", *(_mark(gate, variant.name) for variant in audit.variants)]
         judged = [(mark, *row[:3], *row[4:]) for mark, row in zip(marks, rows, strict=True)]
         lines += _table(judged, words=2)
     beyond = " excess: percentage points beyond that." if gate is None else ""
@@ -71,15 +72,15 @@ def summary(audit: dict[str, Any], gate: Gate | None = None) -> str:
     ]
     if gate is not None:
         lines += verdicts if (verdicts := _verdicts(gate)) else ["Every variant passed."]
-        if sentence := frontier_sentence(audit["variants"], gate):
+        if sentence := frontier_sentence(audit.variants, gate):
             lines += _wrapped(f"{sentence}.")
         lines.append("")
     lines += [
         line
-        for variant in audit["variants"]
-        for gap in audit["gaps"].get(variant["name"], [])
-        if gap["p_adjusted"] is not None and gap["p_adjusted"] <= 1 - audit["level"]
-        for line in _wrapped(_gap_sentence(audit, variant["name"], gap))
+        for variant in audit.compressed
+        for gap in audit.gaps[variant.name]
+        if gap.p_adjusted is not None and gap.p_adjusted <= 1 - audit.level
+        for line in _wrapped(_gap_sentence(audit, variant.name, gap))
     ]
     if members == 1:
         lines += _wrapped(
@@ -93,35 +94,27 @@ def summary(audit: dict[str, Any], gate: Gate | None = None) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def worst_change(
-    audit: Mapping[str, Any], variant: str, metric: str | None = None
-) -> dict[str, Any] | None:
+def worst_change(audit: Audit, variant: str, metric: str | None = None) -> RateChange | None:
     """The change of a group's rate whose interval lies highest; None if none is estimable.
 
     Of the positive class error, FPR and FNR are searched, without one the error.
 
     Args:
-        audit: The content of audit.json.
+        audit: The audit.
         variant: Name of a compressed variant.
         metric: Search this one only: `error`, `fpr` or `fnr`.
 
     Returns:
         A row of the audit's subgroups, the one whose relative change (%) has the highest lower end.
-
-    >>> few, many = ({"value": 90.0, "low": -5.0}, {"value": 40.0, "low": 30.0})
-    >>> rows = [{"group": "few", "metric": "error", "class": None, "relative": few},
-    ...         {"group": "many", "metric": "error", "class": None, "relative": many}]
-    >>> worst_change({"subgroups": {"prune-0.9": rows}}, "prune-0.9")["group"]
-    'many'
     """
-    rows: list[dict[str, Any]] = [
-        row
-        for row in audit["subgroups"][variant]
-        if row["class"] is None
-        and row["relative"]["low"] is not None
-        and (metric is None or row["metric"] == metric)
+    lows = [
+        (row.relative.low, row)
+        for row in audit.subgroups[variant]
+        if row.class_name is None
+        and row.relative.low is not None
+        and (metric is None or row.metric == metric)
     ]
-    return max(rows, key=lambda row: float(row["relative"]["low"]), default=None)
+    return max(lows, key=lambda pair: pair[0], default=(0.0, None))[1]
 
 
 def _mark(gate: Gate, name: str) -> str:
@@ -134,7 +127,7 @@ def _verdicts(gate: Gate) -> list[str]:
     """What each verdict but PASS rests on; a waived test is named."""
     lines = []
     for variant in gate.variants:
-        for line in said(variant):
+        for line in sentences(variant):
             lines += _wrapped(f"{variant.verdict:<7} {printable(variant.name)}: {line}")
         waived = list(dict.fromkeys(f.question.rule for f in variant.findings if f.waiver))
         if waived:
@@ -166,24 +159,26 @@ def _wrapped(text: str, indent: str = "  ") -> list[str]:
     return textwrap.wrap(text, WIDTH, subsequent_indent=indent)
 
 
-def _plus_minus(estimate: dict[str, Any]) -> str:
-    value = 100 * estimate["value"]
-    if estimate["low"] is None:
+def _plus_minus(rate: Quantity) -> str:
+    if rate.value is None:
+        return "undefined"
+    value = 100 * rate.value
+    if rate.low is None or rate.high is None:
         return f"{value:.1f}"
-    half = max(value - 100 * estimate["low"], 100 * estimate["high"] - value)
+    half = max(value - 100 * rate.low, 100 * rate.high - value)
     return f"{value:.1f} ±{half:.1f}"
 
 
-def _count_and_floor(cie: dict[str, Any]) -> str:
-    floor = cie["floor_at_k"]["value"]
-    count = f"{cie['cie']['count']:,}"
-    return count if floor is None else f"{count}/{floor * cie['n']:,.0f}"
+def _count_and_floor(cie: Excess) -> str:
+    floor = cie.floor_at_k.value
+    count = f"{cie.cie.count:,}"
+    return count if floor is None else f"{count}/{floor * cie.n:,.0f}"
 
 
-def _interval(estimate: dict[str, Any], factor: float, digits: int, unit: str = "") -> str:
+def _interval(change: Quantity, factor: float, digits: int, unit: str = "") -> str:
     value, low, high = (
-        None if estimate[key] is None else factor * estimate[key]
-        for key in ("value", "low", "high")
+        None if number is None else factor * number
+        for number in (change.value, change.low, change.high)
     )
     if value is None:
         return "undefined"
@@ -193,19 +188,18 @@ def _interval(estimate: dict[str, Any], factor: float, digits: int, unit: str = 
     return f"{shown} [{low:+.{digits}f}, {high:+.{digits}f}]"
 
 
-def _where(audit: dict[str, Any], row: dict[str, Any]) -> str:
-    names = {group["key"]: group["name"] for group in audit["groups"]}
-    metric = "" if row["metric"] == "error" else f"{row['metric'].upper()} "
-    return f"{metric}{names[row['group']]}"
+def _where(audit: Audit, row: RateChange) -> str:
+    metric = "" if row.metric == "error" else f"{row.metric.upper()} "
+    return f"{metric}{audit.group_names[row.group]}"
 
 
-def _gap_sentence(audit: dict[str, Any], variant: str, gap: dict[str, Any]) -> str:
-    names = {group["key"]: group["name"] for group in audit["groups"]}
-    payer, other = gap["group_b"], gap["group_a"]
-    value, low, high = (100 * gap["gap"][key] for key in ("value", "low", "high"))
+def _gap_sentence(audit: Audit, variant: str, gap: Gap) -> str:
+    names = audit.group_names
+    harmed, other = gap.group_b, gap.group_a
+    value, low, high = (100 * (end or 0.0) for end in (gap.gap.value, gap.gap.low, gap.gap.high))
     if value < 0:
-        payer, other, value, low, high = other, payer, -value, -high, -low
+        harmed, other, value, low, high = other, harmed, -value, -high, -low
     return (
-        f"{variant}: {printable(names.get(payer, payer))} pays {value:.1f} points "
-        f"[{low:.1f}, {high:.1f}] of error more than {printable(names.get(other, other))}"
+        f"{variant}: error rises {value:.1f} points [{low:.1f}, {high:.1f}] more for "
+        f"{printable(names.get(harmed, harmed))} than for {printable(names.get(other, other))}"
     )

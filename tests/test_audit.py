@@ -73,7 +73,7 @@ def run(config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr + (out / "logs" / "pipeline.log").read_text()
     if alone:
         assert config.with_name("tried").read_text() == "0", "packets that were to leave"
-    assert done.stdout.startswith("small: 1,798 test examples (899 sources), 3 members")
+    assert done.stdout.startswith("small: 1,798 test examples (899 clusters), 3 members")
     assert str(out / "report.html") in done.stderr
     return out
 

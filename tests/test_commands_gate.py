@@ -15,13 +15,13 @@ from xml.etree import ElementTree
 import pytest
 
 from scotoma import cli
+from scotoma.audit import Audit, plain, write_part
 from scotoma.bias.subgroup import amplification
 from scotoma.commands import audit as audit_command
-from scotoma.jsonable import jsonable
 from scotoma.power import PlantedGroup, planted_audit
 from scotoma.runs import write_json
 from scotoma.stages import judging
-from scotoma.uncertainty import undefined
+from tests.audits import whole
 
 pytestmark = pytest.mark.slow
 
@@ -29,8 +29,8 @@ RULES = "rules: [{id: fpr, metric: fpr, max_increase: {relative: 0.2, absolute: 
 OUTCOMES = ("gate.json", "junit.xml", "summary.md")
 
 
-def content(relative: float, *, n: int = 6000) -> dict[str, Any]:
-    """audit.json of one variant in which the FPR of one group rises."""
+def content(relative: float, *, n: int = 6000) -> Audit:
+    """An audit of one variant in which the FPR of one group rises."""
     planted = planted_audit(
         [PlantedGroup(name="old", n=n, rate=0.05, relative=relative)], members=10, seed=3
     )
@@ -38,34 +38,25 @@ def content(relative: float, *, n: int = 6000) -> dict[str, Any]:
         planted.labels, planted.dense, planted.compressed, planted.groups, ["old"],
         positive=1, n_classes=2,
     )  # fmt: skip
-    top1 = {"value": 0.95, "low": 0.94, "high": 0.96, "n": n, "reason": "", "note": ""}
-    unknown = jsonable(undefined("not measured", n=n, members=10))
-    count = {"count": 5, "low": 4, "high": 6, "ties": 1}
-    cie = {"cie": count, "n": n, "excess": unknown, "floor_at_k": unknown}
     names = ("dense", "prune-0.9")
-    return {
-        "version": 1,
-        "scotoma": "0",
-        "project": "faces",
-        "config_sha256": "c0",
-        "scope": "population",
-        "level": 0.95,
-        "examples": {"test": n, "units": n, "positive": "1", "notes": []},
-        "groups": [{"key": "old", "name": "old", "n": n}],
-        "variants": [{"name": name, "kind": "int8", "members": 10} for name in names],
-        "accuracy": {name: {"top1": top1} for name in names},
-        "divergence": {"prune-0.9": {"cie": cie}},
-        "classes": {"prune-0.9": []},
-        "subgroups": {"prune-0.9": [change.as_dict() | {"class": None} for change in changes]},
-        "gaps": {},
-    }
+    return whole(
+        {
+            "project": "faces",
+            "examples": {"test": n, "clusters": n, "positive": "1"},
+            "groups": [{"key": "old", "name": "old", "n": n}],
+            "variants": [{"name": name, "kind": "int8", "members": 10} for name in names],
+            "accuracy": {name: {"top1": {"value": 0.95, "n": n}} for name in names},
+            "divergence": {"prune-0.9": {"cie": {"excess": {"reason": "not measured"}}}},
+            "subgroups": {"prune-0.9": [change.as_dict() | {"class": None} for change in changes]},
+        }
+    )
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with an audit that passes, and rules beside it."""
     monkeypatch.chdir(tmp_path)
-    write_json(tmp_path / "run" / "audit.json", content(-0.3))
+    write_part(tmp_path / "run" / "audit.json", content(-0.3))
     (tmp_path / "gate.yaml").write_text(RULES)
     return tmp_path / "run"
 
@@ -85,7 +76,7 @@ def outcomes(run: Path) -> list[str]:
 
 # --- verdicts -------------------------------------------------------------------------------------
 
-JUDGE = ("gate", "run", "--rules", "gate.yaml", "--today", "2027-03-01")
+JUDGE = ("gate", "run", "--rules", "gate.yaml", "--as-of", "2027-03-01")
 
 
 def test_a_pass_ends_with_0(run: Path, monkeypatch: Any, capsys: Any) -> None:
@@ -98,21 +89,21 @@ def test_a_pass_ends_with_0(run: Path, monkeypatch: Any, capsys: Any) -> None:
 
 
 def test_a_fail_ends_with_1(run: Path, monkeypatch: Any, capsys: Any) -> None:
-    write_json(run / "audit.json", content(1.0))
+    write_part(run / "audit.json", content(1.0))
     assert gate(*JUDGE, "--quiet", monkeypatch=monkeypatch) == 1
     out, err = capsys.readouterr()
     assert "FAIL  prune-0.9 " in out
     assert "FAIL    prune-0.9: FPR old +" in out
     assert err == ""
     found = json.loads((run / "gate.json").read_text())
-    assert (found["verdict"], found["exit_code"], found["today"]) == ("FAIL", 1, "2027-03-01")
+    assert (found["verdict"], found["exit_code"], found["as_of"]) == ("FAIL", 1, "2027-03-01")
     root = ElementTree.parse(run / "junit.xml").getroot()
     assert root.attrib["failures"] == "1"
     assert (run / "summary.md").read_text().startswith("# Gate: FAIL\n")
 
 
 def test_unsure_ends_with_0_or_with_3_as_the_rules_say(run: Path, monkeypatch: Any) -> None:
-    write_json(run / "audit.json", content(0.2))
+    write_part(run / "audit.json", content(0.2))
     assert gate(*JUDGE, monkeypatch=monkeypatch) == 0
     assert json.loads((run / "gate.json").read_text())["verdict"] == "UNSURE"
     Path("gate.yaml").write_text(RULES + "on_unsure: fail\n")
@@ -121,7 +112,7 @@ def test_unsure_ends_with_0_or_with_3_as_the_rules_say(run: Path, monkeypatch: A
 
 
 def test_a_fail_goes_before_unsure(run: Path, monkeypatch: Any) -> None:
-    write_json(run / "audit.json", content(1.0))
+    write_part(run / "audit.json", content(1.0))
     slices = "  - {id: slices, metric: slices_hurt, margin: 0.01}\non_unsure: fail\n"
     Path("gate.yaml").write_text(
         "rules:\n  - {id: fpr, metric: fpr, max_increase: {relative: 0.2}}\n" + slices
@@ -147,7 +138,7 @@ def test_json_goes_to_stdout_and_is_the_file(run: Path, monkeypatch: Any, capsys
 
 
 def test_the_same_inputs_give_the_same_bytes(run: Path, monkeypatch: Any) -> None:
-    write_json(run / "audit.json", content(0.2))
+    write_part(run / "audit.json", content(0.2))
     seen = []
     for _ in range(2):
         gate(*JUDGE, monkeypatch=monkeypatch)
@@ -158,7 +149,7 @@ def test_the_same_inputs_give_the_same_bytes(run: Path, monkeypatch: Any) -> Non
 def test_an_expired_waiver_is_named_and_holds_no_more(
     run: Path, monkeypatch: Any, capsys: Any
 ) -> None:
-    write_json(run / "audit.json", content(1.0))
+    write_part(run / "audit.json", content(1.0))
     waiver = "{rule: fpr, variant: prune-0.9, reason: not shipped, until: 2027-03-01}"
     Path("gate.yaml").write_text(f"{RULES}waivers: [{waiver}]\n")
     assert gate(*JUDGE, monkeypatch=monkeypatch) == 0
@@ -177,7 +168,7 @@ def test_an_expired_waiver_is_named_and_holds_no_more(
     [
         (("nowhere",), "run nowhere is not a folder; name one that scotoma audit made"),
         (("run", "--rules", "no.yaml"), "gate file no.yaml cannot be read: No such file or dir"),
-        (("run", "--today", "soon"), "--today must be a day such as 2027-03-01, got 'soon'"),
+        (("run", "--as-of", "soon"), "--as-of must be a day such as 2027-03-01, got 'soon'"),
         (("run", "--rules", "bad.yaml"), "bad.yaml:1 rulez is not a key here"),
     ],
 )
@@ -192,7 +183,7 @@ def test_usage_and_rules_end_with_2(
     assert outcomes(run) == []
 
 
-@pytest.mark.parametrize("arguments", [("--rules", "no.yaml"), ("--today", "soon")])
+@pytest.mark.parametrize("arguments", [("--rules", "no.yaml"), ("--as-of", "soon")])
 def test_a_call_that_is_refused_leaves_no_earlier_verdict(
     run: Path, monkeypatch: Any, arguments: tuple[str, str]
 ) -> None:
@@ -220,7 +211,7 @@ def test_an_audit_that_is_none_ends_with_4(
 
 @pytest.mark.parametrize("part", ["subgroups", "divergence", "accuracy", "groups", "project"])
 def test_an_audit_that_lacks_a_part_ends_with_4(run: Path, monkeypatch: Any, part: str) -> None:
-    found = content(0.0)
+    found = plain(content(0.0))
     del found[part]
     write_json(run / "audit.json", found)
     assert gate("gate", "run", monkeypatch=monkeypatch) == 4
@@ -238,9 +229,8 @@ def test_a_folder_without_an_audit_ends_with_4_and_is_left_alone(
 
 
 def test_an_audit_of_dense_models_alone_ends_with_4(run: Path, monkeypatch: Any) -> None:
-    found = content(0.0)
-    del found["variants"][1]
-    write_json(run / "audit.json", found)
+    alone = whole({"variants": [{"name": "dense"}]})
+    write_part(run / "audit.json", alone)
     assert gate(*JUDGE, monkeypatch=monkeypatch) == 4
 
 
@@ -274,7 +264,7 @@ def test_a_disk_or_pipe_that_fails_ends_with_5(run: Path, monkeypatch: Any, faul
 
 
 def test_a_command_that_cannot_be_loaded_ends_with_5(run: Path, monkeypatch: Any) -> None:
-    monkeypatch.setitem(sys.modules, "scotoma.commands.gate", None)
+    monkeypatch.setitem(sys.modules, "scotoma.stages.judging", None)
     assert gate(*JUDGE, monkeypatch=monkeypatch) == 5
 
 
@@ -323,7 +313,7 @@ def measured(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An audit command whose pipeline has found harm."""
 
     def pipeline(found: Any, *_: object, **__: object) -> None:
-        write_json(found.path("audit.json"), content(1.0))
+        write_part(found.path("audit.json"), content(1.0))
         write_json(found.path("tracking.json"), {"reason": "", "link": "", "runs": {}})
         found.path("report.html").write_text("")
 
@@ -360,7 +350,7 @@ def test_rules_that_cannot_be_used_are_refused_before_hours_of_training(monkeypa
 # --- schemas --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["config", "gate"])
+@pytest.mark.parametrize("kind", ["config", "gate", "audit", "verdict"])
 def test_schemas_are_printed(kind: str, monkeypatch: Any, capsys: Any) -> None:
     assert gate("schema", kind, monkeypatch=monkeypatch) == 0
     assert json.loads(capsys.readouterr().out)["title"].startswith("Scotoma: ")
@@ -369,5 +359,6 @@ def test_schemas_are_printed(kind: str, monkeypatch: Any, capsys: Any) -> None:
 def test_a_schema_of_another_kind_ends_with_2(monkeypatch: Any, capsys: Any) -> None:
     assert gate("schema", "gates", monkeypatch=monkeypatch) == 2
     assert capsys.readouterr().err == (
-        "scotoma: schema must be config or gate, got 'gates'; did you mean 'gate'?\n"
+        "scotoma: schema must be config, gate, audit or verdict, got 'gates'; did you mean "
+        "'gate'?\n"
     )

@@ -63,7 +63,7 @@ def steering(text: str) -> list[str]:
 
 
 def test_terminal_markdown_and_junit_hold_no_steering(run: Run) -> None:
-    code, out, err = scotoma("gate", run.root, "--today", "2027-03-01")
+    code, out, err = scotoma("gate", run.root, "--as-of", "2027-03-01")
     assert code in (0, 1)
     assert steering(out) == steering(err) == []
     page = run.path("summary.md").read_text(encoding="utf-8")

@@ -21,7 +21,7 @@ FOLDERS = {
 }
 
 # From left to right: a question imports only those of the rows before its own, and itself.
-SERVING = {"_version", "config", "errors", "extras", "hashing", "jsonable"}
+SERVING = {"_version", "audit", "config", "errors", "extras", "hashing", "jsonable"}
 SERVING |= {
     "machine",
     "printable",

@@ -122,11 +122,12 @@ def test_members_needed_solves_the_equation_of_the_variance():
     assert (found.low, found.high) == (math.floor(0.6 * star), math.ceil(1.6 * star))
     assert 25 < found.low < 40
     assert (found.towards, found.members, found.n) == ("harm", 10, 900)
-    assert str(found) == f"about {found.low} to {found.high} members would decide this"
+    assert str(found) == f"about {found.low} to {found.high} members would settle this (10 now)"
     wider = members_needed(planted_change(members=7), relative=0.18)
     assert wider.high / wider.low == pytest.approx(4, rel=0.05)
     assert (
-        str(replace(found, low=123, high=1_234)) == "about 130 to 1,300 members would decide this"
+        str(replace(found, low=123, high=1_234))
+        == "about 130 to 1,300 members would settle this (10 now)"
     )
 
 
@@ -154,13 +155,13 @@ def test_where_no_number_of_members_decides_examples_are_named():
     assert found.low == found.high == math.inf
     assert found.examples == pytest.approx(900 * 0.02 / (enough - 0.004))
     assert str(found) == (
-        "no number of members decides this; about 5,000 examples of this group would"
+        "more models cannot settle this; about 5,000 test examples would (900 now)"
     )
     # D = log(1.5/1.4): (D/t)^2 = .0011 < .004, what runs alone leave: both are needed.
     nearer = members_needed(planted_change(), relative=0.4)
     assert nearer.both
     assert nearer.examples > 900 * 0.012 * (1.96 / math.log(1.5 / 1.4)) ** 2
-    assert "examples of this group, and more members, would" in str(nearer)
+    assert "test examples, and more members, would (900 now)" in str(nearer)
 
 
 def test_that_no_number_of_members_decides_is_true_and_the_examples_do():
@@ -180,7 +181,7 @@ def test_that_no_number_of_members_decides_is_true_and_the_examples_do():
 def test_an_audit_that_decides_needs_no_more_members():
     found = members_needed(planted_change(value=80.0), relative=0.2)
     assert found.decided
-    assert str(found) == "decided with the present 10 members"
+    assert str(found) == "settled with the present 10 members"
     assert planted_change(value=80.0).harm_p(relative=0.2) <= 0.025
     below = members_needed(planted_change(value=-40.0), relative=0.2)
     assert (below.decided, below.towards) == (True, "clear")
@@ -210,7 +211,7 @@ def test_both_limits_ask_for_the_harder_harm_and_the_easier_all_clear():
 def test_few_effective_events_are_no_matter_of_members():
     found = members_needed(planted_change(events=6.0), relative=0.1, min_events=10)
     assert found.examples == pytest.approx(900 * 10 / 6)
-    assert "no number of members decides this; about 1,500 examples" in str(found)
+    assert "more models cannot settle this; about 1,500 test examples" in str(found)
     rare = Design(group_n=60, rate=0.02, members=10)
     changes = [fpr_change(rare, 0.5, seed) for seed in range(20)]
     carried = [change for change in changes if "effective event" in change.relative.reason]
@@ -230,7 +231,7 @@ def test_few_effective_events_are_no_matter_of_members():
         (planted_change(members=3), "3 members do not tell how many are needed: train at least 5"),
         (
             planted_change(value=25.0),
-            "no number of members decides this, and no number of examples: the change lies at the "
+            "more models cannot settle this, and no number of examples: the change lies at the "
             "limit",
         ),
     ],

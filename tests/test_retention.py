@@ -12,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scotoma import checksums, storage
+from scotoma.audit import write_part
 from scotoma.config import parse_config
 from scotoma.config.retraining import Keep
 from scotoma.locking import locked
 from scotoma.runs import Run, read_json, write_json
 from scotoma.stages.retention import Audited, audits_of, sorted_out, tidy
+from tests.audits import gate_file
 from tests.commands import measured, scotoma
 
 pytestmark = pytest.mark.slow
@@ -34,7 +36,7 @@ LARGE = (
 )  # fmt: skip
 SMALL = (
     "audit.json", "report.html", "summary.md", "populations/dense/manifest.json",
-    "shards/000/costs.json", "thumbnails.parquet", "sections/bias.json", "last.json",
+    "shards/000/costs.json", "thumbnails.parquet", "sections/bias.json", "previous.json",
 )  # fmt: skip
 NOW = datetime.datetime(2027, 3, 1, tzinfo=datetime.UTC)
 
@@ -46,7 +48,8 @@ def left(place: str, month: int, verdict: str, project: str = "faces", *, ends: 
         run.path(name).parent.mkdir(parents=True, exist_ok=True)
         run.path(name).write_bytes(b"x" * 1000)
         run.publish(run.path(name))
-    write_json(run.path("gate.json"), {"verdict": verdict, "today": f"2027-{month:02d}-01"})
+    judged = gate_file({"verdict": verdict, "as_of": f"2027-{month:02d}-01"})
+    write_part(run.path("gate.json"), judged)
     write_json(run.path("measurements.json"), {"ended": f"2027-{month:02d}-01T07:00:00+00:00"})
     run.publish(run.path("gate.json"), run.path("measurements.json"))
     if ends:

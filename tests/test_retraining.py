@@ -18,8 +18,8 @@ from scotoma.config.gate import parse_rules
 from scotoma.runs import Run, read_json
 from scotoma.stages import perform
 from scotoma.stages.judged_by import Judging
-from scotoma.stages.last import fetch_last, leave_last, margin_of
 from scotoma.stages.predicted import complete
+from scotoma.stages.previous import fetch_previous, leave_previous, margin_of
 from scotoma.stages.shards import shards
 from scotoma.stages.steps import STEPS
 from scotoma.tracking import log_failure, log_skip, tracking_uri
@@ -55,7 +55,7 @@ def month(home: Path, name: str, *, drift: bool = False) -> tuple[Run, str]:
     (data / "examples.csv").write_text(examples.write_csv().replace("img/", f"{name}/"))
     (data / "audit.yaml").write_text(CONFIG.replace('tracking: {uri: "off"}\n', RETRAINING))
     run = Run.create(home / "runs" / name, complete(load_config(data / "audit.yaml")))
-    Judging(parse_rules(RULES, "gate.yaml"), Judging.of(run).today).leave(run)
+    Judging(parse_rules(RULES, "gate.yaml"), Judging.of(run).as_of).leave(run)
     return run, stepped(run)
 
 
@@ -95,19 +95,19 @@ def gate_of(run: Run) -> dict[str, Any]:
 def test_each_audit_is_judged_beside_the_one_before(year: dict[str, tuple[Run, str]]) -> None:
     first, second, third = (gate_of(run) for run, _ in year.values())
     assert (first["verdict"], second["verdict"], third["verdict"]) == ("PASS", "FAIL", "PASS")
-    (said,) = [line for line in first["warnings"] if "since_last" in line]
-    assert said == "since_last is not judged: the project has no earlier audit in MLflow"
+    (said,) = [line for line in first["warnings"] if "since_previous" in line]
+    assert said == "since_previous is not judged: the project has no earlier audit in MLflow"
     failed = [t for t in second["variants"][0]["tests"] if t["verdict"] == "FAIL"]
-    assert "FNR f since the last audit" in [test["where"] for test in failed]
-    assert {test["rule"] for test in failed} == {"since_last"}
+    assert "FNR f since the previous audit" in [test["where"] for test in failed]
+    assert {test["rule"] for test in failed} == {"since_previous"}
     for before, run in (("m1", year["m2"][0]), ("m2", year["m3"][0])):
-        last, tracked = read_json(run.path("last.json")), year[before][0].path("tracking.json")
+        last, tracked = read_json(run.path("previous.json")), year[before][0].path("tracking.json")
         assert last["of"] == f"MLflow run {read_json(tracked)['runs']['dense']}"
 
 
 def test_the_same_run_again_is_judged_as_it_was(year: dict[str, tuple[Run, str]]) -> None:
     run = year["m3"][0]
-    before = {name: run.path(name).read_bytes() for name in ("gate.json", "last.json")}
+    before = {name: run.path(name).read_bytes() for name in ("gate.json", "previous.json")}
     for step in ("prepare", "verdict"):
         getattr(import_module(STEPS[step].module), step)(run)
     assert {name: run.path(name).read_bytes() for name in before} == before
@@ -122,12 +122,12 @@ def test_the_margin_is_the_configurations(year: dict[str, tuple[Run, str]], tmp_
         text.replace("no_worse_than_previous: 0.3", "no_worse_than_previous: 1.0")
     )
     other = Run.open(home)
-    fetch_last(other)
-    before, after = (read_json(folder / "last.json") for folder in (run.root, home))
+    fetch_previous(other)
+    before, after = (read_json(folder / "previous.json") for folder in (run.root, home))
     assert (before["margin"], after["margin"]) == (0.3, 1.0)
     assert before["audit"] == after["audit"]
-    leave_last(other.mirror, str(year["m1"][0].root), margin_of(run.config))
-    assert read_json(home / "last.json")["margin"] == 0.3
+    leave_previous(other.mirror, str(year["m1"][0].root), margin_of(run.config))
+    assert read_json(home / "previous.json")["margin"] == 0.3
 
 
 def test_what_passes_has_the_alias_and_old_audits_give_up(
@@ -183,9 +183,9 @@ def test_a_trend_of_nothing_is_refused(
 
 def test_a_gate_may_be_asked_beside_any_audit(year: dict[str, tuple[Run, str]]) -> None:
     run, before = year["m3"][0], year["m1"][0]
-    found = scotoma("gate", run.root, "--against", before.root, "--json")
+    found = scotoma("gate", run.root, "--previous", before.root, "--json")
     assert found[0] == 0
-    assert gate_of(run)["last_audit"]["of"] == str(before.root)
-    code, _, err = scotoma("gate", run.root, "--against", before.root / "nowhere")
+    assert gate_of(run)["previous_audit"]["of"] == str(before.root)
+    code, _, err = scotoma("gate", run.root, "--previous", before.root / "nowhere")
     assert code == 4
-    assert "--against must name a finished audit, got no" in err
+    assert "--previous must name a finished audit, got no" in err

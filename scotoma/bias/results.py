@@ -90,7 +90,9 @@ class GroupChange:
         found = [estimate.p_above(limit) for estimate, limit in both]
         return math.nan if any(map(math.isnan, found)) else max(found)
 
-    def clear_p(self, relative: float | None = None, absolute: float | None = None) -> float:
+    def noninferiority_p(
+        self, relative: float | None = None, absolute: float | None = None
+    ) -> float:
         """P-value that the rate did not rise beyond the limits: small says it did not.
 
         With both limits one of them held is enough, so the smaller p-value counts, twice.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from scotoma import checksums, storage
+from scotoma.audit import read_audit
 from scotoma.commands.gate import chosen_rules, day, print_out
 from scotoma.commands.installed import require_extras
 from scotoma.config import Config, default_config, load_config
@@ -36,7 +37,7 @@ from scotoma.stages.run_steps import refuse_too_early
 from scotoma.stages.steps import named
 
 if TYPE_CHECKING:
-    from scotoma.stages.judging import Given
+    from scotoma.stages.judging import Judged
 
 __all__ = ["configuration", "own_code", "run_audit"]
 
@@ -157,9 +158,9 @@ def _audit(
             judging.leave(run)
             run.leave_newest(newest)
             if previous is not None:
-                from scotoma.stages.last import leave_last, margin_of
+                from scotoma.stages.previous import leave_previous, margin_of
 
-                leave_last(run.mirror, previous, margin_of(run.config))
+                leave_previous(run.mirror, previous, margin_of(run.config))
             if step is not None:
                 refuse_too_early(run, step)
                 run_steps_in_child(run, console, lock, only=step)
@@ -170,7 +171,7 @@ def _audit(
             run_steps_in_child(run, console, lock, meanwhile=judging_needs)
             from scotoma.stages.judging import give_verdict
 
-            given = give_verdict(run.mirror, judging.rules, judging.today)
+            given = give_verdict(run.mirror, judging.rules, judging.as_of)
             _say(run, place, console, time.perf_counter() - began, given, as_json=as_json)
         except (ConfigError, DataError):
             if not run.path("populations").exists():  # what was trained is never taken back
@@ -205,14 +206,14 @@ def _say_step(run: Run, step: str, *, as_json: bool) -> None:
 
 
 def _say(
-    run: Run, place: str, console: Console, seconds: float, given: Given, *, as_json: bool
+    run: Run, place: str, console: Console, seconds: float, given: Judged, *, as_json: bool
 ) -> None:
     """The numbers on stdout; on stderr how long it took, and where everything is."""
     audit, tracking, page = map(run.path, ("audit.json", "tracking.json", "report.html"))
     run.fetch(audit, tracking, page)
     print_out(audit.read_text(encoding="utf-8") if as_json else given.summary, sys.stdout)
     tracked = read_json(tracking)
-    lines = [f"note    {printable(note)}" for note in read_json(audit)["examples"]["notes"]]
+    lines = [f"note    {printable(note)}" for note in read_audit(audit).examples.notes]
     lines += given.notes
     if run.newest:
         lines.append(f"newest  {printable(run.newest)}")

@@ -9,7 +9,7 @@ import typer
 
 from scotoma.errors import ConfigError
 
-__all__ = ["audit", "gate", "schema"]
+__all__ = ["audit", "schema"]
 
 
 def audit(
@@ -91,38 +91,10 @@ def audit(
         raise typer.Exit(code)
 
 
-def gate(
-    run: Annotated[str, typer.Argument(help="Folder of a finished audit, or s3://BUCKET/PREFIX.")],
-    rules: Annotated[
-        Path | None, typer.Option(help="Gate file (YAML); without one, default rules.")
-    ] = None,
-    today: Annotated[
-        str | None, typer.Option(help="Day that expires waivers, YYYY-MM-DD; default the date.")
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(help="The last audit, than which nothing may be worse: a folder or s3://."),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print gate.json instead of the summary.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No messages.")] = False,
-) -> None:
-    """Judge a finished audit: PASS, UNSURE or FAIL for every variant.
-
-    Exit codes: 0 pass, 1 the gate failed, 2 usage or rules, 3 unsure with on_unsure: fail, 4 data
-    that cannot be judged, 5 internal. Writes gate.json, junit.xml and summary.md into the run.
-    """
-    from scotoma.commands.gate import run_gate
-
-    code = run_gate(run, rules, today, against=against, as_json=as_json, quiet=quiet)
-    raise typer.Exit(code)
-
-
 def schema(
-    kind: Annotated[str, typer.Argument(help="config or gate.")],
+    kind: Annotated[str, typer.Argument(help="config, gate, audit or verdict.")],
 ) -> None:
-    """Print the JSON Schema of a configuration or a gate file, for editors to complete from."""
+    """Print the JSON Schema of a configuration, gate file, audit.json or verdict (gate.json)."""
     from scotoma.commands.schema import run_schema
 
     run_schema(kind)

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from scotoma.audit import read_audit
+from scotoma.audit.previous import Comparable
 from scotoma.bias import amplification
 from scotoma.commands.examples import open_run
 from scotoma.commands.tables import lines, shown
@@ -18,9 +20,9 @@ from scotoma.errors import DataError
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
 from scotoma.printable import printable
-from scotoma.runs import Run, read_json
+from scotoma.runs import Run
 from scotoma.uncertainty import Estimate
-from scotoma.verdict.since_last import Change, changes, judged
+from scotoma.verdict.since_previous import Change, changes, judged
 
 __all__ = ["Difference", "compare_runs", "run_diff"]
 
@@ -194,13 +196,11 @@ def _on_their_own(runs: tuple[Run, Run], names: list[str]) -> Iterator[tuple[str
     for run in runs:
         path = run.path("audit.json")
         run.fetch(path)
-        if not path.exists():
-            raise DataError(f"{run.place} has no audit.json; let scotoma audit end first")
-        audits.append(read_json(path))
-    shown = {group["key"]: group["name"] for group in audits[1]["groups"]}
+        audits.append(read_audit(path, run.mirror.place(path)))
+    before, after = map(Comparable.of, audits)
     for name in names:
-        for row in changes(audits[0], audits[1], name):
-            yield name, replace(row, group=shown.get(row.group, row.group))
+        for row in changes(before, after, name):
+            yield name, replace(row, group=audits[1].group_names[row.group])
 
 
 def _page(rows: list[Difference], facts: dict[str, Any]) -> list[str]:

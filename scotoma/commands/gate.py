@@ -11,35 +11,63 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
-from scotoma import storage
-from scotoma.config.gate import GateRules, load_rules
+import typer
+
 from scotoma.errors import ConfigError, ScotomaError
-from scotoma.mirror import Mirror, local_folder
 
-__all__ = ["chosen_rules", "day", "print_out", "run_gate"]
+if TYPE_CHECKING:  # pydantic comes with them, which `scotoma --help` does without
+    from scotoma.config.gate import GateRules
+    from scotoma.mirror import Mirror
+
+__all__ = ["chosen_rules", "day", "gate", "print_out", "run_gate"]
+
+
+def gate(
+    run: Annotated[str, typer.Argument(help="Folder of a finished audit, or s3://BUCKET/PREFIX.")],
+    rules: Annotated[
+        Path | None, typer.Option(help="Gate file (YAML); without one, default rules.")
+    ] = None,
+    as_of: Annotated[
+        str | None, typer.Option(help="Day that expires waivers, YYYY-MM-DD; default the date.")
+    ] = None,
+    previous: Annotated[
+        str | None,
+        typer.Option(help="The audit than which nothing may be worse: a folder or s3://."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print gate.json instead of the summary.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No messages.")] = False,
+) -> None:
+    """Judge a finished audit: PASS, UNSURE or FAIL for every variant.
+
+    Exit codes: 0 pass, 1 the gate failed, 2 usage or rules, 3 unsure with on_unsure: fail, 4 data
+    that cannot be judged, 5 internal. Writes gate.json, junit.xml and summary.md into the run.
+    """
+    raise typer.Exit(run_gate(run, rules, as_of, previous=previous, as_json=as_json, quiet=quiet))
 
 
 def run_gate(
     place: str,
     rules: Path | None,
-    today: str | None,
+    as_of: str | None,
     *,
     as_json: bool,
     quiet: bool,
-    against: str | None = None,
+    previous: str | None = None,
 ) -> int:
     """Judge a finished audit, write the verdict beside it and print it.
 
     Args:
         place: Folder of the run, or its `s3://BUCKET/PREFIX`; audit.json is all that it must hold.
         rules: Gate file; None for the default rules.
-        today: Day that decides which waivers have expired, YYYY-MM-DD; None for the date.
+        as_of: Day that decides which waivers have expired, YYYY-MM-DD; None for the date.
         as_json: Print gate.json instead of the summary.
         quiet: Write nothing to stderr.
-        against: Place of the last audit, which this one must be no worse than; None for the one
-            that the run's folder names, if any.
+        previous: Place of the previous audit, which this one must be no worse than; None for the
+            one that the run's folder names, if any.
 
     Returns:
         The exit code: 0 pass, 1 failed, 3 unsure where the rules say that this fails.
@@ -50,19 +78,19 @@ def run_gate(
         ScotomaError: Something went wrong inside; its traceback is in the logs of the run.
     """
     from scotoma.stages.judging import forget, give_verdict  # SciPy comes with it
-    from scotoma.stages.last import leave_last
+    from scotoma.stages.previous import leave_previous
 
     folder = _folder(place)
     try:
         forget(folder)
-        if against is not None:
-            leave_last(folder, against)
-        given = give_verdict(folder, chosen_rules(rules), day(today))
-        text = given.content if as_json else given.summary
-        verdict = f"verdict {given.gate.verdict}, {folder.place(folder.root / 'gate.json')}"
+        if previous is not None:
+            leave_previous(folder, previous)
+        judged = give_verdict(folder, chosen_rules(rules), day(as_of))
+        text = judged.content if as_json else judged.summary
+        verdict = f"verdict {judged.gate.verdict}, {folder.place(folder.root / 'gate.json')}"
         print_out(text, sys.stdout)
         if not quiet:
-            print_out("".join(f"{line}\n" for line in [*given.notes, verdict]), sys.stderr)
+            print_out("".join(f"{line}\n" for line in [*judged.notes, verdict]), sys.stderr)
     except ScotomaError:
         raise
     except OSError as error:  # a broken pipe too: left alone it would end the command with 1
@@ -75,7 +103,7 @@ def run_gate(
             f"the gate ended with an internal error ({type(error).__name__}) and gave no verdict; "
             f"its traceback is in {log}"
         ) from error
-    return given.gate.exit_code
+    return judged.gate.exit_code
 
 
 def print_out(text: str, stream: TextIO) -> None:
@@ -90,11 +118,13 @@ def print_out(text: str, stream: TextIO) -> None:
 
 def chosen_rules(path: Path | None) -> GateRules | None:
     """The rules of a file; None where the default rules hold."""
+    from scotoma.config.gate import load_rules
+
     return None if path is None else load_rules(path)
 
 
 def day(text: str | None) -> datetime.date:
-    """The day that `--today` names, else the date.
+    """The day that `--as-of` names, else the date.
 
     >>> day("2027-03-01")
     datetime.date(2027, 3, 1)
@@ -104,10 +134,13 @@ def day(text: str | None) -> datetime.date:
     try:
         return datetime.date.fromisoformat(text)
     except ValueError as error:
-        raise ConfigError(f"--today must be a day such as 2027-03-01, got {text!r}") from error
+        raise ConfigError(f"--as-of must be a day such as 2027-03-01, got {text!r}") from error
 
 
 def _folder(place: str) -> Mirror:
+    from scotoma import storage
+    from scotoma.mirror import Mirror, local_folder
+
     if storage.is_remote(place):
         root = local_folder(place)
         root.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from scotoma import storage
+from scotoma.audit import parse_gate
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.printable import printable
 
@@ -83,10 +84,11 @@ def verdict_of(run: Progress, *, as_json: bool) -> tuple[int, str]:
             f"the run succeeded, but --wait cannot read its verdict in {run.run_uri!r}; see "
             "gate.json there"
         )
-    gate = storage.read_bytes(storage.join(run.run_uri, "gate.json")).decode()
+    address = storage.join(run.run_uri, "gate.json")
+    gate = parse_gate(storage.read_bytes(address), address)
     name = "gate.json" if as_json else "summary.md"
     text = storage.read_bytes(storage.join(run.run_uri, name)).decode()
-    return int(json.loads(gate)["exit_code"]), text
+    return gate.exit_code, text
 
 
 def _failure(run: Progress) -> ScotomaError:

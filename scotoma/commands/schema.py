@@ -1,10 +1,11 @@
-"""The schema command: what an editor completes a configuration or a gate file from."""
+"""The schema command: what an editor completes a file from, and a program checks a result by."""
 
 from __future__ import annotations
 
 import json
 import sys
 
+from scotoma.audit.schemas import RESULTS, result_schema
 from scotoma.config.schemas import SCHEMAS, schema
 from scotoma.errors import ConfigError
 from scotoma.printable import nearest
@@ -16,13 +17,16 @@ def run_schema(kind: str) -> None:
     """Print the JSON Schema of one kind of file.
 
     Args:
-        kind: `config` or `gate`.
+        kind: `config`, `gate` (its rules), `audit` (audit.json) or `verdict` (gate.json).
 
     Raises:
         ConfigError: Another kind.
     """
-    if kind not in SCHEMAS:
+    known = [*SCHEMAS, *RESULTS]
+    if kind not in known:
         raise ConfigError(
-            f"schema must be {' or '.join(SCHEMAS)}, got {kind!r}{nearest(kind, SCHEMAS)}"
+            f"schema must be {', '.join(known[:-1])} or {known[-1]}, got {kind!r}"
+            f"{nearest(kind, known)}"
         )
-    sys.stdout.write(json.dumps(schema(kind), indent=1, ensure_ascii=False) + "\n")
+    content = schema(kind) if kind in SCHEMAS else result_schema(kind)
+    sys.stdout.write(json.dumps(content, indent=1, ensure_ascii=False) + "\n")

@@ -9,17 +9,17 @@ import tempfile
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
+from scotoma.audit import Audit, GateResult, read_audit, read_part
 from scotoma.commands.tables import lines, shown
 from scotoma.config import parse_config
 from scotoma.config.gate import parse_rules
 from scotoma.errors import ScotomaError
 from scotoma.jsonable import jsonable
 from scotoma.power import PlantedAudit, PlantedGroup, planted_audit
-from scotoma.runs import Run, read_json
+from scotoma.runs import Run
 from scotoma.stages import populations
 from scotoma.stages.judged_by import Judging
 from scotoma.stages.judging import verdict
@@ -120,18 +120,18 @@ def self_test(seed: int) -> tuple[list[Recovered], dict[str, str]]:
         home = Path(folder)
         _write(home, audits)
         audit, gate = _audited(home, seed)
-    names = {group["key"]: group["name"] for group in audit["groups"]}
+    names = audit.group_names
     level = 1 - 0.05 / (2 * len(PLANTED))
     rows = [
         Recovered(
             variant, name, 100 * (PLANTED[name] if variant == "harmed" else 0.0),
-            read_estimate(row["relative"]).at(level),
+            read_estimate(row.relative).at(level),
         )
         for variant in audits
-        for row in audit["subgroups"][variant]
-        if row["metric"] == "error" and (name := names[row["group"]]) in PLANTED
+        for row in audit.subgroups[variant]
+        if row.metric == "error" and (name := names[row.group]) in PLANTED
     ]  # fmt: skip
-    return rows, {variant["name"]: variant["verdict"] for variant in gate["variants"]}
+    return rows, {variant.name: variant.verdict for variant in gate.variants}
 
 
 def _groups(*, harmed: bool) -> list[PlantedGroup]:
@@ -159,8 +159,8 @@ def _write(home: Path, audits: dict[str, PlantedAudit]) -> None:
     pl.concat(tables).write_parquet(home / "said.parquet")
 
 
-def _audited(home: Path, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """audit.json and the verdict, by the steps of the pipeline in this process."""
+def _audited(home: Path, seed: int) -> tuple[Audit, GateResult]:
+    """The audit and the verdict, by the steps of the pipeline in this process."""
     text = (CONFIG % seed).replace("FOLDER", str(home))
     run = Run.create(home / "run", complete(parse_config(text, "selftest")))
     Judging(parse_rules(RULES, "selftest"), datetime.date(2027, 3, 1)).leave(run)
@@ -171,7 +171,7 @@ def _audited(home: Path, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
     for step in steps[steps.index("gather") : steps.index("verdict")]:
         getattr(import_module(STEPS[step].module), step)(run)
     audit, gate = verdict(run)
-    return read_json(audit), read_json(gate)
+    return read_audit(audit), read_part(gate, GateResult)
 
 
 def _page(rows: list[Recovered], verdicts: dict[str, str]) -> list[str]:

@@ -7,12 +7,14 @@ import os
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
+from scotoma.audit import plain
 from scotoma.config import default_config, load_config
 from scotoma.errors import ConfigError
 from scotoma.files import written
 from scotoma.jsonable import jsonable
-from scotoma.report.timeline import audited
+from scotoma.report.timeline import Audited, audited
 from scotoma.report.trend import render_trend
 from scotoma.runs import Run
 from scotoma.tracking import history, tracking_uri
@@ -38,13 +40,12 @@ def run_trend(project: str, out: Path, runs: str, *, as_json: bool, quiet: bool)
     uri = tracking_uri(Run(Path(runs, "another"), config), dict(os.environ))
     if not uri:
         raise ConfigError("a trend is drawn from MLflow, which is off; name it in tracking.uri")
-    records = history(name, uri)
+    logged = history(name, uri)
     with written(out) as temporary:
-        temporary.write_text(render_trend(name, records), encoding="utf-8")
-    audits = [audited(record) for record in records]
+        temporary.write_text(render_trend(name, logged), encoding="utf-8")
+    audits = [audited(one) for one in logged]
     if as_json:
-        found = [vars(one) | {"at": one.at.isoformat()} for one in audits]
-        shown = {"version": 1, "project": name, "audits": found}
+        shown = {"version": 1, "project": name, "audits": list(map(_plain, audits))}
         sys.stdout.write(json.dumps(jsonable(shown), indent=1, ensure_ascii=False) + "\n")
     else:
         sys.stdout.write(f"{out}\n")
@@ -52,3 +53,17 @@ def run_trend(project: str, out: Path, runs: str, *, as_json: bool, quiet: bool)
         counts = Counter(one.verdict or one.state for one in audits)
         said = ", ".join(f"{number} {what}" for what, number in counts.items())
         sys.stderr.write(f"note    {len(audits)} audits{': ' if said else ''}{said}\n")
+
+
+def _plain(one: Audited) -> dict[str, Any]:
+    """One audit as JSON values."""
+    variants = [
+        vars(variant)
+        | {
+            "top1": plain(variant.top1),
+            "excess": plain(variant.excess),
+            "worst": None if variant.worst is None else plain(variant.worst),
+        }
+        for variant in one.variants
+    ]
+    return vars(one) | {"at": one.at.isoformat(), "variants": variants}

@@ -28,7 +28,7 @@ __all__ = [
     "MaxIncrease",
     "Minimum",
     "Rule",
-    "SinceLastRule",
+    "SincePreviousRule",
     "SlicesRule",
     "Waiver",
     "default_rules",
@@ -36,7 +36,9 @@ __all__ = [
     "parse_rules",
 ]
 
-METRICS = ("fpr", "fnr", "error", "cie_share_excess", "classes_hurt", "slices_hurt", "since_last")
+METRICS = (
+    "fpr", "fnr", "error", "cie_share_excess", "classes_hurt", "slices_hurt", "since_previous",
+)  # fmt: skip
 Id = Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -110,24 +112,27 @@ class SlicesRule(_Frozen):
     margin: float = Field(ge=0, lt=1, description="Loss allowed: 0.01 for one point.")
 
 
-class SinceLastRule(_Frozen):
-    """No rate of a group and no CIE excess rose since the last audit beyond a margin."""
+class SincePreviousRule(_Frozen):
+    """No rate of a group and no CIE excess rose since the previous audit beyond a margin."""
 
     id: Id
-    metric: Literal["since_last"]
+    metric: Literal["since_previous"]
     margin: float = Field(ge=0, le=1, description="Rise allowed: 0.01 for one point.")
 
 
 Rule = Annotated[
-    ChangeRule | CieRule | ClassesRule | SlicesRule | SinceLastRule, Field(discriminator="metric")
+    ChangeRule | CieRule | ClassesRule | SlicesRule | SincePreviousRule,
+    Field(discriminator="metric"),
 ]
 
 
 class Minimum(_Frozen):
     """What a test must rest on; with less it is UNSURE."""
 
-    events: float = Field(
-        10, ge=0, description="Examples that must carry a rate (n_eff), dense and compressed each."
+    effective_events: float = Field(
+        10,
+        ge=0,
+        description="Effective events: examples that must carry a rate, dense and compressed each.",
     )
     models: int = Field(
         5, ge=1, description="Members of each population; 1 judges the very models that ship."
@@ -288,7 +293,7 @@ def _keys_beside(location: Location, values: dict[str, Any]) -> list[str]:
         "cie_share_excess": CieRule,
         "classes_hurt": ClassesRule,
         "slices_hurt": SlicesRule,
-        "since_last": SinceLastRule,
+        "since_previous": SincePreviousRule,
     }
     model: type[BaseModel] = GateRules
     match location[:-1]:

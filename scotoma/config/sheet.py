@@ -125,8 +125,8 @@ def sentence(path: str, fault: dict[str, Any]) -> str:
 def unknown_key(path: str, key: str, known: list[str]) -> str:
     """What is said of a key that the file cannot have.
 
-    >>> unknown_key("min.model", "model", ["events", "models"])
-    "min.model is not a key here; known are events, models; did you mean 'models'?"
+    >>> unknown_key("min.model", "model", ["correct", "models"])
+    "min.model is not a key here; known are correct, models; did you mean 'models'?"
     """
     return f"{path} is not a key here; known are {', '.join(known)}{nearest(key, known)}"
 

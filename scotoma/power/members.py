@@ -80,18 +80,19 @@ class MembersRange:
         if self.reason:
             return self.reason
         if self.decided:
-            return f"decided with the present {self.members} members"
+            return f"settled with the present {self.members} members"
         if math.isfinite(self.low):
-            return f"about {_about(self.low)} to {_about(self.high)} members would decide this"
-        none = "no number of members decides this"
+            return (
+                f"about {_about(self.low)} to {_about(self.high)} members would settle this "
+                f"({self.members} now)"
+            )
+        none = "more models cannot settle this"
         if math.isinf(self.examples):
             return f"{none}, and no number of examples: the change lies at the limit"
+        examples = f"{_about(self.examples)} test examples"
         if self.both:
-            return (
-                f"{none}; more than {_about(self.examples)} examples of this group, and more "
-                "members, would"
-            )
-        return f"{none}; about {_about(self.examples)} examples of this group would"
+            return f"{none}; more than {examples}, and more members, would ({self.n:,} now)"
+        return f"{none}; about {examples} would ({self.n:,} now)"
 
     def as_dict(self) -> dict[str, Any]:
         """Every field, unrounded and safe in JSON: nan is None, infinity its name."""
@@ -149,9 +150,9 @@ def members_needed(
     >>> change = SimpleNamespace(group="men", dense=rise, relative=rise, absolute=rise,
     ...                          relative_variance=parts, absolute_variance=parts)
     >>> print(members_needed(change, relative=0.1))
-    about 11 to 17 members would decide this
+    about 11 to 17 members would settle this (10 now)
     >>> print(members_needed(change, relative=0.25))
-    no number of members decides this; about 5,000 examples of this group would
+    more models cannot settle this; about 5,000 test examples would (900 now)
     """
     check_level(level)
     limits = {"relative": relative, "absolute": absolute}

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from scotoma.report.page import render
+from scotoma.report.views import Beside
 
-__all__ = ["render"]
+__all__ = ["Beside", "render"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from scotoma.audit import Audit, GateResult
+from scotoma.audit.divergence import Excess
+from scotoma.audit.document import AuditedVariant
+from scotoma.audit.gate import JudgedVariant, TestResult
 from scotoma.report import numbers
 from scotoma.report.numbers import Shown
 from scotoma.summary import worst_change
@@ -15,9 +18,6 @@ __all__ = ["Answer", "Fact", "answers", "facts", "in_focus", "next_steps", "sent
 
 NAMED = 4  # variants listed by name in a sentence
 SHOWN = 4  # steps of one kind that are advised
-
-Audit = Mapping[str, Any]
-Gate = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -54,84 +54,65 @@ class Answer:
     link: str
 
 
-def in_focus(audit: Audit, gate: Gate | None) -> dict[str, Any]:
-    """The variant that the top of the page speaks of: of the worst verdict, the most compressed.
-
-    >>> audit = {"variants": [{"name": "dense", "kind": "dense", "bits": 32, "sparsity": 0.0},
-    ...                       {"name": "p5", "kind": "prune", "bits": 32, "sparsity": 0.5},
-    ...                       {"name": "p9", "kind": "prune", "bits": 32, "sparsity": 0.9}]}
-    >>> in_focus(audit, None)["name"]
-    'p9'
-    >>> gate = {"variants": [{"name": "p5", "verdict": "FAIL"}, {"name": "p9", "verdict": "PASS"}]}
-    >>> in_focus(audit, gate)["name"]
-    'p5'
-    """
-    verdicts = {} if gate is None else {v["name"]: v["verdict"] for v in gate["variants"]}
+def in_focus(audit: Audit, gate: GateResult | None) -> AuditedVariant:
+    """The variant that the top of the page speaks of: of the worst verdict, the most compressed."""
+    verdicts = {} if gate is None else {v.name: v.verdict for v in gate.variants}
     grave = ("PASS", "UNSURE", "FAIL")
 
-    def weight(variant: dict[str, Any]) -> tuple[int, float]:
-        verdict = verdicts.get(variant["name"], "PASS")
-        return grave.index(verdict), -variant["bits"] * (1 - variant["sparsity"])
+    def weight(variant: AuditedVariant) -> tuple[int, float]:
+        verdict = verdicts.get(variant.name, "PASS")
+        return grave.index(verdict), -variant.bits * (1 - variant.sparsity)
 
-    compressed: list[dict[str, Any]] = [v for v in audit["variants"] if v["kind"] != "dense"]
-    return max(compressed, key=weight)
+    return max(audit.compressed, key=weight)
 
 
-def sentence(gate: Gate) -> str:
-    """The verdict on all variants.
-
-    >>> sentence({"variants": [{"name": "p9", "verdict": "FAIL", "tests": [
-    ...     {"verdict": "FAIL", "waived": None, "where": "error male", "harm_p_adjusted": 0.01}]}]})
-    'The one variant must not ship by these rules: p9 fails on error male.'
-    >>> sentence({"variants": [{"name": "p5", "verdict": "PASS", "tests": []},
-    ...                        {"name": "int8", "verdict": "UNSURE", "tests": []}]})
-    'p5 may ship by these rules; of int8 this audit is too small to say.'
-    """
+def sentence(gate: GateResult) -> str:
+    """Say the verdict on all variants."""
     by = {verdict: _of(gate, verdict) for verdict in ("PASS", "FAIL", "UNSURE")}
     parts = [f"{_names(by['PASS'])} may ship by these rules"] if by["PASS"] else []
     parts += [_failing(by["FAIL"])] if by["FAIL"] else []
     if by["UNSURE"]:
-        parts.append(f"of {_names(by['UNSURE'])} this audit is too small to say")
-    said = "; ".join(parts) + "."
+        parts.append(f"UNSURE for {_names(by['UNSURE'])}: the test set is too small")
+    text = "; ".join(parts) + "."
     if by["PASS"]:
-        return said
-    if len(gate["variants"]) > 1:
-        return f"No variant is shown to be safe to ship: {said}"
-    return f"The one variant must not ship by these rules: {said}" if by["FAIL"] else f"O{said[1:]}"
+        return text
+    if len(gate.variants) > 1:
+        return f"No variant is shown to be safe to ship: {text}"
+    return f"The one variant must not ship by these rules: {text}" if by["FAIL"] else text
 
 
-def _failing(variants: Sequence[Mapping[str, Any]]) -> str:
+def _failing(variants: Sequence[JudgedVariant]) -> str:
     if len(variants) > 1:
         return f"{_names(variants)} fail"
     worst = _failed(variants[0])
-    return f"{_names(variants)} fails" + (f" on {worst[0]['where']}" if worst else "")
+    return f"{_names(variants)} fails" + (f" on {worst[0].where}" if worst else "")
 
 
 def facts(audit: Audit, variant: str) -> tuple[Fact, ...]:
     """Top line, examples, groups and classes of one variant: four numbers, each with its interval.
 
     Args:
-        audit: The content of audit.json, groups called by their names.
+        audit: The audit, groups called by their names.
         variant: A compressed variant.
 
     Returns:
         Four, in this order.
     """
-    cie = audit["divergence"][variant]["cie"]
-    tops = [audit["accuracy"][name]["top1"] for name in ("dense", variant)]
+    cie = audit.divergence[variant].cie
+    tops = [audit.accuracy[name].top1 for name in ("dense", variant)]
     before, after = (numbers.rate(top).value for top in tops)
     return (
         Fact(
             "Top-1 accuracy, points",
             _accuracy(audit, variant),
-            tops[1]["n"],
+            tops[1].n,
             f"{before} to {after}",
         ),
         Fact(
             "Examples changed beyond seed noise, points",
-            numbers.points(cie["excess"]),
-            cie["excess"]["n"],
-            f"{numbers.count(cie['cie']['count'])} CIEs, {_floor(cie)}",
+            numbers.points(cie.excess),
+            cie.excess.n,
+            f"{numbers.count(cie.cie.count)} CIEs, {_floor(cie)}",
         ),
         _worst_group(audit, variant),
         _worst_class(audit, variant),
@@ -139,19 +120,19 @@ def facts(audit: Audit, variant: str) -> tuple[Fact, ...]:
 
 
 def _accuracy(audit: Audit, variant: str) -> Shown:
-    everyone = audit["groups"][0]["name"]
-    for row in audit["subgroups"][variant]:
-        if (row["group"], row["metric"], row["class"]) == (everyone, "error", None):
-            return numbers.points(numbers.mirrored(row["absolute"]))
+    everyone = audit.groups[0].name
+    for row in audit.subgroups[variant]:
+        if (row.group, row.metric, row.class_name) == (everyone, "error", None):
+            return numbers.points(numbers.mirrored(row.absolute))
     return Shown("", "", "", "the error of all examples was not measured", ())
 
 
-def _floor(cie: Mapping[str, Any]) -> str:
+def _floor(cie: Excess) -> str:
     """The floor of a count, as a count; where there is none, that."""
-    floor = cie["floor_at_k"]
-    if floor["value"] is None:
-        return str(floor["reason"])
-    return f"seeds alone: about {numbers.count(round(floor['value'] * cie['n']))}"
+    floor = cie.floor_at_k
+    if floor.value is None:
+        return floor.reason
+    return f"seeds alone: about {numbers.count(round(floor.value * cie.n))}"
 
 
 def _worst_group(audit: Audit, variant: str) -> Fact:
@@ -159,35 +140,28 @@ def _worst_group(audit: Audit, variant: str) -> Fact:
     if row is None:
         nothing = Shown("", "", "", "no change of a group can be estimated", ())
         return Fact("Group that pays most", nothing, 0, "")
-    before, after = (numbers.rate(row[key]).value for key in ("dense", "compressed"))
-    what = f"{_upper(LABELS[row['metric']])} of the group that pays most: {row['group']}"
-    return Fact(
-        what, numbers.percent(row["relative"]), row["relative"]["n"], f"{before} to {after}"
-    )
+    before, after = (numbers.rate(rate).value for rate in (row.dense, row.compressed))
+    what = f"{_upper(LABELS[row.metric])} of the group that pays most: {row.group}"
+    return Fact(what, numbers.percent(row.relative), row.relative.n, f"{before} to {after}")
 
 
 def _worst_class(audit: Audit, variant: str) -> Fact:
-    rows = [row for row in audit["classes"][variant] if row["low"] is not None]
+    rows = [row for row in audit.classes[variant] if row.low is not None]
     if not rows:
         nothing = Shown("", "", "", "no class has an interval", ())
         return Fact("Class that pays most", nothing, 0, "")
-    row = min(rows, key=lambda row: (float(row["high"]), row["class"]))
-    before, after = (100.0 * row[key] for key in ("dense_recall", "compressed_recall"))
+    row = min(rows, key=lambda row: (row.high or 0.0, row.class_name))
+    before, after = (100.0 * (part or 0.0) for part in (row.dense_recall, row.compressed_recall))
     return Fact(
-        f"Recall of the class that pays most: {row['class']}",
-        numbers.class_change(numbers.from_class(row, "normalised")),
-        row["n"],
+        f"Recall of the class that pays most: {row.class_name}",
+        numbers.class_change(numbers.normalised(row)),
+        row.n,
         f"points beyond top-1, {before:.2f}% to {after:.2f}%",
     )
 
 
-def next_steps(gate: Gate) -> list[str]:
-    """What to do, most pressing first.
-
-    >>> next_steps({"variants": [{"name": "p9", "verdict": "UNSURE", "tests": [],
-    ...                           "said": ["about 13 to 36 members would decide this, 10 now"]}]})
-    ['p9: about 13 to 36 members would decide this, 10 now.']
-    """
+def next_steps(gate: GateResult) -> list[str]:
+    """Say what to do, most pressing first."""
     failed, unsure, passed = (_of(gate, verdict) for verdict in ("FAIL", "UNSURE", "PASS"))
     steps = []
     if failed:
@@ -204,33 +178,33 @@ def next_steps(gate: Gate) -> list[str]:
     return steps + _waived(gate)
 
 
-def _waived(gate: Gate) -> list[str]:
+def _waived(gate: GateResult) -> list[str]:
     """Which rules somebody let a variant break: without them a PASS would mislead."""
-    found = {
-        (variant["name"], test["rule"], test["waived_until"]): None
-        for variant in gate["variants"]
-        for test in variant["tests"]
-        if test.get("waived") is not None and test["verdict"] != "PASS"
+    waived = {
+        (variant.name, test.rule, test.waived_until): None
+        for variant in gate.variants
+        for test in variant.tests
+        if test.waived is not None and test.verdict != "PASS"
     }
     return [
-        f"Waived until {until}, so not counted: {rule} for {name}." for name, rule, until in found
+        f"Waived until {until}, so not counted: {rule} for {name}." for name, rule, until in waived
     ]
 
 
-def answers(audit: Audit, gate: Gate | None, variant: str) -> tuple[Answer, ...]:
+def answers(audit: Audit, gate: GateResult | None, variant: str) -> tuple[Answer, ...]:
     """The five questions of a reviewer.
 
     Args:
-        audit: The content of audit.json, groups called by their names.
+        audit: The audit, groups called by their names.
         gate: The verdict; None where there is none.
         variant: The variant in focus.
 
     Returns:
         Five answers; each names the section where its evidence stands.
     """
-    found = audit["divergence"][variant]["cie"]
-    shown = len(audit["gallery"][variant])
-    count = found["cie"]["count"]
+    cie = audit.divergence[variant].cie
+    shown = len(audit.gallery[variant])
+    count = cie.cie.count
     several = "example changes its" if count == 1 else "examples change their"
     return (
         Answer(
@@ -253,7 +227,7 @@ def answers(audit: Audit, gate: Gate | None, variant: str) -> tuple[Answer, ...]
         ),
         Answer(
             "Is it more than seed noise?",
-            _beyond_noise(found),
+            _beyond_noise(cie),
             "topline",
             "counts beside their floors",
         ),
@@ -268,66 +242,64 @@ def answers(audit: Audit, gate: Gate | None, variant: str) -> tuple[Answer, ...]
     )
 
 
-def _whom(audit: Audit, gate: Gate | None, variant: str) -> str:
+def _whom(audit: Audit, gate: GateResult | None, variant: str) -> str:
     judged = _of(gate, "FAIL") if gate else []
-    failed = [v for v in judged if v["name"] == variant]
-    if failed and failed[0]["said"]:
-        return _upper("; ".join(failed[0]["said"])) + "."
+    failed = [v for v in judged if v.name == variant]
+    if failed and failed[0].sentences:
+        return _upper("; ".join(failed[0].sentences)) + "."
     row = worst_change(audit, variant)
     if row is None:
         return "No change of a group can be estimated: see the reasons."
-    change = numbers.percent(row["relative"])
-    where = (
-        f"{LABELS[row['metric']]} of {row['group']}: {change.value} [{change.low}, {change.high}]"
-    )
-    beyond = float(row["relative"]["low"]) > 0
+    change = numbers.percent(row.relative)
+    where = f"{LABELS[row.metric]} of {row.group}: {change.value} [{change.low}, {change.high}]"
+    beyond = (row.relative.low or 0.0) > 0
     return f"{'Most harm' if beyond else 'No harm is shown. Nearest to it'}: {where}."
 
 
-def _beyond_noise(cie: Mapping[str, Any]) -> str:
-    excess = cie["excess"]
+def _beyond_noise(cie: Excess) -> str:
+    excess = cie.excess
     shown = numbers.points(excess)
     if not shown.low:
         return f"Cannot be said: {shown.reason}."
     interval = f"{shown.value} [{shown.low}, {shown.high}] points of CIEs over the floor of seeds"
-    if float(excess["low"]) > 0:
+    if (excess.low or 0.0) > 0:
         return f"Yes: {interval}."
-    if float(excess["high"]) < 0:
+    if (excess.high or 0.0) < 0:
         return f"No: {interval}."
     return f"Not shown: {interval}; the interval holds 0."
 
 
-def _settles(gate: Gate) -> str:
+def _settles(gate: GateResult) -> str:
     unsure = _of(gate, "UNSURE")
     if not unsure:
         return "Nothing is open: every variant is decided."
     return " ".join(_open(unsure))
 
 
-def _open(unsure: Sequence[Mapping[str, Any]]) -> list[str]:
+def _open(unsure: Sequence[JudgedVariant]) -> list[str]:
     """What would decide the variants that are UNSURE, those of one sentence together."""
-    by_text: dict[str, list[Mapping[str, Any]]] = {}
+    by_text: dict[str, list[JudgedVariant]] = {}
     for variant in unsure:
-        if variant["said"]:
-            by_text.setdefault(variant["said"][0], []).append(variant)
+        if variant.sentences:
+            by_text.setdefault(variant.sentences[0], []).append(variant)
     lines = [f"{_names(variants)}: {text}." for text, variants in by_text.items()]
     if len(lines) <= SHOWN:
         return lines
     return [*lines[:SHOWN], f"{len(lines) - SHOWN} more are UNSURE: see the gate's table."]
 
 
-def _of(gate: Gate, verdict: str) -> list[Mapping[str, Any]]:
-    return [variant for variant in gate["variants"] if variant["verdict"] == verdict]
+def _of(gate: GateResult, verdict: str) -> list[JudgedVariant]:
+    return [variant for variant in gate.variants if variant.verdict == verdict]
 
 
-def _failed(variant: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _failed(variant: JudgedVariant) -> list[TestResult]:
     """The tests that a variant fails, the surest first."""
-    found = [t for t in variant["tests"] if t["verdict"] == "FAIL" and t["waived"] is None]
-    return sorted(found, key=lambda test: test["harm_p_adjusted"])
+    failed = [t for t in variant.tests if t.verdict == "FAIL" and t.waived is None]
+    return sorted(failed, key=lambda test: test.harm_p_adjusted or 0.0)
 
 
-def _names(variants: Sequence[Mapping[str, Any]]) -> str:
-    names = [variant["name"] for variant in variants]
+def _names(variants: Sequence[JudgedVariant]) -> str:
+    names = [variant.name for variant in variants]
     if len(names) > NAMED:
         return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

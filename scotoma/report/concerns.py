@@ -2,74 +2,143 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-__all__ = ["SAID", "concerns"]
+from scotoma.audit import Audit, Quantity
+from scotoma.audit.outcomes import LabelMetric, MetricGuide, ModelMetric, OutcomeQuestion
+
+__all__ = ["SAID", "Concern", "MetricRow", "MetricTable", "concerns"]
 
 SAID = ("upper bound only",)  # above the tables, not in every cell
 MOST_ROWS = 40  # of one metric; the CSV holds all
 
-Row = dict[str, Any]
+
+@dataclass(frozen=True)
+class MetricRow:
+    """One metric of one pair of facets.
+
+    Attributes:
+        metric: Its short name.
+        disadvantaged: What readers call facet d.
+        advantaged: What readers call facet a.
+        n: What it rests on.
+        variant: The compressed variant; None for the labels.
+        value: The metric of the labels; None for a variant.
+        dense: The metric of the dense members; None for the labels.
+        compressed: The metric of the compressed members, likewise.
+        change: The change, likewise.
+    """
+
+    metric: str
+    disadvantaged: str
+    advantaged: str
+    n: int
+    variant: str | None = None
+    value: Quantity | None = None
+    dense: Quantity | None = None
+    compressed: Quantity | None = None
+    change: Quantity | None = None
 
 
-def concerns(audit: Mapping[str, Any]) -> list[Row]:
-    """The questions of the guide, each with the rows of its metrics.
+@dataclass(frozen=True)
+class MetricTable:
+    """A metric in words, with its rows.
+
+    Attributes:
+        guide: The metric in words.
+        rows: The first rows.
+    """
+
+    guide: MetricGuide
+    rows: tuple[MetricRow, ...]
+
+
+@dataclass(frozen=True)
+class Concern:
+    """A question of the guide, with the rows of its metrics.
+
+    Attributes:
+        guide: The question.
+        metrics: Its metrics.
+        of_models: Whether some rows are of predictions.
+        aside: What to read with the table.
+        silent: Why none of its metrics could be had; else empty.
+    """
+
+    guide: OutcomeQuestion
+    metrics: tuple[MetricTable, ...]
+    of_models: bool
+    aside: str
+    silent: str
+
+
+def concerns(audit: Audit) -> list[Concern]:
+    """List the questions of the guide, each with the rows of its metrics.
 
     Args:
-        audit: The content of audit.json; without `clarify` there is nothing to list.
-
-    Returns:
-        Of each question `key`, `question`, `start`, `why`, `metrics` (with `rows`), `of_models`,
-        `aside`, and `silent`: why none of its metrics could be had, else empty.
+        audit: The audit; without rows of labels there is nothing to list.
     """
-    found = audit.get("clarify")
-    if not found or not found["data"]:
+    outcomes = audit.clarify
+    if not outcomes.data:
         return []
-    names = {group["key"]: group["name"] for group in audit["groups"]}
-    variants = [v["name"] for v in audit["variants"] if v["kind"] != "dense"]
-    rows = [_named(row, names, None) for row in found["data"]]
-    rows += [_named(row, names, name) for name in variants for row in found["variants"][name]]
-    return [_concern(concern, rows) for concern in found["questions"]]
-
-
-def _concern(concern: Mapping[str, Any], rows: list[Row]) -> Row:
-    metrics = [
-        {**metric, "rows": [row for row in rows if row["metric"] == metric["name"]]}
-        for metric in concern["metrics"]
+    names = audit.group_names
+    rows = [_of_labels(row, names) for row in outcomes.data]
+    rows += [
+        _of_models(row, names, variant.name)
+        for variant in audit.compressed
+        for row in outcomes.variants.get(variant.name, ())
     ]
-    mine = [row for metric in metrics for row in metric["rows"]]
-    cut = any(len(metric["rows"]) > MOST_ROWS for metric in metrics)
-    of_models = any(row["variant"] for row in mine)
-    return {
-        **concern,
-        "metrics": [{**metric, "rows": metric["rows"][:MOST_ROWS]} for metric in metrics],
-        "of_models": of_models,
-        "silent": _silent(mine),
-        "aside": "d: the disadvantaged group; a: the advantaged one. "
+    return [_concern(question, rows) for question in outcomes.questions]
+
+
+def _concern(question: OutcomeQuestion, rows: Sequence[MetricRow]) -> Concern:
+    tables = {guide: tuple(r for r in rows if r.metric == guide.name) for guide in question.metrics}
+    every = [row for part in tables.values() for row in part]
+    cut = any(len(part) > MOST_ROWS for part in tables.values())
+    of_models = any(row.variant for row in every)
+    return Concern(
+        guide=question,
+        metrics=tuple(MetricTable(guide, part[:MOST_ROWS]) for guide, part in tables.items()),
+        of_models=of_models,
+        aside="d: the disadvantaged group; a: the advantaged one. "
         + ("Distances have an upper bound only. " if of_models else "")
         + (f"The first {MOST_ROWS} rows of each metric; clarify.csv holds all." if cut else ""),
-    }
+        silent=_silent(every),
+    )
 
 
-def _silent(rows: list[Row]) -> str:
+def _silent(rows: Sequence[MetricRow]) -> str:
     """Why nothing can be said, where one reason stands for all."""
-    estimates = [estimate for row in rows for estimate in _estimates(row)]
-    if any(estimate["value"] is not None for estimate in estimates):
+    quantities = [quantity for row in rows for quantity in _quantities(row)]
+    if any(quantity.value is not None for quantity in quantities):
         return ""
-    reasons = sorted({estimate["reason"] for estimate in estimates})
-    return "; ".join(reasons)[:1].upper() + "; ".join(reasons)[1:] + "." if reasons else "No rows."
+    reasons = "; ".join(sorted({quantity.reason for quantity in quantities}))
+    return f"{reasons[:1].upper()}{reasons[1:]}." if quantities else "No rows."
 
 
-def _estimates(row: Row) -> Iterator[Mapping[str, Any]]:
-    yield from (row[key] for key in ("value", "dense", "compressed", "change") if key in row)
+def _quantities(row: MetricRow) -> Iterator[Quantity]:
+    yield from (q for q in (row.value, row.dense, row.compressed, row.change) if q is not None)
 
 
-def _named(row: Mapping[str, Any], names: Mapping[str, str], variant: str | None) -> Row:
-    shown = row["value"] if "value" in row else row["change"]
-    return {
-        **row,
-        "variant": variant,
-        "n": shown["n"],
-        **{key: names.get(row[key], row[key]) for key in ("disadvantaged", "advantaged")},
-    }
+def _of_labels(row: LabelMetric, names: Mapping[str, str]) -> MetricRow:
+    return MetricRow(
+        metric=row.metric,
+        disadvantaged=names.get(row.disadvantaged, row.disadvantaged),
+        advantaged=names.get(row.advantaged, row.advantaged),
+        n=row.value.n,
+        value=row.value,
+    )
+
+
+def _of_models(row: ModelMetric, names: Mapping[str, str], variant: str) -> MetricRow:
+    return MetricRow(
+        metric=row.metric,
+        disadvantaged=names.get(row.disadvantaged, row.disadvantaged),
+        advantaged=names.get(row.advantaged, row.advantaged),
+        n=row.change.n,
+        variant=variant,
+        dense=row.dense,
+        compressed=row.compressed,
+        change=row.change,
+    )

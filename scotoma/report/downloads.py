@@ -10,13 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from scotoma.audit import Audit, GateResult, Quantity
+from scotoma.audit.outcomes import LabelMetric, ModelMetric
+
 __all__ = ["Download", "as_csv", "downloads"]
 
 MOST = 400_000  # characters of one file inside the page
 FORMULA = re.compile(r"^[=+\-@\t\r]")
-NUMBER = ("value", "low", "high", "n", "reason", "note")
 
-Row = Mapping[str, Any]
+Row = Mapping[str, Any]  # of a CSV file: values by column
 
 
 @dataclass(frozen=True)
@@ -36,14 +38,14 @@ class Download:
     uri: str
 
 
-def downloads(audit: Row, gate: Row | None) -> tuple[Download, ...]:
+def downloads(audit: Audit, gate: GateResult | None) -> tuple[Download, ...]:
     """Every table worth taking along; those without rows are left out.
 
     Args:
-        audit: The content of audit.json, groups called by their names.
+        audit: The audit, groups called by their names.
         gate: The verdict; None where there is none.
     """
-    compressed = [v["name"] for v in audit["variants"] if v["kind"] != "dense"]
+    compressed = [variant.name for variant in audit.compressed]
     found = (
         ("topline.csv", "accuracy, CIEs, floor and excess by variant", _topline(audit)),
         ("gate.csv", "every test of the gate", _gate(gate)),
@@ -82,99 +84,132 @@ def _file(name: str, what: str, rows: Sequence[Row]) -> Download:
     return Download(name, what, len(rows), uri)
 
 
-def _numbers(**estimates: Row | None) -> dict[str, Any]:
-    """Columns `NAME_value`, `NAME_low` and so on of each estimate; empty where there is none."""
-    return {
-        f"{name}_{key}": None if estimate is None else estimate[key]
-        for name, estimate in estimates.items()
-        for key in NUMBER
-    }
+def _numbers(**quantities: Quantity | None) -> dict[str, Any]:
+    """Columns `NAME_value`, `NAME_low` and so on of each quantity; empty where there is none."""
+    columns: dict[str, Any] = {}
+    for name, q in quantities.items():
+        columns |= {
+            f"{name}_value": q and q.value,
+            f"{name}_low": q and q.low,
+            f"{name}_high": q and q.high,
+            f"{name}_n": q and q.n,
+            f"{name}_reason": q and q.reason,
+            f"{name}_note": q and q.note,
+        }
+    return columns
 
 
-def _topline(audit: Row) -> list[Row]:
+def _topline(audit: Audit) -> list[Row]:
     rows: list[Row] = []
-    for variant in audit["variants"]:
-        name = variant["name"]
-        cie = audit["divergence"].get(name, {}).get("cie", {})
-        count = cie.get("cie", {})
+    for variant in audit.variants:
+        divergence = audit.divergence.get(variant.name)
+        cie = None if divergence is None else divergence.cie
         rows.append(
-            {"variant": name, "members": variant["members"]}
-            | {f"cies_{key}": count.get(key) for key in ("count", "low", "high", "ties")}
+            {
+                "variant": variant.name,
+                "members": variant.members,
+                "cies_count": cie and cie.cie.count,
+                "cies_low": cie and cie.cie.low,
+                "cies_high": cie and cie.cie.high,
+                "cies_ties": cie and cie.cie.ties,
+            }
             | _numbers(
-                top1=audit["accuracy"][name]["top1"],
-                cie_share=cie.get("cie_share"),
-                floor=cie.get("floor_at_k"),
-                excess=cie.get("excess"),
+                top1=audit.accuracy[variant.name].top1,
+                cie_share=None if cie is None else cie.cie_share,
+                floor=None if cie is None else cie.floor_at_k,
+                excess=None if cie is None else cie.excess,
             )
         )
     return rows
 
 
-def _gate(gate: Row | None) -> list[Row]:
+def _gate(gate: GateResult | None) -> list[Row]:
     if gate is None:
         return []
     return [
-        {"variant": variant["name"]}
-        | {key: test[key] for key in ("rule", "where", "verdict", "waived", "reason")}
-        | {f"limit_{key}": limit for key, limit in sorted(test["limits"].items())}
-        | {key: test[key] for key in ("harm_p", "harm_p_adjusted", "clear_p", "needed_words")}
-        | _numbers(relative=test["relative"], absolute=test["absolute"])
-        for variant in gate["variants"]
-        for test in variant["tests"]
+        {
+            "variant": variant.name,
+            "rule": test.rule,
+            "where": test.where,
+            "verdict": test.verdict,
+            "waived": test.waived,
+            "reason": test.reason,
+            "margin_absolute": test.margins.absolute,
+            "margin_relative": test.margins.relative,
+            "harm_p": test.harm_p,
+            "harm_p_adjusted": test.harm_p_adjusted,
+            "noninferiority_p": test.noninferiority_p,
+            "needed_words": test.needed_words,
+        }
+        | _numbers(relative=test.relative, absolute=test.absolute)
+        for variant in gate.variants
+        for test in variant.tests
     ]
 
 
-def _groups(audit: Row) -> list[Row]:
+def _groups(audit: Audit) -> list[Row]:
     return [
-        {"variant": variant, "group": row["group"], "metric": row["metric"], "class": row["class"]}
-        | _numbers(**{key: row[key] for key in ("dense", "compressed", "relative", "absolute")})
-        for variant, rows in _in_order(audit, "subgroups")
-        for row in rows
-        if row["class"] is None or len(audit["examples"]["classes"]) <= 20
+        {"variant": name, "group": row.group, "metric": row.metric, "class": row.class_name}
+        | _numbers(
+            dense=row.dense, compressed=row.compressed, relative=row.relative, absolute=row.absolute
+        )
+        for name in (variant.name for variant in audit.compressed)
+        for row in audit.subgroups[name]
+        if row.class_name is None or len(audit.examples.classes) <= 20
     ]
 
 
-def _classes(audit: Row, variants: Iterable[str]) -> list[Row]:
-    kept = (
-        "class", "n", "dense_recall", "compressed_recall", "absolute", "normalised", "low", "high",
-        "p", "p_adjusted", "significant", "reason",
-    )  # fmt: skip
+def _classes(audit: Audit, variants: Iterable[str]) -> list[Row]:
     return [
-        {"variant": variant} | {key: row[key] for key in kept}
+        {
+            "variant": variant,
+            "class": row.class_name,
+            "n": row.n,
+            "dense_recall": row.dense_recall,
+            "compressed_recall": row.compressed_recall,
+            "absolute": row.absolute,
+            "normalised": row.normalised,
+            "low": row.low,
+            "high": row.high,
+            "p": row.p,
+            "p_adjusted": row.p_adjusted,
+            "significant": row.significant,
+            "reason": row.reason,
+        }
         for variant in variants
-        for row in audit["classes"][variant]
+        for row in audit.classes[variant]
     ]
 
 
-def _slices(audit: Row, variants: Iterable[str]) -> list[Row]:
+def _slices(audit: Audit, variants: Iterable[str]) -> list[Row]:
     return [
-        {"variant": variant, "slice": one["text"], "examples": one["size"], "q": one["q"]}
-        | _numbers(rise=one["effect"])
+        {"variant": variant, "slice": row.text, "examples": row.size, "q": row.q}
+        | _numbers(rise=row.effect)
         for variant in variants
-        for one in audit.get("slices", {}).get(variant, {}).get("slices", [])
+        if variant in audit.slices
+        for row in audit.slices[variant].slices
     ]
 
 
-def _clarify(audit: Row) -> list[Row]:
-    found = audit.get("clarify")
-    if not found:
-        return []
-    told = ("attribute", "disadvantaged", "advantaged", "metric")
-    nothing = dict.fromkeys(("dense", "compressed", "change"))
+def _clarify(audit: Audit) -> list[Row]:
     rows: list[Row] = [
-        {"variant": None} | {key: row[key] for key in told}
-        | _numbers(**nothing) | _numbers(labels=row["value"])
-        for row in found["data"]
+        {"variant": None} | _facets(row)
+        | _numbers(dense=None, compressed=None, change=None, labels=row.value)
+        for row in audit.clarify.data
     ]  # fmt: skip
-    for variant in audit["variants"]:
-        rows += [
-            {"variant": variant["name"]} | {key: row[key] for key in told}
-            | _numbers(**{key: row[key] for key in nothing}) | _numbers(labels=None)
-            for row in found["variants"].get(variant["name"], [])
-        ]  # fmt: skip
+    rows += [
+        {"variant": variant.name} | _facets(row)
+        | _numbers(dense=row.dense, compressed=row.compressed, change=row.change, labels=None)
+        for variant in audit.compressed
+        for row in audit.clarify.variants.get(variant.name, ())
+    ]  # fmt: skip
     return rows
 
 
-def _in_order(audit: Row, section: str) -> list[tuple[str, list[Row]]]:
-    names = [variant["name"] for variant in audit["variants"]]
-    return [(name, audit[section][name]) for name in names if name in audit[section]]
+def _facets(row: LabelMetric | ModelMetric) -> dict[str, Any]:
+    return {
+        "attribute": row.attribute,
+        "disadvantaged": row.disadvantaged,
+        "advantaged": row.advantaged,
+        "metric": row.metric,
+    }

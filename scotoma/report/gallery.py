@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from scotoma.report.images import Album
+from scotoma.audit.document import GalleryCard, GalleryPair
+from scotoma.report.images import Album, Picture
 
-__all__ = ["FLIPS", "Filter", "Pair", "filters", "kind_of_flip", "pairs"]
+__all__ = ["FLIPS", "Filter", "Pair", "PicturedCard", "filters", "kind_of_flip", "pairs"]
 
-Row = dict[str, Any]
+Gallery = Mapping[str, Sequence[GalleryPair]]
 
 FLIPS = {
     "broken": "right to wrong",
     "mended": "wrong to right",
     "moved": "wrong to another wrong",
 }
+
+
+@dataclass(frozen=True)
+class PicturedCard:
+    """One example with its image.
+
+    Attributes:
+        example: The example.
+        picture: Its image, or why there is none.
+        attributes: Attribute and value, sorted.
+    """
+
+    example: GalleryCard
+    picture: Picture
+    attributes: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -31,8 +46,8 @@ class Pair:
         values: Numbers of its values among those that can be chosen.
     """
 
-    cie: Row
-    other: Row | None
+    cie: PicturedCard
+    other: PicturedCard | None
     flip: str
     of_class: int
     values: tuple[int, ...]
@@ -64,7 +79,7 @@ def kind_of_flip(label: str, dense: str, compressed: str) -> str:
     return "mended" if compressed == label else "moved"
 
 
-def filters(gallery: Mapping[str, Sequence[Row]]) -> tuple[Filter, ...]:
+def filters(gallery: Gallery) -> tuple[Filter, ...]:
     """Choices that the cards of a gallery leave, those with one option left out.
 
     In the page an option is a number: names are others' words.
@@ -78,13 +93,11 @@ def filters(gallery: Mapping[str, Sequence[Row]]) -> tuple[Filter, ...]:
     return tuple(choice for choice in found if len(choice.options) > 1)
 
 
-def pairs(
-    gallery: Mapping[str, Sequence[Row]], variants: Sequence[str], album: Album
-) -> dict[str, list[Pair]]:
+def pairs(gallery: Gallery, variants: Sequence[str], album: Album) -> dict[str, list[Pair]]:
     """Pairs by variant; images go out rank by rank, so that every variant gets some.
 
     Args:
-        gallery: As audit.json has it.
+        gallery: That of the audit.
         variants: Names, in the order of the audit.
         album: The images.
     """
@@ -93,51 +106,45 @@ def pairs(
     found: dict[str, list[Pair]] = {variant: [] for variant in variants}
     for rank, variant in _ranks(gallery, variants):
         pair = gallery[variant][rank]
-        cie, other = pair["cie"], pair["non_cie"]
+        cie, other = pair.cie, pair.non_cie
         found[variant].append(
             Pair(
                 _card(cie, album),
                 None if other is None else _card(other, album),
                 _flip(pair),
-                classes[cie["label"]],
-                tuple(values[value] for value in sorted(cie["attributes"].items())),
+                classes[cie.label],
+                tuple(values[value] for value in sorted(cie.attributes.items())),
             )
         )
     return found
 
 
-def _all(gallery: Mapping[str, Sequence[Row]]) -> Iterator[Row]:
+def _all(gallery: Gallery) -> Iterator[GalleryPair]:
     for rows in gallery.values():
         yield from rows
 
 
-def _flip(pair: Row) -> str:
-    cie = pair["cie"]
-    return kind_of_flip(cie["label"], cie["dense_modal"], cie["compressed_modal"])
+def _flip(pair: GalleryPair) -> str:
+    cie = pair.cie
+    return kind_of_flip(cie.label, cie.dense_modal, cie.compressed_modal)
 
 
-def _classes(gallery: Mapping[str, Sequence[Row]]) -> list[str]:
-    return sorted({pair["cie"]["label"] for pair in _all(gallery)})
+def _classes(gallery: Gallery) -> list[str]:
+    return sorted({pair.cie.label for pair in _all(gallery)})
 
 
-def _values(gallery: Mapping[str, Sequence[Row]]) -> list[tuple[str, str]]:
-    return sorted({value for pair in _all(gallery) for value in pair["cie"]["attributes"].items()})
+def _values(gallery: Gallery) -> list[tuple[str, str]]:
+    return sorted({value for pair in _all(gallery) for value in pair.cie.attributes.items()})
 
 
-def _numbered(texts: Any) -> tuple[tuple[str, str], ...]:
+def _numbered(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
     return tuple((str(number), text) for number, text in enumerate(texts))
 
 
-def _ranks(
-    gallery: Mapping[str, Sequence[Row]], variants: Sequence[str]
-) -> Iterator[tuple[int, str]]:
+def _ranks(gallery: Gallery, variants: Sequence[str]) -> Iterator[tuple[int, str]]:
     for rank in range(max(len(gallery[variant]) for variant in variants)):
         yield from ((rank, variant) for variant in variants if rank < len(gallery[variant]))
 
 
-def _card(card: Row, album: Album) -> Row:
-    return {
-        **card,
-        "picture": album.take(card["example_id"]),
-        "attributes": sorted(card["attributes"].items()),
-    }
+def _card(card: GalleryCard, album: Album) -> PicturedCard:
+    return PicturedCard(card, album.take(card.example_id), tuple(sorted(card.attributes.items())))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
+from scotoma.audit.gate import JudgedVariant, TestResult
+from scotoma.config.gate import ChangeRule, CieRule, ClassesRule, GateRules, Rule, SincePreviousRule
 from scotoma.report import numbers
 from scotoma.report.numbers import Shown
 from scotoma.uncertainty import ONE_RUN
 from scotoma.verdict.questions import LABELS
 
-__all__ = ["Asked", "Opened", "level_words", "opened", "rule_words"]
+__all__ = ["Asked", "Opened", "certainty_words", "opened", "rule_words"]
 
 MOST = 20  # tests of a variant in its table
 OVER = {"groups": "any group", "classes": "any class", "all": "all examples together"}
@@ -64,87 +64,91 @@ class Opened:
     left_out: int
 
 
-def rule_words(rule: Mapping[str, Any]) -> str:
-    """A rule as a sentence.
+def rule_words(rule: Rule) -> str:
+    """Say a rule as a sentence.
 
-    >>> rule_words({"metric": "fpr", "over": "groups",
-    ...             "max_increase": {"relative": 0.2, "absolute": 0.005}})
+    >>> from scotoma.config.gate import MaxIncrease
+    >>> rule_words(ChangeRule(id="fpr", metric="fpr",
+    ...                       max_increase=MaxIncrease(relative=0.2, absolute=0.005)))
     'the FPR of any group rises by more than 20.0% of what it was and by more than 0.50 points'
-    >>> rule_words({"metric": "cie_share_excess", "max": 0.01})
+    >>> rule_words(CieRule(id="cie", metric="cie_share_excess", max=0.01))
     'CIEs beyond seed noise are more than 1.00% of the examples'
     """
-    if rule["metric"] in LABELS:
-        limits = rule["max_increase"]
+    if isinstance(rule, ChangeRule):
+        relative, absolute = rule.max_increase.relative, rule.max_increase.absolute
         parts = []
-        if limits.get("relative") is not None:
-            parts.append(f"by more than {100 * limits['relative']:.1f}% of what it was")
-        if limits.get("absolute") is not None:
-            parts.append(f"by more than {100 * limits['absolute']:.2f} points")
-        return f"the {LABELS[rule['metric']]} of {OVER[rule['over']]} rises {' and '.join(parts)}"
-    if rule["metric"] == "cie_share_excess":
-        return f"CIEs beyond seed noise are more than {100 * rule['max']:.2f}% of the examples"
-    points = f"{100 * rule['margin']:.2f} points"
-    if rule["metric"] == "classes_hurt":
+        if relative is not None:
+            parts.append(f"by more than {100 * relative:.1f}% of what it was")
+        if absolute is not None:
+            parts.append(f"by more than {100 * absolute:.2f} points")
+        return f"the {LABELS[rule.metric]} of {OVER[rule.over]} rises {' and '.join(parts)}"
+    if isinstance(rule, CieRule):
+        return f"CIEs beyond seed noise are more than {100 * rule.max:.2f}% of the examples"
+    points = f"{100 * rule.margin:.2f} points"
+    if isinstance(rule, ClassesRule):
         return f"a class loses more recall than the model loses accuracy, by more than {points}"
-    if rule["metric"] == "since_last":
-        return f"a group's rate or the CIE excess rose since the last audit, by more than {points}"
+    if isinstance(rule, SincePreviousRule):
+        return (
+            f"a group's rate or the CIE excess rose since the previous audit, by more than {points}"
+        )
     return f"the error rises by more than {points} on a slice that nobody named"
 
 
-def level_words(rules: Mapping[str, Any]) -> str:
+def certainty_words(rules: GateRules) -> str:
     """How certain the gate has to be.
 
-    >>> level_words({"alpha": 0.05, "correct": "holm", "min": {"events": 10.0, "models": 5}})
+    >>> from scotoma.config.gate import default_rules
+    >>> certainty_words(default_rules(positive=True))
     'FAIL needs 97.5% certainty, adjusted by Holm over the tests of a variant; a test needs 10 \
 examples that carry it and 5 members a variant, else it is UNSURE'
     """
-    least = rules["min"]
+    least = rules.min
     return (
-        f"FAIL needs {100 * (1 - rules['alpha'] / 2):g}% certainty, {CORRECTED[rules['correct']]} "
-        f"over the tests of a variant; a test needs {least['events']:g} examples that carry it and "
-        f"{least['models']} members a variant, else it is UNSURE"
+        f"FAIL needs {100 * (1 - rules.alpha / 2):g}% certainty, {CORRECTED[rules.correct]} "
+        f"over the tests of a variant; a test needs {least.effective_events:g} examples that carry "
+        f"it and {least.models} members a variant, else it is UNSURE"
     )
 
 
-def opened(variant: Mapping[str, Any]) -> Opened:
+def opened(variant: JudgedVariant) -> Opened:
     """The tests of a variant that did not pass.
 
     Args:
-        variant: One of gate.json's.
+        variant: The verdict on it.
     """
-    found = [test for test in variant["tests"] if test["verdict"] != "PASS"]
-    found.sort(key=lambda test: (test["verdict"], _adjusted(test)))
-    return Opened(tuple(map(_test, found[:MOST])), max(0, len(found) - MOST))
+    tests = [test for test in variant.tests if test.verdict != "PASS"]
+    tests.sort(key=lambda test: (test.verdict, _adjusted(test)))
+    return Opened(tuple(map(_test, tests[:MOST])), max(0, len(tests) - MOST))
 
 
-def _adjusted(test: Mapping[str, Any]) -> float:
-    return 1.0 if test["harm_p_adjusted"] is None else float(test["harm_p_adjusted"])
+def _adjusted(test: TestResult) -> float:
+    return 1.0 if test.harm_p_adjusted is None else test.harm_p_adjusted
 
 
-def _test(test: Mapping[str, Any]) -> Asked:
-    decided, limits = test["decided_by"], test["limits"]
+def _test(test: TestResult) -> Asked:
+    decided, margins = test.decided_by, test.margins
     both = []
-    if limits["relative"] is not None:
-        both.append(f"+{100 * limits['relative']:g}%")
-    if limits["absolute"] is not None:
-        both.append(f"+{100 * limits['absolute']:.2f} points")
+    if margins.relative is not None:
+        both.append(f"+{100 * margins.relative:g}%")
+    if margins.absolute is not None:
+        both.append(f"+{100 * margins.absolute:.2f} points")
     change, limit = None, " and ".join(both)
     if decided is not None:
-        relative = decided["limit"] == "relative"
-        change = (numbers.percent if relative else numbers.points)(decided["interval"])
+        relative = decided.kind == "relative"
+        change = (numbers.percent if relative else numbers.points)(decided.interval)
         # That there was one training run is said above the table.
         change = replace(change, notes=tuple(note for note in change.notes if note != ONE_RUN))
-        limit = f"+{decided['bound']:g}%" if relative else f"+{100 * decided['bound']:.2f} points"
-    carried = test["absolute"]
+        limit = f"+{decided.margin:g}%" if relative else f"+{100 * decided.margin:.2f} points"
+    carried = test.absolute
     return Asked(
-        test["where"],
-        test["rule"],
-        test["verdict"],
+        test.where,
+        test.rule,
+        test.verdict,
         change,
         limit,
-        "none" if carried is None else numbers.count(carried["n"]),
-        test["reason"] or "not tested",
-        test["needed_words"] or "",
-        test["waived"],
-        test["waived_until"],
+        "none" if carried is None else numbers.count(carried.n),
+        test.reason or "not tested",
+        test.needed_words or "",
+        test.waived,
+        test.waived_until,
     )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+
+from scotoma.report.numbers import Ranged
 
 __all__ = ["HEIGHT", "WIDTH", "Mark", "Scale", "bar", "mark", "scale_of"]
 
@@ -55,38 +56,39 @@ class Mark:
     beyond: bool
 
 
-def scale_of(estimates: Iterable[Mapping[str, Any]]) -> Scale | None:
+def scale_of(quantities: Iterable[Ranged]) -> Scale | None:
     """The axis that holds 0, all numbers and all finite ends; None where there is no number.
 
-    >>> scale_of([{"value": 2.0, "low": 1.0, "high": 3.0}, {"value": -1.0, "low": None,
-    ...           "high": None}])
+    >>> from scotoma.report.numbers import Interval
+    >>> scale_of([Interval(2.0, 1.0, 3.0), Interval(-1.0, None, None)])
     Scale(low=-1.0, high=3.0)
     """
-    found = [
-        float(estimate[key])
-        for estimate in estimates
-        for key in ("value", "low", "high")
-        if estimate[key] is not None
+    numbers = [
+        number
+        for quantity in quantities
+        for number in (quantity.value, quantity.low, quantity.high)
+        if number is not None
     ]
-    if not found:
+    if not numbers:
         return None
-    finite = [0.0, *filter(math.isfinite, found)]
+    finite = [0.0, *filter(math.isfinite, numbers)]
     low, high = min(finite), max(finite)
     return Scale(low, high if high > low else low + 0.01)
 
 
-def mark(estimate: Mapping[str, Any], scale: Scale | None) -> Mark | None:
+def mark(quantity: Ranged, scale: Scale | None) -> Mark | None:
     """What to draw of an estimate; None where it has no value.
 
-    >>> mark({"value": 1.0, "low": 0.5, "high": 1.5}, Scale(0.0, 2.0))
+    >>> from scotoma.report.numbers import Interval
+    >>> mark(Interval(1.0, 0.5, 1.5), Scale(0.0, 2.0))
     Mark(zero=8.0, value=80.0, low=44.0, high=116.0, beyond=True)
     """
-    if scale is None or estimate["value"] is None:
+    if scale is None or quantity.value is None:
         return None
-    zero, value = scale.at(0.0), scale.at(float(estimate["value"]))
-    if estimate["low"] is None or estimate["high"] is None:
+    zero, value = scale.at(0.0), scale.at(quantity.value)
+    if quantity.low is None or quantity.high is None:
         return Mark(zero, value, None, None, beyond=False)
-    low, high = float(estimate["low"]), float(estimate["high"])
+    low, high = quantity.low, quantity.high
     return Mark(zero, value, scale.at(low), scale.at(high), beyond=low > 0 or high < 0)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from scotoma.audit import Audit, GateResult
+from scotoma.audit.document import AuditedVariant
 from scotoma.report import numbers
 from scotoma.report.answers import in_focus, sentence
 from scotoma.summary import worst_change
@@ -13,63 +14,62 @@ from scotoma.verdict.documents import code
 __all__ = ["model_card"]
 
 
-def model_card(audit: Mapping[str, Any], gate: Mapping[str, Any] | None) -> str:
+def model_card(audit: Audit, gate: GateResult | None) -> str:
     """The audit in one table, with what it speaks of and what it does not.
 
     Args:
-        audit: The content of audit.json, groups called by their names.
+        audit: The audit, groups called by their names.
         gate: The verdict; None where there is none.
 
     Returns:
         Markdown in which names are code, so that nothing in them is markup.
     """
-    level = f"{100 * audit['level']:g}%"
+    level = f"{100 * audit.level:g}%"
     scope = (
         "another training run, on another test set of this kind"
-        if audit["scope"] == "population"
+        if audit.scope == "population"
         else "these two models on another test set; nothing about the next training run"
     )
-    verdicts = {} if gate is None else {v["name"]: v["verdict"] for v in gate["variants"]}
+    verdicts = {} if gate is None else {v.name: v.verdict for v in gate.variants}
     lines = [
         "## What compression changed",
         "",
-        f"Audited with Scotoma {audit['scotoma']} on {audit['examples']['test']:,} test examples; "
+        f"Audited with Scotoma {audit.scotoma} on {audit.examples.test:,} test examples; "
         f"{level} intervals for {scope}.",
         "",
         "| variant | gate | top-1 | CIEs | excess over seed noise, points | worst change |",
         "|---|---|--:|--:|--:|---|",
-        *(_row(audit, variant, verdicts) for variant in audit["variants"]),
+        *(_row(audit, variant, verdicts) for variant in audit.variants),
         "",
         "CIEs: examples whose most frequent label changes. Worst change: of a group's error, the "
-        "one whose interval lies highest, not widened for being picked.",
+        "one whose interval lies highest, not adjusted for selecting the worst group.",
     ]
     if gate is not None:
-        lines += ["", f"Gate: {gate['verdict']}. {code(sentence(gate))}"]
+        lines += ["", f"Gate: {gate.verdict}. {code(sentence(gate))}"]
     lines += [
         "",
-        f"The variant in focus is {code(in_focus(audit, gate)['name'])}. Configuration "
-        f"`{audit['config_sha256'][:16]}`, data `{audit['examples']['dataset_sha256'][:16]}`.",
+        f"The variant in focus is {code(in_focus(audit, gate).name)}. Configuration "
+        f"`{audit.config_sha256[:16]}`, data `{audit.examples.dataset_sha256[:16]}`.",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _row(audit: Mapping[str, Any], variant: Mapping[str, Any], verdicts: Mapping[str, str]) -> str:
-    name = variant["name"]
-    top1 = _interval(numbers.rate(audit["accuracy"][name]["top1"]))
-    if name not in audit["divergence"]:
+def _row(audit: Audit, variant: AuditedVariant, verdicts: Mapping[str, str]) -> str:
+    name = variant.name
+    top1 = _interval(numbers.rate(audit.accuracy[name].top1))
+    if name not in audit.divergence:
         return f"| {code(name)} | | {top1} | | | baseline |"
-    cie = audit["divergence"][name]["cie"]
-    excess = _interval(numbers.points(cie["excess"]))
+    cie = audit.divergence[name].cie
+    excess = _interval(numbers.points(cie.excess))
     worst = worst_change(audit, name)
     change = (
         "not estimable"
         if worst is None
-        else f"{worst['metric']} of {code(worst['group'])} "
-        f"{_interval(numbers.percent(worst['relative']))}"
+        else f"{worst.metric} of {code(worst.group)} {_interval(numbers.percent(worst.relative))}"
     )
     return (
         f"| {code(name)} | {verdicts.get(name, 'not judged')} | {top1} "
-        f"| {numbers.count(cie['cie']['count'])} | {excess} | {change} |"
+        f"| {numbers.count(cie.cie.count)} | {excess} | {change} |"
     )
 
 

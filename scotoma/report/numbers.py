@@ -3,34 +3,85 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
+from scotoma.audit.groups import ClassRow
 from scotoma.uncertainty import FEW_EVENTS
 from scotoma.uncertainty.rates import FEW
 
 __all__ = [
+    "Interval",
+    "Ranged",
     "Shown",
+    "absolute",
     "class_change",
     "count",
     "end",
-    "from_class",
     "magnitude",
     "mirrored",
+    "normalised",
     "p_value",
     "percent",
     "plain",
     "plain_change",
     "points",
     "rate",
+    "scaled",
     "share",
     "size",
 ]
 
-Estimate = Mapping[str, Any]  # as `Estimate.as_dict` leaves it in audit.json
-
 MINUS = "\N{MINUS SIGN}"
+
+
+class Ranged(Protocol):
+    """A number with its interval, as a `Quantity` of the audit has them, or an `Interval`."""
+
+    @property
+    def value(self) -> float | None:
+        """The number; None where it is undefined."""
+
+    @property
+    def low(self) -> float | None:
+        """Lower end of the interval; None where there is none."""
+
+    @property
+    def high(self) -> float | None:
+        """Upper end of the interval; None where there is none."""
+
+    @property
+    def n(self) -> int:
+        """What it rests on."""
+
+    @property
+    def reason(self) -> str:
+        """Why the number or its interval is missing; else empty."""
+
+    @property
+    def note(self) -> str:
+        """What to say beside it."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number that the page works out from the audit's.
+
+    Attributes:
+        value: The number; None where it is undefined.
+        low: Lower end of the interval; None where there is none.
+        high: Upper end of the interval; None where there is none.
+        n: What it rests on.
+        reason: Why the number or its interval is missing; else empty.
+        note: What to say beside it.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int = 0
+    reason: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,50 +103,50 @@ class Shown:
     notes: tuple[str, ...]
 
 
-def rate(estimate: Estimate) -> Shown:
+def rate(quantity: Ranged) -> Shown:
     """A fraction in per cent.
 
-    >>> found = rate({"value": 0.0166, "low": 0.004, "high": 0.068, "reason": "", "note": ""})
-    >>> found.value, found.low, found.high
+    >>> shown = rate(Interval(0.0166, 0.004, 0.068))
+    >>> shown.value, shown.low, shown.high
     ('1.66%', '0.40', '6.80')
     """
-    return _shown(estimate, factor=100.0, sign="", unit="%", least=2)
+    return _shown(quantity, factor=100.0, sign="", unit="%", least=2)
 
 
-def points(estimate: Estimate) -> Shown:
+def points(quantity: Ranged) -> Shown:
     """A difference of fractions in percentage points, with its sign.
 
-    >>> points({"value": 0.0413, "low": -0.003, "high": 0.05, "reason": "", "note": ""}).value
+    >>> points(Interval(0.0413, -0.003, 0.05)).value
     '+4.13'
     """
-    return _shown(estimate, factor=100.0, sign="+", unit="", least=2)
+    return _shown(quantity, factor=100.0, sign="+", unit="", least=2)
 
 
-def percent(estimate: Estimate) -> Shown:
+def percent(quantity: Ranged) -> Shown:
     """A relative change, which is in per cent already.
 
-    >>> percent({"value": 1284.4, "low": 9.0, "high": "inf", "reason": "", "note": ""}).high
+    >>> percent(Interval(1284.4, 9.0, math.inf)).high
     '+∞'
     """
-    return _shown(estimate, factor=1.0, sign="+", unit="%", least=1)
+    return _shown(quantity, factor=1.0, sign="+", unit="%", least=1)
 
 
-def plain(estimate: Estimate) -> Shown:
+def plain(quantity: Ranged) -> Shown:
     """A number without a unit.
 
-    >>> plain({"value": 0.8124, "low": None, "high": 0.9, "reason": "", "note": ""}).value
+    >>> plain(Interval(0.8124, None, 0.9)).value
     '0.812'
     """
-    return _shown(estimate, factor=1.0, sign="", unit="", least=3)
+    return _shown(quantity, factor=1.0, sign="", unit="", least=3)
 
 
-def plain_change(estimate: Estimate) -> Shown:
+def plain_change(quantity: Ranged) -> Shown:
     """A difference of numbers without a unit, with its sign.
 
-    >>> plain_change({"value": 0.1, "low": 0.0, "high": 0.2, "reason": "", "note": ""}).value
+    >>> plain_change(Interval(0.1, 0.0, 0.2)).value
     '+0.100'
     """
-    return _shown(estimate, factor=1.0, sign="+", unit="", least=3)
+    return _shown(quantity, factor=1.0, sign="+", unit="", least=3)
 
 
 def size(count_of_bytes: float) -> str:
@@ -110,22 +161,22 @@ def size(count_of_bytes: float) -> str:
     return f"{count_of_bytes:,.0f} B"
 
 
-def magnitude(estimate: Estimate) -> str:
+def magnitude(quantity: Ranged) -> str:
     """A difference of fractions in percentage points without its sign, for a sentence.
 
-    >>> magnitude({"value": -0.0413, "low": None, "high": None, "reason": "", "note": ""})
+    >>> magnitude(Interval(-0.0413, None, None))
     '4.13'
     """
-    return points(estimate).value.lstrip("+" + MINUS)
+    return points(quantity).value.lstrip("+" + MINUS)
 
 
-def class_change(estimate: Estimate) -> Shown:
+def class_change(quantity: Ranged) -> Shown:
     """A difference that is in percentage points already.
 
-    >>> class_change({"value": -4.05, "low": -7.13, "high": -0.97, "reason": "", "note": ""}).low
+    >>> class_change(Interval(-4.05, -7.13, -0.97)).low
     '−7.13'
     """
-    return _shown(estimate, factor=1.0, sign="+", unit="", least=2)
+    return _shown(quantity, factor=1.0, sign="+", unit="", least=2)
 
 
 def end(value: float, factor: float) -> str:
@@ -164,44 +215,51 @@ def p_value(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
-def from_class(row: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """A row of the classes table as an estimate; `key` is `normalised` or `absolute`.
+def normalised(row: ClassRow) -> Interval:
+    """The change of a class's recall beyond that of accuracy, percentage points."""
+    return Interval(row.normalised, row.low, row.high, row.n, row.reason, _few(row))
 
-    Only the normalised difference has its interval there.
 
-    >>> row = {"absolute": 0.5, "n": 83, "reason": "", "events": 3.0}
-    >>> from_class(row, "absolute")["reason"]
-    'no interval was computed'
+def absolute(row: ClassRow) -> Interval:
+    """The change of a class's recall, percentage points, of which the row has no interval."""
+    reason = row.reason or "no interval was computed"
+    return Interval(row.absolute, None, None, row.n, reason, _few(row))
+
+
+def _few(row: ClassRow) -> str:
+    return FEW_EVENTS if row.events is not None and row.events < FEW else ""
+
+
+def mirrored(quantity: Ranged, whole: float = 0.0) -> Interval:
+    """Turn a quantity into `whole` minus it: a recall from a rate of misses.
+
+    >>> mirrored(Interval(0.25, 0.0, None, 9), 1.0)
+    Interval(value=0.75, low=None, high=1.0, n=9, reason='', note='')
     """
-    own = key == "normalised"
-    return {
-        "value": row[key],
-        "low": row["low"] if own else None,
-        "high": row["high"] if own else None,
-        "n": row["n"],
-        "reason": row["reason"] if own or row["reason"] else "no interval was computed",
-        "note": FEW_EVENTS if row["events"] is not None and row["events"] < FEW else "",
-    }
+    value, low, high = (
+        None if end is None else whole - end
+        for end in (quantity.value, quantity.low, quantity.high)
+    )
+    return Interval(value, high, low, quantity.n, quantity.reason, quantity.note)
 
 
-def mirrored(estimate: Estimate, whole: float = 0.0) -> dict[str, Any]:
-    """The estimate of `whole` minus the quantity: a recall from a rate of misses.
+def scaled(quantity: Ranged, factor: float) -> Interval:
+    """Multiply a quantity.
 
-    >>> mirrored({"value": 0.25, "low": 0.0, "high": None, "n": 9}, 1.0)
-    {'value': 0.75, 'low': None, 'high': 1.0, 'n': 9}
+    >>> scaled(Interval(0.25, None, 0.5, 9), 100.0).high
+    50.0
     """
+    value, low, high = (
+        None if end is None else factor * end
+        for end in (quantity.value, quantity.low, quantity.high)
+    )
+    return Interval(value, low, high, quantity.n, quantity.reason, quantity.note)
 
-    def turned(value: float | str | None) -> float | None:
-        return None if value is None else whole - float(value)
 
-    ends = {"low": turned(estimate["high"]), "high": turned(estimate["low"])}
-    return {**estimate, "value": turned(estimate["value"]), **ends}
-
-
-def _shown(estimate: Estimate, *, factor: float, sign: str, unit: str, least: int) -> Shown:
-    value, low, high = (_number(estimate[key], factor) for key in ("value", "low", "high"))
-    reason = estimate["reason"]
-    notes = tuple(part for part in estimate["note"].split("; ") if part)
+def _shown(quantity: Ranged, *, factor: float, sign: str, unit: str, least: int) -> Shown:
+    whole = scaled(quantity, factor)
+    value, low, high, reason = whole.value, whole.low, whole.high, whole.reason
+    notes = tuple(part for part in whole.note.split("; ") if part)
     if value is None:
         return Shown("", "", "", reason or "undefined (no reason was recorded)", ())
     digits = _digits([end for end in (value, low, high) if end is not None], least)
@@ -209,10 +267,6 @@ def _shown(estimate: Estimate, *, factor: float, sign: str, unit: str, least: in
         return Shown(_text(value, digits, sign) + unit, "", "", reason or "no interval", notes)
     shown, *ends = (_text(number, digits, sign) for number in (value, low, high))
     return Shown(shown + unit, ends[0], ends[1], reason, notes)
-
-
-def _number(value: float | str | None, factor: float) -> float | None:
-    return None if value is None else factor * float(value)  # infinite numbers come by name
 
 
 def _digits(values: list[float], least: int) -> int:

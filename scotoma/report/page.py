@@ -6,15 +6,15 @@ import base64
 import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from scotoma.audit import Audit, GateResult
 from scotoma.report import marks, numbers
 from scotoma.report.figures import figures
 from scotoma.report.figures.drawing import drawn
-from scotoma.report.views import context
+from scotoma.report.views import Beside, context
 
 __all__ = ["FOLDER", "STYLES", "content_policy", "environment", "render"]
 
@@ -38,10 +38,10 @@ FILTERS = (
 
 
 def render(
-    audit: dict[str, Any],
-    images: dict[str, bytes],
-    gate: dict[str, Any] | None = None,
-    measurements: Mapping[str, Any] | None = None,
+    audit: Audit,
+    images: Mapping[str, bytes],
+    gate: GateResult | None = None,
+    beside: Beside | None = None,
     remark: str = "",
 ) -> str:
     """The report of an audit as one HTML file.
@@ -51,18 +51,18 @@ def render(
     the page; nothing in it evaluates text as code.
 
     Args:
-        audit: The content of audit.json.
+        audit: The audit.
         images: Encoded PNG, JPEG, GIF or WebP images by example id, for the gallery; an example
             without an image is shown without.
-        gate: The verdict on it, as gate.json has it, with sentences as `said`; None shows none.
-        measurements: Sizes and latencies, as measurements.json has them; None shows none.
+        gate: The verdict on it; None shows none.
+        beside: Sizes, latencies and versions; None shows none.
         remark: What to say of the images above the gallery.
 
     Returns:
         The page; equal inputs give equal text, whatever the order of their keys.
     """
-    shown = context(audit, images, gate, measurements)
-    plots = figures(shown["audit"], gate, shown["measurements"])
+    shown = context(audit, images, gate, beside)
+    plots = figures(shown["audit"], gate, shown["frontier"])
     styles, scripts = (
         [(FOLDER / name).read_text(encoding="utf-8") for name in names]
         for names in (STYLES, SCRIPTS)

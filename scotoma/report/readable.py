@@ -3,53 +3,57 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
+from scotoma.audit import Audit
+from scotoma.audit.base import Part
 from scotoma.uncertainty import ONE_RUN
 
 __all__ = ["in_names", "readable"]
 
 SECTIONS = ("accuracy", "clarify", "divergence", "gaps", "parity", "slices", "subgroups")
+Value = TypeVar("Value")
+NAMING = ("group", "group_a", "group_b", "attribute")
 
 
-def readable(audit: Mapping[str, Any]) -> dict[str, Any]:
-    """The audit with groups called by their names instead of their keys.
+def readable(audit: Audit) -> Audit:
+    """Call groups by their names instead of their keys.
 
     That there was one training run is said above every table, so not again beside every number.
-
-    >>> row = {"group": "sex.male", "reason": "no negatives in group 'sex.male'"}
-    >>> audit = {"groups": [{"key": "sex.male", "name": "male"}], "scope": "population",
-    ...          "accuracy": {}, "divergence": {}, "gaps": {}, "subgroups": {"prune-0.9": [row]}}
-    >>> readable(audit)["subgroups"]["prune-0.9"][0]
-    {'group': 'male', 'reason': "no negatives in group 'male'"}
     """
-    return {**audit, **{part: in_names(audit, audit[part]) for part in SECTIONS if part in audit}}
+    changed = {part: in_names(audit, getattr(audit, part)) for part in SECTIONS}
+    return audit.model_copy(update=changed)
 
 
-def in_names(audit: Mapping[str, Any], part: Any) -> Any:
-    """Any part of an audit, or what was made of it, in the same words.
+def in_names(audit: Audit, part: Value) -> Value:
+    """Put any part of an audit, or what was made of it, into the same words.
 
     Args:
-        audit: The content of audit.json, for the names of its groups.
-        part: What is to be shown.
+        audit: The audit, for the names of its groups.
+        part: What is to be shown: parts, or containers of parts.
     """
-    names = {group["key"]: group["name"] for group in audit["groups"]}
+    names = audit.group_names
     by_quoted = {repr(key): repr(name) for key, name in names.items()}
-    said = {ONE_RUN} if audit["scope"] == "shipped" else set()
     quoted = re.compile("|".join(map(re.escape, by_quoted)))
+    repeated = {ONE_RUN} if audit.scope == "shipped" else set()
 
-    def named(value: Any, key: str = "") -> Any:
-        if isinstance(value, dict):
-            return {k: named(v, k) for k, v in value.items()}
-        if isinstance(value, list):
-            return [named(item) for item in value]
-        if key in ("group", "group_a", "group_b", "attribute"):
+    def text(field: str, value: str) -> str:
+        if field in NAMING:
             return names.get(value, value)
-        if key == "note":
-            return "; ".join(part for part in value.split("; ") if part not in said)
-        if key == "reason":
-            return quoted.sub(lambda found: by_quoted[found[0]], value)
+        if field == "reason":
+            return quoted.sub(lambda match: by_quoted[match[0]], value)
+        if field == "note":
+            return "; ".join(part for part in value.split("; ") if part not in repeated)
         return value
 
-    return named(part)
+    def named(value: Any, field: str = "") -> Any:
+        if isinstance(value, Part):
+            return value.model_copy(update={name: named(part, name) for name, part in value})
+        if isinstance(value, tuple):
+            return tuple(named(item) for item in value)
+        if isinstance(value, dict):
+            return {key: named(item) for key, item in value.items()}
+        return text(field, value) if isinstance(value, str) else value
+
+    worded: Value = named(part)
+    return worded

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from scotoma.audit import Audit, Quantity
+from scotoma.audit.gate import JudgedVariant
+from scotoma.audit.logged import LoggedAudit
 from scotoma.summary import worst_change
 from scotoma.verdict.questions import LABELS
 
@@ -23,7 +24,7 @@ class Measured:
         variant: Its name.
         verdict: PASS, UNSURE or FAIL.
         members: Size of the smaller of its population and the dense one.
-        top1: Accuracy, as audit.json has it.
+        top1: Accuracy.
         excess: CIEs beyond those that seeds produce, a share of the examples.
         worst: The relative change (%) of the group's rate whose interval lies highest; None where
             none is estimable.
@@ -35,9 +36,9 @@ class Measured:
     variant: str
     verdict: str
     members: int
-    top1: Mapping[str, Any]
-    excess: Mapping[str, Any]
-    worst: Mapping[str, Any] | None
+    top1: Quantity
+    excess: Quantity
+    worst: Quantity | None
     where: str
     failed: int
     unsure: int
@@ -73,59 +74,41 @@ class Audited:
         return f"{self.at:%Y-%m-%d %H:%M}"
 
 
-def audited(record: Mapping[str, Any]) -> Audited:
-    """What a page shows of one audit.
+def audited(logged: LoggedAudit) -> Audited:
+    """Pick what a page shows of one audit.
 
     Args:
-        record: `at`, `state`, `run`, `reason`, `audit` and `gate`, as MLflow has them.
-
-    >>> audited({"at": "2027-03-01T06:00:00+00:00", "state": "finished", "run": "r", "reason": "",
-    ...          "audit": None, "gate": None}).state
-    'unreadable'
+        logged: The audit as the tracking server knows it.
     """
-    at, run = datetime.datetime.fromisoformat(record["at"]), str(record["run"])
-    if record["state"] != "finished":
-        return Audited(at, record["state"], run, str(record["reason"]))
-    try:
-        audit, gate = record["audit"], record["gate"]
-        return Audited(
-            at, "finished", run, "", _verdict(gate["verdict"]), int(audit["examples"]["test"]),
-            tuple(_measured(audit, judged) for judged in gate["variants"]),
-            tuple(map(str, gate["warnings"])),
-        )  # fmt: skip
-    except (KeyError, TypeError, ValueError, StopIteration):
-        return Audited(at, "unreadable", run, UNREADABLE)
-
-
-def _measured(audit: Mapping[str, Any], judged: Mapping[str, Any]) -> Measured:
-    name = judged["name"]
-    counted = [test["verdict"] for test in judged["tests"] if test["waived"] is None]
-    worst = worst_change(audit, name)
-    groups = {group["key"]: group["name"] for group in audit["groups"]}
-    where = "" if worst is None else (
-        f"{LABELS[worst['metric']]} {groups.get(worst['group'], worst['group'])}"
-    )  # fmt: skip
-    return Measured(
-        variant=str(name),
-        verdict=_verdict(judged["verdict"]),
-        members=int(judged["members"]),
-        top1=_estimate(audit["accuracy"][name]["top1"]),
-        excess=_estimate(audit["divergence"][name]["cie"]["excess"]),
-        worst=None if worst is None else _estimate(worst["relative"]),
-        where=where,
-        failed=counted.count("FAIL"),
-        unsure=counted.count("UNSURE"),
+    if logged.state != "finished":
+        return Audited(logged.at, logged.state, logged.run, logged.reason)
+    audit, gate = logged.audit, logged.gate
+    names = [variant.name for variant in gate.variants] if gate else []
+    if audit is None or gate is None or not set(names) <= set(audit.divergence):
+        return Audited(logged.at, "unreadable", logged.run, logged.reason or UNREADABLE)
+    return Audited(
+        at=logged.at,
+        state="finished",
+        run=logged.run,
+        verdict=gate.verdict,
+        examples=audit.examples.test,
+        variants=tuple(_measured(audit, judged) for judged in gate.variants),
+        warnings=gate.warnings,
     )
 
 
-def _verdict(text: str) -> str:
-    if text not in ("PASS", "UNSURE", "FAIL"):
-        raise ValueError(f"a verdict is PASS, UNSURE or FAIL, got {text!r}")
-    return text
-
-
-def _estimate(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What is shown of an estimate, and nothing that cannot be."""
-    numbers = {key: found[key] and float(found[key]) for key in ("value", "low", "high")}
-    words = {key: str(found[key]) for key in ("reason", "note")}
-    return numbers | words | {"n": int(found["n"])}
+def _measured(audit: Audit, judged: JudgedVariant) -> Measured:
+    name = judged.name
+    counted = [test.verdict for test in judged.tests if test.waived is None]
+    worst = worst_change(audit, name)
+    return Measured(
+        variant=name,
+        verdict=judged.verdict,
+        members=judged.members,
+        top1=audit.accuracy[name].top1,
+        excess=audit.divergence[name].cie.excess,
+        worst=None if worst is None else worst.relative,
+        where="" if worst is None else f"{LABELS[worst.metric]} {audit.group_names[worst.group]}",
+        failed=counted.count("FAIL"),
+        unsure=counted.count("UNSURE"),
+    )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from scotoma.audit.logged import LoggedAudit
 from scotoma.report.figures.drawing import drawn
 from scotoma.report.figures.trend import trend_figures
 from scotoma.report.page import FOLDER, STYLES, content_policy, environment
@@ -18,17 +18,17 @@ __all__ = ["render_trend"]
 SCRIPTS = ("vendor/vega.js", "figures.js")
 
 
-def render_trend(project: str, records: Sequence[Mapping[str, Any]]) -> str:
+def render_trend(project: str, logged: Sequence[LoggedAudit]) -> str:
     """The audits of a project as one HTML file, by the rules of the report of one audit.
 
     Args:
         project: Its name.
-        records: As of `audited`, in the order of time.
+        logged: Its audits, in the order of time.
 
     Returns:
         The page; equal inputs give equal text.
     """
-    audits = [audited(record) for record in records]
+    audits = [audited(one) for one in logged]
     plots = trend_figures(audits)
     styles, scripts = (
         [(FOLDER / name).read_text(encoding="utf-8") for name in names]

@@ -7,22 +7,28 @@ from typing import Any
 import numpy as np
 
 from scotoma._version import __version__
+from scotoma.audit import Audit, read_part
+from scotoma.audit.document import VERSION
+from scotoma.audit.groups import Gap, MeasuredGap
+from scotoma.audit.sections import BiasSection
+from scotoma.audit.slices import SliceSearch
 from scotoma.datasets import Examples
 from scotoma.jsonable import jsonable
-from scotoma.runs import Run, file_digest, read_json
+from scotoma.runs import Run, file_digest
 from scotoma.uncertainty import holm
 
 __all__ = ["assemble"]
 
 
-def assemble(run: Run, examples: Examples) -> dict[str, Any]:
-    """Every number of the audit; nothing in it depends on the clock, the machine or a path."""
+def assemble(run: Run, examples: Examples) -> Audit:
+    """Put every number of the audit together; none depends on the clock, machine or a path."""
     config, test = run.config, examples.split("test")
     partition = test.partition()
     positive = None if config.label.positive is None else str(config.label.positive)
-    divergence, bias = read_json(run.section("divergence")), read_json(run.section("bias"))
-    found = {
-        "version": 1,
+    bias = read_part(run.section("bias"), BiasSection)
+    divergence = read_part(run.section("divergence"), DivergenceSection)
+    content = {
+        "version": VERSION,
         "scotoma": __version__,
         "project": config.project,
         "config_sha256": config.digest(),
@@ -33,7 +39,9 @@ def assemble(run: Run, examples: Examples) -> dict[str, Any]:
         "examples": {
             "train": examples.split("train").table.height,
             "test": test.table.height,
-            "units": test.table.height if test.clusters is None else int(test.clusters.max()) + 1,
+            "clusters": test.table.height
+            if test.clusters is None
+            else int(test.clusters.max()) + 1,
             "dataset_sha256": file_digest(run.examples),
             "classes": examples.classes,
             "positive": positive,
@@ -62,23 +70,19 @@ def assemble(run: Run, examples: Examples) -> dict[str, Any]:
             }
             for variant in config.resolved_variants
         ],
-        "accuracy": bias["accuracy"],
-        "divergence": divergence["divergence"],
-        "classes": bias["classes"],
-        "subgroups": bias["subgroups"],
-        "gaps": _adjusted(bias["gaps"]),
-        "clarify": bias["clarify"],
-        "slices": read_json(run.section("slices")),
-        "one_model": bias["one_model"],
-        "gallery": divergence["gallery"],
-        "parity": divergence["parity"],
+        "accuracy": bias.accuracy,
+        "divergence": divergence.divergence,
+        "classes": bias.classes,
+        "subgroups": bias.subgroups,
+        "gaps": _adjusted(bias.gaps),
+        "clarify": bias.clarify,
+        "slices": read_part(run.section("slices"), dict[str, SliceSearch]),
+        "one_model": bias.one_model,
+        "gallery": divergence.gallery,
+        "parity": divergence.parity,
+        "collapsed": bias.collapsed,
     }
-    if bias["collapsed"]:
-        found["collapsed"] = bias[
-            "collapsed"
-        ]  # the gate warns of them; healthy audits keep their bytes
-    plain: dict[str, Any] = jsonable(found)
-    return plain
+    return Audit.model_validate(content)
 
 
 def _training_masks(examples: Examples, keys: tuple[str, ...]) -> list[np.ndarray[Any, Any]]:
@@ -88,12 +92,12 @@ def _training_masks(examples: Examples, keys: tuple[str, ...]) -> list[np.ndarra
     return [train.mask(key) if key in train.keys else empty for key in keys]
 
 
-def _adjusted(gaps: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+def _adjusted(gaps: dict[str, tuple[MeasuredGap, ...]]) -> dict[str, tuple[Gap, ...]]:
     """The gaps with p-values adjusted by Holm over all of the audit: one table, one family."""
     flat = [gap for rows in gaps.values() for gap in rows]
-    p = np.array([np.nan if gap["p"] is None else gap["p"] for gap in flat], dtype=float)
-    adjusted = iter(holm(p))
+    p = np.array([np.nan if gap.p is None else gap.p for gap in flat], dtype=float)
+    adjusted = iter(jsonable(holm(p)))
     return {
-        name: [gap | {"p_adjusted": float(next(adjusted))} for gap in rows]
+        name: tuple(Gap(**dict(gap), p_adjusted=next(adjusted)) for gap in rows)
         for name, rows in gaps.items()
     }

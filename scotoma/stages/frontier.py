@@ -5,47 +5,49 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from scotoma.audit import Audit, GateResult
+from scotoma.audit.frontier import FrontierRow, WorstRate
 from scotoma.summary import worst_change
 
 __all__ = ["frontier_rows"]
 
 
 def frontier_rows(
-    audit: Mapping[str, Any], gate: Mapping[str, Any], costs: Mapping[str, Any]
-) -> list[dict[str, Any]]:
+    audit: Audit, gate: GateResult, costs: Mapping[str, dict[str, Any]]
+) -> tuple[FrontierRow, ...]:
     """Put accuracy, most affected group, size, latency and verdict of each variant side by side.
 
     Args:
-        audit: Content of audit.json.
-        gate: The verdict, as gate.json has it.
+        audit: The audit.
+        gate: The verdict.
         costs: Sizes and latencies of the first member of each variant, where they were measured.
 
     Returns:
         One row per variant, in the order of the audit. Apart from audit.json, since times differ.
     """
-    verdicts = {variant["name"]: variant["verdict"] for variant in gate["variants"]}
-    names = {group["key"]: group["name"] for group in audit["groups"]}
-    rows = []
-    for variant in audit["variants"]:
-        name = variant["name"]
-        worst = worst_change(audit, name) if name in audit["subgroups"] else None
-        rows.append(
-            {
-                "variant": name,
-                "verdict": verdicts.get(name),
-                "sparsity": variant["sparsity"],
-                "bits": variant["bits"],
-                "top1": audit["accuracy"][name]["top1"],
-                "worst": None
-                if worst is None
-                else {
-                    "group": names[worst["group"]],
-                    "metric": worst["metric"],
-                    "relative": worst["relative"],
-                    "dense": worst["dense"],
-                    "compressed": worst["compressed"],
-                },
-                "costs": costs.get(name),
-            }
+    verdicts = {variant.name: variant.verdict for variant in gate.variants}
+    return tuple(
+        FrontierRow(
+            variant=variant.name,
+            verdict=verdicts.get(variant.name),
+            sparsity=variant.sparsity,
+            bits=variant.bits,
+            top1=audit.accuracy[variant.name].top1,
+            worst=_worst(audit, variant.name),
+            costs=costs.get(variant.name),
         )
-    return rows
+        for variant in audit.variants
+    )
+
+
+def _worst(audit: Audit, variant: str) -> WorstRate | None:
+    row = worst_change(audit, variant) if variant in audit.subgroups else None
+    if row is None:
+        return None
+    return WorstRate(
+        group=audit.group_names[row.group],
+        metric=row.metric,
+        relative=row.relative,
+        dense=row.dense,
+        compressed=row.compressed,
+    )

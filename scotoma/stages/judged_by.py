@@ -19,11 +19,11 @@ class Judging:
 
     Attributes:
         rules: The gate; None for the default rules.
-        today: Day that decides which waivers have expired.
+        as_of: Day that decides which waivers have expired.
     """
 
     rules: GateRules | None
-    today: datetime.date
+    as_of: datetime.date
 
     @classmethod
     def of(cls, run: Run) -> Judging:
@@ -34,12 +34,12 @@ class Judging:
             return cls(None, datetime.date.today())
         found = read_json(path)
         rules = found["rules"] and GateRules.model_validate_json(json.dumps(found["rules"]))
-        return cls(rules, datetime.date.fromisoformat(found["today"]))
+        return cls(rules, datetime.date.fromisoformat(found["as_of"]))
 
     def leave(self, run: Run) -> None:
         """Leave it in the run's folder, for the step that judges."""
         rules = self.rules and self.rules.model_dump(mode="json", exclude_unset=True)
-        write_json(run.path("judging.json"), {"rules": rules, "today": self.today.isoformat()})
+        write_json(run.path("judging.json"), {"rules": rules, "as_of": self.as_of.isoformat()})
         run.publish(run.path("judging.json"))
 
     @property
@@ -47,4 +47,4 @@ class Judging:
         """SHA-256 of what decides the verdict: the day counts where something expires by it."""
         waived = self.rules is not None and bool(self.rules.waivers)
         rules = "" if self.rules is None else self.rules.model_dump_json(exclude_unset=True)
-        return hashlib.sha256(f"{rules}/{self.today if waived else ''}".encode()).hexdigest()
+        return hashlib.sha256(f"{rules}/{self.as_of if waived else ''}".encode()).hexdigest()

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from scotoma import checksums, progress, storage
+from scotoma.audit import as_text, read_audit, write_part
 from scotoma.config.gate import GateRules, default_rules
-from scotoma.errors import DataError
 from scotoma.files import file_digest, written
 from scotoma.mirror import Mirror
 from scotoma.printable import printable
-from scotoma.runs import Run, write_json
+from scotoma.runs import Run
 from scotoma.stages.judged_by import Judging
-from scotoma.stages.last import NAME as LAST
-from scotoma.stages.last import read_last, with_last
+from scotoma.stages.previous import read_previous, with_previous
 from scotoma.summary import summary
-from scotoma.verdict import Gate, judge
+from scotoma.verdict import Gate, gate_file, gate_result, judge
 from scotoma.verdict.documents import junit, markdown
-from scotoma.verdict.words import said
 
-__all__ = ["Given", "for_readers", "forget", "give_verdict", "verdict"]
+__all__ = ["Judged", "forget", "give_verdict", "verdict"]
 
 OUTCOMES = ("gate.json", "junit.xml", "summary.md")
 
@@ -38,34 +33,25 @@ def verdict(run: Run) -> list[Path]:
     audit, section = run.path("audit.json"), run.section("verdict")
     judging = Judging.of(run)
     sections = [run.section(name) for name in ("divergence", "bias", "slices")]
-    run.fetch(run.path(LAST))
-    last = [run.path(LAST)] if run.path(LAST).exists() else []
-    inputs = [run.examples, *sections, *last]
+    run.fetch(run.previous)
+    previous = [run.previous] if run.previous.exists() else []
+    inputs = [run.examples, *sections, *previous]
     with run.step("verdict", [audit, section], inputs, made_with=judging.digest) as due:
         if due:
             from scotoma.datasets import Examples
             from scotoma.stages.assembling import assemble
 
             progress.start("judge", 1)
-            write_json(audit, assemble(run, Examples.read(run.examples, images=False)))
+            write_part(audit, assemble(run, Examples.read(run.examples, images=False)))
             run.publish(audit)
-            given = give_verdict(run.mirror, judging.rules, judging.today)
-            write_json(section, for_readers(given.gate))
+            judged = give_verdict(run.mirror, judging.rules, judging.as_of)
+            write_part(section, gate_result(judged.gate))
             progress.advance("judge")
     return [audit, section]
 
 
-def for_readers(gate: Gate) -> dict[str, Any]:
-    """The verdict for readers: sentences beside the tests, and no day, which changes nothing."""
-    found = gate.as_dict()
-    del found["today"]
-    for variant, judged in zip(found["variants"], gate.variants, strict=True):
-        variant["said"] = said(judged)
-    return found
-
-
 @dataclass(frozen=True)
-class Given:
+class Judged:
     """A verdict that was written down.
 
     Attributes:
@@ -81,13 +67,13 @@ class Given:
     notes: tuple[str, ...]
 
 
-def give_verdict(folder: Mirror, rules: GateRules | None, today: datetime.date) -> Given:
+def give_verdict(folder: Mirror, rules: GateRules | None, as_of: datetime.date) -> Judged:
     """Judge the audit of a folder and write gate.json, junit.xml and summary.md there.
 
     Args:
-        folder: Where audit.json lies, and the last audit, if it is to be compared with one.
+        folder: Where audit.json lies, and the previous audit, if it is to be compared with one.
         rules: The gate; None for the default rules.
-        today: Day that decides which waivers have expired.
+        as_of: Day that decides which waivers have expired.
 
     Returns:
         The verdict, and what there is to print.
@@ -99,21 +85,21 @@ def give_verdict(folder: Mirror, rules: GateRules | None, today: datetime.date) 
     path = folder.root / "audit.json"
     folder.fetch([path])
     checksums.check(folder, [path.name])
-    audit = _audit(path, folder.place(path))
-    asked = rules or default_rules(
-        positive=_has_positive(audit), shipped=audit.get("scope") == "shipped"
+    audit = read_audit(path, folder.place(path))
+    previous = read_previous(folder)
+    applied = rules or default_rules(
+        positive=audit.examples.positive is not None, shipped=audit.scope == "shipped"
     )
-    last, margin = read_last(folder)
-    gate = judge(audit, with_last(asked, margin), today, last)
+    gate = judge(audit, with_previous(applied, previous), as_of, previous)
     texts = {
         "summary.md": markdown(gate),
         "junit.xml": junit(gate),
-        "gate.json": _json(gate.as_dict() | {"audit_sha256": file_digest(path)}),
+        "gate.json": as_text(gate_file(gate, file_digest(path))),
     }
-    given = Given(
+    judged = Judged(
         gate=gate,
         content=texts["gate.json"],
-        summary=_summary(audit, gate, folder.place(path)),
+        summary=summary(audit, gate),
         notes=tuple(f"note    {printable(warning)}" for warning in gate.warnings),
     )
     for name, text in texts.items():  # gate.json last: where it is, the others are
@@ -121,7 +107,7 @@ def give_verdict(folder: Mirror, rules: GateRules | None, today: datetime.date) 
             temporary.write_text(text, encoding="utf-8")
         folder.publish([folder.root / name])
     checksums.amend(folder, OUTCOMES)
-    return given
+    return judged
 
 
 def forget(folder: Mirror) -> None:
@@ -137,37 +123,3 @@ def forget(folder: Mirror) -> None:
     if audit.is_file():
         for name in OUTCOMES:
             (folder.root / name).unlink(missing_ok=True)
-
-
-def _audit(path: Path, shown: str) -> dict[str, Any]:
-    if not path.is_file():
-        raise DataError(
-            f"{shown} is not there, so there is nothing to judge; let scotoma audit end first"
-        )
-    audit: Any = None
-    with contextlib.suppress(ValueError, RecursionError):
-        audit = json.loads(path.read_bytes())
-    if not isinstance(audit, dict):
-        raise DataError(f"{shown} must be what scotoma audit writes; run the audit again")
-    return audit
-
-
-def _summary(audit: dict[str, Any], gate: Gate, shown: str) -> str:
-    try:
-        return summary(audit, gate)
-    except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
-        raise DataError(
-            f"{shown} must be what scotoma audit writes ({type(error).__name__}: {error}); run the "
-            "audit again"
-        ) from error
-
-
-def _json(value: dict[str, Any]) -> str:
-    text = json.dumps(value, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=False)
-    # Half of a character, as JSON may spell it, is no text that a file can hold.
-    return text.encode("utf-8", "replace").decode("utf-8") + "\n"
-
-
-def _has_positive(audit: dict[str, Any]) -> bool:
-    examples = audit.get("examples")
-    return isinstance(examples, dict) and examples.get("positive") is not None

@@ -17,14 +17,14 @@ __all__ = ["gather", "predict", "prepare", "prune", "quantize", "train"]
 
 
 def prepare(run: Run) -> list[Path]:
-    """Read the source, check it, write the examples of both splits; bring the last audit here."""
+    """Read and check the source, write the examples of both splits, bring the previous audit."""
     left = [*_models(run), *_examples(run)]
-    run.fetch(run.last)
-    if run.config.retraining is None and not run.last.exists():
+    run.fetch(run.previous)
+    if run.config.retraining is None and not run.previous.exists():
         return left
-    from scotoma.stages.last import fetch_last  # SciPy comes with it
+    from scotoma.stages.previous import fetch_previous  # SciPy comes with it
 
-    return [*left, *fetch_last(run)]
+    return [*left, *fetch_previous(run)]
 
 
 def _models(run: Run) -> list[Path]:

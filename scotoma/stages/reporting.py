@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,13 +9,13 @@ from typing import Any
 import polars as pl
 
 from scotoma import checksums, progress
+from scotoma.audit import Audit, GateResult, read_audit, read_gate, read_part
 from scotoma.config import PredictionsSource
-from scotoma.config.gate import GateRules
 from scotoma.datasets import Examples
 from scotoma.errors import DataError
 from scotoma.machine import versions
 from scotoma.report import thumbnails
-from scotoma.runs import Run, read_json, written
+from scotoma.runs import Run, file_digest, read_json, written
 from scotoma.stages.frontier import frontier_rows
 
 __all__ = ["draw", "report"]
@@ -30,9 +28,10 @@ def report(run: Run) -> list[Path]:
     with run.step("report", [page, kept], [run.examples, audit, gate]) as due:
         if due:
             progress.start("write report", 1)
-            found = read_json(audit)
-            _keep(kept, _images(run, found))
-            _write(run, page, found, read_json(gate), versions(), blur=False, images=True)
+            content = read_audit(audit)
+            judged = read_part(gate, GateResult)
+            _keep(kept, _images(run, content))
+            _write(run, page, content, judged, versions(), blur=False, images=True)
             progress.advance("write report")
     return [page, kept]
 
@@ -58,12 +57,18 @@ def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
     run.fetch(audit, measured, gate, run.section("verdict"), _kept(run))
     if not audit.exists() or not run.section("verdict").exists():
         raise DataError(f"{run.mirror.place(audit)} is not there; let scotoma audit end first")
-    checksums.check(run.mirror, ("audit.json", "sections/verdict.json", "thumbnails.parquet"))
-    found = read_json(audit)
-    section = run.section("verdict")
-    judged = _judged(run, found, read_json(gate)) if gate.exists() else read_json(section)
+    read = ("audit.json", "gate.json", "sections/verdict.json", "thumbnails.parquet")
+    checksums.check(run.mirror, read)
+    judged = read_part(run.section("verdict"), GateResult)
+    if gate.exists():
+        judged = newest = read_gate(gate, run.mirror.place(gate))
+        if newest.audit_sha256 != file_digest(audit):
+            raise DataError(
+                f"{run.mirror.place(gate)} must judge the audit beside it, got another; run "
+                f"scotoma gate {run.place}"
+            )
     with_versions = read_json(measured).get("versions", {}) if measured.exists() else {}
-    _write(run, page, found, judged, with_versions, blur=blur, images=images)
+    _write(run, page, read_audit(audit), judged, with_versions, blur=blur, images=images)
     changed = run.rewritten("report", page)
     run.publish(*changed)
     checksums.amend(run.mirror, [path.relative_to(run.root).as_posix() for path in changed])
@@ -73,46 +78,29 @@ def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
 def _write(
     run: Run,
     page: Path,
-    audit: Mapping[str, Any],
-    gate: Mapping[str, Any],
+    audit: Audit,
+    gate: GateResult,
     made_with: Mapping[str, str],
     *,
     blur: bool,
     images: bool,
 ) -> None:
-    from scotoma.report import render
+    from scotoma.report import Beside, render
 
     run.fetch(run.costs)
     costs = read_json(run.costs) if run.costs.exists() else {}
-    measured: dict[str, Any] = {
-        "frontier": frontier_rows(audit, gate, costs),
-        "versions": made_with,
-    }
     if run.config.deterministic:  # what differs from run to run and from day to day stays outside
-        measured = {"frontier": frontier_rows(audit, gate, _sizes(costs))}
-    measured["newest"] = run.newest
+        costs, made_with = _sizes(costs), {}
+    beside = Beside(frontier_rows(audit, gate, costs), dict(made_with), run.newest)
     shown, remark = _shown(_kept(run), blur=blur) if images else ({}, "Images are left out.")
     if blur and images:
         remark = thumbnails.BLURRED
     with written(page) as temporary:
-        temporary.write_text(
-            render(dict(audit), shown, dict(gate), measured, remark), encoding="utf-8"
-        )
+        temporary.write_text(render(audit, shown, gate, beside, remark), encoding="utf-8")
 
 
 def _sizes(costs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: {**found, "latency": None} for name, found in costs.items()}
-
-
-def _judged(run: Run, audit: Mapping[str, Any], gate: Mapping[str, Any]) -> dict[str, Any]:
-    """The verdict that `scotoma gate` gave last, with the sentences that gate.json lacks."""
-    from scotoma.stages.judging import for_readers
-    from scotoma.stages.last import read_last
-    from scotoma.verdict import judge
-
-    rules = GateRules.model_validate_json(json.dumps(gate["rules"]))
-    last, _ = read_last(run.mirror)
-    return for_readers(judge(audit, rules, datetime.date.fromisoformat(gate["today"]), last))
 
 
 def _kept(run: Run) -> Path:
@@ -136,7 +124,7 @@ def _shown(path: Path, *, blur: bool) -> tuple[dict[str, bytes], str]:
     return ({name: thumbnails.blurred(data) for name, data in rows.items()} if blur else rows), ""
 
 
-def _images(run: Run, audit: Mapping[str, Any]) -> dict[str, bytes]:
+def _images(run: Run, audit: Audit) -> dict[str, bytes]:
     """Encoded images of the gallery by example id; an example without one is left out."""
     shown = Examples.read(run.examples, only=_in_gallery(audit)).table
     if "image" in shown.columns:
@@ -150,14 +138,14 @@ def _images(run: Run, audit: Mapping[str, Any]) -> dict[str, bytes]:
     return {}
 
 
-def _in_gallery(audit: Mapping[str, Any]) -> list[str]:
+def _in_gallery(audit: Audit) -> list[str]:
     """Ids of the examples whose images the page shows."""
     return sorted(
         {
-            card["example_id"]
-            for pairs in audit["gallery"].values()
+            card.example_id
+            for pairs in audit.gallery.values()
             for pair in pairs
-            for card in pair.values()
+            for card in (pair.cie, pair.non_cie)
             if card is not None
         }
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scotoma import progress
+from scotoma.audit import Audit, GateResult, plain, read_audit, read_part
 from scotoma.config.retraining import Keep
 from scotoma.errors import ScotomaError
 from scotoma.jsonable import jsonable
@@ -54,7 +55,7 @@ def log(run: Run) -> list[Path]:
             elif not uri:
                 found = {"reason": NOWHERE, "link": "", "runs": {}}
             else:
-                found = _logged(run, read_json(audit), read_json(gate), uri)
+                found = _logged(run, read_audit(audit), read_part(gate, GateResult), uri)
             write_json(tracked, found)
             progress.advance("log to MLflow")
     run.fetch(tracked, *manifests)
@@ -82,7 +83,7 @@ def _tidy(run: Run, keep: Keep, uri: str | None) -> None:
         sys.stderr.write(f"keep    {printable(note)}\n")
 
 
-def _logged(run: Run, audit: dict[str, Any], gate: dict[str, Any], uri: str) -> dict[str, Any]:
+def _logged(run: Run, audit: Audit, gate: GateResult, uri: str) -> dict[str, Any]:
     """What MLflow now holds: runs, and the version of the model if the audit passed."""
     from scotoma.tracking import log_audit, register
 
@@ -102,14 +103,14 @@ def _measurements(run: Run) -> dict[str, Any]:
     """Times, sizes and versions: what the promise of equal bytes does not cover."""
     run.fetch(run.costs, run.path("audit.json"), run.section("verdict"))
     costs = read_json(run.costs) if run.costs.exists() else {}
+    gate = read_part(run.section("verdict"), GateResult)
+    rows = frontier_rows(read_audit(run.path("audit.json")), gate, costs)
     return {
         "ended": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "hardware": hardware(),
         "versions": versions(),
         "costs": costs,
-        "frontier": frontier_rows(
-            read_json(run.path("audit.json")), read_json(run.section("verdict")), costs
-        ),
+        "frontier": [plain(row) for row in rows],
         "time_s": {
             path.stem: read_json(path)["time_s"]
             for path in sorted(run.path("steps").glob("*.json"))

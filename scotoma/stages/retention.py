@@ -8,14 +8,14 @@ import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from scotoma import checksums, storage
+from scotoma.audit import GateFile, read_gate
 from scotoma.config.retraining import Keep
-from scotoma.errors import ConfigError
+from scotoma.errors import ConfigError, DataError
 from scotoma.locking import locked
 from scotoma.mirror import Mirror, local_folder
-from scotoma.runs import Run, read_json, write_json
+from scotoma.runs import Run, read_record, write_json
 
 __all__ = ["RECORD", "Audited", "audits_of", "give_up", "sorted_out", "tidy"]
 
@@ -190,9 +190,9 @@ def _in_mlflow(audit: Audited, uri: str) -> str:
     folder = _mirror(audit.place)
     tracked = folder.root / "tracking.json"
     folder.fetch([tracked])
-    note = read_json(folder.root / RECORD)
+    note = read_record(folder.root / RECORD)
     said = f"{note['at']}: {note['files']} files, {note['bytes']} bytes deleted ({note['why']})"
-    return forget_pages(_read(tracked).get("runs", {}).values(), said, uri)
+    return forget_pages(read_record(tracked).get("runs", {}).values(), said, uri)
 
 
 def _mirror(place: str) -> Mirror:
@@ -219,13 +219,13 @@ def _folders(root: str) -> list[tuple[str, dict[str, int]]]:
 def _audited(run: Run, place: str, sizes: dict[str, int], *, ended: bool) -> Audited:
     large = tuple(name for name in sizes if _is_large(name))
     size = sum(sizes[name] for name in large)
-    paths = [run.path(name) for name in ("measurements.json", "gate.json")]
+    measurements, verdict = run.path("measurements.json"), run.path("gate.json")
     if not ended and checksums.CHECKSUMS not in sizes:
         return Audited(place, None, "", large, size)
-    run.fetch(*paths)
-    measured, gate = (_read(path) for path in paths)
-    at = datetime.datetime.now(datetime.UTC) if ended else _time(measured, gate)
-    return Audited(place, at, str(gate.get("verdict", "")), large, size)
+    run.fetch(measurements, verdict)
+    gate = _verdict(verdict)
+    at = datetime.datetime.now(datetime.UTC) if ended else _ended(measurements, gate)
+    return Audited(place, at, "" if gate is None else gate.verdict, large, size)
 
 
 def _is_large(name: str) -> bool:
@@ -235,17 +235,21 @@ def _is_large(name: str) -> bool:
     return among(LARGE) and not among(SPARED)
 
 
-def _time(measured: dict[str, Any], gate: dict[str, Any]) -> datetime.datetime | None:
+def _ended(measurements: Path, gate: GateFile | None) -> datetime.datetime | None:
     """When an audit ended; of one that did not write it down, the day it was judged as of."""
-    for text in (measured.get("ended"), gate.get("today")):
-        with contextlib.suppress(TypeError, ValueError):
-            found = datetime.datetime.fromisoformat(text)  # type: ignore[arg-type]
-            return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
+    text = read_record(measurements).get("ended")
+    if text is None:
+        if gate is None:
+            return None
+        return datetime.datetime.combine(gate.as_of, datetime.time(), datetime.UTC)
+    try:
+        return datetime.datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+
+
+def _verdict(path: Path) -> GateFile | None:
+    """The verdict of a folder; None where there is none that this version reads."""
+    with contextlib.suppress(DataError):
+        return read_gate(path)
     return None
-
-
-def _read(path: Path) -> dict[str, Any]:
-    found: Any = {}
-    with contextlib.suppress(OSError, ValueError):
-        found = read_json(path)
-    return found if isinstance(found, dict) else {}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime
-import json
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from scotoma.audit.logged import LoggedAudit
 from scotoma.errors import DataError
 from scotoma.extras import home_of, needs
 from scotoma.files import redact
@@ -19,18 +19,15 @@ STANDS_FOR = ("failed", "skipped")  # names of runs that no audit's result stand
 SAYS = "mlflow.note.content"
 
 
-def history(project: str, uri: str) -> list[dict[str, Any]]:
-    """The audits of a project in the order in which they were logged.
+def history(project: str, uri: str) -> list[LoggedAudit]:
+    """Fetch the audits of a project in the order in which they were logged.
 
     Args:
         project: Its name, which is that of the experiment.
         uri: MLflow tracking URI.
 
     Returns:
-        Of each `at` (ISO 8601, UTC), `state` (`finished`, `failed`, `skipped`), `run` (the id of
-        the MLflow run that stands for it), `reason` (why it has no result, as a sentence), and
-        `audit` and `gate`, the content of its audit.json and gate.json; None where
-        there is none.
+        Audits; one whose files cannot be read has a reason instead of them.
 
     Raises:
         ScotomaError: MLflow is not installed, does not answer, or has no such project.
@@ -77,30 +74,19 @@ def _state(run: Any) -> str:
     return "finished" if finished else ""
 
 
-def _past(client: Any, run: Any) -> dict[str, Any]:
-    at = datetime.datetime.fromtimestamp(run.info.start_time / 1000, datetime.UTC)
-    state = _state(run)
-    found = {
-        "at": at.isoformat(timespec="seconds"),
-        "state": state,
-        "run": run.info.run_id,
-        "reason": "" if state == "finished" else run.data.tags.get(SAYS, ""),
-        "audit": None,
-        "gate": None,
-    }
-    if state == "finished":
-        there = {file.path for file in client.list_artifacts(run.info.run_id)}
-        for name in ("audit", "gate"):
-            if f"{name}.json" in there:
-                found[name] = _json(client, run.info.run_id, f"{name}.json")
-    return found
+def _past(client: Any, run: Any) -> LoggedAudit:
+    at = datetime.datetime.fromtimestamp(run.info.start_time // 1000, datetime.UTC)
+    state, run_id = _state(run), str(run.info.run_id)
+    if state != "finished":
+        return LoggedAudit(at, state, run_id, run.data.tags.get(SAYS, ""))
+    there = {file.path for file in client.list_artifacts(run_id)}
+    if not {"audit.json", "gate.json"} <= there:
+        return LoggedAudit(at, state, run_id)
+    audit, gate = (_content(client, run_id, name) for name in ("audit.json", "gate.json"))
+    return LoggedAudit.of(at, run_id, audit, gate)
 
 
-def _json(client: Any, run_id: str, name: str) -> Any:
-    """Content of an artifact; None where it is not JSON."""
+def _content(client: Any, run_id: str, name: str) -> bytes:
+    """Content of an artifact."""
     with tempfile.TemporaryDirectory() as folder:
-        path = client.download_artifacts(run_id, name, folder)
-        try:
-            return json.loads(Path(path).read_bytes())
-        except (ValueError, RecursionError):
-            return None
+        return Path(client.download_artifacts(run_id, name, folder)).read_bytes()

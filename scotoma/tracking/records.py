@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from scotoma._version import __version__
+from scotoma.audit import Audit, GateResult, Quantity, as_text
+from scotoma.audit.groups import Gap
+from scotoma.audit.slices import SliceSearch
 from scotoma.printable import printable
 from scotoma.summary import worst_change
 
@@ -74,76 +76,62 @@ class Record:
         self.tags[f"undefined/{name}"] = reason or f"undefined ({value})"
         return False
 
-    def estimate(self, name: str, found: Mapping[str, Any], factor: int = 1) -> None:
-        """An estimate times a factor: its value a metric, its interval a tag."""
+    def quantity(self, name: str, quantity: Quantity, factor: int = 1) -> None:
+        """A number times a factor: its value a metric, its interval a tag."""
         value, low, high = (
-            factor * found[key] if _finite(found[key]) else found[key]
-            for key in ("value", "low", "high")
+            None if number is None else factor * number
+            for number in (quantity.value, quantity.low, quantity.high)
         )
-        if self.number(name, value, found["reason"]):
-            rests = f"n={found['n']}"
+        if self.number(name, value, quantity.reason):
+            rests = f"n={quantity.n}"
             self.tags[f"interval/{name}"] = (
-                f"none, {rests}: {found['reason']}"
+                f"none, {rests}: {quantity.reason}"
                 if low is None or high is None
-                else f"[{float(low):.6g}, {float(high):.6g}] {rests}"
+                else f"[{low:.6g}, {high:.6g}] {rests}"
             )
 
 
 def variant_records(
-    audit: Mapping[str, Any], recipe: Mapping[str, Any], gate: Mapping[str, Any] | None = None
+    audit: Audit, recipe: Mapping[str, Any], gate: GateResult | None = None
 ) -> list[Record]:
     """A record a variant, dense last: the run that is logged last is listed first.
 
     Args:
-        audit: Content of audit.json.
+        audit: The audit.
         recipe: What trained the dense members, name to value.
-        gate: The verdict on it, as gate.json has it, with sentences as `said`; None for none.
+        gate: The verdict on it; None for none.
 
     Returns:
         Numbers by section: `0_gate/failed` and `0_gate/unsure` (tests), `1_quality/...`,
         `2_cie/...`, `3_worst/METRIC` (the change that the summary calls worst), `5_slices/n_bad`
         (slices found), `amp_METRIC/GROUP` (relative change, %), `gap_points/ATTRIBUTE`.
-
-    >>> top1 = {"value": 0.9, "low": 0.88, "high": 0.92, "n": 500, "reason": ""}
-    >>> dense = {"name": "dense", "kind": "dense", "sparsity": 0.0, "bits": 32, "paired": False}
-    >>> (record,) = variant_records({
-    ...     "config_sha256": "c0", "seed": 7, "variants": [dense | {"members": 10}],
-    ...     "examples": {"train": 1000, "test": 500, "dataset_sha256": "d0"},
-    ...     "accuracy": {"dense": {"top1": top1}}, "divergence": {}}, {"steps": 40})
-    >>> record.metrics, record.tags["interval/1_quality/top1"], record.params["recipe.steps"]
-    ([('1_quality/top1', 0.9, 0)], '[0.88, 0.92] n=500', 40)
     """
-    return [_variant(audit, recipe, name, gate) for name in reversed(_variant_names(audit))]
+    # Judged otherwise it is another result.
+    result = _sha256(as_text(audit) + ("" if gate is None else as_text(gate)))
+    names = [variant.name for variant in audit.variants]
+    return [_variant(audit, recipe, name, gate, result) for name in reversed(names)]
 
 
 def member_records(
-    audit: Mapping[str, Any],
+    audit: Audit,
     recipe: Mapping[str, Any],
     manifests: Mapping[str, Mapping[str, Any]],
 ) -> list[Record]:
     """A record a member: seed, recipe, digest of the weights, loss curve, top-1.
 
     Args:
-        audit: Content of audit.json.
+        audit: The audit.
         recipe: What trained the dense members, name to value; a member's own goes before it.
         manifests: Variant to the content of its population's manifest.
 
     Returns:
         Records in the order of the variants, dense first, and of their members.
-
-    >>> dense = {"name": "dense", "kind": "dense", "sparsity": 0.0, "bits": 32}
-    >>> audit = {"config_sha256": "c0", "examples": {"dataset_sha256": "d0"}, "variants": [dense],
-    ...          "accuracy": {"dense": {"members": [0.9]}}}
-    >>> member = {"index": 0, "seed": 7, "sha256": "a0", "loss": [2.0, 0.5]}
-    >>> (record,) = member_records(audit, {"steps": 40}, {"dense": {"members": [member]}})
-    >>> record.name, record.metrics
-    ('dense-000', [('top1', 0.9, 0), ('loss', 2.0, 4), ('loss', 0.5, 8)])
     """
     return [
-        _member(audit, recipe, name, member, top1)
-        for name in _variant_names(audit)
+        _member(audit, recipe, variant.name, member, top1)
+        for variant in audit.variants
         for member, top1 in zip(
-            manifests[name]["members"], audit["accuracy"][name]["members"], strict=True
+            manifests[variant.name]["members"], audit.accuracy[variant.name].members, strict=True
         )
     ]
 
@@ -191,28 +179,23 @@ def _finite(value: Any) -> bool:
     return isinstance(value, (int, float)) and math.isfinite(value)
 
 
-def _variant_names(audit: Mapping[str, Any]) -> list[str]:
-    """Dense first, then in the order of the audit."""
-    return [v["name"] for v in sorted(audit["variants"], key=lambda v: v["kind"] != "dense")]
-
-
 def _facts(
-    audit: Mapping[str, Any], recipe: Mapping[str, Any], name: str
+    audit: Audit, recipe: Mapping[str, Any], name: str
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Parameters and tags that a variant shares with its members; numbers stay comparable."""
-    variant = next(found for found in audit["variants"] if found["name"] == name)
-    place = _variant_names(audit).index(name)
+    place = [variant.name for variant in audit.variants].index(name)
+    variant = audit.variants[place]
     params = {
-        "sparsity": variant["sparsity"],
-        "bits": variant["bits"],
-        "kind": variant["kind"],
+        "sparsity": variant.sparsity,
+        "bits": variant.bits,
+        "kind": variant.kind,
         **{f"recipe.{key}": value for key, value in recipe.items()},
     }
     tags = {
-        "scotoma.audit": audit["config_sha256"],
+        "scotoma.audit": audit.config_sha256,
         "scotoma.variant": name,
         "scotoma.version": __version__,
-        "scotoma.dataset": audit["examples"]["dataset_sha256"],
+        "scotoma.dataset": audit.examples.dataset_sha256,
         "mlflow.runColor": COLOURS[(place - 1) % len(COLOURS)] if place else DENSE_COLOUR,
         "mlflow.source.name": "scotoma",
         "mlflow.source.type": "LOCAL",
@@ -221,116 +204,111 @@ def _facts(
 
 
 def _variant(
-    audit: Mapping[str, Any], recipe: Mapping[str, Any], name: str, gate: Mapping[str, Any] | None
+    audit: Audit, recipe: Mapping[str, Any], name: str, gate: GateResult | None, result: str
 ) -> Record:
     """Everything that the run of a variant holds."""
     params, tags = _facts(audit, recipe, name)
-    result = audit if gate is None else [audit, gate]  # judged otherwise it is another result
-    variant = next(found for found in audit["variants"] if found["name"] == name)
+    variant = next(variant for variant in audit.variants if variant.name == name)
     record = Record(
         name=name,
         identity=("scotoma.variant", "scotoma.result"),
-        tags=tags | {"scotoma.result": _sha256(json.dumps(result, sort_keys=True))},
+        tags=tags | {"scotoma.result": result},
         params=params
         | {
-            "n_models": variant["members"],
-            "seed": audit["seed"],
-            "paired": str(variant["paired"]).lower(),
+            "n_models": variant.members,
+            "seed": audit.seed,
+            "paired": str(variant.paired).lower(),
         },
-        examples={split: audit["examples"][split] for split in ("train", "test")},
+        examples={"train": audit.examples.train, "test": audit.examples.test},
     )
-    top1 = audit["accuracy"][name]["top1"]
-    record.estimate("1_quality/top1", top1)
-    note = [f"**{_markdown(name)}**: {variant['members']} models", ""]
+    top1 = audit.accuracy[name].top1
+    record.quantity("1_quality/top1", top1)
+    note = [f"**{_markdown(name)}**: {variant.members} models", ""]
     note += [] if gate is None else _verdict(record, gate, name)
     note.append(f"- top-1 {_shown(top1, 100, '%')}")
-    if divergence := audit["divergence"].get(name):
-        cie = divergence["cie"]
-        count = cie["cie"]
-        record.estimate("2_cie/share", cie["cie_share"])
-        record.estimate("2_cie/excess_points", cie["excess"], POINTS)
-        record.number("2_cie/count", count["count"])
+    if divergence := audit.divergence.get(name):
+        cie, count = divergence.cie, divergence.cie.cie
+        record.quantity("2_cie/share", cie.cie_share)
+        record.quantity("2_cie/excess_points", cie.excess, POINTS)
+        record.number("2_cie/count", count.count)
         record.tags["interval/2_cie/count"] = (
-            f"[{count['low']}, {count['high']}] n={cie['n']}: the range over {count['ties']} ties"
+            f"[{count.low}, {count.high}] n={cie.n}: the range over {count.ties} ties"
         )
         note.append(
-            f"- CIEs: {count['count']:,} of {cie['n']:,} examples, "
-            f"{_shown(cie['excess'], 100, ' points')} beyond the floor"
+            f"- CIEs: {count.count:,} of {cie.n:,} examples, "
+            f"{_shown(cie.excess, 100, ' points')} beyond the floor"
         )
         note += _groups(record, audit, name)
-        _gaps(record, audit["gaps"].get(name, []))
-        note += _slices(record, audit.get("slices", {}).get(name))
+        _gaps(record, audit.gaps[name])
+        note += _slices(record, audit.slices.get(name))
     record.tags[NOTE] = "\n".join(note)
     return record
 
 
-def _verdict(record: Record, gate: Mapping[str, Any], name: str) -> list[str]:
+def _verdict(record: Record, gate: GateResult, name: str) -> list[str]:
     """Put the verdict into the record, on the dense run that of all; returns what its note says."""
-    judged = next((variant for variant in gate["variants"] if variant["name"] == name), None)
+    judged = next((variant for variant in gate.variants if variant.name == name), None)
     if judged is None:
-        record.tags["scotoma.verdict"] = gate["verdict"]
-        found = [
-            f"{variant['verdict']} {_markdown(variant['name'])}" for variant in gate["variants"]
-        ]
-        return [f"- gate: {gate['verdict']} ({', '.join(found)})"]
-    counted = [test["verdict"] for test in judged["tests"] if test["waived"] is None]
+        record.tags["scotoma.verdict"] = gate.verdict
+        each = [f"{variant.verdict} {_markdown(variant.name)}" for variant in gate.variants]
+        return [f"- gate: {gate.verdict} ({', '.join(each)})"]
+    counted = [test.verdict for test in judged.tests if test.waived is None]
     record.number("0_gate/failed", counted.count("FAIL"))
     record.number("0_gate/unsure", counted.count("UNSURE"))
-    record.tags["scotoma.verdict"] = judged["verdict"]
-    return [f"- gate: {judged['verdict']}", *(f"  - {_markdown(line)}" for line in judged["said"])]
+    record.tags["scotoma.verdict"] = judged.verdict
+    return [f"- gate: {judged.verdict}", *(f"  - {_markdown(line)}" for line in judged.sentences)]
 
 
-def _slices(record: Record, found: Mapping[str, Any] | None) -> list[str]:
+def _slices(record: Record, search: SliceSearch | None) -> list[str]:
     """Put the number of slices into the record; returns what its note says of them."""
-    if found is None:
+    if search is None:
         return []
-    record.number("5_slices/n_bad", found["found"])
-    record.tags["interval/5_slices/n_bad"] = f"n={found['tested']}: {found['null']['sentence']}"
-    return [f"- slices: {_markdown(found['summary'])}"]
+    record.number("5_slices/n_bad", search.found)
+    record.tags["interval/5_slices/n_bad"] = f"n={search.tested}: {search.null.sentence}"
+    return [f"- slices: {_markdown(search.summary)}"]
 
 
-def _groups(record: Record, audit: Mapping[str, Any], name: str) -> list[str]:
+def _groups(record: Record, audit: Audit, name: str) -> list[str]:
     """Put the changes of groups into the record; returns what its note says of them."""
-    rows = [row for row in audit["subgroups"].get(name, []) if row["class"] is None]
+    rows = [row for row in audit.subgroups[name] if row.class_name is None]
     # Named over all variants: the same group has the same name in every run.
-    names = metric_names(r["group"] for found in audit["subgroups"].values() for r in found)
+    names = metric_names(row.group for rows in audit.subgroups.values() for row in rows)
     for row in rows:
-        record.estimate(f"amp_{row['metric']}/{names[row['group']]}", row["relative"])
+        record.quantity(f"amp_{row.metric}/{names[row.group]}", row.relative)
     record.tags |= {f"group/{short}": key for key, short in names.items() if short != key}
     note = []
-    for metric in dict.fromkeys(row["metric"] for row in rows):
-        worst, found = f"3_worst/{metric}", worst_change(audit, name, metric)
-        if found is None:
-            record.number(worst, None, "undefined (no change of a group has an interval)")
+    for metric in dict.fromkeys(row.metric for row in rows):
+        key, worst = f"3_worst/{metric}", worst_change(audit, name, metric)
+        if worst is None:
+            record.number(key, None, "undefined (no change of a group has an interval)")
             continue
-        record.estimate(worst, found["relative"])
-        record.tags[f"group/{worst}"] = found["group"]
-        shown = _shown(found["relative"], 1, "%")
-        note.append(f"- worst change of {metric}: {shown} in {_markdown(found['group'])}")
+        record.quantity(key, worst.relative)
+        record.tags[f"group/{key}"] = worst.group
+        shown = _shown(worst.relative, 1, "%")
+        note.append(f"- worst change of {metric}: {shown} in {_markdown(worst.group)}")
     return note
 
 
-def _gaps(record: Record, rows: Iterable[Mapping[str, Any]]) -> None:
+def _gaps(record: Record, rows: Sequence[Gap]) -> None:
     """One contrast an attribute of two values; each value against the rest where there are more."""
-    rows = list(rows)
-    contrasts = Counter((row["attribute"], row["metric"]) for row in rows)
+    contrasts = Counter((row.attribute, row.metric) for row in rows)
     keys = []
     for row in rows:
-        attribute, group = row["attribute"], row["group_b"]
-        if contrasts[attribute, row["metric"]] == 1:
+        attribute, group = row.attribute, row.group_b
+        if contrasts[attribute, row.metric] == 1:
             keys.append(attribute)
         else:  # an attribute may be called as another's group is
-            keys.append(f"{attribute} = {group}" if (group, row["metric"]) in contrasts else group)
+            keys.append(f"{attribute} = {group}" if (group, row.metric) in contrasts else group)
     names = metric_names(keys)
     for row, key in zip(rows, keys, strict=True):
-        metric = "" if row["metric"] == "error" else f"{row['metric']}_"
+        metric = "" if row.metric == "error" else f"{row.metric}_"
         name = f"gap_{metric}points/{names[key]}"
-        record.estimate(name, row["gap"], POINTS)
-        record.tags[f"group/{name}"] = f"{row['group_b']} against {row['group_a']}"
+        record.quantity(name, row.gap, POINTS)
+        record.tags[f"group/{name}"] = f"{row.group_b} against {row.group_a}"
 
 
 def _member(
-    audit: Mapping[str, Any],
+    audit: Audit,
     recipe: Mapping[str, Any],
     name: str,
     member: Mapping[str, Any],
@@ -360,14 +338,10 @@ def _markdown(text: str) -> str:
     return "".join(c if c.isalnum() or c in " -" else f"&#{ord(c)};" for c in printable(text))
 
 
-def _shown(found: Mapping[str, Any], factor: float, unit: str) -> str:
-    """An estimate in words."""
-    value, low, high = found["value"], found["low"], found["high"]
-    if not _finite(value):
-        return _markdown(found["reason"] or "undefined")
-    interval = (
-        ""
-        if low is None or high is None
-        else f" [{factor * float(low):.1f}, {factor * float(high):.1f}]"
-    )
+def _shown(quantity: Quantity, factor: float, unit: str) -> str:
+    """A number in words."""
+    value, low, high = quantity.value, quantity.low, quantity.high
+    if value is None or not math.isfinite(value):
+        return _markdown(quantity.reason or "undefined")
+    interval = "" if low is None or high is None else f" [{factor * low:.1f}, {factor * high:.1f}]"
     return f"{factor * value:.1f}{unit}{interval}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from scotoma.audit import GateResult
 from scotoma.errors import ScotomaError
 from scotoma.extras import needs
 from scotoma.printable import printable
@@ -34,7 +34,7 @@ class Registered:
 
 
 def register(
-    gate: Mapping[str, Any], dense_run: str, place: str, model: str, alias: str, uri: str
+    gate: GateResult, dense_run: str, place: str, model: str, alias: str, uri: str
 ) -> Registered:
     """Make an audit that passed a version of a registered model, and move the alias to it.
 
@@ -53,7 +53,7 @@ def register(
     Returns:
         The version. A server that is down is no error: `reason` says what went wrong.
     """
-    if gate["verdict"] != "PASS":
+    if gate.verdict != "PASS":
         return Registered(model)
     try:
         with quiet():
@@ -74,7 +74,7 @@ def register(
 
 
 def _version(
-    mlflow: Any, client: Any, gate: Mapping[str, Any], dense_run: str, place: str, model: str
+    mlflow: Any, client: Any, gate: GateResult, dense_run: str, place: str, model: str
 ) -> int:
     """The number of the audit's version, made where there is none."""
     tags = client.get_run(dense_run).data.tags
@@ -90,10 +90,10 @@ def _version(
         client.get_run(dense_run).info.artifact_uri,
         dense_run,
         tags={
-            "scotoma.audit": gate["config_sha256"],
+            "scotoma.audit": gate.config_sha256,
             "scotoma.result": tags["scotoma.result"],
-            "scotoma.verdict": gate["verdict"],
-            "scotoma.variants": printable(", ".join(one["name"] for one in gate["variants"])),
+            "scotoma.verdict": gate.verdict,
+            "scotoma.variants": printable(", ".join(variant.name for variant in gate.variants)),
             "scotoma.place": printable(place),
         },
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from scotoma.audit import Audit, GateResult
 from scotoma.errors import ScotomaError
 from scotoma.extras import needs
 from scotoma.runs import Run, portable, read_json, redact
@@ -74,9 +75,7 @@ def tracking_uri(run: Run, environment: Mapping[str, str]) -> str | None:
     return None if chosen == "off" else chosen
 
 
-def log_audit(
-    run: Run, audit: dict[str, Any], uri: str, *, gate: dict[str, Any] | None = None
-) -> Tracked:
+def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = None) -> Tracked:
     """Log a finished audit.
 
     Experiment PROJECT gets one flat run a variant, dense last so that it is listed first;
@@ -87,20 +86,18 @@ def log_audit(
 
     Args:
         run: Folder with the manifests of its populations, and the files to attach.
-        audit: Content of audit.json.
-        gate: The verdict on it, with sentences as `said`.
+        audit: The audit.
+        gate: The verdict on it.
         uri: MLflow tracking URI; a sqlite file keeps artifacts in `mlartifacts` beside it.
 
     Returns:
         Where the runs are. A server that is down or slow, a full disk or an absent mlflow is no
         error: the audit is on disk, and `reason` says what kept it from being logged.
     """
-    experiment, models = audit["project"], f"{audit['project']}.models"
+    experiment, models = audit.project, f"{audit.project}.models"
     trained = getattr(run.config.source, "recipe", None)
     recipe = trained.model_dump(mode="json") if trained else {}
-    manifests = {
-        name: read_json(run.population(name) / "manifest.json") for name in audit["accuracy"]
-    }
+    manifests = {name: read_json(run.population(name) / "manifest.json") for name in audit.accuracy}
     variants = variant_records(audit, recipe, gate)
     members = member_records(audit, recipe, manifests)
     if newest := run.newest:
@@ -137,7 +134,7 @@ def log_audit(
 class _Writer:
     """Records into MLflow with as few requests as it takes."""
 
-    def __init__(self, mlflow: Any, client: Any, audit: Mapping[str, Any], end: float) -> None:
+    def __init__(self, mlflow: Any, client: Any, audit: Audit, end: float) -> None:
         self.entities, self.client, self.audit, self.end = mlflow.entities, client, audit, end
 
     def log(
@@ -164,7 +161,7 @@ class _Writer:
 
     def _found(self, experiment_id: str) -> Iterator[Any]:
         """The runs of this configuration."""
-        query, token = f"tags.`scotoma.audit` = '{self.audit['config_sha256']}'", None
+        query, token = f"tags.`scotoma.audit` = '{self.audit.config_sha256}'", None
         while True:
             page = self.client.search_runs([experiment_id], query, page_token=token)
             yield from page
@@ -192,11 +189,11 @@ class _Writer:
         return run_id
 
     def _datasets(self, examples: Mapping[str, int]) -> list[Any]:
-        digest = self.audit["examples"]["dataset_sha256"]
+        digest = self.audit.examples.dataset_sha256
         return [
             self.entities.DatasetInput(
                 self.entities.Dataset(
-                    name=f"{self.audit['project']} {split}",
+                    name=f"{self.audit.project} {split}",
                     digest=digest[:32],  # 36 is the most that MLflow takes; `source` has it whole
                     source_type="scotoma",
                     source=json.dumps({"dataset_sha256": digest, "split": split}),

@@ -9,17 +9,18 @@ from __future__ import annotations
 from scotoma.verdict.deciding import Deciding, Finding, Verdict, decide, multipliers
 from scotoma.verdict.gate import Gate, VariantVerdict, judge
 from scotoma.verdict.questions import Question, questions
-from scotoma.verdict.since_last import Last
+from scotoma.verdict.result import gate_file, gate_result
 
 __all__ = [
     "Deciding",
     "Finding",
     "Gate",
-    "Last",
     "Question",
     "VariantVerdict",
     "Verdict",
     "decide",
+    "gate_file",
+    "gate_result",
     "judge",
     "multipliers",
     "questions",

@@ -27,16 +27,16 @@ Correction = Literal["holm", "bh", "none"]
 class Deciding:
     """The interval that decided, or that shows why nothing could be decided.
 
-    Beyond the limit in a FAIL, inside in a PASS, across it in an UNSURE.
+    Beyond the margin in a FAIL, inside in a PASS, across it in an UNSURE.
 
     Attributes:
-        limit: `relative` or `absolute`: of two limits the one that the verdict hangs on.
-        bound: The limit, in the unit of the estimate: per cent, or a fraction.
+        kind: `relative` or `absolute`: of two margins the one that the verdict hangs on.
+        margin: The margin, in the unit of the estimate: per cent, or a fraction.
         estimate: The change with its interval at the level that decides.
     """
 
-    limit: str
-    bound: float
+    kind: Literal["relative", "absolute"]
+    margin: float
     estimate: Estimate
 
 
@@ -49,7 +49,7 @@ class Finding:
         verdict: The answer.
         harm_p: One-sided p-value that the limits are exceeded; nan where it was not tested.
         harm_p_adjusted: The same, adjusted over the variant's tests.
-        clear_p: P-value that they are not exceeded.
+        noninferiority_p: P-value that they are not exceeded.
         deciding: The interval that decided; None where nothing was tested.
         needed: How many members would decide; None where something was decided, or it is not
             members that are missing.
@@ -61,7 +61,7 @@ class Finding:
     verdict: Verdict
     harm_p: float
     harm_p_adjusted: float
-    clear_p: float
+    noninferiority_p: float
     deciding: Deciding | None = None
     needed: MembersRange | None = None
     reason: str = ""
@@ -149,11 +149,11 @@ def untested(question: Question, rules: GateRules) -> str:
         if found == 1:
             return f"1 model a variant, min.models asks for {asked} (1 judges these very models)"
         return f"{found} models a variant, min.models asks for {asked}"
-    if change.events < rules.min.events:
+    if change.events < rules.min.effective_events:
         # Rounded down, so that 9.8 of 10 is not called 10.
         found = math.floor(change.events)
         carried = "1 example carries" if found == 1 else f"{found:,} examples carry"
-        return f"{carried} it, min.events asks for {rules.min.events:g}"
+        return f"{carried} it, min.effective_events asks for {rules.min.effective_events:g}"
     if math.isnan(_harm_p(question)):
         return next(e.reason for _, e, _ in question.limits if math.isnan(e.low)) or "no interval"
     return ""
@@ -175,7 +175,7 @@ def _unanswered(question: Question, rules: GateRules, reason: str) -> Finding:
 def _answer(question: Question, rules: GateRules, harm: float, multiplier: float) -> Finding:
     assert question.change is not None
     limits = question.limits
-    clear = question.change.clear_p(question.relative, question.absolute)
+    clear = question.change.noninferiority_p(question.relative, question.absolute)
     tail = rules.alpha / 2
     adjusted = min(1.0, harm * multiplier)
     worst = max(limits, key=lambda limit: limit[1].p_above(limit[2]))
@@ -189,7 +189,7 @@ def _answer(question: Question, rules: GateRules, harm: float, multiplier: float
         verdict=verdict,
         harm_p=harm,
         harm_p_adjusted=adjusted,
-        clear_p=clear,
+        noninferiority_p=clear,
         deciding=Deciding(name, bound, _at(estimate, chance)),
         needed=_needed(question, rules, multiplier) if verdict == "UNSURE" else None,
     )
@@ -216,6 +216,6 @@ def _needed(question: Question, rules: GateRules, multiplier: float) -> MembersR
         relative=question.relative,
         absolute=question.absolute,
         level=1 - rules.alpha / (multiplier if harm else 1.0),
-        min_events=rules.min.events,
+        min_events=rules.min.effective_events,
     )
     return None if needed.decided else needed

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from scotoma.printable import printable
 from scotoma.verdict.deciding import Finding
 from scotoma.verdict.gate import Gate, VariantVerdict
-from scotoma.verdict.words import interval, level_words, limits, said, scope_words, why
+from scotoma.verdict.words import interval, level_words, limits, scope_words, sentences, why
 
 __all__ = ["code", "junit", "markdown"]
 
@@ -34,12 +34,15 @@ def junit(gate: Gate) -> str:
 
     >>> import datetime
     >>> from scotoma.config.gate import default_rules
-    >>> gate = Gate(default_rules(positive=True), datetime.date(2027, 3, 1), (), (),
-    ...             {"project": "a\x1b<b>"})
+    >>> from scotoma.verdict.gate import AuditFacts
+    >>> from scotoma.audit.gate import JudgedExamples
+    >>> facts = AuditFacts("0", "a\x1b<b>", "c0", "population", 0.95,
+    ...                    JudgedExamples(test=9, clusters=9))
+    >>> gate = Gate(default_rules(positive=True), datetime.date(2027, 3, 1), (), (), facts)
     >>> print(junit(gate).splitlines()[1])
     <testsuites name="a &lt;b&gt;" tests="0" failures="0" errors="0" skipped="0" time="0" />
     """
-    root = ElementTree.Element("testsuites", name=printable(gate.facts["project"]))
+    root = ElementTree.Element("testsuites", name=printable(gate.facts.project))
     for variant in gate.variants:
         name = printable(variant.name)
         suite = ElementTree.SubElement(root, "testsuite", name=name)
@@ -108,17 +111,18 @@ def markdown(gate: Gate) -> str:
     Returns:
         The page.
     """
-    rules, examples = gate.rules, gate.facts["examples"]
+    rules = gate.rules
     lines = [
         f"# Gate: {gate.verdict}",
         "",
-        f"{code(gate.facts['project'])}: {examples['test']:,} test examples. {scope_words(gate)}",
+        f"{code(gate.facts.project)}: {gate.facts.examples.test:,} test examples. "
+        f"{scope_words(gate)}",
         "",
         "| gate | variant | members | top-1 % | CIE | what decided it |",
         "|---|---|--:|--:|--:|---|",
     ]
     for variant in gate.variants:
-        reasons = "<br>".join(map(code, said(variant) or [_all_inside(variant)]))
+        reasons = "<br>".join(map(code, sentences(variant) or [_all_inside(variant)]))
         lines.append(
             f"| {variant.verdict} | {code(variant.name)} | {variant.members} "
             f"| {100 * variant.top1:.2f} | {variant.cies:,} | {reasons} |"
@@ -144,9 +148,9 @@ def markdown(gate: Gate) -> str:
     lines += [
         f"- FAIL: harm beyond a limit is shown{corrected[rules.correct]} at {tail:g}%, one-sided. "
         f"PASS: every test shows that its limit is kept, each at {tail:g}%. UNSURE: neither.",
-        f"- Tests need {rules.min.events:g} examples that carry the rate and "
+        f"- Tests need {rules.min.effective_events:g} examples that carry the rate and "
         f"{rules.min.models} member{'s' * (rules.min.models > 1)} a variant.",
-        f"- Judged as of {gate.today.isoformat()}.",
+        f"- Judged as of {gate.as_of.isoformat()}.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -175,7 +179,7 @@ def _tests(gate: Gate) -> list[str]:
             rows.append(f"| | {name} | | {len(opened) - ROWS:,} more are in gate.json | | | |")
     if not rows:
         return ["Every test passed."]
-    level = level_words(gate.facts["level"])
+    level = level_words(gate.facts.level)
     head = f"| | variant | rule | where | change, {level} | limit | what decides |"
     return [head, "|---|---|---|---|---|---|---|", *rows]
 
@@ -185,7 +189,7 @@ def _plain(finding: Finding) -> str:
     found = finding.question.limits
     if not found:
         return ""
-    chosen = finding.deciding.limit if finding.deciding else found[-1][0]
+    chosen = finding.deciding.kind if finding.deciding else found[-1][0]
     return next(interval(estimate, name) for name, estimate, _ in found if name == chosen)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from scotoma.audit.document import AuditedVariant
 from scotoma.printable import printable
 from scotoma.verdict.gate import Gate, VariantVerdict
 
@@ -13,11 +13,11 @@ __all__ = ["frontier_sentence"]
 WORDS = {"PASS": "passes", "UNSURE": "is unsure", "FAIL": "fails"}
 
 
-def frontier_sentence(variants: Sequence[Mapping[str, Any]], gate: Gate) -> str:
+def frontier_sentence(variants: Sequence[AuditedVariant], gate: Gate) -> str:
     """Which sparsities pass, and what the others fail on.
 
     Args:
-        variants: Of audit.json: `name`, `kind`, `sparsity`.
+        variants: Those of the audit.
         gate: The verdict.
 
     Returns:
@@ -26,9 +26,9 @@ def frontier_sentence(variants: Sequence[Mapping[str, Any]], gate: Gate) -> str:
     """
     judged = sorted(
         (
-            (variant["sparsity"], found)
+            (variant.sparsity, verdict)
             for variant in variants
-            if variant["kind"] == "prune" and (found := gate.variant(variant["name"])) is not None
+            if variant.kind == "prune" and (verdict := gate.variant(variant.name)) is not None
         ),
         key=lambda pair: pair[0],
     )
@@ -38,15 +38,15 @@ def frontier_sentence(variants: Sequence[Mapping[str, Any]], gate: Gate) -> str:
     while passed < len(judged) and judged[passed][1].verdict == "PASS":
         passed += 1
     parts = [f"prune <= {judged[passed - 1][0]:g} passes"] if passed else []
-    parts += [f"{sparsity:g} {_said(found)}" for sparsity, found in judged[passed:]]
+    parts += [f"{sparsity:g} {_words(verdict)}" for sparsity, verdict in judged[passed:]]
     if not passed:
         parts[0] = f"prune {parts[0]}"
     return "; ".join(parts)
 
 
-def _said(found: VariantVerdict) -> str:
-    failed = [f for f in found.counted if f.verdict == "FAIL"]
+def _words(variant: VariantVerdict) -> str:
+    failed = [f for f in variant.counted if f.verdict == "FAIL"]
     if not failed:
-        return WORDS[found.verdict]
+        return WORDS[variant.verdict]
     worst = min(failed, key=lambda f: f.harm_p_adjusted)
     return f"fails on {printable(worst.question.where)}"

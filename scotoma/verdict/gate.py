@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Literal
 
-from scotoma.config.gate import GateRules, SinceLastRule, Waiver
+from scotoma.audit import Audit
+from scotoma.audit.gate import (
+    JudgedExamples,
+    PreviousReference,
+)
+from scotoma.audit.previous import Comparable, PreviousAudit
+from scotoma.config.gate import GateRules, SincePreviousRule, Waiver
 from scotoma.errors import DataError
-from scotoma.jsonable import jsonable
 from scotoma.verdict.deciding import Finding, Verdict, decide
 from scotoma.verdict.questions import LABELS, questions
-from scotoma.verdict.since_last import Last, not_compared, since_last
+from scotoma.verdict.since_previous import not_compared, since_previous
 
-__all__ = ["Gate", "VariantVerdict", "judge"]
+__all__ = ["AuditFacts", "Gate", "VariantVerdict", "judge"]
 
-RATES = (*LABELS, "since_last")
+RATES = (*LABELS, "since_previous")
 HARMLESS = {
     "bh": "correct: bh bounds the share of false alarms among alarms, not the chance of one: a "
     "harmless variant fails more often than alpha says; use holm",
@@ -69,22 +74,45 @@ class VariantVerdict:
 
 
 @dataclass(frozen=True)
+class AuditFacts:
+    """What a verdict says of the audit that it judges.
+
+    Attributes:
+        scotoma: Version of Scotoma that wrote it.
+        project: Its project.
+        config_sha256: SHA-256 of its configuration.
+        scope: `population` or `shipped`.
+        level: Coverage of its intervals.
+        examples: Its test examples.
+        previous: The audit before it; None where none was compared.
+    """
+
+    scotoma: str
+    project: str
+    config_sha256: str
+    scope: Literal["population", "shipped"]
+    level: float
+    examples: JudgedExamples
+    previous: PreviousReference | None = None
+
+
+@dataclass(frozen=True)
 class Gate:
     """The verdict on an audit.
 
     Attributes:
         rules: What it was judged by.
-        today: The day on which waivers were looked at.
+        as_of: The day that decides which waivers have expired.
         variants: A verdict a compressed variant, in the order of the audit.
         warnings: What a reader has to know: sentences.
-        facts: Of the audit: project, scope, digest of its configuration.
+        facts: What it says of the audit.
     """
 
     rules: GateRules
-    today: datetime.date
+    as_of: datetime.date
     variants: tuple[VariantVerdict, ...]
     warnings: tuple[str, ...]
-    facts: dict[str, Any]
+    facts: AuditFacts
 
     @property
     def verdict(self) -> Verdict:
@@ -92,13 +120,8 @@ class Gate:
         return _worst([variant.verdict for variant in self.variants])
 
     @property
-    def exit_code(self) -> int:
-        """0 pass, 1 failed, 3 unsure where the rules say that this fails.
-
-        >>> from scotoma.config.gate import default_rules
-        >>> Gate(default_rules(positive=True), datetime.date(2027, 3, 1), (), (), {}).exit_code
-        0
-        """
+    def exit_code(self) -> Literal[0, 1, 3]:
+        """0 pass, 1 failed, 3 unsure where the rules say that this fails."""
         if self.verdict == "FAIL":
             return 1
         return 3 if self.verdict == "UNSURE" and self.rules.on_unsure == "fail" else 0
@@ -107,96 +130,51 @@ class Gate:
         """The verdict on one variant; None for the dense one."""
         return next((variant for variant in self.variants if variant.name == name), None)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The content of gate.json: nan is null, every interval with its level."""
-        plain: dict[str, Any] = jsonable(
-            {
-                "version": 1,
-                **self.facts,
-                "verdict": self.verdict,
-                "exit_code": self.exit_code,
-                "today": self.today.isoformat(),
-                "rules": self.rules.model_dump(mode="json"),
-                "warnings": self.warnings,
-                "variants_tried": len(self.variants),
-                "variants": [
-                    {
-                        "name": variant.name,
-                        "verdict": variant.verdict,
-                        "members": variant.members,
-                        "top1": variant.top1,
-                        "cies": variant.cies,
-                        "outlook": _outlook(variant),
-                        "tests": [_as_dict(finding) for finding in variant.findings],
-                    }
-                    for variant in self.variants
-                ],
-            }
-        )
-        return plain
-
 
 def judge(
-    audit: Mapping[str, Any], rules: GateRules, today: datetime.date, last: Last | None = None
+    audit: Audit, rules: GateRules, as_of: datetime.date, previous: PreviousAudit | None = None
 ) -> Gate:
     """Judge every compressed variant of an audit.
 
     Args:
-        audit: Content of audit.json.
+        audit: The audit.
         rules: The gate.
-        today: The day that decides which waivers have expired.
-        last: The audit before it, for rules about what changed since; None where none was named.
+        as_of: The day that decides which waivers have expired.
+        previous: The audit before it, for rules about what changed since; None where none was
+            named.
 
     Returns:
         The verdict; the same audits, rules and day give the same.
 
     Raises:
-        DataError: The audit lacks what every audit holds, or compares nothing.
+        DataError: The audit compares nothing.
     """
-    try:
-        dense = next(v["members"] for v in audit["variants"] if v["name"] == "dense")
-        asked = {
-            variant["name"]: [
-                *questions(audit, variant["name"], rules),
-                *since_last(audit, variant["name"], rules, last),
-            ]
-            for variant in audit["variants"]
-            if variant["name"] != "dense"
-        }
-        measured = {
-            variant["name"]: {
-                "members": min(dense, variant["members"]),
-                "top1": float(audit["accuracy"][variant["name"]]["top1"]["value"]),
-                "cies": int(audit["divergence"][variant["name"]]["cie"]["cie"]["count"]),
-            }
-            for variant in audit["variants"]
-            if variant["name"] in asked
-        }
-        facts = {
-            key: audit[key] for key in ("project", "scope", "config_sha256", "level", "scotoma")
-        }
-        facts["examples"] = {key: audit["examples"][key] for key in ("test", "units")}
-        warnings = [str(line) for line in audit.get("collapsed", ())]
-    except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
-        found = f"no {error}" if isinstance(error, KeyError) else f"{error}" or "no dense variant"
-        raise DataError(
-            f"audit.json must hold what an audit writes, got {found}; run the audit again with "
-            "this version"
-        ) from error
-    if not asked:
+    if not audit.compressed:
         raise DataError(
             "audit.json must hold a compressed variant, got dense alone; name one in the "
             "configuration and run the audit again"
         )
-    applied = _of_these_models(rules) if facts["scope"] == "shipped" else rules
-    expired = [waiver for waiver in rules.waivers if waiver.until < today]
-    standing = [waiver for waiver in rules.waivers if waiver.until >= today]
+    asked = {
+        variant.name: [
+            *questions(audit, variant.name, rules),
+            *since_previous(audit, variant.name, rules, previous),
+        ]
+        for variant in audit.compressed
+    }
+    applied = _of_these_models(rules) if audit.scope == "shipped" else rules
+    expired = [waiver for waiver in rules.waivers if waiver.until < as_of]
+    standing = [waiver for waiver in rules.waivers if waiver.until >= as_of]
     variants = tuple(
         VariantVerdict(
-            name=name, findings=_waived(name, decide(found, applied), standing), **measured[name]
+            name=variant.name,
+            members=min(audit.dense.members, variant.members),
+            findings=_waived(variant.name, decide(asked[variant.name], applied), standing),
+            top1=_number(audit.accuracy[variant.name].top1.value),
+            cies=audit.divergence[variant.name].cie.cie.count,
         )
-        for name, found in asked.items()
+        for variant in audit.compressed
     )
+    warnings = list(audit.collapsed)
     warnings += [HARMLESS[rules.correct]] if rules.correct in HARMLESS else []
     warnings += [
         f"the waiver of {waiver.rule} for {waiver.variant} expired after {waiver.until}: "
@@ -208,11 +186,23 @@ def judge(
         for waiver in standing
         if waiver.variant not in asked
     ]
-    warnings += [line for variant in variants for line in _few_but_far(variant, rules.min.events)]
-    warnings += _about_last(audit, list(asked), rules, last)
-    if last is not None and last.audit is not None:
-        facts["last_audit"] = {"of": last.of, "sha256": last.sha256}
-    return Gate(rules, today, variants, tuple(warnings), facts)
+    warnings += [
+        line for variant in variants for line in _few_but_far(variant, rules.min.effective_events)
+    ]
+    warnings += _about_previous(audit, rules, previous)
+    compared = None
+    if previous is not None and previous.audit is not None:
+        compared = PreviousReference(of=previous.of, sha256=previous.sha256)
+    facts = AuditFacts(
+        scotoma=audit.scotoma,
+        project=audit.project,
+        config_sha256=audit.config_sha256,
+        scope=audit.scope,
+        level=audit.level,
+        examples=JudgedExamples(test=audit.examples.test, clusters=audit.examples.clusters),
+        previous=compared,
+    )
+    return Gate(rules, as_of, variants, tuple(warnings), facts)
 
 
 def _of_these_models(rules: GateRules) -> GateRules:
@@ -245,17 +235,20 @@ def _few_but_far(variant: VariantVerdict, min_events: float) -> list[str]:
     return lines
 
 
-def _about_last(
-    audit: Mapping[str, Any], variants: Sequence[str], rules: GateRules, last: Last | None
-) -> list[str]:
-    """What rules about the last audit do not answer, and why."""
-    asking = [rule.id for rule in rules.rules if isinstance(rule, SinceLastRule)]
-    if not asking or (last is not None and last.missing):
+def _about_previous(audit: Audit, rules: GateRules, previous: PreviousAudit | None) -> list[str]:
+    """What rules about the previous audit do not answer, and why."""
+    asking = [rule.id for rule in rules.rules if isinstance(rule, SincePreviousRule)]
+    if not asking or (previous is not None and previous.missing):
         return []
-    if last is None or last.audit is None:
-        why = "no last audit was named" if last is None else last.reason
+    if previous is None or previous.audit is None:
+        why = "no previous audit was named" if previous is None else previous.reason
         return [f"{', '.join(asking)} is not judged: {why}"]
-    return [line for name in variants for line in not_compared(last.audit, audit, name)]
+    after = Comparable.of(audit)
+    return [
+        line
+        for variant in audit.compressed
+        for line in not_compared(previous.audit, after, variant.name)
+    ]
 
 
 def _waived(
@@ -280,38 +273,5 @@ def _effort(finding: Finding) -> tuple[float, float]:
     return needed.high, 0.0 if math.isnan(needed.examples) else needed.examples
 
 
-def _outlook(variant: VariantVerdict) -> str | None:
-    if variant.verdict != "UNSURE" or variant.outlook is None:
-        return None
-    return str(variant.outlook.needed)
-
-
-def _as_dict(finding: Finding) -> dict[str, Any]:
-    asked, deciding = finding.question, finding.deciding
-    change = asked.change
-    return {
-        "rule": asked.rule,
-        "metric": asked.metric,
-        "group": asked.group,
-        "class": asked.class_name,
-        "where": asked.where,
-        "verdict": finding.verdict,
-        "reason": finding.reason,
-        "waived": finding.waiver.reason if finding.waiver else None,
-        "waived_until": finding.waiver.until.isoformat() if finding.waiver else None,
-        "limits": {"relative": asked.relative, "absolute": asked.absolute},
-        "relative": None if change is None or asked.relative is None else change.relative,
-        "absolute": None if change is None else change.absolute,
-        "harm_p": finding.harm_p,
-        "harm_p_adjusted": finding.harm_p_adjusted,
-        "clear_p": finding.clear_p,
-        "decided_by": None
-        if deciding is None
-        else {
-            "limit": deciding.limit,
-            "bound": deciding.bound,
-            "interval": deciding.estimate,
-        },
-        "needed": finding.needed,
-        "needed_words": None if finding.needed is None else str(finding.needed),
-    }
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value

@@ -1,4 +1,4 @@
-"""The one-model trap: how often would few runs a side have said otherwise than all of them?"""
+"""The one-model trap: how often would few models a side have said otherwise than all of them?"""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from scotoma.errors import DataError
 
 __all__ = ["Disagreement", "one_model_trap"]
 
-DRAWS = 1_000  # of runs, where not every choice of one is taken
-SIZES = (1, 2, 3, 5, 10, 20)  # runs a side that are looked at
+DRAWS = 1_000  # of models, where not every choice of one is taken
+SIZES = (1, 2, 3, 5, 10, 20)  # models a side that are looked at
 NO_INTERVAL = (
-    "no interval: the same runs stand in many draws; and all of them together are taken for the "
+    "no interval: the same models stand in many draws; and all of them together are taken for the "
     "truth, which they are only as far as the verdict is certain"
 )
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """What a comparison of few runs would have said.
+    """What a comparison of few models would have said.
 
     Attributes:
-        runs: Runs a side.
-        wrong: Share of such comparisons that say of the variant what all runs together deny: that
+        members: Models a side.
+        wrong: Share of such comparisons that say of the variant what all models together deny: that
             some group's rate rises beyond the limits, or that none does.
-        wrong_worst: The same of the single group that is hurt most by all runs together.
+        wrong_worst: The same of the single group that is hurt most by all models together.
         draws: Comparisons.
         reason: Why there is no interval.
     """
 
-    runs: int
+    members: int
     wrong: float
     wrong_worst: float
     draws: int
@@ -48,7 +48,7 @@ def one_model_trap(
     paired: bool = False,
     seed: int = 0,
 ) -> list[Disagreement]:
-    """Draw runs from both populations, decide by their means alone, and compare with all runs.
+    """Draw models from both populations, decide by their means alone, and compare with all.
 
     Whoever has one dense and one compressed model decides so: by whether the rate of a group rose.
     A rise counts where it exceeds both limits.
@@ -58,17 +58,17 @@ def one_model_trap(
         compressed: Rates of the compressed members, shape (G, K').
         relative: Limit on compressed / dense - 1, a fraction.
         absolute: Limit on compressed - dense, a fraction.
-        paired: Member m of `compressed` derives from member m of `dense`: runs are drawn in pairs.
-        seed: Of the draws; with one run a side every pair is taken instead.
+        paired: Member m of `compressed` derives from member m of `dense`: they are drawn in pairs.
+        seed: Of the draws; with one model a side every pair is taken instead.
 
     Returns:
-        A row a number of runs, up to less than all of them; none where a population is one model.
+        A row a number of models, up to less than all of them; none where a population is one model.
 
     Raises:
         DataError: Tables of other groups, or pairs of unequal number.
 
     >>> rows = one_model_trap([[0.10, 0.10]], [[0.11, 0.15]], relative=0.2, absolute=0.005)
-    >>> [(row.runs, row.wrong, row.draws) for row in rows]
+    >>> [(row.members, row.wrong, row.draws) for row in rows]
     [(1, 0.5, 4)]
     """
     d, c = np.asarray(dense, np.float64), np.asarray(compressed, np.float64)
@@ -96,15 +96,15 @@ def one_model_trap(
     worst = int(whole.argmax())
     rng = np.random.Generator(np.random.Philox(key=[seed, 1_000_033]))
     rows = []
-    for runs in SIZES:
-        if runs >= min(d.shape[1], c.shape[1]):
+    for few in SIZES:
+        if few >= min(d.shape[1], c.shape[1]):
             break
-        first, second = _choices(d.shape[1], c.shape[1], runs, paired=paired, rng=rng)
+        first, second = _choices(d.shape[1], c.shape[1], few, paired=paired, rng=rng)
         found = beyond(d[:, first].mean(axis=2), c[:, second].mean(axis=2))
         said = (found > 0).any(axis=0)
         rows.append(
             Disagreement(
-                runs,
+                few,
                 float((said != (whole > 0).any()).mean()),
                 float(((found[worst] > 0) != (whole[worst] > 0)).mean()),
                 said.size,
@@ -114,14 +114,14 @@ def one_model_trap(
 
 
 def _choices(
-    k: int, other: int, runs: int, *, paired: bool, rng: np.random.Generator
+    k: int, other: int, few: int, *, paired: bool, rng: np.random.Generator
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Members of each comparison, dense and compressed, shape (draws, runs) each."""
-    if runs == 1:
+    """Members of each comparison, dense and compressed, shape (draws, few) each."""
+    if few == 1:
         if paired:
             both = np.arange(k)[:, None]
             return both, both
         first, second = np.meshgrid(np.arange(k), np.arange(other), indexing="ij")
         return first.reshape(-1, 1), second.reshape(-1, 1)
-    first = rng.random((DRAWS, k)).argsort(axis=1)[:, :runs]
-    return first, first if paired else rng.random((DRAWS, other)).argsort(axis=1)[:, :runs]
+    first = rng.random((DRAWS, k)).argsort(axis=1)[:, :few]
+    return first, first if paired else rng.random((DRAWS, other)).argsort(axis=1)[:, :few]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
 
+from scotoma.audit import Audit, Quantity, Spread
+from scotoma.audit.groups import ClassRow
 from scotoma.bias.results import GroupChange
 from scotoma.config.gate import (
     ChangeRule,
@@ -14,7 +16,7 @@ from scotoma.config.gate import (
     ClassesRule,
     GateRules,
     Rule,
-    SinceLastRule,
+    SincePreviousRule,
     SlicesRule,
 )
 from scotoma.uncertainty import Estimate, Variance, undefined
@@ -24,6 +26,7 @@ __all__ = ["Question", "questions", "read_estimate", "read_variance"]
 UNKNOWN = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)
 LABELS = {"error": "error", "fpr": "FPR", "fnr": "FNR"}
 NO_SLICES = "the audit measured no slices"
+Kind = Literal["relative", "absolute"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Question:
     reason: str = ""
 
     @property
-    def limits(self) -> list[tuple[str, Estimate, float]]:
+    def limits(self) -> list[tuple[Kind, Estimate, float]]:
         """Name, estimate and limit in the estimate's unit, of each limit there is.
 
         >>> change = Estimate.on_scale(0.02, 0.005, 9.0, n=500, members=10)
@@ -64,82 +67,79 @@ class Question:
         """
         if self.change is None:
             return []
-        found = []
+        limits: list[tuple[Kind, Estimate, float]] = []
         if self.relative is not None:
-            found.append(("relative", self.change.relative, 100 * self.relative))
+            limits.append(("relative", self.change.relative, 100 * self.relative))
         if self.absolute is not None:
-            found.append(("absolute", self.change.absolute, self.absolute))
-        return found
+            limits.append(("absolute", self.change.absolute, self.absolute))
+        return limits
 
 
-def questions(audit: Mapping[str, Any], variant: str, rules: GateRules) -> list[Question]:
+def questions(audit: Audit, variant: str, rules: GateRules) -> list[Question]:
     """Every question that the rules ask about one variant, in the order of the rules.
 
     Args:
-        audit: Content of audit.json.
+        audit: The audit.
         variant: Name of a compressed variant.
         rules: The gate.
 
     Returns:
         At least one question a rule: one without evidence where the audit holds none. Of
-        `since_last` none: it needs another audit beside this one.
-
-    Raises:
-        KeyError: The audit lacks a part; likewise TypeError and ValueError where a part is not
-            what it should be.
+        `since_previous` none: it needs another audit beside this one.
     """
     return [question for rule in rules.rules for question in _asked(audit, variant, rule)]
 
 
-def _asked(audit: Mapping[str, Any], variant: str, rule: Rule) -> list[Question]:
+def _asked(audit: Audit, variant: str, rule: Rule) -> list[Question]:
     if isinstance(rule, ChangeRule):
         return list(_rates(audit, variant, rule)) or [_unasked(rule, _no_rates(audit, rule))]
     if isinstance(rule, CieRule):
-        found = audit["divergence"][variant]["cie"]
-        parts = read_variance(found["excess_variance"]) if "excess_variance" in found else UNKNOWN
-        excess = read_estimate(found["excess"])
-        change = alone(rule.metric, "all", excess, parts)
+        cie = audit.divergence[variant].cie
+        change = alone(
+            rule.metric, "all", read_estimate(cie.excess), read_variance(cie.excess_variance)
+        )
         return [Question(rule.id, rule.metric, "all", None, "CIE excess", None, rule.max, change)]
     if isinstance(rule, ClassesRule):
-        rows = audit["classes"][variant]
-        members = min(v["members"] for v in audit["variants"] if v["name"] in ("dense", variant))
-        return [_class(rule, row, members) for row in rows]
-    if isinstance(rule, SinceLastRule):
+        members = min(v.members for v in audit.variants if v.name in ("dense", variant))
+        return [_class(rule, row, members) for row in audit.classes[variant]]
+    if isinstance(rule, SincePreviousRule):
         return []
     return list(_slices(audit, variant, rule)) or [_unasked(rule, NO_SLICES)]
 
 
-def _rates(audit: Mapping[str, Any], variant: str, rule: ChangeRule) -> Iterator[Question]:
-    names = {group["key"]: group["name"] for group in audit["groups"]}
-    for row in audit["subgroups"][variant]:
-        in_group, of_class = row["group"] != "all", row["class"] is not None
+def _rates(audit: Audit, variant: str, rule: ChangeRule) -> Iterator[Question]:
+    names = audit.group_names
+    for row in audit.subgroups[variant]:
+        in_group, of_class = row.group != "all", row.class_name is not None
         over = "groups" if in_group else "classes" if of_class else "all"
-        if (row["metric"], over) != (rule.metric, rule.over):
+        if (row.metric, over) != (rule.metric, rule.over):
             continue
-        parts = [names[row["group"]]] if in_group or not of_class else []
-        parts += [f"class {row['class']}"] if of_class else []
+        parts = [names[row.group]] if in_group or not of_class else []
+        parts += [f"class {row.class_name}"] if of_class else []
         name = f"{LABELS[rule.metric]} {', '.join(parts)}"
         change = GroupChange(
-            group=row["group"],
+            group=row.group,
             metric=rule.metric,
             class_id=None,
-            **{key: read_estimate(row[key]) for key in ("dense", "compressed")},
-            **{key: read_estimate(row[key]) for key in ("relative", "absolute")},
-            relative_variance=_optional(row, "relative_variance"),
-            absolute_variance=_optional(row, "absolute_variance"),
+            dense=read_estimate(row.dense),
+            compressed=read_estimate(row.compressed),
+            relative=read_estimate(row.relative),
+            absolute=read_estimate(row.absolute),
+            relative_variance=read_variance(row.relative_variance),
+            absolute_variance=read_variance(row.absolute_variance),
         )
         limits = rule.max_increase
         yield Question(
-            rule.id, rule.metric, row["group"], row["class"], name, limits.relative,
+            rule.id, rule.metric, row.group, row.class_name, name, limits.relative,
             limits.absolute, change,
         )  # fmt: skip
 
 
-def _no_rates(audit: Mapping[str, Any], rule: ChangeRule) -> str:
+def _no_rates(audit: Audit, rule: ChangeRule) -> str:
     """Why no row of the audit is what a rule asks for."""
     if rule.over == "groups":
         return "the audit has no groups"
-    positive = audit["examples"]["positive"] is not None
+    positive = audit.examples.positive is not None
     if rule.over == "classes" and positive:
         return f"label.positive makes the {rule.metric} one rate; ask over groups or all"
     return f"without label.positive each class has its own {rule.metric}; ask over classes"
@@ -150,33 +150,35 @@ def _unasked(rule: Rule, reason: str) -> Question:
     return Question(rule.id, rule.metric, "all", None, label, None, None, None, reason)
 
 
-def _slices(audit: Mapping[str, Any], variant: str, rule: SlicesRule) -> Iterator[Question]:
+def _slices(audit: Audit, variant: str, rule: SlicesRule) -> Iterator[Question]:
     """The rise of the error on each slice found; where none stands out, on all examples."""
-    found = audit.get("slices", {}).get(variant)
-    if found is None:
+    search = audit.slices.get(variant)
+    if search is None:
         return
-    rises = [(f"error of slice {one['text']}", one["effect"]) for one in found["slices"]]
-    for where, rise in rises or [("error of all examples, no slice standing out", found["change"])]:
+    rises = [(f"error of slice {row.text}", row.effect) for row in search.slices]
+    for where, rise in rises or [("error of all examples, no slice standing out", search.change)]:
         change = alone(rule.metric, "all", read_estimate(rise))
         yield Question(rule.id, rule.metric, "all", None, where, None, rule.margin, change)
 
 
-def _class(rule: ClassesRule, row: Mapping[str, Any], members: int) -> Question:
+def _class(rule: ClassesRule, row: ClassRow, members: int) -> Question:
     """Recall lost beyond the accuracy lost, as a fraction: the audit has it in points, gained."""
-    n = int(row["n"])
-    value, events = -_number(row["normalised"]) / 100, _number(row["events"])
-    if row["reason"]:
-        loss = undefined(row["reason"], value=value, n=n, members=members, events=events)
+    value, events = -_number(row.normalised) / 100, _number(row.events)
+    if row.reason:
+        loss = undefined(row.reason, value=value, n=row.n, members=members, events=events)
     else:
-        se, df = _number(row["se"]) / 100, _number(row["df"])
-        loss = Estimate.on_scale(value, se, df, n=n, members=members, events=events)
-    parts = UNKNOWN
-    if "of_examples" in row:
-        of = {key: _number(row[key]) / 100**2 for key in ("of_examples", "of_members", "of_both")}
-        parts = Variance(loss.se**2, of["of_examples"], of["of_members"], of["of_both"], loss.df)
-    change = alone(rule.metric, "all", loss, parts)
-    where = f"recall loss of class {row['class']}"
-    return Question(rule.id, rule.metric, "all", row["class"], where, None, rule.margin, change)
+        se, df = _number(row.se) / 100, _number(row.df)
+        loss = Estimate.on_scale(value, se, df, n=row.n, members=members, events=events)
+    variance = Variance(
+        total=loss.se**2,
+        examples=_number(row.of_examples) / 100**2,
+        members=_number(row.of_members) / 100**2,
+        residual=_number(row.of_both) / 100**2,
+        df=loss.df,
+    )
+    change = alone(rule.metric, "all", loss, variance)
+    where = f"recall loss of class {row.class_name}"
+    return Question(rule.id, rule.metric, "all", row.class_name, where, None, rule.margin, change)
 
 
 def alone(
@@ -196,37 +198,43 @@ def alone(
     )  # fmt: skip
 
 
-def read_estimate(found: Mapping[str, Any]) -> Estimate:
-    """What `Estimate.as_dict` wrote, read back: null is nan.
+def read_estimate(quantity: Quantity) -> Estimate:
+    """Convert a number of the file to one to compute with: null is nan.
 
     >>> change = Estimate.on_scale(0.02, 0.005, float("inf"), n=500, members=10)
-    >>> read_estimate(change.as_dict()).high == change.high
+    >>> read_estimate(Quantity.of(change)) == change
     True
     """
-    words = ("reason", "note", "scale")
-    whole = ("n", "members")
-    values: dict[str, Any] = {}
-    for field in fields(Estimate):
-        value = found[field.name]
-        if field.name in words:
-            values[field.name] = str(value)
-        else:
-            values[field.name] = int(value) if field.name in whole else _number(value)
-    return Estimate(**values)
+    return Estimate(
+        value=_number(quantity.value),
+        low=_number(quantity.low),
+        high=_number(quantity.high),
+        n=quantity.n,
+        members=quantity.members,
+        events=_number(quantity.events),
+        df=_number(quantity.df),
+        level=quantity.level,
+        reason=quantity.reason,
+        note=quantity.note,
+        se=_number(quantity.se),
+        scale=quantity.scale,
+    )
 
 
-def read_variance(found: Mapping[str, Any]) -> Variance:
-    """What `Variance.as_dict` wrote, read back: null is nan.
+def read_variance(spread: Spread) -> Variance:
+    """Convert a variance of the file to one to compute with: null is nan.
 
-    >>> read_variance(Variance(4.0, 3.0, 2.0, 1.0, 9.0).as_dict()).members
+    >>> read_variance(Spread(total=4.0, examples=3.0, members=2.0, residual=1.0, df=None)).members
     2.0
     """
-    return Variance(**{field.name: _number(found[field.name]) for field in fields(Variance)})
+    return Variance(
+        total=_number(spread.total),
+        examples=_number(spread.examples),
+        members=_number(spread.members),
+        residual=_number(spread.residual),
+        df=_number(spread.df),
+    )
 
 
-def _optional(row: Mapping[str, Any], key: str) -> Variance:
-    return read_variance(row[key]) if key in row else UNKNOWN
-
-
-def _number(value: float | str | None) -> float:
-    return math.nan if value is None else float(value)
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value

@@ -9,7 +9,7 @@ from scotoma.uncertainty import Estimate
 from scotoma.verdict.deciding import Finding
 from scotoma.verdict.gate import Gate, VariantVerdict
 
-__all__ = ["amount", "interval", "level_words", "limits", "said", "scope_words", "why"]
+__all__ = ["amount", "interval", "level_words", "limits", "scope_words", "sentences", "why"]
 
 SHOWN = 3  # findings named beside a verdict; gate.json has them all
 
@@ -76,12 +76,12 @@ def why(finding: Finding) -> str:
         return finding.reason
     estimate = deciding.estimate
     return (
-        f"{interval(estimate, deciding.limit)} at {level_words(estimate.level)}, limit "
-        f"{amount(deciding.bound, deciding.limit)}"
+        f"{interval(estimate, deciding.kind)} at {level_words(estimate.level)}, limit "
+        f"{amount(deciding.margin, deciding.kind)}"
     )
 
 
-def said(variant: VariantVerdict) -> list[str]:
+def sentences(variant: VariantVerdict) -> list[str]:
     """What is behind a verdict that is not PASS, a sentence each; none for a PASS.
 
     Args:
@@ -103,10 +103,7 @@ def said(variant: VariantVerdict) -> list[str]:
 def _unsure(variant: VariantVerdict) -> str:
     outlook = variant.outlook
     if outlook is not None:
-        words = str(outlook.needed)
-        if outlook.needed is not None and math.isfinite(outlook.needed.low):
-            words += f", {variant.members} now"
-        return printable(f"{words} ({outlook.question.where})")
+        return printable(f"{outlook.question.where}: {outlook.needed}")
     opened = [f for f in variant.counted if f.verdict == "UNSURE"]
     reasons = list(dict.fromkeys(f.reason for f in opened if f.reason))
     if not reasons:
@@ -125,7 +122,7 @@ def _cut(lines: list[str]) -> list[str]:
 
 def scope_words(gate: Gate) -> str:
     """What a verdict speaks of."""
-    if gate.facts["scope"] == "shipped":
+    if gate.facts.scope == "shipped":
         return "These two models on another test set; nothing is said about another training run."
     return "Another training run, on another test set of this kind."
 

@@ -160,9 +160,9 @@ def test_compressed_models_that_predict_the_same_are_cleared_by_the_number_of_ex
     assert many.relative.value == 0
     # 3/n of all examples may differ; of the tenth that is wrong that is ten times the share.
     assert many.relative.high == pytest.approx(100 * 10 * 3 / 20_000)
-    assert many.clear_p(relative=0.2, absolute=0.005) < 1e-6
+    assert many.noninferiority_p(relative=0.2, absolute=0.005) < 1e-6
     # +20% of the tenth is 2 in 100: two thirds of the way to 3/n, where p is 0.05.
-    assert few.clear_p(relative=0.2) == pytest.approx(0.05 ** (2 / 3))
+    assert few.noninferiority_p(relative=0.2) == pytest.approx(0.05 ** (2 / 3))
     assert many.harm_p(relative=0.2) == 1
 
 
@@ -172,11 +172,11 @@ def test_harm_needs_both_limits_exceeded_and_clearance_only_one_kept():
     assert change.harm_p(relative=0.2, absolute=0.06) > 0.5
     assert change.harm_p(relative=1.2, absolute=0.005) > 0.5
     assert change.harm_p(absolute=0.005) == pytest.approx(change.absolute.p_above(0.005))
-    assert change.clear_p(relative=0.2, absolute=0.08) == pytest.approx(
+    assert change.noninferiority_p(relative=0.2, absolute=0.08) == pytest.approx(
         2 * change.absolute.p_below(0.08)
     )
-    assert change.clear_p(absolute=0.08) == pytest.approx(change.absolute.p_below(0.08))
-    assert change.clear_p(relative=0.2, absolute=0.005) == 1
+    assert change.noninferiority_p(absolute=0.08) == pytest.approx(change.absolute.p_below(0.08))
+    assert change.noninferiority_p(relative=0.2, absolute=0.005) == 1
     limit = change.relative.low / 100
     assert change.harm_p(relative=limit) == pytest.approx(0.025)
     with pytest.raises(DataError, match="must be relative, absolute or both, got neither"):

@@ -57,5 +57,5 @@ def audited_here(config: Path, out: Path) -> Path:
     judging.leave(run)
     for step in (step for group in groups(run.config) for step in group):
         perform(step.name, run, "0:0-2" if step.sharded else "")
-    give_verdict(run.mirror, judging.rules, judging.today)
+    give_verdict(run.mirror, judging.rules, judging.as_of)
     return out

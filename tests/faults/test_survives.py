@@ -232,7 +232,7 @@ def test_what_was_changed_is_not_read(copy: Path, name: str, command: tuple[str,
 
 
 def test_what_a_command_on_a_finished_run_writes_is_verified_too(copy: Path) -> None:
-    assert scotoma("gate", copy, "--today", "2027-03-01")[0] in (0, 1, 3)
+    assert scotoma("gate", copy, "--as-of", "2027-03-01")[0] in (0, 1, 3)
     assert scotoma("report", copy, "--no-images")[0] == 0
     assert scotoma("verify", copy)[0] == 0
     seal(Mirror(copy))  # as an audit of one step does when it ends

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import datetime
-import json
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 
+from scotoma.audit.logged import LoggedAudit
 from scotoma.checksums import verify
 from scotoma.commands.tables import numbers, read_table, texts
 from scotoma.config import PredictionsSource, load_config, parse_config
@@ -42,7 +41,7 @@ from scotoma.report.thumbnails import blurred, shrunk
 from scotoma.report.trend import render_trend
 from scotoma.runs import portable, read_record
 from scotoma.stages.judging import give_verdict
-from scotoma.stages.last import read_last
+from scotoma.stages.previous import read_previous
 from scotoma.storage import is_remote, join, split_uri
 from tests.fuzz.words import CELLS, JSON, ONNX, PIXELS, PLACES, TENSORS, YAML
 
@@ -289,9 +288,9 @@ def audit(data: bytes, folder: Path) -> object:
     return give_verdict(Mirror(folder), None, TODAY)
 
 
-def last(data: bytes, folder: Path) -> object:
-    file(data, folder, "last.json")
-    return read_last(Mirror(folder))
+def previous(data: bytes, folder: Path) -> object:
+    file(data, folder, "previous.json")
+    return read_previous(Mirror(folder))
 
 
 def record(data: bytes, folder: Path) -> object:
@@ -304,24 +303,11 @@ def sealed(data: bytes, folder: Path) -> object:
 
 
 def trend(data: bytes, folder: Path) -> object:
-    """What MLflow holds of an audit: JSON of any kind."""
-    try:
-        found: Any = json.loads(data)
-    except (ValueError, RecursionError):
-        found = None
-    whole = _example()
-    record = {"at": "2027-03-01T06:00:00+00:00", "state": "finished", "run": "r", "reason": ""}
-    return render_trend(
-        "p",
-        [record | {"audit": found, "gate": whole[1]}, record | {"audit": whole[0], "gate": found}],
-    )
-
-
-@cache
-def _example() -> tuple[Any, Any]:
-    return tuple(
-        json.loads((CORPUS / name / "whole.json").read_bytes()) for name in ("audit", "gated")
-    )
+    """What MLflow holds of an audit: bytes of any kind."""
+    at = datetime.datetime(2027, 3, 1, 6, tzinfo=datetime.UTC)
+    audit, gate = ((CORPUS / name / "whole.json").read_bytes() for name in ("audit", "gated"))
+    pairs = ((data, gate), (audit, data))
+    return render_trend("p", [LoggedAudit.of(at, "r", *pair) for pair in pairs])
 
 
 def configured(data: bytes, folder: Path) -> object:
@@ -357,7 +343,7 @@ TARGETS = {
     "predictions of a run": Target(scored, "scored", CELLS),
     "examples of a run": Target(ours, "ours", CELLS),
     "audit.json": Target(audit, "audit", JSON),
-    "last.json": Target(last, "last", JSON),
+    "previous.json": Target(previous, "previous", JSON),
     "record of a step": Target(record, "record", JSON),
     "checksums.json": Target(sealed, "record", JSON),
     "trend": Target(trend, "gated", JSON, quick=6),

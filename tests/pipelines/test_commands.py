@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from scotoma.audit import as_text
 from scotoma.config import parse_config
+from tests.audits import gate_file
 from tests.commands import scotoma
 from tests.kfp_server.server import KfpServer
 
@@ -34,7 +36,7 @@ def config(tmp_path: Path) -> Path:
 
 def leave_verdict(s3: Any, name: str, code: int) -> str:
     """What the steps of a run that has ended leave in its place."""
-    s3.put(f"{name}/gate.json", json.dumps({"verdict": "x", "exit_code": code}).encode())
+    s3.put(f"{name}/gate.json", as_text(gate_file({"exit_code": code})).encode())
     s3.put(f"{name}/summary.md", b"# The verdict\n")
     return str(s3.uri(name))
 

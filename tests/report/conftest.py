@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from scotoma.audit import GateResult, read_audit, read_part
 from scotoma.config import Config
 from scotoma.datasets import Examples
 from scotoma.machine import versions
@@ -128,7 +129,8 @@ def make_audit(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]
         )
         judged = json.loads(gate.read_text())
         found = json.loads(content.read_text())
-        measured = {"frontier": frontier_rows(found, judged, {}), "versions": versions()}
+        rows = frontier_rows(read_audit(content), read_part(gate, GateResult), {})
+        measured = {"frontier": [row.model_dump() for row in rows], "versions": versions()}
         return Audit(found, images, page.read_text(), judged, measured, run)
 
     return made

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from scotoma.report import render
+from tests.report.drawing import render
 from tests.report.reading import HOSTILE
 
 pytestmark = pytest.mark.slow

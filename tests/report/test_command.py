@@ -87,6 +87,14 @@ def test_it_speaks_of_the_newest_verdict(run: Run, audit: Any) -> None:
     assert f"</span> {given.gate.verdict}</span></h2>" in text
 
 
+def test_a_verdict_on_another_audit_is_not_drawn(run: Run) -> None:
+    give_verdict(Mirror(run.root), None, datetime.date(2027, 3, 1))
+    audit = run.path("audit.json")
+    audit.write_text(audit.read_text().replace('"project": "tiny"', '"project": "other"'))
+    with pytest.raises(DataError, match=r"gate\.json must judge the audit beside it, got another"):
+        draw(run)
+
+
 def test_what_cannot_be_drawn_is_said_in_a_sentence(run: Run, tmp_path: Path) -> None:
     options = {"as_json": False, "quiet": True}
     with pytest.raises(ConfigError, match="--no-images and --blur are both asked for; choose one"):

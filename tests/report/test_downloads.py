@@ -10,9 +10,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from scotoma.report.downloads import Download, downloads
-from scotoma.report.model_card import model_card
-from scotoma.report.readable import readable
+from scotoma.report.downloads import Download
+from tests.report.drawing import card, downloads, readable
 
 pytestmark = pytest.mark.slow
 
@@ -29,19 +28,20 @@ def test_files_hold_every_row_unrounded(audit: Any) -> None:
     for file in files.values():
         assert table(file).height == file.rows
     groups = table(files["groups.csv"])
-    for variant, rows in shown["subgroups"].items():
+    for variant, rows in shown.subgroups.items():
         mine = groups.filter(variant=variant).sort("group", "metric", "class")
         assert mine.height == len(rows)
         for row in rows:
             found = mine.filter(
-                (pl.col("group") == row["group"])
-                & (pl.col("metric") == row["metric"])
-                & pl.col("class").eq_missing(pl.lit(row["class"]))
+                (pl.col("group") == row.group)
+                & (pl.col("metric") == row.metric)
+                & pl.col("class").eq_missing(pl.lit(row.class_name))
             ).to_dicts()[0]
             for part in ("dense", "compressed", "relative", "absolute"):
+                quantity = getattr(row, part)
                 for end in ("value", "low", "high"):
-                    assert found[f"{part}_{end}"] == row[part][end]
-                assert (found[f"{part}_reason"] or "") == row[part]["reason"]
+                    assert found[f"{part}_{end}"] == getattr(quantity, end)
+                assert (found[f"{part}_reason"] or "") == quantity.reason
     tests = sum(len(variant["tests"]) for variant in audit.gate["variants"])
     assert files["gate.csv"].rows == tests
 
@@ -67,7 +67,7 @@ def test_the_model_card_has_a_row_a_variant_and_names_as_code(audit: Any) -> Non
     content = copy.deepcopy(audit.content)
     for group in content["groups"]:
         group["name"] = "a|b`<b>"
-    text = model_card(readable(content), audit.gate)
+    text = card(readable(content), audit.gate)
     rows = [line for line in text.splitlines() if line.startswith("| `")]
     assert [row.split("`")[1] for row in rows] == [v["name"] for v in content["variants"]]
     assert "``a\\|b`<b>``" in text

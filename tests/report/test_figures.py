@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from scotoma.report.figures import Figure, figures
+from scotoma.report.figures import Figure
 from scotoma.report.figures.drawing import drawn
-from scotoma.report.readable import readable
-from scotoma.stages.frontier import frontier_rows
+from tests.report.drawing import figures, readable
 from tests.report.reading import HOSTILE
 
 pytestmark = pytest.mark.slow
@@ -82,7 +81,7 @@ def test_a_test_stands_at_its_interval_over_its_limit_and_an_untested_one_nowher
             assert (value, low, high) == (None, None, None)
             continue
         tested += 1
-        interval, bound = test["decided_by"]["interval"], test["decided_by"]["bound"]
+        interval, bound = test["decided_by"]["interval"], test["decided_by"]["margin"]
         expected = [min(max(interval[k] / bound, -2), 6) for k in ("value", "low", "high")]
         assert [value, low, high] == pytest.approx(expected, rel=1e-5)
     assert 0 < tested < len(places)

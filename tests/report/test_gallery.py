@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from scotoma.report import render
+from tests.report.drawing import render
 from tests.report.reading import Page
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from scotoma.report import render
+from tests.report.drawing import render
 from tests.report.reading import HOSTILE, Page
 
 pytestmark = pytest.mark.slow

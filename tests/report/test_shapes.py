@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scotoma.report import render
+from tests.report.drawing import render
 from tests.report.reading import Page
 
 pytestmark = pytest.mark.slow
@@ -22,6 +22,7 @@ def one_variant(content: dict[str, Any], images: Any, gate: Any, measured: Any) 
     content["variants"] = [v for v in content["variants"] if v["name"] in ("dense", name)]
     for part in ("divergence", "classes", "subgroups", "gaps", "slices", "gallery"):
         content[part] = {name: content[part][name]}
+    content["accuracy"] = {one: content["accuracy"][one] for one in ("dense", name)}
     for part in ("one_model", "clarify"):
         content[part]["variants"] = {name: content[part]["variants"][name]}
     gate["variants"] = [v for v in gate["variants"] if v["name"] == name]

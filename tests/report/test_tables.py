@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from scotoma.report import render
+from tests.report.drawing import render
 from tests.report.reading import Page, cell, points, relative, unknown_numbers
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scotoma.report.answers import answers, in_focus, next_steps, sentence
-from scotoma.report.readable import readable
+from tests.report.drawing import audit_of, gate_of, readable
 from tests.report.reading import Page, cell, points, relative
 
 
@@ -22,18 +22,18 @@ def section(page: str, name: str) -> str:
 def test_the_verdict_comes_first_with_what_decided_it(audit: Any) -> None:
     text = section(audit.page, "verdict")
     assert re.match(rf"Verdict: \S {audit.gate['verdict']} ", text)
-    assert sentence(audit.gate) in text
+    assert sentence(gate_of(audit.gate)) in text
     assert audit.page.index('id="verdict"') < audit.page.index('id="questions"')
     decided = section(audit.page, "gate")
     for variant in audit.gate["variants"]:
         assert re.search(rf"{re.escape(variant['name'])} \S {variant['verdict']} ", decided)
-        for line in variant["said"]:
+        for line in variant["sentences"]:
             assert " ".join(line.split()) in decided
 
 
 def test_four_numbers_stand_at_the_top_each_with_interval_and_n(audit: Any) -> None:
     text = section(audit.page, "verdict")
-    name = in_focus(audit.content, audit.gate)["name"]
+    name = in_focus(audit_of(audit.content), gate_of(audit.gate)).name
     rows = [r for r in audit.content["subgroups"][name] if r["metric"] == "error"]
     cie = audit.content["divergence"][name]["cie"]
     whole = next(row for row in rows if row["group"] == "all")["absolute"]
@@ -49,7 +49,7 @@ def test_four_numbers_stand_at_the_top_each_with_interval_and_n(audit: Any) -> N
 def test_five_questions_are_answered_each_a_click_from_its_evidence(audit: Any) -> None:
     page = Page(audit.page)
     text = section(audit.page, "questions")
-    name = in_focus(audit.content, audit.gate)["name"]
+    name = in_focus(audit_of(audit.content), gate_of(audit.gate)).name
     asked = (
         "Which variant may ship?",
         f"Whom does {name} fail, and how sure are we?",
@@ -66,7 +66,7 @@ def test_five_questions_are_answered_each_a_click_from_its_evidence(audit: Any) 
     excess = points(audit.content["divergence"][name]["cie"]["excess"])
     assert f"Yes: {excess} points of CIEs over the floor of seeds." in text
     failed = next(v for v in audit.gate["variants"] if v["name"] == name)
-    assert "; ".join(failed["said"])[1:] in text
+    assert "; ".join(failed["sentences"])[1:] in text
     # Where the links lead, the evidence stands.
     assert cell(audit.content["accuracy"][name]["top1"]) in section(audit.page, "topline")
     assert f"Error of each group: {name} beside dense" in section(audit.page, "groups")
@@ -81,7 +81,7 @@ def test_seed_noise_is_told_by_the_interval(audit: Any, low: float, high: float,
     content = copy.deepcopy(audit.content)
     excess = content["divergence"]["prune-0.9"]["cie"]["excess"]
     excess |= {"value": (low + high) / 2, "low": low, "high": high}
-    found = answers(readable(content), audit.gate, "prune-0.9")[3]
+    found = answers(readable(content), gate_of(audit.gate), "prune-0.9")[3]
     assert found.question == "Is it more than seed noise?"
     assert found.text.startswith(said)
 
@@ -96,23 +96,23 @@ def test_what_cannot_be_estimated_is_never_drawn_as_0(shipped: Any) -> None:
 
 def test_what_to_do_names_every_kind_of_verdict() -> None:
     def variant(name: str, verdict: str, *said: str) -> dict[str, Any]:
-        return {"name": name, "verdict": verdict, "said": list(said), "tests": []}
+        return {"name": name, "verdict": verdict, "sentences": list(said), "tests": []}
 
     gate = {
         "variants": [
             variant("a", "PASS"),
-            variant("b", "UNSURE", "about 12 to 30 members would decide this"),
-            variant("c", "UNSURE", "about 12 to 30 members would decide this"),
+            variant("b", "UNSURE", "about 12 to 30 members would settle this"),
+            variant("c", "UNSURE", "about 12 to 30 members would settle this"),
             variant("d", "FAIL", "error male +40%"),
         ]
     }
     waived = {"verdict": "FAIL", "rule": "cie", "waived": "old", "waived_until": "2027-03-01"}
     gate["variants"][0]["tests"] = [waived | {"where": "CIE excess", "harm_p_adjusted": 0.01}]
-    first, second, third, last = next_steps(gate)
+    first, second, third, last = next_steps(gate_of(gate))
     assert last == "Waived until 2027-03-01, so not counted: cie for a."
     assert first.startswith("Do not ship d.")
-    assert second == "b and c: about 12 to 30 members would decide this."
+    assert second == "b and c: about 12 to 30 members would settle this."
     assert third.startswith("Before a ships: read which limits were kept.")
-    assert sentence(gate) == (
-        "a may ship by these rules; d fails; of b and c this audit is too small to say."
+    assert sentence(gate_of(gate)) == (
+        "a may ship by these rules; d fails; UNSURE for b and c: the test set is too small."
     )

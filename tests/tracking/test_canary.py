@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scotoma.runs import Run
-from scotoma.tracking import log_audit
+from tests.tracking.typed import log_audit
 
 CANARY = b"c4n4ry-s3cret"
 

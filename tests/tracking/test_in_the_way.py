@@ -17,9 +17,10 @@ from typing import Any
 
 import pytest
 
-from scotoma.tracking import log_audit, store, tracking_uri
+from scotoma.tracking import store, tracking_uri
 from tests.faults.faulty import faulty
 from tests.tracking.test_store import VARIANTS, AuditOf, Folder, runs_of
+from tests.tracking.typed import log_audit
 
 
 def test_a_closed_port_is_a_reason(

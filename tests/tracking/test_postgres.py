@@ -11,10 +11,11 @@ import pytest
 import requests
 
 from scotoma.runs import Run
-from scotoma.tracking import log_audit, log_failure
+from scotoma.tracking import log_failure
 from tests.tracking.backup import contents, follow, lose
 from tests.tracking.crowd import crowd
 from tests.tracking.servers import ADMIN, PASSWORD, Mlflow
+from tests.tracking.typed import log_audit
 
 pytestmark = pytest.mark.thorough
 

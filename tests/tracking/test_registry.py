@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 from scotoma.runs import Run, file_digest, read_json, write_json
-from scotoma.tracking import Registered, log_audit, register
-from scotoma.tracking.last import last_audit
+from scotoma.tracking import Registered
+from scotoma.tracking.previous import logged_previous
 from scotoma.tracking.retention import TAG, forget_pages
+from tests.tracking.typed import log_audit, register
 
 
 def judged(run: Run, verdict: str) -> dict[str, Any]:
     variants = [
-        {"name": name, "verdict": verdict, "said": [], "tests": []}
+        {"name": name, "verdict": verdict, "sentences": [], "tests": []}
         for name in ("prune-0.9", "int8-static")
     ]
     return {
@@ -88,18 +89,18 @@ def test_a_name_that_the_registry_refuses_is_said(
     assert found.reason.endswith("is not registered: repeat the command")
 
 
-def test_the_last_audit_is_the_newest_but_oneself(
+def test_the_previous_audit_is_the_newest_but_oneself(
     months: list[tuple[Run, dict[str, Any], str]], server: str, sqlite: str
 ) -> None:
-    found = last_audit("monthly", server)
+    found = logged_previous("monthly", server)
     assert found is not None
     assert found[0] == months[2][2]
     assert found[1] == months[2][0].path("audit.json").read_bytes()
-    before = last_audit("monthly", server, file_digest(months[2][0].path("audit.json")))
+    before = logged_previous("monthly", server, file_digest(months[2][0].path("audit.json")))
     assert before is not None
     assert before[0] == months[1][2]
-    assert last_audit("of nobody", server) is None
-    assert last_audit("monthly", sqlite) is None
+    assert logged_previous("of nobody", server) is None
+    assert logged_previous("monthly", sqlite) is None
 
 
 def test_the_pages_of_an_old_audit_go_and_its_numbers_stay(

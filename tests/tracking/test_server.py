@@ -13,9 +13,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from scotoma.runs import Run, read_json
-from scotoma.tracking import log_audit
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
+from tests.tracking.typed import log_audit
 
 pytestmark = pytest.mark.thorough
 

@@ -15,8 +15,8 @@ from scotoma.impact import class_impact
 from scotoma.jsonable import jsonable
 from scotoma.power import PlantedAudit, PlantedGroup, planted_audit
 
-TOP1 = {"value": 0.95, "low": 0.94, "high": 0.96, "n": 100, "reason": "", "note": ""}
-NOTHING = {"value": None, "low": None, "high": None, "reason": "not measured", "note": ""}
+TOP1 = {"value": 0.95, "low": 0.94, "high": 0.96, "n": 100}
+NOTHING = {"value": None, "low": None, "high": None, "reason": "not measured"}
 
 
 def errors_of(planted: PlantedAudit, *, paired: bool = False) -> dict[str, Any]:
@@ -54,13 +54,13 @@ def audit_of(
     cie = {"count": 7, "low": 5, "high": 9, "ties": 2}
     names = ["dense", *subgroups]
     return {
-        "version": 1,
+        "version": 2,
         "scotoma": "0",
         "project": "planted",
         "config_sha256": "c0",
         "scope": "population" if members > 1 else "shipped",
         "level": 0.95,
-        "examples": {"test": 100, "units": 100, "positive": None, "notes": []},
+        "examples": {"test": 100, "clusters": 100, "positive": None, "notes": []},
         "groups": [{"key": group, "name": group, "n": 10} for group in groups],
         "variants": [
             {"name": name, "kind": name.partition("-")[0], "sparsity": 0.9, "members": members}

@@ -13,12 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from scotoma.audit.gate import JudgedExamples
 from scotoma.config.gate import default_rules, parse_rules
 from scotoma.printable import printable
 from scotoma.summary import summary
-from scotoma.verdict import Gate, judge
+from scotoma.verdict import Gate, gate_result
 from scotoma.verdict.documents import code, junit, markdown
+from scotoma.verdict.gate import AuditFacts
 from scotoma.verdict.words import level_words
+from tests.audits import judge, whole
 
 TODAY = datetime.date(2027, 3, 1)
 HOSTILE = [
@@ -35,7 +38,6 @@ HOSTILE = [
     "two\nlines\r\n# heading",
     "]]> <!-- & &amp; \"'",
     "**bold** [link](http://x.y) ![i](http://x.y/z.png) http://x.y www.x.y a@b.c @someone",
-    "half \ud800",
 ]
 
 
@@ -146,7 +148,9 @@ def test_hostile_names_are_text_in_junit(mixed: dict[str, Any], name: str) -> No
 
 @given(name=st.text())
 def test_any_name_makes_an_xml_document(name: str) -> None:
-    gate = Gate(default_rules(positive=True), TODAY, (), (), {"project": name})
+    examples = JudgedExamples(test=9, clusters=9)
+    facts = AuditFacts("0", name, "c0", "population", 0.95, examples)
+    gate = Gate(default_rules(positive=True), TODAY, (), (), facts)
     root = ElementTree.fromstring(junit(gate).encode("utf-8"))
     assert root.attrib["name"] == printable(name)
 
@@ -212,13 +216,13 @@ def test_very_many_open_tests_are_cut_short(whole_audit: Any) -> None:
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_cannot_steer_the_terminal(mixed: dict[str, Any], name: str) -> None:
     audit = named(mixed, name)
-    text = summary(audit, judged(audit))
+    text = summary(whole(audit), judged(audit))
     assert not [c for c in text if unicodedata.category(c)[0] == "C" and c != "\n"]
     assert [line[:7] for line in text.split("\n") if line[:7] in ("FAIL   ", "PASS   ")]
 
 
 def test_the_summary_leads_with_the_verdict_in_80_columns(mixed: dict[str, Any]) -> None:
-    lines = summary(mixed, judged(mixed)).split("\n")
+    lines = summary(whole(mixed), judged(mixed)).split("\n")
     assert [line for line in lines if len(line) > 80] == []
     assert lines[2].startswith("gate    variant ")
     assert [line.split()[:2] for line in lines[3:7]] == [
@@ -229,8 +233,8 @@ def test_the_summary_leads_with_the_verdict_in_80_columns(mixed: dict[str, Any])
     ]
     below = [line for line in lines[7:] if line.startswith(("FAIL", "UNSURE", "PASS"))]
     assert below[0].startswith("FAIL    prune-0.9: FPR women +")
-    assert below[-1].startswith("UNSURE  prune-0.5: ")
-    assert "would (F" in " ".join(lines)
+    assert below[-1].startswith("UNSURE  prune-0.5: F")
+    assert " would (" in " ".join(lines)
 
 
 # --- the same bytes -------------------------------------------------------------------------------
@@ -241,7 +245,7 @@ def test_the_same_inputs_give_the_same_bytes(mixed: dict[str, Any]) -> None:
     first, second = judged(mixed), judged(copy.deepcopy(turned))
     assert junit(first) == junit(second)
     assert markdown(first) == markdown(second)
-    assert first.as_dict() == second.as_dict()
+    assert gate_result(first) == gate_result(second)
 
 
 @given(nines=st.floats(0.5, 12))

@@ -13,11 +13,8 @@ from scipy import stats
 from scotoma.config.gate import parse_rules
 from scotoma.power import MembersRange
 from scotoma.uncertainty import Estimate
-from scotoma.verdict import (
-    Finding,
-    VariantVerdict,
-    judge,
-)
+from scotoma.verdict import Finding, VariantVerdict
+from tests.audits import judge
 from tests.verdict.test_deciding import RULE, TODAY, question, rules
 
 # --- an audit -------------------------------------------------------------------------------------
@@ -109,8 +106,8 @@ def test_a_rise_from_nothing_is_not_tested_and_pointed_out(whole_audit: Any) -> 
     assert gate.verdict == "UNSURE"
     (warning,) = gate.warnings
     assert warning.startswith(
-        "prune-0.9: FPR women is not tested (0 examples carry it, min.events asks for 10), but its "
-        "change lies above 0.5 points, at "
+        "prune-0.9: FPR women is not tested (0 examples carry it, min.effective_events asks for "
+        "10), but its change lies above 0.5 points, at "
     )
 
 

@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from scotoma.audit.gate import JudgedExamples
 from scotoma.config.gate import default_rules
 from scotoma.errors import DataError
 from scotoma.verdict import Gate, VariantVerdict
 from scotoma.verdict.deciding import Finding
 from scotoma.verdict.frontier import frontier_sentence
+from scotoma.verdict.gate import AuditFacts
 from scotoma.verdict.one_model import one_model_trap
 from scotoma.verdict.questions import Question
+from tests.audits import whole
 
 
 def test_one_run_a_side_is_every_pair() -> None:
@@ -32,7 +35,7 @@ def test_one_run_a_side_is_every_pair() -> None:
         for j in range(7)
     ]
     first = one_model_trap(dense, compressed, relative=0.2, absolute=0.005)[0]
-    assert (first.runs, first.draws) == (1, 42)
+    assert (first.members, first.draws) == (1, 42)
     assert first.wrong == pytest.approx(np.mean(wrong))
 
 
@@ -85,7 +88,8 @@ def judged(verdicts: dict[str, str]) -> Gate:
 
     rules = default_rules(positive=True)
     variants = tuple(variant(name, verdict) for name, verdict in verdicts.items())
-    return Gate(rules, datetime.date(2027, 3, 1), variants, (), {})
+    facts = AuditFacts("0", "p", "c0", "population", 0.95, JudgedExamples(test=9, clusters=9))
+    return Gate(rules, datetime.date(2027, 3, 1), variants, (), facts)
 
 
 @pytest.mark.parametrize(
@@ -100,8 +104,9 @@ def judged(verdicts: dict[str, str]) -> Gate:
 )  # fmt: skip
 def test_the_frontier_in_a_sentence(verdicts: tuple[str, ...], sentence: str) -> None:
     sparsities = {f"prune-{s}": s for s in (0.5, 0.7, 0.9)}
-    variants = [{"name": "dense", "kind": "dense", "sparsity": 0.0}]
-    variants += [{"name": n, "kind": "prune", "sparsity": s} for n, s in sparsities.items()]
+    content = [{"name": "dense", "kind": "dense"}]
+    content += [{"name": n, "kind": "prune", "sparsity": s} for n, s in sparsities.items()]
+    variants = whole({"variants": content}).variants
     gate = judged(dict(zip(sparsities, verdicts, strict=True)))
     assert frontier_sentence(variants[::-1], gate) == sentence
     assert frontier_sentence(variants[:2], gate) == ""

@@ -17,7 +17,7 @@ from scotoma.errors import ConfigError
 WHOLE = """\
 alpha: 0.05
 correct: holm
-min: {events: 10, models: 5}
+min: {effective_events: 10, models: 5}
 on_unsure: warn
 rules:
   - {id: fpr_groups, metric: fpr, over: groups, max_increase: {relative: 0.20, absolute: 0.005}}
@@ -27,7 +27,7 @@ rules:
 waivers:
   - {rule: fpr_groups, variant: prune-0.99, reason: "not shipped", until: 2027-03-01}
 """
-METRICS = "fpr, fnr, error, cie_share_excess, classes_hurt, slices_hurt, since_last"
+METRICS = "fpr, fnr, error, cie_share_excess, classes_hurt, slices_hurt, since_previous"
 FAULTS = {
     "an unknown key": (
         "on_unsure: warn",
@@ -44,7 +44,8 @@ FAULTS = {
     "an unknown key of a minimum": (
         "models: 5",
         "model: 5",
-        "gate.yaml:3 min.model is not a key here; known are events, models; did you mean 'models'?",
+        "gate.yaml:3 min.model is not a key here; known are effective_events, models; did you mean "
+        "'models'?",
     ),
     "an unknown key of a waiver": (
         'reason: "not shipped", ',
@@ -149,7 +150,7 @@ def test_the_whole_file_is_read() -> None:
     found = parse_rules(WHOLE, "gate.yaml")
     assert [rule.id for rule in found.rules] == ["fpr_groups", "cie", "classes", "slices"]
     assert found.waivers[0].until.isoformat() == "2027-03-01"
-    assert (found.min.events, found.min.models) == (10, 5)
+    assert (found.min.effective_events, found.min.models) == (10, 5)
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -11,7 +11,7 @@ import pytest
 from scotoma.config.gate import GateRules, default_rules, parse_rules
 from scotoma.runs import Run
 from scotoma.stages.judged_by import Judging
-from scotoma.verdict import judge
+from tests.audits import judge
 
 TODAY = datetime.date(2027, 3, 1)
 GROUPS = "rules: [{id: fpr, metric: fpr, over: groups, max_increase: {relative: 0.2}}]\n"
@@ -48,7 +48,8 @@ def test_a_file_that_asks_for_more_models_is_obeyed(harmed: dict[str, Any]) -> N
     assert "1 model a variant, min.models asks for 5" in variant.findings[0].reason
     # A file that only names the events leaves the number of models open.
     assert (
-        verdict(harmed, parse_rules(f"min: {{events: 10}}\n{GROUPS}", "g"))["FPR women"] == "FAIL"
+        verdict(harmed, parse_rules(f"min: {{effective_events: 10}}\n{GROUPS}", "g"))["FPR women"]
+        == "FAIL"
     )
 
 

@@ -15,7 +15,7 @@ import pytest
 from scotoma.config.gate import parse_rules
 from scotoma.power import PlantedGroup, Probit, planted_audit, smallest_amplification
 from scotoma.slices import find_slices
-from scotoma.verdict import judge
+from tests.audits import judge
 
 pytestmark = pytest.mark.slow
 

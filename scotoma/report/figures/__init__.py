@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
+from scotoma.audit import Audit, GateResult
+from scotoma.audit.frontier import FrontierRow
 from scotoma.report.figures.classes import classes
 from scotoma.report.figures.figure import Figure, Table
 from scotoma.report.figures.frontier import frontier
@@ -18,16 +19,16 @@ from scotoma.report.figures.variance import variance
 
 __all__ = ["Figure", "Table", "figures"]
 
-Record = Mapping[str, Any]
 
-
-def figures(audit: Record, gate: Record | None, measurements: Record | None) -> dict[str, Figure]:
+def figures(
+    audit: Audit, gate: GateResult | None, rows: Sequence[FrontierRow]
+) -> dict[str, Figure]:
     """Every figure that there is something to draw for.
 
     Args:
-        audit: The content of audit.json, groups called by their names.
-        gate: The verdict, as gate.json has it; None where nobody judged.
-        measurements: Sizes and latencies, as measurements.json has them; None draws none.
+        audit: The audit, groups called by their names.
+        gate: The verdict; None where nobody judged.
+        rows: What each variant gives up and saves; none draws no frontier.
 
     Returns:
         Figures by slug: topline, gate, amplification, forest, taxicab, over_index, classes,
@@ -43,6 +44,6 @@ def figures(audit: Record, gate: Record | None, measurements: Record | None) -> 
         classes(audit),
         slices(audit),
         variance(audit),
-        frontier(measurements),
+        frontier(rows),
     )
     return {figure.slug: figure for figure in found if figure is not None}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
+from scotoma.audit import Audit
+from scotoma.audit.groups import ClassRow
 from scotoma.report import numbers
 from scotoma.report.figures.figure import Figure, Table, named, said
 from scotoma.report.figures.grammar import (
@@ -24,28 +26,23 @@ from scotoma.report.figures.grammar import (
     upright,
     words,
 )
-from scotoma.report.numbers import from_class
 
 __all__ = ["classes"]
 
 MOST = 30  # classes drawn of a variant: half of those that lose most, half that gain most
 BLUE, ORANGE = FAMILY[:2]
 
-Row = Mapping[str, Any]
 
-
-def classes(audit: Mapping[str, Any]) -> Figure | None:
+def classes(audit: Audit) -> Figure | None:
     """Normalised bars and absolute dots by class, as in the PIE paper's Figure 4."""
-    found = {v["name"]: _ends(audit["classes"].get(v["name"], [])) for v in audit["variants"][1:]}
-    found = {name: rows for name, rows in found.items() if rows}
-    if not found:
+    kept = {v.name: _ends(audit.classes[v.name]) for v in audit.compressed}
+    kept = {name: rows for name, rows in kept.items() if rows}
+    if not kept:
         return None
-    significant = {
-        name: sum(bool(row["significant"]) for row in audit["classes"][name]) for name in found
-    }
-    chosen = max(found, key=lambda name: (significant[name], _largest(found[name])))
-    of = len(audit["examples"]["classes"])
-    rows = [_drawn(name, row) for name, shown in found.items() for row in shown]
+    significant = {name: sum(row.significant for row in audit.classes[name]) for name in kept}
+    chosen = max(kept, key=lambda name: (significant[name], _largest(kept[name])))
+    of = len(audit.examples.classes)
+    rows = [_drawn(name, row) for name, shown in kept.items() for row in shown]
     left_out = f" Drawn: the {MOST} that change most, of {of}." if of > MOST else ""
     return Figure(
         slug="classes",
@@ -55,54 +52,49 @@ def classes(audit: Mapping[str, Any]) -> Figure | None:
             "where significant (Benjamini-Hochberg over classes). Rings: change of recall itself. "
             f"Significant under {named(chosen)}: {significant[chosen]} of {of}.{left_out}"
         ),
-        spec=_spec(rows, list(found), chosen),
+        spec=_spec(rows, list(kept), chosen),
         table=Table(
             "Change of recall, points",
             ("Variant", "Class", "n", "Normalised, 95% interval", "Absolute", "Adjusted p",
              "Significant"),
-            tuple(_row(name, row) for name, shown in found.items() for row in shown),
+            tuple(_row(name, row) for name, shown in kept.items() for row in shown),
             labels=2,
         ),
     )  # fmt: skip
 
 
-def _ends(rows: list[Row]) -> list[Row]:
+def _ends(rows: Sequence[ClassRow]) -> list[ClassRow]:
     """Classes sorted from the largest loss; of very many the first and the last."""
-    known = [row for row in rows if row["normalised"] is not None]
-    unknown = [row for row in rows if row["normalised"] is None]
-    ranked = sorted(known, key=lambda row: row["normalised"]) + unknown
+    ranked = sorted(rows, key=lambda row: (row.normalised is None, row.normalised or 0.0))
     half = MOST // 2
     return ranked if len(ranked) <= MOST else [*ranked[:half], *ranked[-half:]]
 
 
-def _largest(rows: list[Row]) -> float:
-    return max((abs(row["normalised"]) for row in rows if row["normalised"] is not None), default=0)
+def _largest(rows: Sequence[ClassRow]) -> float:
+    return max((abs(row.normalised) for row in rows if row.normalised is not None), default=0)
 
 
-def _drawn(name: str, row: Row) -> tuple[Any, ...]:
-    significant = bool(row["significant"])
-    star = "★" if significant else ""
-    normalised = ends(from_class(row, "normalised"))
+def _drawn(name: str, row: ClassRow) -> tuple[Any, ...]:
     return (
         name,
-        row["class"],
-        *normalised,
-        ends(from_class(row, "absolute"))[0],
-        significant,
-        star,
+        row.class_name,
+        *ends(numbers.normalised(row)),
+        ends(numbers.absolute(row))[0],
+        row.significant,
+        "★" if row.significant else "",
     )
 
 
-def _row(name: str, row: Row) -> tuple[str, ...]:
-    missing = row["reason"] or "undefined"
+def _row(name: str, row: ClassRow) -> tuple[str, ...]:
+    missing = row.reason or "undefined"
     return (
         name,
-        row["class"],
-        numbers.count(row["n"]),
-        said(numbers.class_change(from_class(row, "normalised"))),
-        numbers.class_change(from_class(row, "absolute")).value or missing,
-        missing if row["p_adjusted"] is None else numbers.p_value(row["p_adjusted"]),
-        "yes" if row["significant"] else "no",
+        row.class_name,
+        numbers.count(row.n),
+        said(numbers.class_change(numbers.normalised(row))),
+        numbers.class_change(numbers.absolute(row)).value or missing,
+        missing if row.p_adjusted is None else numbers.p_value(row.p_adjusted),
+        "yes" if row.significant else "no",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from scotoma.audit.frontier import FrontierRow
 from scotoma.report import numbers
 from scotoma.report.figures.figure import Figure, Table, named, said
 from scotoma.report.figures.grammar import (
@@ -25,25 +26,24 @@ __all__ = ["frontier"]
 PANEL = 312  # width of one drawing with its labels, pixels
 BASELINE = "not judged"
 
-Row = Mapping[str, Any]
+Costs = Mapping[str, Any]  # of one member, as measurements.json has them
 Mark = tuple[float | None, ...]  # value, low end, high end
 
 
-def frontier(measurements: Mapping[str, Any] | None) -> Figure | None:
+def frontier(rows: Sequence[FrontierRow]) -> Figure | None:
     """Accuracy, worst group, size and latency of each variant, its verdict as the shape."""
-    rows = (measurements or {}).get("frontier") or []
     if not rows:
         return None
-    names = [row["variant"] for row in rows]
-    verdicts = [row["verdict"] or BASELINE for row in rows]
+    names = [row.variant for row in rows]
+    verdicts = [row.verdict or BASELINE for row in rows]
     worst = _worst(rows)
     drawings = [
         _panel("Top-1 accuracy", "per cent, 95% interval", names, verdicts,
-               [ends(row["top1"], 100.0) for row in rows]),
+               [ends(row.top1, 100.0) for row in rows]),
         _panel("Worst change of a group", "per cent, 95% interval", names, verdicts, worst,
                zero=True),
     ]  # fmt: skip
-    costs = [row["costs"] for row in rows]
+    costs = [row.costs for row in rows]
     if any(costs):
         sizes = [(c["compressed_bytes"] / 1e6, None, None) if c else (None,) * 3 for c in costs]
         unit, factor = ("MB", 1.0) if max(s[0] or 0 for s in sizes) >= 1 else ("kB", 1e3)
@@ -67,24 +67,23 @@ def frontier(measurements: Mapping[str, Any] | None) -> Figure | None:
     )
 
 
-def _worst(rows: Sequence[Row]) -> list[Mark]:
-    known = [row["worst"]["relative"] for row in rows if row["worst"]]
+def _worst(rows: Sequence[FrontierRow]) -> list[Mark]:
+    known = [row.worst.relative for row in rows if row.worst]
     values = [value for value in (ends(change)[0] for change in known) if value is not None]
     domain = (-100.0, max(20.0, 2.0 * max(values, default=0.0)))
     return [
-        clipped(row["worst"]["relative"], domain)[:3] if row["worst"] else (None, None, None)
-        for row in rows
+        clipped(row.worst.relative, domain)[:3] if row.worst else (None, None, None) for row in rows
     ]
 
 
-def _latency(costs: Row | None) -> Mark:
+def _latency(costs: Costs | None) -> Mark:
     one = ((costs or {}).get("latency") or {}).get("1")
     return (one["median_ms"], one["low_ms"], one["high_ms"]) if one else (None, None, None)
 
 
-def _summary(rows: Sequence[Row]) -> str:
+def _summary(rows: Sequence[FrontierRow]) -> str:
     judged = {
-        verdict: [row["variant"] for row in rows if row["verdict"] == verdict]
+        verdict: [row.variant for row in rows if row.verdict == verdict]
         for verdict in ("PASS", "UNSURE", "FAIL")
     }
     said_of = "; ".join(
@@ -130,20 +129,20 @@ def _panel(
     }
 
 
-def _table(rows: Sequence[Row]) -> Table:
+def _table(rows: Sequence[FrontierRow]) -> Table:
     return Table(
         "Size and latency are of one member on one machine",
         ("Variant", "Gate", "Top-1", "Worst change of a group", "Of", "Packed, bytes",
          "Latency of one image, ms"),
         tuple(
             (
-                row["variant"],
-                row["verdict"] or BASELINE,
-                said(numbers.rate(row["top1"])),
-                said(numbers.percent(row["worst"]["relative"])) if row["worst"] else "none",
-                f"{row['worst']['metric']} of {row['worst']['group']}" if row["worst"] else "",
-                numbers.count(row["costs"]["compressed_bytes"]) if row["costs"] else "not measured",
-                _time(row["costs"]),
+                row.variant,
+                row.verdict or BASELINE,
+                said(numbers.rate(row.top1)),
+                said(numbers.percent(row.worst.relative)) if row.worst else "none",
+                f"{row.worst.metric} of {row.worst.group}" if row.worst else "",
+                numbers.count(row.costs["compressed_bytes"]) if row.costs else "not measured",
+                _time(row.costs),
             )
             for row in rows
         ),
@@ -151,6 +150,6 @@ def _table(rows: Sequence[Row]) -> Table:
     )  # fmt: skip
 
 
-def _time(costs: Row | None) -> str:
+def _time(costs: Costs | None) -> str:
     median, low, high = _latency(costs)
     return "not measured" if median is None else f"{median:.3f} [{low:.3f}, {high:.3f}]"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from scotoma.audit import GateResult
+from scotoma.audit.gate import DecidingInterval, TestResult
 from scotoma.report import numbers
 from scotoma.report.figures.figure import Figure, Table, said
 from scotoma.report.figures.grammar import (
@@ -32,12 +34,12 @@ DOMAIN = (-2.0, 6.0)  # of the axis, in limits; what lies beyond ends in an arro
 ORDER = ("FAIL", "UNSURE", "PASS")
 
 
-def gate_bars(gate: Mapping[str, Any] | None) -> Figure | None:
+def gate_bars(gate: GateResult | None) -> Figure | None:
     """What decides each test of a variant: the interval, in units of its limit."""
-    if gate is None or not any(variant["tests"] for variant in gate["variants"]):
+    if gate is None or not any(variant.tests for variant in gate.variants):
         return None
-    kept = {v["name"]: _nearest(v["tests"]) for v in gate["variants"] if v["tests"]}
-    worst = min(gate["variants"], key=lambda v: ORDER.index(v["verdict"]))["name"]
+    kept = {v.name: _nearest(v.tests) for v in gate.variants if v.tests}
+    worst = min(gate.variants, key=lambda v: ORDER.index(v.verdict)).name
     rows = [_drawn(name, test) for name, tests in kept.items() for test in tests]
     return Figure(
         slug="gate",
@@ -53,71 +55,65 @@ def gate_bars(gate: Mapping[str, Any] | None) -> Figure | None:
     )
 
 
-def _nearest(tests: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    def height(test: Mapping[str, Any]) -> float:
-        decided = test["decided_by"]
-        if decided is None or not decided["bound"] or decided["interval"]["high"] is None:
+def _nearest(tests: Sequence[TestResult]) -> list[TestResult]:
+    def height(test: TestResult) -> float:
+        decided = test.decided_by
+        if decided is None or not decided.margin or decided.interval.high is None:
             return float("-inf")
-        return float(decided["interval"]["high"]) / float(decided["bound"])
+        return decided.interval.high / decided.margin
 
-    return sorted(tests, key=lambda t: (ORDER.index(t["verdict"]), -height(t)))[:MOST]
+    return sorted(tests, key=lambda t: (ORDER.index(t.verdict), -height(t)))[:MOST]
 
 
-def _summary(gate: Mapping[str, Any]) -> str:
-    tests = [test for variant in gate["variants"] for test in variant["tests"]]
-    many = {verdict: sum(t["verdict"] == verdict for t in tests) for verdict in ORDER}
+def _summary(gate: GateResult) -> str:
+    tests = [test for variant in gate.variants for test in variant.tests]
+    many = {verdict: sum(t.verdict == verdict for t in tests) for verdict in ORDER}
     return (
         f"Of {numbers.count(len(tests))} tests {many['FAIL']} fail (triangles), {many['UNSURE']} "
         f"are unsure (diamonds), {many['PASS']} pass (circles). Crosses: too few events to test."
     )
 
 
-def _drawn(name: str, test: Mapping[str, Any]) -> tuple[Any, ...]:
-    decided = test["decided_by"]
-    bound = decided["bound"] if decided else None
-    if not bound or decided["interval"]["value"] is None:
-        missing = clipped({"value": None}, DOMAIN)
-        return (name, test["where"], test["verdict"], *missing, f"{test['verdict']} untested")
-    label = f"{test['verdict']} {_change(decided).value}"
-    held = clipped(decided["interval"], DOMAIN, 1 / bound)
-    return (name, test["where"], test["verdict"], *held, label)
+def _drawn(name: str, test: TestResult) -> tuple[Any, ...]:
+    decided = test.decided_by
+    if decided is None or not decided.margin or decided.interval.value is None:
+        missing = clipped(numbers.Interval(None, None, None), DOMAIN)
+        return (name, test.where, test.verdict, *missing, f"{test.verdict} untested")
+    label = f"{test.verdict} {_change(decided).value}"
+    held = clipped(decided.interval, DOMAIN, 1 / decided.margin)
+    return (name, test.where, test.verdict, *held, label)
 
 
-def _change(decided: Mapping[str, Any]) -> numbers.Shown:
-    """The deciding interval with its unit.
-
-    >>> _change({"limit": "absolute", "interval": {
-    ...     "value": 0.02, "low": None, "high": None, "reason": "", "note": ""}}).value
-    '+2.00 points'
-    """
-    if decided["limit"] == "relative":
-        return numbers.percent(decided["interval"])
-    shown = numbers.points(decided["interval"])
+def _change(decided: DecidingInterval) -> numbers.Shown:
+    """The deciding interval with its unit."""
+    if decided.kind == "relative":
+        return numbers.percent(decided.interval)
+    shown = numbers.points(decided.interval)
     return replace(shown, value=shown.value and f"{shown.value} points")
 
 
-def _limit(test: Mapping[str, Any]) -> str:
-    limits = test["limits"]
+def _limit(test: TestResult) -> str:
+    margins = test.margins
     parts = []
-    if limits["relative"] is not None:
-        parts.append(f"+{100 * limits['relative']:g}%")
-    if limits["absolute"] is not None:
-        parts.append(f"+{100 * limits['absolute']:g} points")
+    if margins.relative is not None:
+        parts.append(f"+{100 * margins.relative:g}%")
+    if margins.absolute is not None:
+        parts.append(f"+{100 * margins.absolute:g} points")
     return " and ".join(parts)
 
 
-def _row(name: str, test: Mapping[str, Any]) -> tuple[str, ...]:
-    decided = test["decided_by"]
+def _row(name: str, test: TestResult) -> tuple[str, ...]:
+    decided = test.decided_by
     if decided is None:
-        return (name, test["where"], test["verdict"], test["reason"], _limit(test), "")
-    interval = decided["interval"]
+        return (name, test.where, test.verdict, test.reason, _limit(test), "")
+    interval = decided.interval
     return (
         name,
-        test["where"],
-        test["verdict"],
-        f"{said(_change(decided))} at {100 * interval['level']:.4g}%",
+        test.where,
+        test.verdict,
+        f"{said(_change(decided))} at {100 * interval.level:.4g}%",
         _limit(test),
-        "" if interval["n"] is None else numbers.count(interval["n"]),
+        numbers.count(interval.n),
     )
 
 

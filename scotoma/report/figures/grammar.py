@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+from scotoma.report.numbers import Ranged
 
 __all__ = [
     "CONFIG",
@@ -114,32 +116,34 @@ def data(rows: Iterable[Sequence[Any]]) -> Spec:
     return {"values": [dict(zip(fields(len(row)), row, strict=True)) for row in rows]}
 
 
-def ends(estimate: Mapping[str, Any], factor: float = 1.0) -> tuple[float | None, ...]:
+def ends(quantity: Ranged, factor: float = 1.0) -> tuple[float | None, ...]:
     """Value, low and high end as numbers; None where there is none, or none that is finite.
 
-    >>> ends({"value": 0.02, "low": 0.01, "high": "inf"}, 100.0)
+    >>> from scotoma.report.numbers import Interval
+    >>> ends(Interval(0.02, 0.01, math.inf), 100.0)
     (2.0, 1.0, None)
     """
-    found = (estimate[key] for key in ("value", "low", "high"))
-    numbers = (None if x is None else factor * float(x) for x in found)
+    three = (quantity.value, quantity.low, quantity.high)
+    numbers = (None if x is None else factor * x for x in three)
     return tuple(None if x is None or not math.isfinite(x) else float(f"{x:.6g}") for x in numbers)
 
 
 def clipped(
-    estimate: Mapping[str, Any], domain: tuple[float, float], factor: float = 1.0
+    quantity: Ranged, domain: tuple[float, float], factor: float = 1.0
 ) -> tuple[float | None, float | None, float | None, bool, bool]:
     """Value and ends held inside an axis, and whether the interval goes on to the left, the right.
 
-    >>> clipped({"value": 1.0, "low": 0.5, "high": "inf"}, (0.0, 4.0))
+    >>> from scotoma.report.numbers import Interval
+    >>> clipped(Interval(1.0, 0.5, math.inf), (0.0, 4.0))
     (1.0, 0.5, 4.0, False, True)
     """
-    if estimate["value"] is None:
+    if quantity.value is None:
         return None, None, None, False, False
     left, right = domain
-    value = min(max(factor * float(estimate["value"]), left), right)
-    if estimate["low"] is None or estimate["high"] is None:
+    value = min(max(factor * quantity.value, left), right)
+    if quantity.low is None or quantity.high is None:
         return value, None, None, False, False
-    low, high = (factor * float(estimate[key]) for key in ("low", "high"))
+    low, high = factor * quantity.low, factor * quantity.high
     inside = (min(max(end, left), right) for end in (low, high))
     held_low, held_high = (float(f"{end:.6g}") for end in inside)
     return float(f"{value:.6g}"), held_low, held_high, low < left, high > right

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from scotoma.audit import Audit, GateResult, Quantity
+from scotoma.audit.groups import RateChange
+from scotoma.config.gate import ChangeRule
 from scotoma.report import numbers
 from scotoma.report.figures.figure import Figure, Table, named, said
 from scotoma.report.figures.grammar import (
@@ -41,22 +44,21 @@ MOST_ROWS = 40  # groups in the forest
 PANEL = 252  # pixels
 CUT = 24  # columns of text at which a name is cut in a panel
 
-Row = Mapping[str, Any]
-Changes = Mapping[str, Sequence[Row]]
+Changes = Mapping[str, Sequence[RateChange]]
+Cell = tuple[str, str, str, Quantity]  # group, variant, metric, rate
 
 
-def amplification(audit: Mapping[str, Any]) -> Figure | None:
+def amplification(audit: Audit) -> Figure | None:
     """Rates of each group for every variant: one panel a group, one line a metric."""
     rows = _changes(audit)
     if not rows:
         return None
-    names = [variant["name"] for variant in audit["variants"]]
+    names = [variant.name for variant in audit.variants]
     groups = _most_changed(audit, rows, MOST_PANELS)
-    kept = [row | {"variant": name} for name, found in rows.items() for row in found]
-    kept = [row for row in kept if row["group"] in groups]
-    dense = {(r["group"], r["metric"]): r["dense"] for r in kept}
-    cells = [(group, names[0], metric, found) for (group, metric), found in dense.items()]
-    cells += [(row["group"], row["variant"], row["metric"], row["compressed"]) for row in kept]
+    kept = [(name, row) for name, of in rows.items() for row in of if row.group in groups]
+    dense = {(row.group, row.metric): row.dense for _, row in kept}
+    cells: list[Cell] = [(group, names[0], metric, q) for (group, metric), q in dense.items()]
+    cells += [(row.group, name, row.metric, row.compressed) for name, row in kept]
     cells.sort(key=lambda c: (groups.index(c[0]), list(METRICS).index(c[2]), names.index(c[1])))
     return Figure(
         slug="amplification",
@@ -67,7 +69,7 @@ def amplification(audit: Mapping[str, Any]) -> Figure | None:
             "Rates of each group, with 95% intervals",
             ("Group", "Rate", "Variant", "Mean over members", "n"),
             tuple(
-                (group, METRICS[metric], name, said(numbers.rate(found)), _n(found))
+                (group, METRICS[metric], name, said(numbers.rate(found)), numbers.count(found.n))
                 for group, name, metric, found in cells
             ),
             labels=3,
@@ -75,24 +77,24 @@ def amplification(audit: Mapping[str, Any]) -> Figure | None:
     )
 
 
-def forest(audit: Mapping[str, Any], gate: Mapping[str, Any] | None) -> Figure | None:
+def forest(audit: Audit, gate: GateResult | None) -> Figure | None:
     """The relative change of every group's rates under one variant, which the reader picks."""
     rows = _changes(audit)
     if not rows:
         return None
     groups = _most_changed(audit, rows, MOST_ROWS)
-    kept = {name: [row for row in found if row["group"] in groups] for name, found in rows.items()}
-    domain = _domain([row["relative"] for found in kept.values() for row in found])
+    kept = {name: [row for row in found if row.group in groups] for name, found in rows.items()}
+    domain = _domain([row.relative for found in kept.values() for row in found])
     drawn = [
         (
             name,
-            f"{SHORT[row['metric']]} · {row['group']}",
-            *clipped(row["relative"], domain),
-            numbers.percent(row["relative"]).value or MISSING,
-            _beyond(row["relative"]),
+            f"{SHORT[row.metric]} · {row.group}",
+            *clipped(row.relative, domain),
+            numbers.percent(row.relative).value or MISSING,
+            _beyond(row.relative),
         )
         for name, found in kept.items()
-        for row in sorted(found, key=lambda r: groups.index(r["group"]))
+        for row in sorted(found, key=lambda r: groups.index(r.group))
     ]
     chosen = max(kept, key=lambda name: max(map(_height, kept[name])))
     limit = _limit(gate)
@@ -107,11 +109,11 @@ def forest(audit: Mapping[str, Any], gate: Mapping[str, Any] | None) -> Figure |
             tuple(
                 (
                     name,
-                    row["group"],
-                    METRICS[row["metric"]],
-                    said(numbers.percent(row["relative"])),
-                    said(numbers.points(row["absolute"])),
-                    _n(row["relative"]),
+                    row.group,
+                    METRICS[row.metric],
+                    said(numbers.percent(row.relative)),
+                    said(numbers.points(row.absolute)),
+                    numbers.count(row.relative.n),
                 )
                 for name, found in kept.items()
                 for row in found
@@ -121,51 +123,46 @@ def forest(audit: Mapping[str, Any], gate: Mapping[str, Any] | None) -> Figure |
     )
 
 
-def _changes(audit: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+def _changes(audit: Audit) -> dict[str, list[RateChange]]:
     """Rows of rates over all classes, or of the positive one, by variant."""
-    found = {
-        name: [row for row in rows if row["class"] is None]
-        for name, rows in audit["subgroups"].items()
+    rows = {
+        variant.name: [row for row in audit.subgroups[variant.name] if row.class_name is None]
+        for variant in audit.compressed
     }
-    order = [v["name"] for v in audit["variants"] if found.get(v["name"])]
-    return {name: found[name] for name in order}
+    return {name: of for name, of in rows.items() if of}
 
 
-def _n(estimate: Row) -> str:
-    return "" if estimate["n"] is None else numbers.count(estimate["n"])
-
-
-def _height(row: Row) -> float:
+def _height(row: RateChange) -> float:
     """How high the interval of a change lies; what has none lies lowest."""
-    low = row["relative"]["low"]
-    return float("-inf") if low is None else float(low)
+    low = row.relative.low
+    return float("-inf") if low is None else low
 
 
-def _most_changed(audit: Mapping[str, Any], rows: Changes, most: int) -> list[str]:
+def _most_changed(audit: Audit, rows: Changes, most: int) -> list[str]:
     """Everyone first, then the groups, in the audit's order, whose change lies highest."""
-    names = [group["name"] for group in audit["groups"]]
+    names = [group.name for group in audit.groups]
     highest = dict.fromkeys(names, float("-inf"))
     for row in (row for found in rows.values() for row in found):
-        highest[row["group"]] = max(highest[row["group"]], _height(row))
+        highest[row.group] = max(highest[row.group], _height(row))
     kept = {names[0], *sorted(names[1:], key=lambda name: -highest[name])[: most - 1]}
     return [name for name in names if name in kept]
 
 
-def _left_out(audit: Mapping[str, Any], drawn: int) -> str:
-    of = len(audit["groups"])
+def _left_out(audit: Audit, drawn: int) -> str:
+    of = len(audit.groups)
     return f" Drawn: {drawn} of {of} groups, those that change most." if drawn < of else ""
 
 
-def _amplified(audit: Mapping[str, Any], rows: Changes, drawn: int) -> str:
+def _amplified(audit: Audit, rows: Changes, drawn: int) -> str:
     name, row = max(
         ((name, row) for name, found in rows.items() for row in found), key=lambda p: _height(p[1])
     )
-    if row["relative"]["value"] is None:
+    if row.relative.value is None:
         return "No relative change can be estimated." + _left_out(audit, drawn)
-    before, after = numbers.rate(row["dense"]), numbers.rate(row["compressed"])
+    before, after = numbers.rate(row.dense), numbers.rate(row.compressed)
     return (
-        f"The change whose interval lies highest: {METRICS[row['metric']]} of "
-        f"{named(row['group'])} under {named(name)}, from {said(before)} to {said(after)}."
+        f"The change whose interval lies highest: {METRICS[row.metric]} of "
+        f"{named(row.group)} under {named(name)}, from {said(before)} to {said(after)}."
         f"{_left_out(audit, drawn)}"
     )
 
@@ -174,24 +171,24 @@ def _worst(rows: Changes, limit: float | None) -> str:
     name, row = max(
         ((name, row) for name, found in rows.items() for row in found), key=lambda p: _height(p[1])
     )
-    shown = said(numbers.percent(row["relative"]))
+    shown = said(numbers.percent(row.relative))
     return (
         f"Filled: the 95% interval leaves out 0. Open: it holds 0. Cross: {MISSING}."
         f"{'' if limit is None else f' Dashed: the gate’s limit, +{limit:g}%.'} "
-        f"The highest: {METRICS[row['metric']]} of {named(row['group'])} under {named(name)}, "
+        f"The highest: {METRICS[row.metric]} of {named(row.group)} under {named(name)}, "
         f"{shown}."
     )
 
 
 def _panels(
-    cells: list[tuple[str, str, str, Row]],
+    cells: list[Cell],
     groups: list[str],
     names: list[str],
-    audit: Mapping[str, Any],
+    audit: Audit,
 ) -> dict[str, Any]:
     group, variant, metric, value, low, high, pruned = fields(7)
-    level = {v["name"]: v["kind"] in ("dense", "prune") for v in audit["variants"]}
-    size = {g["name"]: g["n"] for g in audit["groups"]}
+    level = {v.name: v.kind in ("dense", "prune") for v in audit.variants}
+    size = {g.name: g.n for g in audit.groups}
     title = {name: f"n {numbers.count(size[name])} · {name}" for name in groups}
     rows = [
         (title[g], name, METRICS[m], *ends(found, 100.0), level[name])
@@ -243,7 +240,7 @@ def _panels(
     }
 
 
-def _domain(changes: Sequence[Row]) -> tuple[float, float]:
+def _domain(changes: Sequence[Quantity]) -> tuple[float, float]:
     """An axis that holds all values; a wide interval goes beyond it, or it would flatten all."""
     values = [ends(change)[0] for change in changes]
     known = [value for value in values if value is not None] or [0.0]
@@ -253,15 +250,15 @@ def _domain(changes: Sequence[Row]) -> tuple[float, float]:
     return float(round(lowest)), float(round(highest))
 
 
-def _beyond(change: Row) -> bool:
-    low, high = change["low"], change["high"]
-    return low is not None and high is not None and (float(low) > 0 or float(high) < 0)
+def _beyond(change: Quantity) -> bool:
+    low, high = change.low, change.high
+    return low is not None and high is not None and (low > 0 or high < 0)
 
 
-def _limit(gate: Mapping[str, Any] | None) -> float | None:
+def _limit(gate: GateResult | None) -> float | None:
     """The gate's limit on a relative change of groups, per cent."""
-    rules = [] if gate is None else gate["rules"]["rules"]
-    limits = [r["max_increase"].get("relative") for r in rules if r.get("max_increase")]
+    rules = [] if gate is None else gate.rules.rules
+    limits = [rule.max_increase.relative for rule in rules if isinstance(rule, ChangeRule)]
     return next((100.0 * limit for limit in limits if limit is not None), None)
 
 

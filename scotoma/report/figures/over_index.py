@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from scotoma.audit import Audit
+from scotoma.audit.divergence import Representation
 from scotoma.report import numbers
 from scotoma.report.figures.figure import Figure, Table, named, said
 from scotoma.report.figures.grammar import (
@@ -29,20 +31,18 @@ __all__ = ["over_index"]
 APART = (0.25, 0.3)  # of the training set, of a doubling: nearer labels cover each other
 LEAST, MOST = 0.125, 8.0  # of the axis: an eighth of the share in the data, eight times it
 
-Row = Mapping[str, Any]
 
-
-def over_index(audit: Mapping[str, Any]) -> Figure | None:
+def over_index(audit: Audit) -> Figure | None:
     """Relative representation of each group among the CIEs, as in the CIE paper's Figure 2."""
-    found = {v["name"]: audit["divergence"][v["name"]]["over_index"] for v in audit["variants"][1:]}
+    found = {v.name: audit.divergence[v.name].over_index for v in audit.variants[1:]}
     found = {name: rows for name, rows in found.items() if rows}
-    train = audit["examples"]["train"]
+    train = audit.examples.train
     if not found or not train:
         return None
-    shares = {group["name"]: group["train"] / train for group in audit["groups"]}
-    chosen = max(found, key=lambda name: audit["divergence"][name]["cie"]["cie"]["count"])
+    shares = {group.name: group.train / train for group in audit.groups}
+    chosen = max(found, key=lambda name: audit.divergence[name].cie.cie.count)
     rows = [
-        (name, label, round(100 * shares[row["attribute"]], 4), *_ratio(row["change"]))
+        (name, label, round(100 * shares[row.attribute], 4), *_ratio(row.change))
         for name, entries in found.items()
         for row, label in zip(entries, _labels(entries, shares), strict=True)
     ]
@@ -63,12 +63,12 @@ def over_index(audit: Mapping[str, Any]) -> Figure | None:
             tuple(
                 (
                     name,
-                    row["attribute"],
-                    numbers.share(shares[row["attribute"]]),
-                    numbers.share(row["share_in_data"], "no examples"),
-                    numbers.count(row["n_flagged"]),
-                    numbers.share(row["share_in_flagged"], "no CIE"),
-                    said(numbers.percent(row["change"])),
+                    row.attribute,
+                    numbers.share(shares[row.attribute]),
+                    numbers.share(row.share_in_data, "no examples"),
+                    numbers.count(row.n_flagged),
+                    numbers.share(row.share_in_flagged, "no CIE"),
+                    said(numbers.percent(row.change)),
                 )
                 for name, entries in found.items()
                 for row in entries
@@ -78,57 +78,50 @@ def over_index(audit: Mapping[str, Any]) -> Figure | None:
     )  # fmt: skip
 
 
-def _labels(entries: list[Row], shares: Mapping[str, float]) -> list[str]:
-    """What stands beside each point: of labels that would cover each other the most uneven's.
-
-    >>> change = {"value": 0.0, "low": None, "high": None}
-    >>> rows = [{"attribute": name, "n_flagged": 9, "change": change | {"value": value}}
-    ...         for name, value in (("old", 40.0), ("young", 44.0), ("male", 44.0))]
-    >>> _labels(rows, {"old": 0.5, "young": 0.5, "male": 0.1})
-    ['', '9 · young', '9 · male']
-    """
+def _labels(entries: Sequence[Representation], shares: Mapping[str, float]) -> list[str]:
+    """What stands beside each point: of labels that would cover each other the most uneven's."""
     places = []
     for row in entries:
-        ratio = _ratio(row["change"])[0]
-        places.append((shares[row["attribute"]], math.log2(LEAST if ratio is None else ratio)))
+        ratio = _ratio(row.change)[0]
+        places.append((shares[row.attribute], math.log2(LEAST if ratio is None else ratio)))
     labels, taken = [""] * len(entries), list[tuple[float, float]]()
     for i in sorted(range(len(entries)), key=lambda i: -abs(places[i][1])):
         x, y = places[i]
         if all(abs(x - u) >= APART[0] or abs(y - v) >= APART[1] for u, v in taken):
             taken.append(places[i])
-            labels[i] = f"{numbers.count(entries[i]['n_flagged'])} · {entries[i]['attribute']}"
+            labels[i] = f"{numbers.count(entries[i].n_flagged)} · {entries[i].attribute}"
     return labels
 
 
-def _most(found: Mapping[str, list[Row]]) -> str:
+def _most(found: Mapping[str, Sequence[Representation]]) -> str:
     known = [
-        (float(row["change"]["low"]), name, row)
+        (row.change.low, name, row)
         for name, rows in found.items()
         for row in rows
-        if row["change"]["low"] is not None
+        if row.change.low is not None
     ]
     if not known:
         return "No change can be estimated."
     _, name, row = max(known, key=lambda found: found[0])
-    shown = said(numbers.percent(row["change"]))
-    return f"The highest: {named(row['attribute'])} under {named(name)}, {shown}."
+    shown = said(numbers.percent(row.change))
+    return f"The highest: {named(row.attribute)} under {named(name)}, {shown}."
 
 
-def _ratio(change: Row) -> tuple[float | None, float | None, float | None, bool]:
+def _ratio(change: numbers.Ranged) -> tuple[float | None, float | None, float | None, bool]:
     """Relative representation with its interval, held inside the axis, and whether 1 is out.
 
-    >>> _ratio({"value": 100.0, "low": 50.0, "high": "inf"})
+    >>> _ratio(numbers.Interval(100.0, 50.0, math.inf))
     (2.0, 1.5, 8.0, True)
     """
-    if change["value"] is None:
+    if change.value is None:
         return None, None, None, False
 
-    def held(per_cent: float | str | None) -> float | None:
+    def held(per_cent: float | None) -> float | None:
         if per_cent is None:
             return None
-        return round(min(max(1 + float(per_cent) / 100, LEAST), MOST), 4)
+        return round(min(max(1 + per_cent / 100, LEAST), MOST), 4)
 
-    value, low, high = (held(change[key]) for key in ("value", "low", "high"))
+    value, low, high = map(held, (change.value, change.low, change.high))
     beyond = low is not None and high is not None and (low > 1 or high < 1)
     return value, low, high, beyond
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from scotoma.audit import Audit
+from scotoma.audit.slices import Candidates, SliceSearch
 from scotoma.report import numbers
 from scotoma.report.figures.figure import Figure, Table, named, said
 from scotoma.report.figures.grammar import (
@@ -28,32 +30,42 @@ TICKS = [0.1, 0.3, 1, 3, 10, 30, 100]  # per cent
 CUT = 46  # columns of text at which a slice is cut in the drawing
 NAMED = 4  # found slices whose names stand in the drawing
 
-Row = Mapping[str, Any]
+
+@dataclass(frozen=True)
+class Candidate:
+    """One slice as a point: columns of `Candidates`, the effect known."""
+
+    text: str
+    size: int
+    support: float
+    effect: float
+    p: float
+    found: bool
 
 
-def slices(audit: Mapping[str, Any]) -> Figure | None:
+def slices(audit: Audit) -> Figure | None:
     """Support against effect of the candidates, with what a search of shuffled outcomes finds."""
-    order = [v["name"] for v in audit["variants"] if (audit.get("slices") or {}).get(v["name"])]
-    searched = {name: audit["slices"][name] for name in order}
-    drawn = {name: _candidates(found["lattice"]) for name, found in searched.items()}
+    order = [variant.name for variant in audit.compressed if variant.name in audit.slices]
+    searched = {name: audit.slices[name] for name in order}
+    drawn = {name: _candidates(search.lattice) for name, search in searched.items()}
     drawn = {name: rows for name, rows in drawn.items() if rows}
     if not drawn:
         return None
-    chosen = max(drawn, key=lambda name: searched[name]["found"])
+    chosen = max(drawn, key=lambda name: searched[name].found)
     everyone = {
-        name: numbers.points(searched[name]["change"]).value or "not estimable" for name in drawn
+        name: numbers.points(searched[name].change).value or "not estimable" for name in drawn
     }
     rows = [
-        (name, 100 * row["support"], 100 * row["effect"], row["found"], row["text"])
-        for name, found in drawn.items()
-        for row in found
+        (name, 100 * row.support, 100 * row.effect, row.found, row.text)
+        for name, candidates in drawn.items()
+        for row in candidates
     ]
-    overall = [(name, _percent(searched[name]["change"]["value"])) for name in drawn]
+    overall = [(name, _percent(searched[name].change.value)) for name in drawn]
     return Figure(
         slug="slices",
         title="Support against effect of the slices tested",
         summary=(
-            f"Under {named(chosen)} the search {searched[chosen]['summary']}. Diamonds: found and "
+            f"Under {named(chosen)} the search {searched[chosen].summary}. Diamonds: found and "
             "confirmed on the other half. Rings: tested and not found. Dashed: all examples, "
             f"{everyone[chosen]} points."
         ),
@@ -64,40 +76,41 @@ def slices(audit: Mapping[str, Any]) -> Figure | None:
             ("Variant", "Slice", "Found", "Examples", "Rise of the error, points", "p"),
             tuple(
                 _row(name, row, searched[name])
-                for name, found in drawn.items()
-                for row in found[:TABLE_ROWS]
+                for name, candidates in drawn.items()
+                for row in candidates[:TABLE_ROWS]
             ),
             labels=3,
         ),
     )
 
 
-def _candidates(lattice: Row) -> list[dict[str, Any]]:
+def _candidates(lattice: Candidates) -> list[Candidate]:
     """Candidates as rows, found ones first, then by p."""
-    keys = ("text", "size", "support", "effect", "p", "found")
+    columns = (
+        lattice.text, lattice.size, lattice.support, lattice.effect, lattice.p, lattice.found
+    )  # fmt: skip
     rows = [
-        dict(zip(keys, values, strict=True))
-        for values in zip(*(lattice[key] for key in keys), strict=True)
+        Candidate(text, size, support, effect, 1.0 if p is None else p, found)
+        for text, size, support, effect, p, found in zip(*columns, strict=True)
+        if effect is not None
     ]
-    known = [row for row in rows if row["effect"] is not None]
-    return sorted(known, key=lambda row: (not row["found"], row["p"], row["text"]))[:MOST]
+    return sorted(rows, key=lambda row: (not row.found, row.p, row.text))[:MOST]
 
 
 def _percent(value: float | None) -> float | None:
     return None if value is None else 100 * value
 
 
-def _row(name: str, row: Row, searched: Row) -> tuple[str, ...]:
-    confirmed = {one["text"]: one["effect"] for one in searched["slices"]}
-    found = confirmed.get(row["text"])
-    effect = f"{100 * row['effect']:+.2f}".replace("-", "−")
+def _row(name: str, row: Candidate, search: SliceSearch) -> tuple[str, ...]:
+    confirmed = {one.text: one.effect for one in search.slices}.get(row.text)
+    effect = f"{100 * row.effect:+.2f}".replace("-", "−")
     return (
         name,
-        row["text"],
-        "yes" if row["found"] else "no",
-        numbers.count(row["size"]),
-        effect if found is None else said(numbers.points(found)),
-        numbers.p_value(row["p"]),
+        row.text,
+        "yes" if row.found else "no",
+        numbers.count(row.size),
+        effect if confirmed is None else said(numbers.points(confirmed)),
+        numbers.p_value(row.p),
     )
 
 

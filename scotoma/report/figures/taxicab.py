@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from scotoma.audit import Audit
+from scotoma.audit.divergence import DistanceGroup, Distances, Percentile
 from scotoma.report import numbers
 from scotoma.report.figures.figure import Figure, Table, named
 from scotoma.report.figures.grammar import (
@@ -29,23 +31,21 @@ MOST_BARS = 60  # distances of a variant; more are put into this many bins
 MOST_GROUPS = 10
 PANEL, WIDTH, HEIGHT = 312, 200, 180  # pixels
 
-Row = Mapping[str, Any]
 
-
-def taxicab(audit: Mapping[str, Any]) -> Figure | None:
+def taxicab(audit: Audit) -> Figure | None:
     """The histogram of taxicab distances, and the groups beyond a threshold."""
-    found = {
-        name: _binned(rows["taxicab"])
-        for name, rows in audit["divergence"].items()
-        if max(rows["taxicab"]["distance"], default=0.0) > 0
+    binned = {
+        name: _binned(divergence.taxicab)
+        for name, divergence in audit.divergence.items()
+        if max(divergence.taxicab.distance, default=0.0) > 0
     }
-    order = [v["name"] for v in audit["variants"] if v["name"] in found]
+    order = [v.name for v in audit.variants if v.name in binned]
     if not order:
         return None
-    chosen = max(order, key=lambda name: audit["divergence"][name]["cie"]["cie"]["count"])
-    largest = max(max(found[name]["distance"]) for name in order)
-    step = _step([d for name in order for d in found[name]["distance"]], largest)
-    start = _start(audit["divergence"][chosen]["thresholds"], found[chosen]["distance"])
+    chosen = max(order, key=lambda name: audit.divergence[name].cie.cie.count)
+    largest = max(max(binned[name].distance) for name in order)
+    step = _step([d for name in order for d in binned[name].distance], largest)
+    start = _start(audit.divergence[chosen].thresholds, binned[chosen].distance)
     slider = {
         "name": "threshold",
         "value": start,
@@ -57,18 +57,20 @@ def taxicab(audit: Mapping[str, Any]) -> Figure | None:
             "name": "Distance at least",
         },
     }
-    members = {v["name"]: v["members"] for v in audit["variants"]}
-    dense = audit["variants"][0]["members"]
-    at_zero = sum(found[chosen]["examples"]) - _beyond(found[chosen])
-    drawings = [_histogram(found, order, members, dense, step)]
-    if any(found[name]["groups"] for name in order):
-        drawings.append(_groups(found, order, audit))
+    members = {v.name: v.members for v in audit.variants}
+    dense = audit.variants[0].members
+    at_zero = sum(binned[chosen].examples) - _beyond(
+        binned[chosen].distance, binned[chosen].examples
+    )
+    drawings = [_histogram(binned, order, members, dense, step)]
+    if any(binned[name].groups for name in order):
+        drawings.append(_groups(binned, order, audit))
     return Figure(
         slug="taxicab",
         title="How far apart the votes lie",
         summary=(
             f"Under {named(chosen)} {numbers.count(at_zero)} of "
-            f"{numbers.count(found[chosen]['n'])} "
+            f"{numbers.count(binned[chosen].n)} "
             "examples lie at distance 0, where both populations vote alike, and have no bar. What "
             "is said beyond the threshold describes these examples and has no interval."
         ),
@@ -80,41 +82,44 @@ def taxicab(audit: Mapping[str, Any]) -> Figure | None:
             ("Variant", "Distance", "Examples there", "There or beyond", "Dense right",
              "Compressed right"),
             tuple(
-                row for name in order for row in _rows(name, found[name], dense, members[name])
+                row for name in order for row in _rows(name, binned[name], dense, members[name])
             ),
         ),
     )  # fmt: skip
 
 
-def _beyond(rows: Row) -> int:
+def _beyond(distance: Sequence[float], examples: Sequence[int]) -> int:
     """Examples at a distance above 0.
 
-    >>> _beyond({"distance": [0.0, 2.0], "examples": [7, 3]})
+    >>> _beyond([0.0, 2.0], [7, 3])
     3
     """
-    pairs = zip(rows["distance"], rows["examples"], strict=True)
-    return sum(examples for distance, examples in pairs if distance > 0)
+    return sum(n for at, n in zip(distance, examples, strict=True) if at > 0)
 
 
-def _binned(rows: Row) -> dict[str, Any]:
+def _binned(rows: Distances) -> Distances:
     """The same counts at fewer distances where there are very many, each bin at its low end."""
-    distance = rows["distance"]
+    distance = rows.distance
     if len(distance) <= MOST_BARS:
-        return dict(rows)
+        return rows
     width = max(distance) / (MOST_BARS - 1)
     # Distance 0 keeps a bin of its own.
     bins = [0 if d == 0 else 1 + int(d / width) for d in distance]
     used = sorted(set(bins))
 
-    def added(counts: Sequence[int]) -> list[int]:
-        return [sum(c for c, b in zip(counts, bins, strict=True) if b == one) for one in used]
+    def added(counts: Sequence[int]) -> tuple[int, ...]:
+        return tuple(sum(c for c, b in zip(counts, bins, strict=True) if b == one) for one in used)
 
-    return {
-        **rows,
-        "distance": [0.0 if one == 0 else round((one - 1) * width, 3) for one in used],
-        **{key: added(rows[key]) for key in ("examples", "dense_right", "compressed_right")},
-        "groups": [g | {"examples": added(g["examples"])} for g in rows["groups"]],
-    }
+    return Distances(
+        distance=tuple(0.0 if one == 0 else round((one - 1) * width, 3) for one in used),
+        examples=added(rows.examples),
+        dense_right=added(rows.dense_right),
+        compressed_right=added(rows.compressed_right),
+        groups=tuple(
+            DistanceGroup(group=one.group, examples=added(one.examples)) for one in rows.groups
+        ),
+        n=rows.n,
+    )
 
 
 def _step(distances: Sequence[float], largest: float) -> float:
@@ -128,27 +133,27 @@ def _step(distances: Sequence[float], largest: float) -> float:
     return least if largest / least <= MOST_BARS else largest / (MOST_BARS - 1)
 
 
-def _start(thresholds: Sequence[Row], distances: Sequence[float]) -> float:
+def _start(thresholds: Sequence[Percentile], distances: Sequence[float]) -> float:
     """The distance that reaches the 90th percentile; without one the smallest above 0."""
-    known = [row["value"] for row in thresholds if row["value"] is not None]
-    return float(known[0] if known else min(d for d in distances if d > 0))
+    known = [row.value for row in thresholds if row.value is not None]
+    return known[0] if known else min(d for d in distances if d > 0)
 
 
-def _rows(name: str, rows: Row, dense: int, members: int) -> Iterator[tuple[str, ...]]:
-    for i, distance in enumerate(rows["distance"]):
-        beyond = sum(rows["examples"][i:])
+def _rows(name: str, rows: Distances, dense: int, members: int) -> Iterator[tuple[str, ...]]:
+    for i, distance in enumerate(rows.distance):
+        beyond = sum(rows.examples[i:])
         yield (
             name,
             numbers.count(distance),
-            numbers.count(rows["examples"][i]),
+            numbers.count(rows.examples[i]),
             numbers.count(beyond),
-            numbers.share(sum(rows["dense_right"][i:]) / (beyond * dense)),
-            numbers.share(sum(rows["compressed_right"][i:]) / (beyond * members)),
+            numbers.share(sum(rows.dense_right[i:]) / (beyond * dense)),
+            numbers.share(sum(rows.compressed_right[i:]) / (beyond * members)),
         )
 
 
 def _histogram(
-    found: Mapping[str, Row],
+    binned: Mapping[str, Distances],
     order: Sequence[str],
     members: Mapping[str, int],
     dense: int,
@@ -159,10 +164,10 @@ def _histogram(
         (name, at, n, before, after, n * dense, n * members[name])
         for name in order
         for at, n, before, after in zip(
-            found[name]["distance"],
-            found[name]["examples"],
-            found[name]["dense_right"],
-            found[name]["compressed_right"],
+            binned[name].distance,
+            binned[name].examples,
+            binned[name].dense_right,
+            binned[name].compressed_right,
             strict=True,
         )
     ]
@@ -234,19 +239,17 @@ def _histogram(
     }
 
 
-def _groups(
-    found: Mapping[str, Row], order: Sequence[str], audit: Mapping[str, Any]
-) -> dict[str, Any]:
+def _groups(binned: Mapping[str, Distances], order: Sequence[str], audit: Audit) -> dict[str, Any]:
     variant, group, distance, here, everyone, share = fields(6)
-    kept = _most_uneven(found, order)
-    total = audit["examples"]["test"]
+    kept = _most_uneven(binned, order)
+    total = audit.examples.test
     rows = [
-        (name, one["group"], at, inside, n, sum(one["examples"]) / total)
+        (name, one.group, at, inside, n, sum(one.examples) / total)
         for name in order
-        for one in found[name]["groups"]
-        if one["group"] in kept
+        for one in binned[name].groups
+        if one.group in kept
         for at, inside, n in zip(
-            found[name]["distance"], one["examples"], found[name]["examples"], strict=True
+            binned[name].distance, one.examples, binned[name].examples, strict=True
         )
     ]
     inside = f"datum.{distance} >= threshold - 1e-9"
@@ -288,19 +291,19 @@ def _groups(
     }
 
 
-def _most_uneven(found: Mapping[str, Row], order: Sequence[str]) -> list[str]:
+def _most_uneven(binned: Mapping[str, Distances], order: Sequence[str]) -> list[str]:
     """Groups, in the audit's order, that are most over- or underrepresented away from 0."""
     far: dict[str, float] = {}
     for name in order:
-        rows = found[name]
-        beyond = _beyond(rows)
-        for one in rows["groups"]:
-            size = sum(one["examples"])
+        rows = binned[name]
+        beyond = _beyond(rows.distance, rows.examples)
+        for one in rows.groups:
+            size = sum(one.examples)
             if not size:
                 continue
-            there = _beyond({"distance": rows["distance"], "examples": one["examples"]})
-            ratio = there / beyond / (size / rows["n"])
+            there = _beyond(rows.distance, one.examples)
+            ratio = there / beyond / (size / rows.n)
             uneven = abs(math.log(ratio)) if ratio else 1.0
-            far[one["group"]] = max(far.get(one["group"], 0.0), uneven)
+            far[one.group] = max(far.get(one.group, 0.0), uneven)
     kept = set(sorted(far, key=lambda group: -far[group])[:MOST_GROUPS])
     return [group for group in far if group in kept]

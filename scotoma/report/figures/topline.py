@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from scotoma.audit import Audit
+from scotoma.audit.divergence import Excess
 from scotoma.report import numbers
 from scotoma.report.figures.figure import Figure, Table, named, said
 from scotoma.report.figures.grammar import (
@@ -30,67 +32,67 @@ SIZE = {"width": 150, "height": {"step": 22}}
 BLUE, ORANGE = FAMILY[:2]
 
 
-def topline(audit: Mapping[str, Any]) -> Figure | None:
+def topline(audit: Audit) -> Figure | None:
     """Top-1 accuracy of each variant, its CIEs beside the floor, and their excess over it."""
-    names = [variant["name"] for variant in audit["variants"]]
-    if not audit["divergence"]:
+    names = [variant.name for variant in audit.variants]
+    if not audit.divergence:
         return None
-    found = {name: audit["divergence"][name]["cie"] for name in names[1:]}
-    n = audit["examples"]["test"]
+    cies = {name: audit.divergence[name].cie for name in names[1:]}
+    n = audit.examples.test
     return Figure(
         slug="topline",
         title="The top line hides it",
-        summary=_summary(audit, found),
+        summary=_summary(audit, cies),
         spec=panels(
-            [_top1(audit, names), _counts(names, found, n), _excess(names, found)],
+            [_top1(audit, names), _counts(names, cies, n), _excess(names, cies)],
             PANEL,
             columns=3,
         ),
         table=Table(
             f"Top-1 accuracy and CIEs among {numbers.count(n)} test examples",
             ("Variant", "Top-1", "CIEs", "Range over ties", "Floor of the count", "Excess, points"),
-            tuple(_row(audit, name, found.get(name)) for name in names),
+            tuple(_row(audit, name, cies.get(name)) for name in names),
         ),
     )
 
 
-def _summary(audit: Mapping[str, Any], found: Mapping[str, Any]) -> str:
-    most = max(found, key=lambda name: found[name]["cie"]["count"])
-    floor = found[most]["floor_at_k"]["value"]
+def _summary(audit: Audit, cies: Mapping[str, Excess]) -> str:
+    most = max(cies, key=lambda name: cies[name].cie.count)
+    floor = cies[most].floor_at_k.value
     beside = (
         "the floor cannot be told from so few members"
         if floor is None
-        else f"two dense populations would disagree on about {floor * found[most]['n']:.0f}"
+        else f"two dense populations would disagree on about {floor * cies[most].n:.0f}"
     )
-    values = [audit["accuracy"][v["name"]]["top1"]["value"] for v in audit["variants"]]
+    values = [audit.accuracy[v.name].top1.value for v in audit.variants]
     known = [100 * value for value in values if value is not None]
     spread = (
         f"Top-1 accuracy lies between {min(known):.1f}% and {max(known):.1f}%. " if known else ""
     )
-    count, n = (numbers.count(x) for x in (found[most]["cie"]["count"], found[most]["n"]))
+    count, n = (numbers.count(x) for x in (cies[most].cie.count, cies[most].n))
     return f"{spread}Most examples change under {named(most)}: {count} of {n}; {beside}."
 
 
-def _row(audit: Mapping[str, Any], name: str, cie: Mapping[str, Any] | None) -> tuple[str, ...]:
-    top1 = said(numbers.rate(audit["accuracy"][name]["top1"]))
+def _row(audit: Audit, name: str, cie: Excess | None) -> tuple[str, ...]:
+    top1 = said(numbers.rate(audit.accuracy[name].top1))
     if cie is None:
         return (name, top1, "baseline", "", "", "")
-    count, floor = cie["cie"], cie["floor_at_k"]
+    count, floor = cie.cie, cie.floor_at_k
     return (
         name,
         top1,
-        numbers.count(count["count"]),
-        f"{numbers.count(count['low'])} to {numbers.count(count['high'])}",
-        floor["reason"] if floor["value"] is None else f"{floor['value'] * cie['n']:.0f}",
-        said(numbers.points(cie["excess"])),
+        numbers.count(count.count),
+        f"{numbers.count(count.low)} to {numbers.count(count.high)}",
+        floor.reason if floor.value is None else f"{floor.value * cie.n:.0f}",
+        said(numbers.points(cie.excess)),
     )
 
 
-def _top1(audit: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+def _top1(audit: Audit, names: list[str]) -> dict[str, Any]:
     variant, value, low, high = fields(4)
     return {
         "title": "Top-1 accuracy",
-        "data": data((name, *ends(audit["accuracy"][name]["top1"], 100.0)) for name in names),
+        "data": data((name, *ends(audit.accuracy[name].top1, 100.0)) for name in names),
         **SIZE,
         "encoding": {"y": category(variant, scale={"domain": names})},
         "layer": [
@@ -100,13 +102,13 @@ def _top1(audit: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
     }
 
 
-def _counts(names: list[str], found: Mapping[str, Any], n: int) -> dict[str, Any]:
+def _counts(names: list[str], cies: Mapping[str, Excess], n: int) -> dict[str, Any]:
     variant, count, low, high, floor = fields(5)
     rows: list[tuple[Any, ...]] = [(names[0], None, None, None, None)]
-    for name, cie in found.items():
-        share, ties = cie["floor_at_k"]["value"], cie["cie"]
+    for name, cie in cies.items():
+        share, ties = cie.floor_at_k.value, cie.cie
         at = None if share is None else round(share * n, 2)
-        rows.append((name, ties["count"], ties["low"], ties["high"], at))
+        rows.append((name, ties.count, ties.low, ties.high, at))
     return {
         "title": "CIEs (bars), floor (ticks)",
         "data": data(rows),
@@ -132,11 +134,11 @@ def _counts(names: list[str], found: Mapping[str, Any], n: int) -> dict[str, Any
     }  # fmt: skip
 
 
-def _excess(names: list[str], found: Mapping[str, Any]) -> dict[str, Any]:
+def _excess(names: list[str], cies: Mapping[str, Excess]) -> dict[str, Any]:
     variant, value, low, high, missing = fields(5)
     rows = [
-        (name, *ends(cie["excess"], 100.0), MISSING if cie["excess"]["value"] is None else "")
-        for name, cie in found.items()
+        (name, *ends(cie.excess, 100.0), MISSING if cie.excess.value is None else "")
+        for name, cie in cies.items()
     ]
     return {
         "title": "Excess over the floor",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from scotoma.audit import Quantity
 from scotoma.report import numbers
 from scotoma.report.figures.figure import Figure, Table, named, said
 from scotoma.report.figures.grammar import (
@@ -138,13 +139,13 @@ def _panels(
     slug: str,
     title: str,
     unit: str,
-    of: Callable[[Measured], Mapping[str, Any] | None],
-    shown: Callable[[Mapping[str, Any]], Shown],
+    of: Callable[[Measured], Quantity | None],
+    shown: Callable[[Quantity], Shown],
     factor: float,
 ) -> Figure | None:
     """One panel a variant: a number with its interval, audit by audit."""
     found = [(a, one, of(one)) for a in audits for one in a.variants]
-    known = [(a, one, e) for a, one, e in found if e is not None and _is_finite(e["value"])]
+    known = [(a, one, e) for a, one, e in found if e is not None and _is_finite(e.value)]
     if not known:
         return None
     domain = _domain([estimate for _, _, estimate in known], factor)
@@ -158,14 +159,14 @@ def _panels(
     ]  # fmt: skip
     last = known[-1][0]
     newest = [(one, estimate) for audit, one, estimate in known if audit is last]
-    one, estimate = max(newest, key=lambda pair: float(pair[1]["value"]))
+    one, estimate = max(newest, key=lambda pair: pair[1].value or 0.0)
     where = f", {named(one.where)}" if slug == "worst" else ""
     where_head = ("Where",) if slug == "worst" else ()
     return Figure(
         slug=slug,
         title=title,
         summary=f"Highest in the audit of {last.day}: {named(one.variant)}{where}, "
-        f"{said(shown(estimate))}, n = {numbers.count(estimate['n'])}.",
+        f"{said(shown(estimate))}, n = {numbers.count(estimate.n)}.",
         spec=panels(each, PANEL, columns=3),
         table=Table(
             f"{title}, with 95% intervals",
@@ -174,7 +175,7 @@ def _panels(
                 (
                     audit.day, one.variant, *((one.where,) if slug == "worst" else ()),
                     "not estimable" if e is None else said(shown(e)),
-                    "" if e is None else numbers.count(e["n"]), f"{one.members}",
+                    "" if e is None else numbers.count(e.n), f"{one.members}",
                 )
                 for audit, one, e in found
             ),
@@ -249,15 +250,15 @@ def _date(ms: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _domain(estimates: Sequence[Mapping[str, Any]], factor: float) -> tuple[float, float]:
+def _domain(quantities: Sequence[Quantity], factor: float) -> tuple[float, float]:
     """An axis with 0 on it, all numbers, and intervals up to some times the largest number."""
-    values = [factor * float(estimate["value"]) for estimate in estimates]
+    values = [factor * (quantity.value or 0.0) for quantity in quantities]
     reach = MOST * max([abs(value) for value in values] + [1e-6])
     ends = [
-        factor * float(estimate[key])
-        for estimate in estimates
-        for key in ("low", "high")
-        if estimate[key] is not None
+        factor * end
+        for quantity in quantities
+        for end in (quantity.low, quantity.high)
+        if end is not None
     ]
     inside = [min(max(end, -reach), reach) for end in ends]
     low, high = min([0.0, *values, *inside]), max([0.0, *values, *inside])

@@ -1,10 +1,12 @@
-"""From run to run: how members scatter, and how often few runs would say the opposite of all."""
+"""From run to run: how members scatter, and how often few models would say the opposite of all."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from scotoma.audit import Audit
+from scotoma.audit.document import FewModelsRow
 from scotoma.report import numbers
 from scotoma.report.figures.figure import Figure, Table, named
 from scotoma.report.figures.grammar import (
@@ -24,15 +26,13 @@ OWN_LEGEND = {"scale": {"color": "independent", "shape": "independent"}}
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 MOST_LINES = len(SHAPES)  # variants drawn in the right panel, those most often wrong
 
-Row = Mapping[str, Any]
+Drawn = Mapping[str, Sequence[FewModelsRow]]
 
 
-def variance(audit: Mapping[str, Any]) -> Figure | None:
-    """Accuracy of every member, and the one-model trap by number of runs."""
-    members = {v["name"]: audit["accuracy"][v["name"]]["members"] for v in audit["variants"]}
-    trap = {
-        v["name"]: audit["one_model"]["variants"].get(v["name"], []) for v in audit["variants"][1:]
-    } if audit.get("one_model") else {}  # fmt: skip
+def variance(audit: Audit) -> Figure | None:
+    """Accuracy of every member, and the one-model trap by number of models."""
+    members = {v.name: audit.accuracy[v.name].members for v in audit.variants}
+    trap = {v.name: audit.one_model.variants.get(v.name, ()) for v in audit.compressed}
     trap = {name: rows for name, rows in trap.items() if rows}
     if max(map(len, members.values())) < 2:
         return None
@@ -45,17 +45,17 @@ def variance(audit: Mapping[str, Any]) -> Figure | None:
         summary=_summary(members, trap),
         spec=panels(drawings, PANEL, columns=2, resolve=OWN_LEGEND),
         table=Table(
-            "Chance that few runs a side contradict all of them; no interval: the same runs stand "
-            "in many draws",
-            ("Variant", "Runs a side", "Comparisons drawn", "Wrong about any group",
+            "Chance that few models a side contradict all of them; no interval: the same ones "
+            "stand in many draws",
+            ("Variant", "Models a side", "Comparisons drawn", "Wrong about any group",
              "Wrong about the group hurt most"),
             tuple(
                 (
                     name,
-                    numbers.count(row["runs"]),
-                    numbers.count(row["draws"]),
-                    numbers.share(row["wrong"], "no draw"),
-                    numbers.share(row["wrong_worst"], "no draw"),
+                    numbers.count(row.members),
+                    numbers.count(row.draws),
+                    numbers.share(row.wrong, "no draw"),
+                    numbers.share(row.wrong_worst, "no draw"),
                 )
                 for name, rows in trap.items()
                 for row in rows
@@ -73,7 +73,7 @@ def variance(audit: Mapping[str, Any]) -> Figure | None:
     )  # fmt: skip
 
 
-def _summary(members: Mapping[str, list[float]], trap: Mapping[str, list[Row]]) -> str:
+def _summary(members: Mapping[str, Sequence[float]], trap: Drawn) -> str:
     spread = {name: 100 * (max(tops) - min(tops)) for name, tops in members.items()}
     widest = max(spread, key=lambda name: spread[name])
     scatter = (
@@ -82,23 +82,23 @@ def _summary(members: Mapping[str, list[float]], trap: Mapping[str, list[Row]]) 
     )
     if not trap:
         return f"{scatter} From so few members the one-model trap cannot be drawn."
-    worst = max(trap, key=lambda name: trap[name][0]["wrong"] or 0.0)
+    worst = max(trap, key=lambda name: trap[name][0].wrong or 0.0)
     first = trap[worst][0]
     return (
         f"{scatter} One dense and one compressed model would say of {named(worst)} the "
-        f"opposite of all runs in {numbers.share(first['wrong'], 'no draw')} of "
-        f"{numbers.count(first['draws'])} comparisons."
+        f"opposite of all models in {numbers.share(first.wrong, 'no draw')} of "
+        f"{numbers.count(first.draws)} comparisons."
     )
 
 
-def _most_often(trap: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
-    """The variants of which few runs are most often wrong, in their order."""
-    ranked = sorted(trap, key=lambda name: -max(row["wrong"] or 0.0 for row in trap[name]))
+def _most_often(trap: Drawn) -> Drawn:
+    """The variants of which few models are most often wrong, in their order."""
+    ranked = sorted(trap, key=lambda name: -max(row.wrong or 0.0 for row in trap[name]))
     kept = set(ranked[:MOST_LINES])
     return {name: rows for name, rows in trap.items() if name in kept}
 
 
-def _members(members: Mapping[str, list[float]]) -> dict[str, Any]:
+def _members(members: Mapping[str, Sequence[float]]) -> dict[str, Any]:
     variant, top1 = fields(2)
     rows = [(name, round(100 * top, 4)) for name, tops in members.items() for top in tops]
     return {
@@ -122,13 +122,13 @@ def _members(members: Mapping[str, list[float]]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _trap(trap: Mapping[str, list[Row]]) -> dict[str, Any]:
-    variant, runs, wrong = fields(3)
+def _trap(trap: Drawn) -> dict[str, Any]:
+    variant, members, wrong = fields(3)
     rows = [
-        (name, row["runs"], round(100 * row["wrong"], 3))
+        (name, row.members, round(100 * row.wrong, 3))
         for name, found in trap.items()
         for row in found
-        if row["wrong"] is not None
+        if row.wrong is not None
     ]
     names = list(trap)
     colours = {"domain": names, "range": FAMILY[: len(names)]}
@@ -141,7 +141,7 @@ def _trap(trap: Mapping[str, list[Row]]) -> dict[str, Any]:
         "height": 130,
         "encoding": {
             "x": numeric(
-                runs, "runs a side", axis={"values": sorted({row[1] for row in rows}),
+                members, "models a side", axis={"values": sorted({row[1] for row in rows}),
                                            "format": "d"},
                 scale={"zero": True},
             ),

@@ -17,21 +17,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from scotoma.audit import as_text
+from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError, DataError
 from scotoma.mirror import Mirror
 from scotoma.power import PlantedGroup, planted_audit
-from scotoma.runs import read_json, write_json
+from scotoma.runs import read_json
 from scotoma.stages.judging import give_verdict
-from scotoma.stages.last import leave_last
+from scotoma.stages.previous import leave_previous
 from scotoma.uncertainty import Estimate, none_seen, undefined
-from scotoma.verdict import Last, judge
+from scotoma.verdict import gate_result
 from scotoma.verdict.documents import markdown
-from scotoma.verdict.since_last import changes, difference, judged, kept
+from scotoma.verdict.since_previous import changes, difference, judged
+from tests.audits import judge, previous, whole
 
 TODAY = datetime.date(2027, 3, 1)
 RATE = Estimate.on_scale(0.1, 0.01, 9.0, n=900, members=5)
-RULES = parse_rules("rules: [{id: since, metric: since_last, margin: 0.02}]", "gate.yaml")
+RULES = parse_rules("rules: [{id: since, metric: since_previous, margin: 0.02}]", "gate.yaml")
 
 
 def test_a_difference_of_means_is_welchs() -> None:
@@ -79,7 +82,7 @@ def test_turning_time_round_turns_the_sign(
 @pytest.mark.parametrize(
     ("before", "after", "reason"),
     [
-        (undefined("no negatives", n=0, members=5), RATE, "last time: no negatives"),
+        (undefined("no negatives", n=0, members=5), RATE, "previous audit: no negatives"),
         (RATE, undefined("no negatives", n=0, members=5), "no negatives"),
         (replace(RATE, se=0.0), replace(RATE, se=0.0), "nothing varies"),
     ],
@@ -122,9 +125,9 @@ def calm(rates_only: Any) -> list[dict[str, Any]]:
 
 def test_without_a_margin_nothing_new_seldom_fails(calm: list[dict[str, Any]]) -> None:
     """Every rate lies at its limit: 2.5% of audits fail by chance, at most 10 of 200."""
-    bare = parse_rules("rules: [{id: since, metric: since_last, margin: 0}]", "gate.yaml")
+    bare = parse_rules("rules: [{id: since, metric: since_previous, margin: 0}]", "gate.yaml")
     verdicts = Counter(
-        judge(after, bare, TODAY, Last(before, "b")).verdict for before, after in pairwise(calm)
+        judge(after, bare, TODAY, previous(before)).verdict for before, after in pairwise(calm)
     )
     assert verdicts["FAIL"] <= 10
     assert verdicts["PASS"] == 0
@@ -135,7 +138,7 @@ def test_the_interval_holds_the_change_of_independent_audits(calm: list[dict[str
     found = [
         one.change
         for before, after in pairwise(calm)
-        for one in changes(before, after, "prune-0.9")
+        for one in changes(*(Comparable.of(whole(a)) for a in (before, after)), "prune-0.9")
         if one.metric == "error"
     ]
     held = np.mean([one.low <= 0 <= one.high for one in found])
@@ -148,10 +151,10 @@ def test_the_interval_holds_the_change_of_independent_audits(calm: list[dict[str
 def test_drift_fails_and_chance_does_not(rates_only: Any) -> None:
     verdicts: dict[str, Counter[str]] = {"calm": Counter(), "drift": Counter()}
     for seed in range(0, 60, 3):
-        last = Last(month(seed, rates_only=rates_only), "a")
+        before = previous(month(seed, rates_only=rates_only))
         for name, relative in (("calm", 0.0), ("drift", 1.0)):
             audit = month(seed + 1 + (relative > 0), relative, rates_only=rates_only)
-            gate = judge(audit, RULES, TODAY, last)
+            gate = judge(audit, RULES, TODAY, before)
             asked = [f for f in gate.variants[0].findings if f.question.where.startswith("error")]
             tests = {finding.question.group: finding.verdict for finding in asked}
             verdicts[name][tests["old"]] += 1
@@ -162,31 +165,34 @@ def test_drift_fails_and_chance_does_not(rates_only: Any) -> None:
 
 def test_the_same_audit_again_is_no_worse(whole_audit: Any) -> None:
     audit = whole_audit(n=6000)
-    gate = judge(audit, RULES, TODAY, Last(kept(audit), "itself", "s0"))
+    gate = judge(audit, RULES, TODAY, previous(audit, "itself", "s0"))
     asked = {(f.question.where): f.verdict for f in gate.variants[0].findings}
     assert gate.verdict == "PASS", asked
     assert list(asked) == [
-        *(f"{metric} {group} since the last audit" for group in ("all", "men", "women")
+        *(f"{metric} {group} since the previous audit" for group in ("all", "men", "women")
           for metric in ("FPR", "FNR")),
-        "CIE excess since the last audit",
+        "CIE excess since the previous audit",
     ]  # fmt: skip
-    assert gate.as_dict()["last_audit"] == {"of": "itself", "sha256": "s0"}
-    assert kept(audit) == kept(kept(audit))
+    compared = gate_result(gate).previous_audit
+    assert compared is not None
+    assert (compared.of, compared.sha256) == ("itself", "s0")
 
 
 def test_a_first_audit_is_not_judged_by_it_and_says_so(whole_audit: Any) -> None:
-    gate = judge(whole_audit(), RULES, TODAY, Last(None, reason="there is no earlier audit"))
+    gate = judge(
+        whole_audit(), RULES, TODAY, PreviousAudit(audit=None, reason="there is no earlier audit")
+    )
     assert gate.verdict == "PASS"
     assert gate.warnings == ("since is not judged: there is no earlier audit",)
     assert "no rule had anything to judge" in markdown(gate)
     assert judge(whole_audit(), RULES, TODAY).warnings == (
-        "since is not judged: no last audit was named",
+        "since is not judged: no previous audit was named",
     )
 
 
 def test_a_last_audit_that_cannot_be_had_leaves_it_open(whole_audit: Any) -> None:
-    last = Last(None, reason="the tracking server does not answer", missing=True)
-    (variant,) = judge(whole_audit(), RULES, TODAY, last).variants
+    before = PreviousAudit(audit=None, reason="the tracking server does not answer", missing=True)
+    (variant,) = judge(whole_audit(), RULES, TODAY, before).variants
     assert variant.verdict == "UNSURE"
     assert variant.findings[0].reason == "the tracking server does not answer"
 
@@ -195,15 +201,17 @@ def test_what_the_last_audit_did_not_have_is_named(whole_audit: Any) -> None:
     audit = whole_audit(variants=("prune-0.9", "int8"))
     before = copy.deepcopy(audit)
     before["variants"] = [one for one in before["variants"] if one["name"] != "int8"]
+    for part in ("accuracy", "divergence", "classes", "subgroups"):
+        before[part].pop("int8")
     rows = before["subgroups"]["prune-0.9"]
     before["subgroups"] = {"prune-0.9": [row for row in rows if row["group"] != "men"]}
-    gate = judge(audit, RULES, TODAY, Last(before, "b"))
+    gate = judge(audit, RULES, TODAY, previous(before))
     assert gate.warnings == (
-        "prune-0.9: the last audit had no group men",
-        "int8 is not compared with the last audit: it was not among its variants",
+        "prune-0.9: the previous audit had no group men",
+        "int8 is not compared with the previous audit: it was not among its variants",
     )
     other = copy.deepcopy(audit) | {"examples": audit["examples"] | {"positive": "0"}}
-    (first, _) = judge(audit, RULES, TODAY, Last(other, "b")).warnings
+    (first, _) = judge(audit, RULES, TODAY, previous(other)).warnings
     assert first.endswith("the classes, or the positive one, were others")
 
 
@@ -221,20 +229,22 @@ def test_words_for_a_change_are_holms() -> None:
 @pytest.fixture
 def two(tmp_path: Path, whole_audit: Any) -> tuple[Mirror, Path]:
     here, there = tmp_path / "now", tmp_path / "before"
-    write_json(here / "audit.json", whole_audit({"men": 0.0, "women": 1.5}, n=4000, seed=1))
-    write_json(there / "audit.json", whole_audit(n=4000))
+    content = whole_audit({"men": 0.0, "women": 1.5}, n=4000, seed=1)
+    for folder, audit in ((here, content), (there, whole_audit(n=4000))):
+        folder.mkdir()
+        (folder / "audit.json").write_text(as_text(whole(audit)))
     return Mirror(here), there
 
 
 def test_the_last_audit_is_an_input_of_the_verdict(two: tuple[Mirror, Path]) -> None:
     folder, before = two
-    leave_last(folder, str(before))
-    assert read_json(folder.root / "last.json")["margin"] == 0.01
+    leave_previous(folder, str(before))
+    assert read_json(folder.root / "previous.json")["margin"] == 0.01
     first = give_verdict(folder, RULES, TODAY)
     assert first.gate.rules.rules[-1].id == "since"  # the gate file has its own
     assert give_verdict(folder, RULES, TODAY).content == first.content
     given = give_verdict(folder, None, TODAY).gate
-    assert [rule.id for rule in given.rules.rules][-1] == "since_last"
+    assert [rule.id for rule in given.rules.rules][-1] == "since_previous"
     failed = {f.question.where for f in given.variants[0].findings if f.verdict == "FAIL"}
     assert {name for name in failed if "since" in name and "women" in name}
 
@@ -243,17 +253,17 @@ def test_the_last_audit_is_an_input_of_the_verdict(two: tuple[Mirror, Path]) -> 
 def test_what_is_no_audit_is_refused(two: tuple[Mirror, Path], text: str) -> None:
     folder, before = two
     (before / "audit.json").write_text(text)
-    with pytest.raises(DataError, match="the last audit must hold what scotoma audit writes"):
-        leave_last(folder, str(before))
-    with pytest.raises(DataError, match="--against must name a finished audit, got no"):
-        leave_last(folder, str(before / "nowhere"))
-    assert not (folder.root / "last.json").exists()
-    (folder.root / "last.json").write_text(text)
-    with pytest.raises(DataError, match=r"last\.json must be what an audit leaves; remove it"):
+    with pytest.raises(DataError, match=r"before/audit\.json"):
+        leave_previous(folder, str(before))
+    with pytest.raises(DataError, match="--previous must name a finished audit, got no"):
+        leave_previous(folder, str(before / "nowhere"))
+    assert not (folder.root / "previous.json").exists()
+    (folder.root / "previous.json").write_text(text)
+    with pytest.raises(DataError, match=r"previous\.json.*; remove it"):
         give_verdict(folder, None, TODAY)
 
 
 def test_an_unknown_key_of_the_rule_is_named_with_the_one_that_exists() -> None:
-    text = "rules:\n  - {id: since, metric: since_last, margins: 0.01}"
+    text = "rules:\n  - {id: since, metric: since_previous, margins: 0.01}"
     with pytest.raises(ConfigError, match=r"gate.yaml:2 .*margins.*did you mean 'margin'"):
         parse_rules(text, "gate.yaml")

@@ -1,4 +1,4 @@
-"""What changed since the last audit, and no more than two noisy audits differ by chance.
+"""What changed since the previous audit, and no more than two noisy audits differ by chance.
 
 Each audit has models and examples of its own, so that both bring their uncertainty: the variances
 add. Where both were measured on the same examples the interval is wider than it need be, for what
@@ -8,51 +8,30 @@ is difficult in one is difficult in the other; `scotoma diff` pairs these exampl
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from scotoma.config.gate import GateRules, SinceLastRule
-from scotoma.errors import DataError
+from scotoma.audit import Audit
+from scotoma.audit.document import DENSE
+from scotoma.audit.previous import Comparable, PreviousAudit
+from scotoma.config.gate import GateRules, SincePreviousRule
 from scotoma.uncertainty import Estimate, holm, undefined
 from scotoma.verdict.questions import LABELS, Question, alone, read_estimate
 
 __all__ = [
     "Change",
-    "Last",
     "changes",
     "difference",
     "judged",
-    "kept",
     "not_compared",
-    "since_last",
+    "since_previous",
 ]
 
 Word = Literal["better", "worse", "undecided"]
 EXCESS = "cie_share_excess"
-LABELLING = ("classes", "positive")
-ROW = ("metric", "group", "class", "dense", "compressed")
-
-
-@dataclass(frozen=True)
-class Last:
-    """The audit before this one.
-
-    Attributes:
-        audit: Content of its audit.json; None where there is none to compare with.
-        of: What it is known by: its place, or its run in MLflow.
-        sha256: Of its audit.json.
-        reason: Why there is none, as a sentence to print; else empty.
-        missing: There may be one, and it could not be had: a test that asks for it is UNSURE.
-    """
-
-    audit: Mapping[str, Any] | None
-    of: str = ""
-    sha256: str = ""
-    reason: str = ""
-    missing: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,7 +87,7 @@ def difference(before: Estimate, after: Estimate) -> Estimate:
     variances = [_variance(estimate) for estimate in (before, after)]
     total = sum(variances)
     if math.isnan(value) or math.isnan(total) or not total > 0:
-        reason = before.reason and f"last time: {before.reason}"
+        reason = before.reason and f"previous audit: {before.reason}"
         return undefined(reason or after.reason or "nothing varies", value=value, **rests)
     free = [math.inf if math.isnan(one.df) else one.df for one in (before, after)]
     df_part = sum(own**2 / df for own, df in zip(variances, free, strict=True))
@@ -116,100 +95,74 @@ def difference(before: Estimate, after: Estimate) -> Estimate:
     return Estimate.on_scale(value, math.sqrt(total), df, level=after.level, **rests)
 
 
-def changes(before: Mapping[str, Any], after: Mapping[str, Any], variant: str) -> list[Change]:
+def changes(before: Comparable, after: Comparable, variant: str) -> list[Change]:
     """Every rate of the groups, and the CIE excess, that two audits have of one variant.
 
     Args:
-        before: Content of the earlier audit.json.
-        after: That of the later one.
-        variant: Its name; of `dense` there is no excess.
+        before: The earlier audit.
+        after: The later one.
+        variant: Its name, which both have; of `dense` there is no excess.
 
     Returns:
         Changes in the order of the later audit. Of one model a variant there is no excess.
-
-    Raises:
-        KeyError: An audit lacks a part.
     """
     earlier, later = _numbers(before, variant), _numbers(after, variant)
     return [
-        Change(*key, earlier[key], found, difference(earlier[key], found))
-        for key, found in later.items()
+        Change(*key, earlier[key], number, difference(earlier[key], number))
+        for key, number in later.items()
         if key in earlier
     ]
 
 
-def not_compared(before: Mapping[str, Any], after: Mapping[str, Any], variant: str) -> list[str]:
-    """What of a variant has no counterpart in the last audit: sentences, none where all has."""
+def not_compared(before: Comparable, after: Comparable, variant: str) -> list[str]:
+    """List what of a variant has no counterpart in the previous audit, in sentences."""
     if why := _unlike(before, after, variant):
-        return [f"{variant} is not compared with the last audit: {why}"]
+        return [f"{variant} is not compared with the previous audit: {why}"]
     earlier, later = _numbers(before, variant), _numbers(after, variant)
     new = dict.fromkeys(group for metric, group in later if (metric, group) not in earlier)
-    return [f"{variant}: the last audit had no group {group}" for group in new]
+    return [f"{variant}: the previous audit had no group {group}" for group in new]
 
 
-def kept(audit: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of an audit.json that a later audit is compared with.
-
-    Raises:
-        DataError: It is not what an audit writes.
-    """
-    try:
-        return {
-            "config_sha256": str(audit["config_sha256"]),
-            "scope": str(audit["scope"]),
-            "examples": {key: audit["examples"].get(key) for key in LABELLING},
-            "variants": [{"name": variant["name"]} for variant in audit["variants"]],
-            "subgroups": {
-                name: [{key: row[key] for key in ROW} for row in rows]
-                for name, rows in audit["subgroups"].items()
-            },
-            "divergence": {
-                name: {"cie": {"excess": found["cie"]["excess"]}}
-                for name, found in audit["divergence"].items()
-            },
-        }
-    except (KeyError, TypeError, AttributeError) as error:
-        found = f"no {error}" if isinstance(error, KeyError) else "something else"
-        raise DataError(
-            f"the last audit must hold what scotoma audit writes, got {found}; name another, or "
-            "audit that one again with this version"
-        ) from error
-
-
-def since_last(
-    audit: Mapping[str, Any], variant: str, rules: GateRules, last: Last | None
+def since_previous(
+    audit: Audit, variant: str, rules: GateRules, previous: PreviousAudit | None
 ) -> Iterator[Question]:
-    """What a gate asks of a variant beside the last audit.
+    """Ask what a gate asks of a variant beside the previous audit.
 
     FPR and FNR of every group where there is a positive class, else its error; and the CIE excess.
 
     Args:
-        audit: Content of audit.json.
+        audit: The audit.
         variant: A compressed variant.
         rules: The gate.
-        last: The last audit; None where nobody named one.
+        previous: The previous audit; None where nobody named one.
 
     Yields:
-        A question a number that both audits have; of a last audit that could not be had, one
+        A question a number that both audits have; of a previous audit that could not be had, one
         without evidence; none where there is nothing to compare with.
     """
-    rates = {"error"} if audit["examples"]["positive"] is None else {"fpr", "fnr"}
-    names = {group["key"]: group["name"] for group in audit["groups"]}
+    rates = {"error"} if audit.examples.positive is None else {"fpr", "fnr"}
+    names = audit.group_names
     for rule in rules.rules:
-        if not isinstance(rule, SinceLastRule) or last is None:
+        if not isinstance(rule, SincePreviousRule) or previous is None:
             continue
-        if last.missing:
-            where = "change since the last audit"
-            yield Question(rule.id, rule.metric, "all", None, where, None, None, None, last.reason)
-        if last.audit is None or _unlike(last.audit, audit, variant):
+        if previous.missing:
+            where = "change since the previous audit"
+            yield Question(
+                rule.id, rule.metric, "all", None, where, None, None, None, previous.reason
+            )
+        after = Comparable.of(audit)
+        if previous.audit is None or _unlike(previous.audit, after, variant):
             continue
-        for found in changes(last.audit, audit, variant):
-            if found.metric in rates | {EXCESS}:
-                name = names.get(found.group, found.group)
-                what = "CIE excess" if found.metric == EXCESS else f"{LABELS[found.metric]} {name}"
+        for change in changes(previous.audit, after, variant):
+            if change.metric in rates | {EXCESS}:
+                what = (
+                    "CIE excess"
+                    if change.metric == EXCESS
+                    else f"{LABELS[change.metric]} {names[change.group]}"
+                )
                 yield Question(
-                    rule.id, rule.metric, found.group, None, f"{what} since the last audit", None,
-                    rule.margin, alone(found.metric, found.group, found.change),
+                    rule.id, rule.metric, change.group, None, f"{what} since the previous audit",
+                    None, rule.margin, alone(change.metric, change.group, change.change),
                 )  # fmt: skip
 
 
@@ -243,27 +196,27 @@ def judged(estimates: Sequence[Estimate], alpha: float) -> list[tuple[float, flo
     return words
 
 
-def _unlike(before: Mapping[str, Any], after: Mapping[str, Any], variant: str) -> str:
-    """Why the last audit says nothing about a variant; empty where it does."""
-    if variant not in [one["name"] for one in before["variants"]]:
+def _unlike(before: Comparable, after: Comparable, variant: str) -> str:
+    """Say why the previous audit tells nothing about a variant; empty where it does."""
+    if variant not in [one.name for one in before.variants]:
         return "it was not among its variants"
-    if any(before["examples"].get(key) != after["examples"].get(key) for key in LABELLING):
+    if before.examples != after.examples:
         return "the classes, or the positive one, were others"
     return ""
 
 
-def _numbers(audit: Mapping[str, Any], variant: str) -> dict[tuple[str, str], Estimate]:
+def _numbers(audit: Comparable, variant: str) -> dict[tuple[str, str], Estimate]:
     """Metric and group to number: the rates of a population, and its CIE excess."""
-    side = "dense" if variant == "dense" else "compressed"
-    rows = audit["subgroups"][next(iter(audit["subgroups"])) if side == "dense" else variant]
-    found = {
-        (row["metric"], row["group"]): read_estimate(row[side])
+    dense = variant == DENSE
+    rows = next(iter(audit.subgroups.values())) if dense else audit.subgroups[variant]
+    numbers: dict[tuple[str, str], Estimate] = {
+        (row.metric, row.group): read_estimate(row.dense if dense else row.compressed)
         for row in rows
-        if row["class"] is None
+        if row.class_name is None
     }
-    if side == "compressed" and audit["scope"] != "shipped":  # whose flips have no floor
-        found[EXCESS, "all"] = read_estimate(audit["divergence"][variant]["cie"]["excess"])
-    return found
+    if not dense and audit.scope != "shipped":  # whose flips have no floor
+        numbers[EXCESS, "all"] = read_estimate(audit.divergence[variant].cie.excess)
+    return numbers
 
 
 def _variance(estimate: Estimate) -> float:

@@ -1,4 +1,4 @@
-"""The last audit of a project, from MLflow: what the next one is compared with."""
+"""The previous audit of a project, from MLflow: what the next one is compared with."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.tracking.connection import fault, prepare_store, quiet, sqlite_file
 
-__all__ = ["last_audit"]
+__all__ = ["logged_previous"]
 
 # The dense variant is logged last: where its run has ended, the whole audit is there.
 FINISHED = "tags.`scotoma.variant` = 'dense' and attributes.status = 'FINISHED'"
 NEWEST_FIRST = ["attributes.start_time DESC"]
 
 
-def last_audit(project: str, uri: str, besides: str = "") -> tuple[str, bytes] | None:
-    """The newest finished audit of a project.
+def logged_previous(project: str, uri: str, besides: str = "") -> tuple[str, bytes] | None:
+    """Fetch the newest finished audit of a project.
 
     Args:
         project: Its name, which is that of the experiment.
@@ -49,7 +49,7 @@ def last_audit(project: str, uri: str, besides: str = "") -> tuple[str, bytes] |
                 if hashlib.sha256(content).hexdigest() != besides:
                     return str(run.info.run_id), content
         except Exception as error:
-            raise DataError(f"the last audit cannot be had: {fault(error, uri)}") from error
+            raise DataError(f"the previous audit cannot be had: {fault(error, uri)}") from error
     return None
 
 

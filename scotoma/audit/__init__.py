@@ -1,0 +1,37 @@
+"""What are audit.json and gate.json? Their contract as types: written and read through these alone.
+
+Every key has a description; `scotoma schema audit` and `scotoma schema verdict` print the JSON
+schemas, and docs/results.md is generated from them.
+"""
+
+from __future__ import annotations
+
+from scotoma.audit.base import Quantity, Spread
+from scotoma.audit.document import Audit
+from scotoma.audit.gate import GateFile, GateResult
+from scotoma.audit.reading import (
+    as_text,
+    parse_audit,
+    parse_gate,
+    plain,
+    read_audit,
+    read_gate,
+    read_part,
+    write_part,
+)
+
+__all__ = [
+    "Audit",
+    "GateFile",
+    "GateResult",
+    "Quantity",
+    "Spread",
+    "as_text",
+    "parse_audit",
+    "parse_gate",
+    "plain",
+    "read_audit",
+    "read_gate",
+    "read_part",
+    "write_part",
+]

@@ -1,0 +1,93 @@
+"""What every part of audit.json and gate.json is made of: numbers, intervals, variances."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+
+__all__ = ["Count", "Flag", "Fraction", "Level", "Number", "Part", "Quantity", "Real", "Spread"]
+
+Count = Annotated[int, Field(strict=True, ge=0)]
+Flag = Annotated[bool, Field(strict=True)]
+Fraction = Annotated[float, Field(strict=True, ge=0, le=1)]
+Level = Annotated[float, Field(strict=True, gt=0, lt=1)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+# JSON has no infinity: its name stands for it. The bound lets infinities pass and nan not.
+Real = Annotated[
+    float,
+    Field(ge=float("-inf")),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"enum": ["inf", "-inf"]}]}),
+]
+
+
+class Plain(Protocol):
+    """What gives its fields as JSON values, as `uncertainty.Estimate` does."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every field, nan as None."""
+
+
+class Part(BaseModel):
+    """A part of a file that a program writes: frozen, and without keys that nobody knows."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True)
+
+
+class Quantity(Part):
+    """One number, its interval, and what both rest on.
+
+    The interval answers "another training run, another test set of this kind". It does not cover a
+    test set of another kind, wrong labels, or a group that is not in the data.
+    """
+
+    value: Real | None = Field(description="The number; null where it is undefined.")
+    low: Real | None = Field(description="Lower end of the interval; null where there is none.")
+    high: Real | None = Field(description="Upper end of the interval; null where there is none.")
+    level: Level = Field(description="Coverage of the interval: 0.95 for 95%.")
+    n: Count = Field(
+        description="Examples at risk; where rows belong together in clusters, clusters."
+    )
+    members: Count = Field(description="Models in the smaller population that it rests on.")
+    events: Real | None = Field(
+        description="Effective events: Kish's number of examples that carry the value. Below 5 no "
+        "relative change is given; from 5 to 10 it is marked \u201cfew events\u201d. Null where "
+        "that has no meaning."
+    )
+    reason: str = Field(
+        description="Why the number or its interval is missing, as a sentence; else empty."
+    )
+    note: str = Field(description="What to know beside the number, such as \u201cfew events\u201d.")
+    se: Real | None = Field(description="Standard error on `scale`; null where there is none.")
+    df: Real | None = Field(
+        description="Degrees of freedom of the t interval; null where there is none."
+    )
+    scale: Literal["identity", "logit", "log", "ratio", "rule of three"] = Field(
+        description="Where the interval is symmetric: `identity` for differences, `logit` for "
+        "rates, `log` for relative changes (100 (ratio - 1)), `ratio` for a ratio itself. `rule of "
+        "three` marks bounds where no event was seen."
+    )
+
+    @classmethod
+    def of(cls, estimate: Plain) -> Quantity:
+        """Convert an estimate: nan becomes None.
+
+        >>> from scotoma.uncertainty import undefined
+        >>> Quantity.of(undefined("no negatives", n=0, members=5)).value is None
+        True
+        """
+        return cls.model_validate(estimate.as_dict())
+
+
+class Spread(Part):
+    """A variance and its parts, on the scale of its quantity."""
+
+    total: Real | None = Field(description="max(examples + members - residual, each part).")
+    examples: Real | None = Field(description="What another test set would change.")
+    members: Real | None = Field(
+        description="What other training runs would change; 0 for populations of one model."
+    )
+    residual: Real | None = Field(
+        description="Chance of one model on one example, counted in both parts."
+    )
+    df: Real | None = Field(description="Satterthwaite's degrees of freedom of `total`.")

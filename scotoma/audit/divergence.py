@@ -1,0 +1,168 @@
+"""Which examples change: CIEs, floor, excess, flips, taxicab distances."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from scotoma.audit.base import Count, Flag, Fraction, Part, Quantity, Real, Spread
+
+__all__ = [
+    "CieCounts",
+    "DistanceGroup",
+    "Distances",
+    "Divergence",
+    "Excess",
+    "FlipShares",
+    "Percentile",
+    "Representation",
+    "SubsetAccuracy",
+]
+
+
+class CieCounts(Part):
+    """How many examples are CIEs; a majority that ties may go either way."""
+
+    count: Count = Field(description="CIEs, ties going to the smallest class id.")
+    low: Count = Field(description="The fewest CIEs over all ways to settle ties.")
+    high: Count = Field(description="The most CIEs over all ways to settle ties.")
+    ties: Count = Field(description="Examples on which a majority ties.")
+
+
+class Excess(Part):
+    """CIEs beside what seeds alone produce.
+
+    A CIE (compression identified exemplar, also PIE) is an example on which the most frequent label
+    of the compressed members differs from that of the dense members. The count grows as members get
+    fewer, even where nothing was compressed: a majority of few is a noisy one. So it stands beside
+    the floor, and the excess is what is beyond seeds alone. This is the number to compare between
+    variants: if its interval holds 0, the audit cannot tell the compressed population from a second
+    dense one.
+    """
+
+    n: Count = Field(description="Test examples.")
+    cie: CieCounts = Field(description="The count, with its range over ties.")
+    cie_share: Quantity = Field(
+        description="The count as a share of the examples; its interval is for these populations "
+        "on another test set."
+    )
+    floor_at_k: Quantity = Field(
+        description="Share of CIEs that two dense populations of this size would show; not given "
+        "below 10 members, and not the floor of the excess, which is 0."
+    )
+    floor_extrapolated: Flag = Field(
+        description="Whether the floor is extrapolated from halves of the dense population."
+    )
+    halves_dense_dense: Real | None = Field(
+        description="Share of examples on which two disjoint halves of the dense population differ."
+    )
+    halves_dense_compressed: Real | None = Field(
+        description="Share on which a dense half and a compressed half differ."
+    )
+    half_size: Count = Field(description="Members of a half; 0 where there are too few.")
+    excess: Quantity = Field(
+        description="halves_dense_compressed - halves_dense_dense, a fraction of the examples."
+    )
+    excess_variance: Spread = Field(description="Variance of the excess.")
+    splits: Count = Field(
+        description="Splits into halves that were drawn; 0 where the average over all is exact."
+    )
+    paired: Flag = Field(description="Whether each compressed member derives from a dense one.")
+
+
+class DistanceGroup(Part):
+    """The examples of one group by their distance."""
+
+    group: str = Field(description="Key of the group.")
+    examples: tuple[Count, ...] = Field(description="Examples of the group at each distance.")
+
+
+class Distances(Part):
+    """How far apart the votes lie: taxicab distances, from 0 where both populations vote alike.
+
+    By how many votes the members' labels differ on an example: a ranking of all examples, the most
+    divergent first. The lists have one entry a distance.
+    """
+
+    distance: tuple[Real, ...] = Field(description="Distances that occur, ascending.")
+    examples: tuple[Count, ...] = Field(description="Examples at each distance.")
+    dense_right: tuple[Count, ...] = Field(
+        description="Right predictions of dense members on the examples at each distance."
+    )
+    compressed_right: tuple[Count, ...] = Field(
+        description="Right predictions of compressed members there."
+    )
+    groups: tuple[DistanceGroup, ...] = Field(description="The same counts for every group.")
+    n: Count = Field(description="Test examples.")
+
+    @model_validator(mode="after")
+    def _one_entry_a_distance(self) -> Distances:
+        columns = [self.examples, self.dense_right, self.compressed_right]
+        columns += [group.examples for group in self.groups]
+        if any(len(column) != len(self.distance) for column in columns):
+            raise ValueError(f"must have {len(self.distance)} entries in every list")
+        return self
+
+
+class Percentile(Part):
+    """Where a percentile of the taxicab distance falls."""
+
+    percentile: Real = Field(description="90 stands for the tenth that diverges most.")
+    value: Real | None = Field(description="Distance there; null where it would be 0.")
+    wanted: Count = Field(description="Examples in the subset.")
+    above: Count = Field(description="Examples beyond the distance.")
+    tied: Count = Field(
+        description="Examples at the distance, of which wanted - above belong to the subset."
+    )
+    seed: Count = Field(description="Decides which of the tied examples are listed.")
+    reason: str = Field(description="Why there is no distance; else empty.")
+
+
+class SubsetAccuracy(Part):
+    """Top-1 accuracy on a subset, such as the CIEs: each subset is taken as given."""
+
+    subset: str = Field(description="`all`, `CIEs`, `non-CIEs`, or `taxicab` and a percentile.")
+    n: Count = Field(description="Examples in the subset.")
+    dense: Quantity = Field(description="Accuracy of the dense members.")
+    compressed: Quantity = Field(description="Accuracy of the compressed members.")
+    dense_top5: Quantity | None = Field(description="Top-5 accuracy, where it was measured.")
+    compressed_top5: Quantity | None = Field(description="Top-5 accuracy, where it was measured.")
+
+
+class Representation(Part):
+    """A group among the CIEs beside its share of the data."""
+
+    attribute: str = Field(description="Key of the group.")
+    n: Count = Field(description="Examples of the group.")
+    n_flagged: Count = Field(description="CIEs among them.")
+    share_in_data: Fraction | None = Field(description="Share of all examples.")
+    share_in_flagged: Fraction | None = Field(
+        description="Share of the CIEs; null where there are none."
+    )
+    change: Quantity = Field(
+        description="share_in_flagged against share_in_data, relative, in per cent."
+    )
+
+
+class FlipShares(Part):
+    """What nets out in accuracy: the shares of predictions that change, by kind of change."""
+
+    group: str = Field(description="Key of the group; `all` for all examples.")
+    n: Count = Field(description="Examples of the group.")
+    right_to_wrong: Quantity = Field(description="Right dense, wrong compressed.")
+    wrong_to_right: Quantity = Field(description="Wrong dense, right compressed.")
+    wrong_to_other: Quantity = Field(description="Wrong both, but otherwise.")
+
+
+class Divergence(Part):
+    """Which examples one variant changes."""
+
+    cie: Excess = Field(description="CIEs, floor and excess.")
+    flips: Quantity | None = Field(
+        description="Flip rate: the share of predictions that change from a dense member to the "
+        "compressed member made of it. Its floor is 0. Null where members are not paired."
+    )
+    taxicab: Distances = Field(description="Examples by taxicab distance.")
+    thresholds: tuple[Percentile, ...] = Field(description="Percentiles of the distance.")
+    top1: tuple[SubsetAccuracy, ...] = Field(description="Accuracy on examples that change.")
+    over_index: tuple[Representation, ...] = Field(description="Groups among the CIEs.")
+    ledger: tuple[FlipShares, ...] = Field(description="Every way a prediction changes, by group.")

@@ -1,0 +1,274 @@
+"""audit.json as a whole: what was audited, and every number of it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from scotoma.audit.base import Count, Flag, Fraction, Level, Number, Part, Quantity
+from scotoma.audit.divergence import Divergence
+from scotoma.audit.groups import ClassRow, Gap, RateChange
+from scotoma.audit.outcomes import Outcomes
+from scotoma.audit.slices import SliceSearch
+
+__all__ = [
+    "DENSE",
+    "VERSION",
+    "Accuracy",
+    "Audit",
+    "AuditedVariant",
+    "ExportedModel",
+    "FewModels",
+    "FewModelsRow",
+    "GalleryCard",
+    "GalleryPair",
+    "GroupParity",
+    "GroupSize",
+    "LabelNames",
+    "TestData",
+]
+
+VERSION = 2
+DENSE = "dense"
+
+
+class LabelNames(Part):
+    """What the labels of an audit are."""
+
+    classes: tuple[str, ...] = Field(description="Names of the classes, in the order of their ids.")
+    positive: str | None = Field(
+        description="The positive class; null where the configuration names none."
+    )
+
+
+class TestData(LabelNames):
+    """The examples of the audit."""
+
+    train: Count = Field(description="Training examples.")
+    test: Count = Field(description="Test examples.")
+    clusters: Count = Field(
+        description="Clusters of test examples: the unit that is resampled, and that n counts. "
+        "Both styles of one digit are one draw from the world. Equals `test` without clusters."
+    )
+    dataset_sha256: str = Field(description="SHA-256 of the run's examples.parquet.")
+    notes: tuple[str, ...] = Field(description="What to know of the data, as sentences.")
+
+
+class GroupSize(Part):
+    """One group: examples that share an attribute value, or an intersection of values."""
+
+    key: str = Field(description="What every other row calls it; the first is `all`.")
+    name: str = Field(description="What readers call it.")
+    n: Count = Field(description="Test examples of the group.")
+    train: Count = Field(description="Training examples of the group.")
+
+
+class AuditedVariant(Part):
+    """One way of compressing, and the population that it was applied to.
+
+    A member is one model of one seed; a population is the members of one variant. One model says
+    nothing of the next one trained the same way; a population does.
+    """
+
+    name: str = Field(description="The variant: `dense`, `prune-0.9`, `int8-static`.")
+    kind: str = Field(description="`dense`, `prune` or `int8`.")
+    sparsity: Fraction = Field(description="Share of the weights that are zero.")
+    mode: str = Field(description="`static` or `dynamic` for int8; else empty.")
+    bits: Count = Field(description="Bits of a weight.")
+    paired: Flag = Field(description="Whether each member derives from a dense member.")
+    derived_from: str | None = Field(description="The variant it was made of; null for none.")
+    members: Count = Field(description="Models in the population.")
+
+
+class Accuracy(Part):
+    """Top-1 accuracy of a population: the share of test examples that its members get right.
+
+    Do not read a difference off two overlapping intervals: populations share their examples, so
+    differences are more certain than the two values. They have intervals of their own.
+    """
+
+    top1: Quantity = Field(description="Mean over the members.")
+    members: tuple[Fraction, ...] = Field(
+        min_length=1, description="Accuracy of every member, in the order of their seeds."
+    )
+
+
+class FewModelsRow(Part):
+    """What comparisons of a few models a side would have said."""
+
+    members: Count = Field(description="Models a side.")
+    wrong: Fraction | None = Field(
+        description="Share of comparisons that say of the variant what all models together deny: "
+        "that some group's error rises beyond the margins, or that none does."
+    )
+    wrong_worst: Fraction | None = Field(
+        description="The same for the group that all models together show to be most affected."
+    )
+    draws: Count = Field(description="Comparisons.")
+    reason: str = Field(description="Why there is no interval.")
+
+
+class FewModels(Part):
+    """The one-model trap: how often few models a side would contradict all of them.
+
+    Whoever has one dense and one compressed model compares one pair. Pairs are drawn from the
+    populations, and so are 2, 3, 5, 10 models a side. All models are taken for the truth, which
+    they are only as far as the verdict is certain, so there is no interval.
+    """
+
+    relative: Number = Field(description="Margin on compressed / dense - 1, a fraction.")
+    absolute: Number = Field(description="Margin on compressed - dense, a fraction.")
+    variants: dict[str, tuple[FewModelsRow, ...]] = Field(description="Rows by variant.")
+
+
+class GalleryCard(Part):
+    """One example as the gallery shows it."""
+
+    example_id: str = Field(description="Id of the example.")
+    label: str = Field(description="Its true class.")
+    dense_modal: str = Field(description="The most frequent label of the dense members.")
+    dense_votes: Count = Field(description="Dense members that give it.")
+    compressed_modal: str = Field(description="The most frequent label of the compressed members.")
+    compressed_votes: Count = Field(description="Compressed members that give it.")
+    taxicab: Number = Field(description="By how many votes the members' labels differ.")
+    attributes: dict[str, str] = Field(description="Attribute to value.")
+
+
+class GalleryPair(Part):
+    """A CIE beside an example of its class that is none."""
+
+    cie: GalleryCard = Field(description="The CIE.")
+    non_cie: GalleryCard | None = Field(
+        description="The other; null where every example of the class is a CIE."
+    )
+
+
+class GroupParity(Part):
+    """Labels of one group that an exported model changes."""
+
+    group: str = Field(description="Key of the group.")
+    n: Count = Field(description="Its examples; where they form clusters, clusters.")
+    differ: Count = Field(description="Examples whose labels differ.")
+    value: Fraction | None = Field(description="Their share; null for an empty group.")
+    low: Fraction | None = Field(description="Lower end of its interval (Clopper and Pearson).")
+    high: Fraction | None = Field(description="Upper end of its interval.")
+    level: Level = Field(description="Coverage of the interval: 0.95 for 95%.")
+    reason: str = Field(description="Why there is no share, as a sentence; else empty.")
+    note: str = Field(description="What the interval covers.")
+
+
+class ExportedModel(Part):
+    """Whether the file that ships predicts what the trained network predicts.
+
+    One member of each exported variant (int8, float16, int4) runs in ONNX Runtime; the network that
+    it was exported from runs in PyTorch. For `dense` the weights are the same, so that a difference
+    comes from the export; elsewhere compression adds to it.
+    """
+
+    network: str = Field(description="The trained variant that it was exported from.")
+    member: Count = Field(description="The member that was compared.")
+    groups: tuple[GroupParity, ...] = Field(description="Labels that differ, by group.")
+
+
+class Audit(Part):
+    """Every number of an audit. Equal seeds on one machine give equal bytes."""
+
+    version: Literal[2] = Field(description="Version of this format.")
+    scotoma: str = Field(description="Version of Scotoma that wrote it.")
+    project: str = Field(description="Name of the project.")
+    config_sha256: str = Field(description="SHA-256 of the configuration.")
+    deterministic: Flag = Field(description="Whether training again gives the same weights.")
+    scope: Literal["population", "shipped"] = Field(
+        description="What intervals speak of: `population`, another training run on another test "
+        "set of this kind; `shipped`, these two models on another test set."
+    )
+    seed: Count = Field(description="Seed of the audit.")
+    level: Level = Field(description="Coverage of intervals: 0.95 for 95%.")
+    examples: TestData = Field(description="The data.")
+    groups: tuple[GroupSize, ...] = Field(
+        min_length=1, description="The groups; the first is all examples."
+    )
+    variants: tuple[AuditedVariant, ...] = Field(
+        min_length=1, description="The variants; the first is dense."
+    )
+    accuracy: dict[str, Accuracy] = Field(description="Accuracy by variant.")
+    divergence: dict[str, Divergence] = Field(
+        description="Which examples change, by compressed variant."
+    )
+    classes: dict[str, tuple[ClassRow, ...]] = Field(
+        description="Recall of every class, by compressed variant."
+    )
+    subgroups: dict[str, tuple[RateChange, ...]] = Field(
+        description="Error rates of every group, by compressed variant."
+    )
+    gaps: dict[str, tuple[Gap, ...]] = Field(
+        description="Gaps between groups, by compressed variant."
+    )
+    clarify: Outcomes = Field(description="Clarify's metrics.")
+    slices: dict[str, SliceSearch] = Field(
+        description="Slices that nobody named, by compressed variant; empty without a search."
+    )
+    one_model: FewModels = Field(description="What one model a side would have said.")
+    gallery: dict[str, tuple[GalleryPair, ...]] = Field(
+        description="The most divergent CIEs, by compressed variant."
+    )
+    parity: dict[str, ExportedModel] = Field(
+        description="Labels that exported models change, by exported variant; empty for external "
+        "models and predictions."
+    )
+    collapsed: tuple[str, ...] = Field(
+        (),
+        description="Members that predict one class for every example, as sentences; the key is "
+        "absent where there are none.",
+    )
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Audit:
+        """Hold the parts together, so that no reader has to ask whether they do."""
+        names = [variant.name for variant in self.variants]
+        if names[0] != DENSE or len(set(names)) < len(names):
+            raise ValueError(f"variants must begin with dense and differ, got {', '.join(names)}")
+        compressed = names[1:]
+        for part, wanted in (
+            ("accuracy", names),
+            ("divergence", compressed),
+            ("classes", compressed),
+            ("subgroups", compressed),
+            ("gaps", compressed),
+            ("gallery", compressed),
+        ):
+            rows = getattr(self, part)
+            if sorted(rows) != sorted(wanted):
+                raise ValueError(
+                    f"{part} must hold {', '.join(wanted) or 'nothing'}, got "
+                    f"{', '.join(sorted(rows)) or 'nothing'}"
+                )
+        for part, rows in (
+            ("slices", self.slices),
+            ("parity", {name: row for name, row in self.parity.items() if name != DENSE}),
+            ("one_model.variants", self.one_model.variants),
+            ("clarify.variants", self.clarify.variants),
+        ):
+            if unknown := sorted(set(rows) - set(compressed)):
+                raise ValueError(f"{part} must name variants of the audit, got {unknown[0]}")
+        keys = {group.key for group in self.groups}
+        rates = (rate for rows in self.subgroups.values() for rate in rows)
+        if unknown := sorted({rate.group for rate in rates} - keys):
+            raise ValueError(f"subgroups must name groups of the audit, got {unknown[0]}")
+        return self
+
+    @property
+    def dense(self) -> AuditedVariant:
+        """The variant that the others are compared with."""
+        return self.variants[0]
+
+    @property
+    def compressed(self) -> tuple[AuditedVariant, ...]:
+        """The variants that are compared with dense."""
+        return self.variants[1:]
+
+    @property
+    def group_names(self) -> dict[str, str]:
+        """What readers call each group, by key."""
+        return {group.key: group.name for group in self.groups}

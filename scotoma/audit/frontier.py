@@ -1,0 +1,42 @@
+"""How far one can compress: what each variant gives up and what it saves, in one row."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from scotoma.audit.base import Count, Fraction, Part, Quantity
+from scotoma.audit.gate import VerdictWord
+
+__all__ = ["FrontierRow", "WorstRate"]
+
+
+class WorstRate(Part):
+    """The most affected group: the rate whose relative change has the highest lower end."""
+
+    group: str = Field(description="What readers call the group.")
+    metric: Literal["error", "fpr", "fnr"] = Field(description="Which rate.")
+    relative: Quantity = Field(description="100 (compressed / dense - 1), per cent.")
+    dense: Quantity = Field(description="The rate of the dense members.")
+    compressed: Quantity = Field(description="The rate of the compressed members.")
+
+
+class FrontierRow(Part):
+    """Each variant's verdict, accuracy, most affected group, size and latency in one row.
+
+    It stands in measurements.json: latencies differ from run to run and are outside the promise of
+    equal bytes.
+    """
+
+    variant: str = Field(description="The variant.")
+    verdict: VerdictWord | None = Field(description="Its verdict; null for dense.")
+    sparsity: Fraction = Field(description="Share of the weights that are zero.")
+    bits: Count = Field(description="Bits of a weight.")
+    top1: Quantity = Field(description="Accuracy of its population.")
+    worst: WorstRate | None = Field(
+        description="Its most affected group; null where no change can be estimated."
+    )
+    costs: dict[str, Any] | None = Field(
+        description="Size and latency of one member; null where they were not measured."
+    )

@@ -1,0 +1,101 @@
+"""Whom compression harms: classes, groups, and the gaps between groups."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from scotoma.audit.base import Count, Flag, Fraction, Number, Part, Quantity, Spread
+
+__all__ = ["ClassRow", "Gap", "MeasuredGap", "Rate", "RateChange"]
+
+
+class ClassRow(Part):
+    """The recall of one class, beyond the change of accuracy, in percentage points."""
+
+    class_name: str = Field(alias="class", description="The class.")
+    n: Count = Field(description="Examples of the class; clusters where rows belong together.")
+    dense_recall: Fraction | None = Field(description="Recall averaged over dense members.")
+    compressed_recall: Fraction | None = Field(
+        description="Recall averaged over compressed members."
+    )
+    normalised: Number | None = Field(
+        description="Change of recall less the change of accuracy: 0 where the class changes as "
+        "the model does."
+    )
+    absolute: Number | None = Field(description="Change of recall.")
+    low: Number | None = Field(description="Lower end of the interval of `normalised`.")
+    high: Number | None = Field(description="Upper end of the interval of `normalised`.")
+    p: Fraction | None = Field(description="Two-sided p-value of \u201cnormalised is 0\u201d.")
+    p_adjusted: Fraction | None = Field(
+        description="The same, adjusted over the classes by Benjamini and Hochberg."
+    )
+    significant: Flag = Field(description="Whether p_adjusted is at most 1 - level.")
+    se: Number | None = Field(description="Standard error of `normalised`.")
+    df: Number | None = Field(description="Degrees of freedom of its t distribution.")
+    of_examples: Number | None = Field(
+        description="Variance over examples, squared percentage points."
+    )
+    of_members: Number | None = Field(description="Variance over training runs.")
+    of_both: Number | None = Field(
+        description="Chance of one model on one example, counted in both variances."
+    )
+    events: Number | None = Field(
+        description="Effective events: examples that carry the errors, or the hits if fewer."
+    )
+    reason: str = Field(description="Why there is no p-value; else empty.")
+
+
+class Rate(Part):
+    """One error rate of one group, dense and compressed."""
+
+    group: str = Field(description="Key of the group; `all` for all examples.")
+    metric: Literal["error", "fpr", "fnr"] = Field(
+        description="`error`, or false positive or false negative rate."
+    )
+    class_name: str | None = Field(
+        alias="class",
+        description="The class against the rest; null for the error, and with a positive class.",
+    )
+    dense: Quantity = Field(description="Rate of the dense members, averaged, a fraction.")
+    compressed: Quantity = Field(description="Rate of the compressed members.")
+
+
+class RateChange(Rate):
+    """What compression does to one error rate of one group, averaged over members.
+
+    A large relative change of a small rate can be few examples: look at the absolute change, and at
+    `events`, the number of examples that carry it.
+    """
+
+    relative: Quantity = Field(description="100 (compressed / dense - 1), per cent.")
+    absolute: Quantity = Field(description="compressed - dense, a fraction.")
+    relative_variance: Spread = Field(description="Variance of log(compressed / dense).")
+    absolute_variance: Spread = Field(description="Variance of the difference.")
+
+
+class MeasuredGap(Part):
+    """How much more the error of one group rises than that of another, unadjusted."""
+
+    attribute: str = Field(description="The attribute whose values are compared.")
+    group_a: str = Field(description="Key of the group compared with, or `the rest`.")
+    group_b: str = Field(description="Key of the group in question.")
+    metric: Literal["error", "fpr", "fnr"] = Field(description="Which rate.")
+    rise_a: Quantity = Field(description="compressed - dense in group a, a fraction.")
+    rise_b: Quantity = Field(description="compressed - dense in group b, a fraction.")
+    gap: Quantity = Field(
+        description="rise_b - rise_a, with the covariance of the two groups in its interval."
+    )
+    p: Fraction | None = Field(description="Two-sided p-value of \u201cno gap\u201d.")
+
+
+class Gap(MeasuredGap):
+    """How much more the error of one group rises than that of another.
+
+    The summary prints gaps that stay significant after Holm's correction over all of the audit.
+    """
+
+    p_adjusted: Fraction | None = Field(
+        description="p adjusted by Holm over all gaps of the audit; null where it was not tested."
+    )

@@ -1,0 +1,50 @@
+"""One audit of a project as a tracking server knows it: finished, failed, missed or skipped."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+
+from scotoma.audit.document import Audit
+from scotoma.audit.gate import GateFile
+from scotoma.audit.reading import parse_audit, parse_gate
+from scotoma.errors import DataError
+
+__all__ = ["LoggedAudit"]
+
+
+@dataclass(frozen=True)
+class LoggedAudit:
+    """One audit of a project.
+
+    Attributes:
+        at: When it was logged, UTC.
+        state: `finished`, `failed`, `missed` or `skipped`.
+        run: Id of the run that stands for it.
+        reason: Why it has no result, as a sentence; else empty.
+        audit: Its audit.json; None where there is none that this version reads.
+        gate: Its gate.json, likewise.
+    """
+
+    at: datetime.datetime
+    state: str
+    run: str
+    reason: str = ""
+    audit: Audit | None = None
+    gate: GateFile | None = None
+
+    @classmethod
+    def of(cls, at: datetime.datetime, run: str, audit: bytes, gate: bytes) -> LoggedAudit:
+        """Read the files of a finished audit; `reason` says why one of them cannot be read.
+
+        Args:
+            at: When it was logged, UTC.
+            run: Id of the run that stands for it.
+            audit: Content of its audit.json.
+            gate: Content of its gate.json.
+        """
+        try:
+            files = parse_audit(audit, "audit.json"), parse_gate(gate, "gate.json")
+        except DataError as error:
+            return cls(at, "finished", run, str(error))
+        return cls(at, "finished", run, "", *files)

@@ -1,0 +1,187 @@
+"""How audit.json, gate.json and their parts are read and written: whole, typed, or not at all."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from scotoma.audit.document import VERSION, Audit
+from scotoma.audit.gate import GATE_VERSION, GateFile
+from scotoma.errors import DataError
+from scotoma.files import written
+from scotoma.printable import printable
+
+__all__ = [
+    "LIMIT_BYTES",
+    "as_text",
+    "parse_audit",
+    "parse_gate",
+    "plain",
+    "read_audit",
+    "read_gate",
+    "read_part",
+    "write_part",
+]
+
+LIMIT_BYTES = 1 << 30
+WAY_OUT = "run the audit again with this version"
+SHOWN = 60  # characters of a value that a message quotes
+Content = TypeVar("Content")
+
+
+def read_audit(path: Path, shown: str | None = None) -> Audit:
+    """Read an audit.json.
+
+    Args:
+        path: The file.
+        shown: What a message calls it; None for the path.
+
+    Raises:
+        DataError: It is not there, or not an audit that this version reads.
+    """
+    name = shown or str(path)
+    return parse_audit(_content(path, name), name)
+
+
+def parse_audit(content: bytes, shown: str) -> Audit:
+    """Read the bytes of an audit.json.
+
+    Args:
+        content: The bytes.
+        shown: What a message calls the file.
+
+    Raises:
+        DataError: It is not an audit that this version reads.
+
+    >>> parse_audit(b'{"version": 1}', "run/audit.json")
+    Traceback (most recent call last):
+    ...
+    scotoma.errors.DataError: run/audit.json must have version 2, got 1; run the audit again \
+with this version
+    """
+    return _parsed(content, Audit, shown, VERSION)
+
+
+def read_gate(path: Path, shown: str | None = None) -> GateFile:
+    """Read a gate.json; arguments and errors as for `read_audit`."""
+    name = shown or str(path)
+    return parse_gate(_content(path, name), name)
+
+
+def parse_gate(content: bytes, shown: str) -> GateFile:
+    """Read the bytes of a gate.json; arguments and errors as for `parse_audit`."""
+    return _parsed(content, GateFile, shown, GATE_VERSION)
+
+
+def read_part(
+    path: Path, kind: type[Content], shown: str | None = None, way_out: str = WAY_OUT
+) -> Content:
+    """Read a part of an audit that a step left.
+
+    Args:
+        path: The file.
+        kind: What it holds: a model, or a container of models.
+        shown: What a message calls it; None for the path.
+        way_out: What a message tells the reader to do.
+
+    Raises:
+        DataError: It is not there, or holds something else.
+    """
+    name = shown or str(path)
+    return _parsed(_content(path, name), kind, name, way_out=way_out)
+
+
+def write_part(path: Path, part: BaseModel) -> None:
+    """Write a part of an audit with sorted keys, whole or not at all."""
+    with written(path) as temporary:
+        temporary.write_text(as_text(part), encoding="utf-8")
+
+
+def as_text(part: BaseModel) -> str:
+    """Spell a part of an audit as JSON: keys sorted, nan as null, infinities by name.
+
+    >>> from scotoma.audit.gate import Margins
+    >>> print(as_text(Margins(relative=float("inf"), absolute=None)), end="")
+    {
+     "absolute": null,
+     "relative": "inf"
+    }
+    """
+    value = plain(part)
+    return json.dumps(value, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def plain(part: BaseModel) -> dict[str, Any]:
+    """Give a part of an audit as plain JSON values, to put into a larger file."""
+    value: dict[str, Any] = _named_infinities(part.model_dump(mode="json", by_alias=True))
+    if isinstance(part, Audit) and not part.collapsed:
+        del value["collapsed"]
+    return value
+
+
+def _named_infinities(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _named_infinities(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_named_infinities(item) for item in value]
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        return str(value)
+    return value
+
+
+def _content(path: Path, shown: str) -> bytes:
+    if not path.is_file():
+        raise DataError(f"{shown} is not there; let scotoma audit end first")
+    if (size := path.stat().st_size) > LIMIT_BYTES:
+        raise DataError(
+            f"{shown} must have at most {LIMIT_BYTES:,} bytes, got {size:,}; audit fewer groups"
+        )
+    return path.read_bytes()
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _parsed(
+    content: bytes, kind: type[Content], shown: str, version: int = 0, way_out: str = WAY_OUT
+) -> Content:
+    try:
+        parsed: Content = _adapter(cast(Any, kind)).validate_json(content)
+    except ValidationError as error:
+        raise DataError(f"{_refusal(error, shown, version)}; {way_out}") from None
+    return parsed
+
+
+def _refusal(error: ValidationError, shown: str, version: int) -> str:
+    """The first fault as a sentence; that of the version goes before all others."""
+    faults = error.errors(include_url=False)
+    fault = next((one for one in faults if version and one["loc"] == ("version",)), faults[0])
+    place = ".".join(map(str, fault["loc"]))
+    if fault["type"] == "json_invalid":
+        return f"{shown} must be JSON that scotoma audit wrote, got something else"
+    if place == "version":
+        value = "none" if fault["type"] == "missing" else _quoted(fault["input"])
+        return f"{shown} must have version {version}, got {value}"
+    if fault["type"] == "value_error":
+        return f"{shown}: {place}{' ' if place else ''}{fault['ctx']['error']}"
+    if fault["type"] == "missing":
+        return f"{shown} must hold {place}, got none"
+    if fault["type"] == "extra_forbidden":
+        return f"{shown} must not hold {place}"
+    rule = fault["msg"].partition("should ")[2] or fault["msg"]
+    subject = place or "the content"
+    return f"{shown}: {subject} should {rule}, got {_quoted(fault['input'])}"
+
+
+def _quoted(value: Any) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        text = str(type(value).__name__)
+    return printable(text if len(text) <= SHOWN else f"{text[:SHOWN]}…")

@@ -1,0 +1,35 @@
+"""Sections: the parts of audit.json that the measuring steps leave."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from scotoma.audit.base import Part
+from scotoma.audit.divergence import Divergence
+from scotoma.audit.document import Accuracy, ExportedModel, FewModels, GalleryPair
+from scotoma.audit.groups import ClassRow, MeasuredGap, RateChange
+from scotoma.audit.outcomes import Outcomes
+
+__all__ = ["BiasSection", "DivergenceSection"]
+
+
+class DivergenceSection(Part):
+    """Which examples change, by compressed variant."""
+
+    divergence: dict[str, Divergence] = Field(description="Scores of all examples, summed up.")
+    gallery: dict[str, tuple[GalleryPair, ...]] = Field(description="The most divergent CIEs.")
+    parity: dict[str, ExportedModel] = Field(description="Labels that exported models change.")
+
+
+class BiasSection(Part):
+    """Which classes and groups are harmed, by compressed variant."""
+
+    classes: dict[str, tuple[ClassRow, ...]] = Field(description="Recall of every class.")
+    subgroups: dict[str, tuple[RateChange, ...]] = Field(description="Error rates of groups.")
+    gaps: dict[str, tuple[MeasuredGap, ...]] = Field(description="Gaps between groups.")
+    clarify: Outcomes = Field(description="Clarify's metrics.")
+    accuracy: dict[str, Accuracy] = Field(description="Accuracy by variant, dense too.")
+    one_model: FewModels = Field(description="What one model a side would have said.")
+    collapsed: tuple[str, ...] = Field(
+        description="Members that predict one class for every example, as sentences."
+    )

@@ -1,0 +1,111 @@
+"""The verdict as gate.json holds it: every test typed, with the sentences that readers get."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from scotoma.audit import GateFile, GateResult, Quantity
+from scotoma.audit.gate import (
+    GATE_VERSION,
+    DecidingInterval,
+    JudgedVariant,
+    Margins,
+    MembersNeeded,
+    TestResult,
+)
+from scotoma.verdict.deciding import Deciding, Finding
+from scotoma.verdict.gate import Gate, VariantVerdict
+from scotoma.verdict.words import sentences
+
+if TYPE_CHECKING:
+    from scotoma.power import MembersRange
+
+__all__ = ["gate_file", "gate_result"]
+
+
+def gate_result(gate: Gate) -> GateResult:
+    """Write a verdict down; what is not known is None, every interval has its level."""
+    facts = gate.facts
+    return GateResult(
+        version=GATE_VERSION,
+        scotoma=facts.scotoma,
+        project=facts.project,
+        config_sha256=facts.config_sha256,
+        scope=facts.scope,
+        level=facts.level,
+        examples=facts.examples,
+        verdict=gate.verdict,
+        exit_code=gate.exit_code,
+        rules=gate.rules,
+        warnings=gate.warnings,
+        previous_audit=facts.previous,
+        variants_tried=len(gate.variants),
+        variants=tuple(map(_variant, gate.variants)),
+    )
+
+
+def gate_file(gate: Gate, audit_sha256: str) -> GateFile:
+    """Write a verdict down as gate.json.
+
+    Args:
+        gate: The verdict.
+        audit_sha256: SHA-256 of the audit.json that it judges.
+    """
+    result = gate_result(gate)
+    return GateFile(**dict(result), as_of=gate.as_of, audit_sha256=audit_sha256)
+
+
+def _variant(variant: VariantVerdict) -> JudgedVariant:
+    outlook = variant.outlook if variant.verdict == "UNSURE" else None
+    return JudgedVariant(
+        name=variant.name,
+        verdict=variant.verdict,
+        members=variant.members,
+        top1=_known(variant.top1),
+        cies=variant.cies,
+        outlook=None if outlook is None else str(outlook.needed),
+        sentences=tuple(sentences(variant)),
+        tests=tuple(map(_test, variant.findings)),
+    )
+
+
+def _test(finding: Finding) -> TestResult:
+    asked, waiver = finding.question, finding.waiver
+    change = asked.change
+    return TestResult(
+        rule=asked.rule,
+        metric=asked.metric,
+        group=asked.group,
+        class_name=asked.class_name,
+        where=asked.where,
+        verdict=finding.verdict,
+        reason=finding.reason,
+        waived=None if waiver is None else waiver.reason,
+        waived_until=None if waiver is None else waiver.until.isoformat(),
+        margins=Margins(relative=asked.relative, absolute=asked.absolute),
+        relative=None if change is None or asked.relative is None else Quantity.of(change.relative),
+        absolute=None if change is None else Quantity.of(change.absolute),
+        harm_p=_known(finding.harm_p),
+        harm_p_adjusted=_known(finding.harm_p_adjusted),
+        noninferiority_p=_known(finding.noninferiority_p),
+        decided_by=_deciding(finding.deciding),
+        needed=_needed(finding.needed),
+        needed_words=None if finding.needed is None else str(finding.needed),
+    )
+
+
+def _deciding(deciding: Deciding | None) -> DecidingInterval | None:
+    if deciding is None:
+        return None
+    return DecidingInterval(
+        kind=deciding.kind, margin=deciding.margin, interval=Quantity.of(deciding.estimate)
+    )
+
+
+def _needed(needed: MembersRange | None) -> MembersNeeded | None:
+    return None if needed is None else MembersNeeded.model_validate(needed.as_dict())
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -1,0 +1,115 @@
+"""Whole audits and verdicts from the few numbers that a test is about."""
+
+from __future__ import annotations
+
+import datetime
+import types
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from scotoma import verdict
+from scotoma.audit import Audit, GateFile
+from scotoma.audit.base import Part
+from scotoma.audit.document import VERSION
+from scotoma.audit.previous import Comparable, PreviousAudit
+from scotoma.config.gate import GateRules, default_rules
+from scotoma.verdict import Gate
+
+__all__ = ["filled", "gate_file", "judge", "previous", "whole"]
+
+BY_VARIANT = ("divergence", "classes", "subgroups", "gaps", "gallery")
+
+
+def whole(content: dict[str, Any]) -> Audit:
+    """An audit with whatever its content leaves out: zeros, empty texts, nothing measured."""
+    variants = content.get("variants") or [{"name": "dense"}]
+    names = [variant["name"] for variant in variants]
+    known = {variant["name"]: variant for variant in variants}
+    defaults: dict[str, Any] = {
+        "version": VERSION,
+        "scope": "population",
+        "level": 0.95,
+        "groups": [{"key": "all", "name": "all"}],
+        "variants": variants,
+        "accuracy": {name: {} for name in names},
+    }
+    merged = defaults | content
+    merged["accuracy"] = {
+        name: {"members": [0.9] * known[name].get("members", 1)} | row
+        for name, row in merged["accuracy"].items()
+    }
+    known_keys = {group["key"] for group in merged["groups"]}
+    rows = [row for rows in content.get("subgroups", {}).values() for row in rows]
+    for key in dict.fromkeys(row["group"] for row in rows):
+        if key not in known_keys:
+            merged["groups"] = [*merged["groups"], {"key": key, "name": key}]
+            known_keys.add(key)
+    for part in BY_VARIANT:
+        empty: Any = {} if part == "divergence" else []
+        merged[part] = dict.fromkeys(names[1:], empty) | dict(content.get(part, {}))
+    return Audit.model_validate(filled(Audit, merged))
+
+
+def judge(
+    content: dict[str, Any],
+    rules: GateRules,
+    as_of: datetime.date,
+    before: PreviousAudit | None = None,
+) -> Gate:
+    """The verdict on the audit that `whole` makes of some content."""
+    return verdict.judge(whole(content), rules, as_of, before)
+
+
+def previous(content: dict[str, Any], of: str = "before", sha256: str = "") -> PreviousAudit:
+    """The audit that `whole` makes of some content, as the one before another."""
+    return PreviousAudit(audit=Comparable.of(whole(content)), of=of, sha256=sha256)
+
+
+def gate_file(content: dict[str, Any]) -> GateFile:
+    """A verdict with whatever its content leaves out."""
+    defaults = {"verdict": "PASS", "as_of": "2027-03-01"}
+    return GateFile.model_validate(filled(GateFile, defaults | content))
+
+
+def filled(kind: Any, content: Any) -> Any:
+    """Content of a type with every key that it leaves out, of parts and their parts too."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return filled(inner[0], content)
+    if origin in (Union, types.UnionType):
+        return None if content is None else filled(inner[0], content)
+    if origin is tuple:
+        return [filled(inner[0], item) for item in content]
+    if origin is dict:
+        return {key: filled(inner[1], item) for key, item in content.items()}
+    if isinstance(kind, type) and issubclass(kind, Part) and isinstance(content, dict):
+        keys = {name: field.alias or name for name, field in kind.model_fields.items()}
+        bare = {key: value for key, value in content.items() if key != "class_id"}
+        return bare | {
+            keys[name]: filled(field.annotation, content[keys[name]])
+            if keys[name] in content
+            else 0.95
+            if name == "level"
+            else _empty(field.annotation)
+            for name, field in kind.model_fields.items()
+            if keys[name] in content or field.is_required()
+        }
+    return content
+
+
+def _empty(kind: Any) -> Any:
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _empty(inner[0])
+    if origin in (Union, types.UnionType) and type(None) in inner:
+        return None
+    if origin is Literal:
+        return inner[0]
+    if origin is tuple:
+        return []
+    if origin is dict:
+        return {}
+    if isinstance(kind, type) and issubclass(kind, Part):
+        return filled(kind, {})
+    if kind is GateRules:
+        return default_rules(positive=False).model_dump(mode="json")
+    return {int: 0, float: 0.0, str: "", bool: False}[kind]
