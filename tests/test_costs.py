@@ -81,7 +81,7 @@ def test_the_size_of_a_trained_member_is_that_of_its_file(model: str, tmp_path: 
     ).run()
     path = tmp_path / "member.safetensors"
     save_file({name: value.contiguous() for name, value in trained.state.items()}, path)
-    assert network_sizes(build_model(model, 7, 0))["member_bytes"] == path.stat().st_size
+    assert network_sizes(build_model(model, 7, 0)).member_bytes == path.stat().st_size
 
 
 CONFIG = """\

@@ -62,17 +62,17 @@ class NetworkCost:
     reason: str = ""
 
 
-def network_sizes(model: Any) -> dict[str, int]:
+def network_sizes(model: Any) -> NetworkCost:
     """Count the numbers of a network, and the bytes of a trained member's file.
 
     Args:
         model: A network in training mode.
 
     Returns:
-        `parameters`; `weights`, those of convolutions and linear layers; `member_bytes`.
+        Sizes, without times.
 
     >>> from scotoma.training.models import build_model
-    >>> network_sizes(build_model("tiny-convnet", 10, 0))["member_bytes"]
+    >>> network_sizes(build_model("tiny-convnet", 10, 0)).member_bytes
     199040
     """
     from safetensors.torch import save
@@ -80,11 +80,11 @@ def network_sizes(model: Any) -> dict[str, int]:
     from scotoma.training.pruning import prunable
 
     numbers = {name: value.numel() for name, value in model.named_parameters()}
-    return {
-        "parameters": sum(numbers.values()),
-        "weights": sum(numbers[name] for name in prunable(model)),
-        "member_bytes": len(save(model.state_dict())),
-    }
+    return NetworkCost(
+        parameters=sum(numbers.values()),
+        weights=sum(numbers[name] for name in prunable(model)),
+        member_bytes=len(save(model.state_dict())),
+    )
 
 
 def measure_training(
@@ -120,8 +120,7 @@ def measure_training(
     model = build_model(source.model, classes, 0)
     if is_code(source.model) and shape:
         try_outputs(model, source.model, classes, shape)
-    sizes = network_sizes(model)
-    cost = NetworkCost(**sizes, start_s=time.process_time() - began)
+    cost = replace(network_sizes(model), start_s=time.process_time() - began)
     if not seconds or shape is None:
         return cost
     threads = torch.get_num_threads()
