@@ -194,6 +194,26 @@ def test_a_network_too_slow_for_its_batch_is_timed_on_fewer_images() -> None:
     assert cost.peak_bytes is None
 
 
+def test_a_batch_larger_than_the_noise_is_timed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes: list[tuple[int, ...]] = []
+    batch_of = Training._batch
+
+    def noted(training: Training, step: int, pixels_of: Any) -> Any:
+        batch = batch_of(training, step, pixels_of)
+        shapes.append(batch.images.shape)
+        return batch
+
+    monkeypatch.setattr(Training, "_batch", noted)
+    config = default_config()
+    recipe = config.source.recipe.model_copy(update={"batch_size": 800})
+    source = config.source.model_copy(update={"recipe": recipe})
+    cost = measure_training(
+        config.model_copy(update={"source": source}), 10, 898, (8, 8), seconds=20.0
+    )
+    assert cost.tried == 800
+    assert shapes[-1][1] == 800
+
+
 def test_torch_keeps_its_threads() -> None:
     before = torch.get_num_threads()
     measure_training(default_config(), 10, 898, (8, 8), seconds=0.1)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scotoma.config import Config
 from scotoma.errors import MissingExtra
@@ -155,6 +156,9 @@ def _time_steps(
     models = config.population.models
     together = min(members_together(backend, device, models), models)
 
+    def sampler(seed: int, step: int, size: int, rows: int) -> NDArray[np.int64]:
+        return np.arange(size) % rows  # as many as a batch has, even if there are fewer
+
     def timer(size: int) -> Callable[[int], float]:
         """Train on batches of some images; the function takes steps and times one of them."""
         training = Training(
@@ -162,7 +166,7 @@ def _time_steps(
             images,
             labels,
             model=source.model,
-            task=TrainingTask(classes),
+            task=TrainingTask(classes, sampler=sampler),
             recipe=source.recipe.model_copy(
                 update={"epochs": None, "steps": 1000, "batch_size": size}
             ),
