@@ -1,4 +1,4 @@
-"""Looking before an audit: what joins, what can be found, what is said and how it ends."""
+"""Check before an audit: what joins, what can be found, what is printed and how it ends."""
 
 from __future__ import annotations
 
@@ -144,9 +144,9 @@ def test_rows_without_image_are_counted_named_and_refused_after_all_else_is_said
     assert code == 4
     assert err.startswith("scotoma: 2 of 100 rows of ")
     assert err.count("\n") == 1
-    said = " ".join(out.split())
-    assert "2 rows without image (3.png, 7.png)" in said
-    assert "1 image without row ( [31mred .png)" in said
+    text = " ".join(out.split())
+    assert "2 rows without image (3.png, 7.png)" in text
+    assert "1 image without row ( [31mred .png)" in text
     assert "group" in out
     assert "variant  " not in out
     assert measured == []
@@ -189,21 +189,21 @@ def test_json_has_every_number_and_nothing_is_written(
 ) -> None:
     before = files(own)
     code, out, _ = scotoma("check", "own.yaml", "--json", "--quiet")
-    found = json.loads(out)
+    printed = json.loads(out)
     assert code == 0
-    assert found["examples"]["test"], found["examples"]["clusters"] == (60, 30)
-    assert found["join"]["matched"] == 100
-    assert found["images"]["shape"] == [8, 12]
-    assert found["images"]["decoded_bytes"] == 100 * 3 * 96
-    assert found["assumed"] == {"error": 0.05, "power": 0.8, "members": 10}
-    women = found["groups"][1]
+    assert (printed["examples"]["test"], printed["examples"]["clusters"]) == (60, 30)
+    assert printed["join"]["matched"] == 100
+    assert printed["images"]["shape"] == [8, 12]
+    assert printed["images"]["decoded_bytes"] == 100 * 3 * 96
+    assert printed["assumed"] == {"error": 0.05, "power": 0.8, "members": 10}
+    women = printed["groups"][1]
     assert (women["name"], women["n"], women["train"], women["positives"]) == ("f", 12, 8, 8)
     assert women["errors"] == pytest.approx(0.6)
     assert not women["estimable"]
-    assert [variant["name"] for variant in found["variants"]] == [
+    assert [variant["name"] for variant in printed["variants"]] == [
         "dense", "prune-0.5", "int8-dynamic"
     ]  # fmt: skip
-    assert found["total"]["disk_bytes"] == sum(step["disk_bytes"] for step in found["steps"])
+    assert printed["total"]["disk_bytes"] == sum(step["disk_bytes"] for step in printed["steps"])
     scotoma("audit", "own.yaml", "--dry-run", "--out", str(own / "runs"))
     assert files(own) == before
 
@@ -306,14 +306,14 @@ def test_parquet_is_looked_at_here_and_in_object_storage(
     (tmp_path / "a.yaml").write_text(DATA.format(kind=kind, group=group, data=place))
     code, out, err = scotoma("check", tmp_path / "a.yaml", "--json", "--assumed-error", "0.3")
     assert (code, err) == (0, "")
-    found = json.loads(out)
-    assert found["join"] is None
-    assert found["examples"]["test"] == test
-    assert found["images"]["shape"] == [32, 32]
+    printed = json.loads(out)
+    assert printed["join"] is None
+    assert printed["examples"]["test"] == test
+    assert printed["images"]["shape"] == [32, 32]
     stored = sum(size.values()) + (size["test.parquet"] if kind == "cifar10s" else 0)
-    assert found["images"]["encoded_bytes"] == stored
-    assert found["groups"][0]["paired"] > 0
-    assert found["groups"][0]["independent"] is None
+    assert printed["images"]["encoded_bytes"] == stored
+    assert printed["groups"][0]["paired"] > 0
+    assert printed["groups"][0]["independent"] is None
 
 
 def test_a_folder_in_object_storage_is_joined_without_reading_its_images(
@@ -393,11 +393,13 @@ def test_external_models_are_counted_and_the_first_of_each_is_tried(
 ) -> None:
     code, out, err = scotoma("check", "own.yaml", "--json")
     assert (code, err) == (0, "")
-    found = json.loads(out)
+    printed = json.loads(out)
     sizes = [path.stat().st_size for path in (external / "models" / "dense").iterdir()]
-    assert [(v["weights_bytes"], v["exact"]) for v in found["variants"]] == [(sum(sizes), True)] * 2
-    assert found["steps"][1]["disk_bytes"] == 2 * sum(sizes)
-    assert {step["step"]: step["does"] for step in found["steps"]}["prune"] == "nothing to do"
+    assert [(v["weights_bytes"], v["exact"]) for v in printed["variants"]] == [
+        (sum(sizes), True)
+    ] * 2
+    assert printed["steps"][1]["disk_bytes"] == 2 * sum(sizes)
+    assert {step["step"]: step["does"] for step in printed["steps"]}["prune"] == "nothing to do"
     assert [Path(path).parts[-2:] for path in measured[0]["files"].values()] == [
         ("dense", "0.onnx"),
         ("small", "0.onnx"),

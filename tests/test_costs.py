@@ -83,7 +83,7 @@ def test_the_size_of_a_trained_member_is_that_of_its_file(model: str, tmp_path: 
     ).run()
     path = tmp_path / "member.safetensors"
     save_file({name: value.contiguous() for name, value in trained.state.items()}, path)
-    assert network_sizes(build_model(model, 7, 0))["member_bytes"] == path.stat().st_size
+    assert network_sizes(build_model(model, 7, 0)).member_bytes == path.stat().st_size
 
 
 CONFIG = """\
@@ -194,6 +194,26 @@ def test_a_network_too_slow_for_its_batch_is_timed_on_fewer_images() -> None:
     assert cost.step_s is not None
     assert cost.step_s > 1
     assert cost.peak_bytes is None
+
+
+def test_a_batch_larger_than_the_noise_is_timed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes: list[tuple[int, ...]] = []
+    batch_of = Training._batch
+
+    def noted(training: Training, step: int, pixels_of: Any) -> Any:
+        batch = batch_of(training, step, pixels_of)
+        shapes.append(batch.images.shape)
+        return batch
+
+    monkeypatch.setattr(Training, "_batch", noted)
+    config = default_config()
+    recipe = config.source.recipe.model_copy(update={"batch_size": 800})
+    source = config.source.model_copy(update={"recipe": recipe})
+    cost = measure_training(
+        config.model_copy(update={"source": source}), 10, 898, (8, 8), seconds=20.0
+    )
+    assert cost.tried == 800
+    assert shapes[-1][1] == 800
 
 
 def test_torch_keeps_its_threads() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scotoma.config import Config
 from scotoma.errors import MissingExtra
@@ -62,17 +63,17 @@ class NetworkCost:
     reason: str = ""
 
 
-def network_sizes(model: Any) -> dict[str, int]:
+def network_sizes(model: Any) -> NetworkCost:
     """Count the numbers of a network, and the bytes of a trained member's file.
 
     Args:
         model: A network in training mode.
 
     Returns:
-        `parameters`; `weights`, those of convolutions and linear layers; `member_bytes`.
+        Sizes, without times.
 
     >>> from scotoma.training.models import build_model
-    >>> network_sizes(build_model("tiny-convnet", 10, 0))["member_bytes"]
+    >>> network_sizes(build_model("tiny-convnet", 10, 0)).member_bytes
     199040
     """
     from safetensors.torch import save
@@ -80,11 +81,11 @@ def network_sizes(model: Any) -> dict[str, int]:
     from scotoma.training.pruning import prunable
 
     numbers = {name: value.numel() for name, value in model.named_parameters()}
-    return {
-        "parameters": sum(numbers.values()),
-        "weights": sum(numbers[name] for name in prunable(model)),
-        "member_bytes": len(save(model.state_dict())),
-    }
+    return NetworkCost(
+        parameters=sum(numbers.values()),
+        weights=sum(numbers[name] for name in prunable(model)),
+        member_bytes=len(save(model.state_dict())),
+    )
 
 
 def measure_training(
@@ -120,13 +121,7 @@ def measure_training(
     model = build_model(source.model, classes, 0)
     if is_code(source.model) and shape:
         try_outputs(model, source.model, classes, shape)
-    sizes = network_sizes(model)
-    cost = NetworkCost(
-        parameters=sizes["parameters"],
-        weights=sizes["weights"],
-        member_bytes=sizes["member_bytes"],
-        start_s=time.process_time() - began,
-    )
+    cost = replace(network_sizes(model), start_s=time.process_time() - began)
     if not seconds or shape is None:
         return cost
     threads = torch.get_num_threads()
@@ -161,6 +156,9 @@ def _time_steps(
     models = config.population.models
     together = min(members_together(backend, device, models), models)
 
+    def sampler(seed: int, step: int, size: int, rows: int) -> NDArray[np.int64]:
+        return np.arange(size) % rows  # as many as a batch has, even if there are fewer
+
     def timer(size: int) -> Callable[[int], float]:
         """Train on batches of some images; the function takes steps and times one of them."""
         training = Training(
@@ -168,7 +166,7 @@ def _time_steps(
             images,
             labels,
             model=source.model,
-            task=TrainingTask(classes),
+            task=TrainingTask(classes, sampler=sampler),
             recipe=source.recipe.model_copy(
                 update={"epochs": None, "steps": 1000, "batch_size": size}
             ),

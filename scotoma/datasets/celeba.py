@@ -38,8 +38,8 @@ def load_celeba(
 
     Returns:
         One row an image of the training or test partition, in the order of the attributes' list:
-        `example_id` (name of the file), `split`, the attributes as -1 or 1, `identity` where it
-        was asked for, and `image` where it was. Beside it how list and folder match.
+        `example_id` (name of the file), `split`, the attributes as -1 or 1, `identity` if it
+        is wanted, and `image` if `images` is set. Then how list and folder match.
 
     Raises:
         DataError: A list or an image is absent, a list does not fit, or lists differ.

@@ -10,7 +10,7 @@ from scotoma._version import __version__
 from scotoma.audit import Audit, read_part
 from scotoma.audit.document import VERSION
 from scotoma.audit.groups import Gap, MeasuredGap
-from scotoma.audit.sections import BiasSection
+from scotoma.audit.sections import BiasSection, DivergenceSection
 from scotoma.audit.slices import SliceSearch
 from scotoma.datasets import Examples
 from scotoma.jsonable import jsonable

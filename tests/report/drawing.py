@@ -72,4 +72,4 @@ def card(audit: Audit, gate: Verdict) -> str:
 def frontier(content: Content, gate: dict[str, Any], costs: dict[str, Any]) -> list[dict[str, Any]]:
     judged = gate_of(gate)
     assert judged is not None
-    return [row.model_dump() for row in rows.frontier(audit_of(content), judged, costs)]
+    return [row.model_dump() for row in rows.frontier_rows(audit_of(content), judged, costs)]

@@ -27,7 +27,7 @@ COSTS = {
 
 
 def measured(audit) -> dict[str, Any]:
-    return {"frontier": frontier_rows(audit.content, audit.gate, {"prune-0.9": COSTS})}
+    return {"frontier": frontier(audit.content, audit.gate, {"prune-0.9": COSTS})}
 
 
 @pytest.fixture(scope="module")

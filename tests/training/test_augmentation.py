@@ -28,13 +28,13 @@ def augment(
 
 def shifted(image: torch.Tensor, down: int, right: int) -> torch.Tensor:
     """The slow twin: one pixel after the other."""
-    found = torch.full_like(image, GREY)
+    shifted = torch.full_like(image, GREY)
     _, height, width = image.shape
     for y in range(height):
         for x in range(width):
             if 0 <= y + down < height and 0 <= x + right < width:
-                found[:, y, x] = image[:, y + down, x + right]
-    return found
+                shifted[:, y, x] = image[:, y + down, x + right]
+    return shifted
 
 
 def test_every_image_is_a_shift_and_perhaps_a_mirror_of_its_own(pixels: torch.Tensor) -> None:

@@ -27,6 +27,7 @@ def test_compiled_members_have_the_gradients_of_each_member(
     model: str, precision: torch.dtype
 ) -> None:
     torch.manual_seed(0)
+    torch._dynamo.utils.counters.clear()
     models = [build_model(model, 4, seed).train() for seed in range(MEMBERS)]
     stacked, buffers = torch.func.stack_module_state(models)
     state = {name: value.detach().clone() for name, value in stacked.items()}

@@ -141,11 +141,11 @@ def test_a_population_equals_torchs_optimiser_on_one_model(
     data, sparsity: float, backend: Backend, model: str, augmentation: str
 ) -> None:
     members = [Member("a", 0, 5, sparsity), Member("b", 1, 6, 0.3), Member("c", 2, 7, 0.0)]
-    found = train(data, members, backend=backend, model=model, augmentation=augmentation)
+    results = train(data, members, backend=backend, model=model, augmentation=augmentation)
     slow = reference(data, members[0], name=model, varied=augmentation)
     for name, expected in slow.items():
         torch.testing.assert_close(
-            found[0].state[name].to(expected.dtype), expected, rtol=1e-8, atol=1e-10, msg=name
+            results[0].state[name].to(expected.dtype), expected, rtol=1e-8, atol=1e-10, msg=name
         )
 
 
@@ -164,8 +164,8 @@ def test_every_way_of_pruning_equals_torchs_on_one_model(
     data, backend: Backend, way: Pruning
 ) -> None:
     members = [Member("a", 0, 5, 0.9), Member("b", 1, 6, 0.5)]
-    found = train(data, members, backend=backend, pruning=way)
-    for member, trained in zip(members, found, strict=True):
+    results = train(data, members, backend=backend, pruning=way)
+    for member, trained in zip(members, results, strict=True):
         slow = reference(data, member, name="tiny-convnet", varied="none", way=way)
         for name, expected in slow.items():
             value = trained.state[name].to(expected.dtype)
@@ -261,11 +261,11 @@ def test_a_second_head_and_another_sampler_are_pieces_of_the_task(data, backend:
 
     def trained(task: TrainingTask, steps: int) -> TrainedMember:
         recipe = RECIPE.model_copy(update={"steps": steps})
-        (found,) = Training(
+        (result,) = Training(
             *([Member("a", 0, 5)], images, labels), model="tiny-convnet", task=task,
             recipe=recipe, backend=backend, attributes=attribute,
         ).run()  # fmt: skip
-        return found
+        return result
 
     result = trained(TrainingTask(CLASSES + 2, two_heads, only_the_first), 60)
     assert seen == set(range(40))
@@ -284,7 +284,7 @@ def test_a_second_head_and_another_sampler_are_pieces_of_the_task(data, backend:
 @pytest.mark.parametrize("backend", ["stacked", "loop"])
 def test_labels_are_smoothed_as_torch_smooths_them(data, backend: Backend) -> None:
     recipe = RECIPE.model_copy(update={"steps": 1, "label_smoothing": 0.2})
-    (found,) = Training(
+    (result,) = Training(
         *([Member("a", 0, 5)], *data), model="tiny-convnet",
         task=classification(CLASSES, recipe), recipe=recipe, backend=backend,
     ).run()  # fmt: skip
@@ -293,7 +293,7 @@ def test_labels_are_smoothed_as_torch_smooths_them(data, backend: Backend) -> No
         engine.normalise(torch.from_numpy(data[0][rows]))
     )
     expected = cross_entropy(outputs, torch.from_numpy(data[1][rows]), label_smoothing=0.2)
-    assert found.loss == (pytest.approx(expected.item(), rel=1e-12),)
+    assert result.loss == (pytest.approx(expected.item(), rel=1e-12),)
 
 
 def test_sparsity_0_gives_the_bits_of_dense_training(data) -> None:

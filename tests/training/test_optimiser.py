@@ -71,20 +71,20 @@ def by_torch(
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_stacked_members_take_the_steps_of_torchs_sgd(momentum: float, dtype: torch.dtype) -> None:
-    found = trained(Recipe(momentum=momentum, weight_decay=0.01, bias_rate=64.0), dtype)
+    parameters = trained(Recipe(momentum=momentum, weight_decay=0.01, bias_rate=64.0), dtype)
     for member in range(MEMBERS):
         options = {"momentum": momentum, "nesterov": momentum > 0, "bias_rate": 64.0}
         for name, weight in by_torch(torch.optim.SGD, member, 0.01, dtype, **options).items():
             if dtype == torch.float64:
-                assert torch.equal(found[name][member], weight), name
+                assert torch.equal(parameters[name][member], weight), name
             # The fused update rounds the last weights of a tensor, which fill no vector, otherwise.
-            torch.testing.assert_close(found[name][member], weight, rtol=1e-6, atol=1e-6)
+            torch.testing.assert_close(parameters[name][member], weight, rtol=1e-6, atol=1e-6)
 
 
 def test_stacked_members_take_the_steps_of_torchs_adamw() -> None:
     recipe = Recipe(optimiser="adamw", momentum=0.8, adamw_squares=0.95, weight_decay=0.05)
-    found = trained(recipe, torch.float64)
+    parameters = trained(recipe, torch.float64)
     for member in range(MEMBERS):
         expected = by_torch(torch.optim.AdamW, member, 0.05, torch.float64, betas=(0.8, 0.95))
         for name, weight in expected.items():
-            torch.testing.assert_close(found[name][member], weight, rtol=1e-13, atol=1e-15)
+            torch.testing.assert_close(parameters[name][member], weight, rtol=1e-13, atol=1e-15)

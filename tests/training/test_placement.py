@@ -48,9 +48,9 @@ def test_members_that_do_not_fit_together_are_halved_until_they_do(
 ) -> None:
     population._train_chunk("dense", list(range(8)), "stacked", "digest", "train dense")
     assert trained == [[0, 1], [2, 3], [4, 5], [6, 7]]
-    said = capsys.readouterr().err.splitlines()
-    assert said[0] == "8 members of dense together exceed the GPU's memory; going on with 4"
-    assert len(said) == 3
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "8 members of dense together exceed the GPU's memory; going on with 4"
+    assert len(lines) == 3
 
 
 @pytest.mark.parametrize("trained", [0], indirect=True)
@@ -64,6 +64,6 @@ def test_a_member_that_does_not_fit_alone_is_one_sentence(trained: list[list[int
 def test_a_batch_is_the_same_from_resident_images_and_from_others(room: int) -> None:
     images = np.random.default_rng(0).integers(0, 256, (9, 3, 4, 4), np.uint8)
     rows = np.array([5, 0, 5])
-    found = batches_from(images, PROCESSOR, room=room)(rows)
-    assert found.dtype == torch.uint8
-    assert np.array_equal(found.numpy(), images[rows])
+    pixels = batches_from(images, PROCESSOR, room=room)(rows)
+    assert pixels.dtype == torch.uint8
+    assert np.array_equal(pixels.numpy(), images[rows])

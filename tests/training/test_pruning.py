@@ -181,8 +181,8 @@ def test_the_way_of_pruning_stands_in_the_name_of_the_variant() -> None:
         " {prune: [0.5], masks: hard, scope: global, exempt: [last, first]}]",
         "test",
     )
-    found = {v.name: Pruning.of(v) for v in config.resolved_variants if v.kind == "prune"}
-    assert found == {
+    settings = {v.name: Pruning.of(v) for v in config.resolved_variants if v.kind == "prune"}
+    assert settings == {
         "prune-0.5": Pruning(),
         "prune-0.5-hard": Pruning("hard"),
         "prune-0.5-global-exempt-first": Pruning(scope="global", exempt=("first",)),

@@ -15,8 +15,8 @@ PUBLISHED |= {"speedrun": 1.97}
 
 @pytest.mark.parametrize(("name", "millions"), PUBLISHED.items())
 def test_networks_have_the_published_number_of_parameters(name: str, millions: float) -> None:
-    found = sum(p.numel() for p in build_model(name, 10, 0).parameters()) / 1e6
-    assert found == pytest.approx(millions, abs=0.5 * 10 ** -len(str(millions).split(".")[1]))
+    counted = sum(p.numel() for p in build_model(name, 10, 0).parameters()) / 1e6
+    assert counted == pytest.approx(millions, abs=0.5 * 10 ** -len(str(millions).split(".")[1]))
 
 
 @pytest.mark.parametrize("name", ["resnet8", "resnet14", "resnet20", "cifar-resnet18"])

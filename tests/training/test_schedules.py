@@ -58,9 +58,9 @@ def test_a_linear_rise_and_each_fall_are_torchs(
     schedule: Literal["cosine", "linear", "constant"], warmup: float
 ) -> None:
     rising = max(1, round(warmup * STEPS))
-    found = ours(schedule, warmup)
+    rates = ours(schedule, warmup)
     expected = by_torch(lambda optimiser: FALLS[schedule](optimiser, STEPS - rising))
-    assert found[rising:] == pytest.approx(expected[: STEPS - rising], rel=1e-12)
+    assert rates[rising:] == pytest.approx(expected[: STEPS - rising], rel=1e-12)
     if rising > 1:
         rise = by_torch(lambda o: lr_scheduler.LinearLR(o, 1 / rising, 1.0, rising - 1))
-        assert found[:rising] == pytest.approx(rise[:rising], rel=1e-12)
+        assert rates[:rising] == pytest.approx(rise[:rising], rel=1e-12)

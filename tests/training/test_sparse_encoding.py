@@ -23,12 +23,12 @@ TENSORS = st.sampled_from([np.float32, np.float64, np.int64, np.float16]).flatma
 def test_what_is_decoded_has_the_bits_that_were_encoded(states) -> None:
     state = {name: torch.from_numpy(values) for name, (values, _) in states.items()}
     masked = tuple(name for name, (_, is_sparse) in states.items() if is_sparse)
-    found = decode_member(encode_member(state, masked))
-    assert list(found) == list(state)
+    decoded = decode_member(encode_member(state, masked))
+    assert list(decoded) == list(state)
     for name, value in state.items():  # nan, infinities and -0 too
-        assert found[name].dtype == value.dtype
-        assert found[name].shape == value.shape
-        assert found[name].numpy().tobytes() == value.numpy().tobytes()
+        assert decoded[name].dtype == value.dtype
+        assert decoded[name].shape == value.shape
+        assert decoded[name].numpy().tobytes() == value.numpy().tobytes()
 
 
 def pruned(sparsity: float) -> tuple[dict[str, torch.Tensor], tuple[str, ...]]:
@@ -42,20 +42,20 @@ def pruned(sparsity: float) -> tuple[dict[str, torch.Tensor], tuple[str, ...]]:
 @pytest.mark.parametrize("sparsity", [0.0, 0.5, 0.9])
 def test_sizes_are_those_of_the_bits_that_are_kept(sparsity: float) -> None:
     state, masked = pruned(sparsity)
-    found = sparse_bytes(state, masked)
+    sizes = sparse_bytes(state, masked)
     weights = sum(state[name].numel() for name in masked)
     kept = sum(int((state[name] != 0).sum()) for name in masked)
     others = sum(v.nbytes for n, v in state.items() if n not in masked)
-    assert (found.weights, found.nonzero_weights) == (weights, kept)
-    assert found.dense_bytes == sum(value.nbytes for value in state.values())
+    assert (sizes.weights, sizes.nonzero_weights) == (weights, kept)
+    assert sizes.dense_bytes == sum(value.nbytes for value in state.values())
     bitmaps = sum(-(-state[name].numel() // 8) for name in masked)
-    assert found.sparse_bytes == others + bitmaps + 4 * kept
-    assert found.compressed_bytes == len(encode_member(state, masked))
+    assert sizes.sparse_bytes == others + bitmaps + 4 * kept
+    assert sizes.compressed_bytes == len(encode_member(state, masked))
 
 
 def test_a_pruned_member_is_smaller_than_general_compression_makes_it() -> None:
     state, masked = pruned(0.9)
-    found = sparse_bytes(state, masked)
-    assert found.compressed_bytes < 0.2 * found.dense_bytes
+    sizes = sparse_bytes(state, masked)
+    assert sizes.compressed_bytes < 0.2 * sizes.dense_bytes
     whole = gzip.compress(save({n: v.contiguous() for n, v in state.items()}))
-    assert found.compressed_bytes < len(whole)
+    assert sizes.compressed_bytes < len(whole)
