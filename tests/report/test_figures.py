@@ -11,7 +11,7 @@ import pytest
 
 from scotoma.report.figures import Figure
 from scotoma.report.figures.drawing import drawn
-from tests.report.drawing import figures, readable
+from tests.report.drawing import figures, frontier, readable
 from tests.report.reading import HOSTILE
 
 pytestmark = pytest.mark.slow
