@@ -42,7 +42,7 @@ from scotoma.predictions import Predictions
 from scotoma.quantization.compress import compress
 from scotoma.quantization.graphs import export_graph, fold, numpy_weights
 from scotoma.quantization.int8_static import plan_static
-from scotoma.runs import Run, write_json
+from scotoma.run import Run, write_json
 from scotoma.stages import populations as stages
 from scotoma.stages.shards import shards
 from scotoma.training.models import build_model

@@ -11,7 +11,7 @@ from scotoma.config import parse_config
 from scotoma.datasets import Examples
 from scotoma.power import PlantedGroup, Probit, planted_audit
 from scotoma.predictions import Predictions
-from scotoma.runs import Run
+from scotoma.run import Run
 from scotoma.stages import measures
 
 Cell = tuple[str, str]  # sex and age

@@ -29,7 +29,7 @@ from scotoma.config import Config  # noqa: E402
 from scotoma.datasets import Examples  # noqa: E402
 from scotoma.machine import hardware  # noqa: E402
 from scotoma.predictions import Predictions  # noqa: E402
-from scotoma.runs import Run  # noqa: E402
+from scotoma.run import Run  # noqa: E402
 from scotoma.stages import judging, measures, reporting, slicing  # noqa: E402
 
 EXAMPLES, IMAGES, SIDES = 20_000, 64, (178, 218)

@@ -23,7 +23,7 @@ from PIL import Image
 
 from scotoma.config import parse_config
 from scotoma.datasets import Examples, decode_images, load_examples
-from scotoma.runs import Run
+from scotoma.run import Run
 from scotoma.training.engine import normalise
 from scotoma.training.models import build_model
 from scotoma.training.population import train_populations

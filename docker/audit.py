@@ -16,7 +16,7 @@ from kfp import components, local
 
 from scotoma.config import load_config
 from scotoma.pipelines import compile_pipeline
-from scotoma.runs import Run
+from scotoma.run import Run
 from scotoma.stages.judged_by import Judging
 from scotoma.stages.predicted import complete
 

@@ -17,10 +17,10 @@ from urllib.parse import urlencode, urlsplit
 
 from scotoma.config import Kubeflow
 from scotoma.errors import ConfigError, ScotomaError
-from scotoma.files import redact
 from scotoma.pipelines.faults import Conflict, patiently
 from scotoma.pipelines.login import client_of
 from scotoma.pipelines.progress import Progress, progress_of
+from scotoma.storage.files import redact
 
 __all__ = ["TIMEOUTS_S", "Cluster", "filter_by_name"]
 

@@ -12,8 +12,8 @@ from scotoma.config import Config, Kubeflow
 from scotoma.config.reading import LOCATIONS
 from scotoma.config.registered import SCHEME
 from scotoma.errors import ConfigError
-from scotoma.files import redact
 from scotoma.own_code import is_code
+from scotoma.storage.files import redact
 
 __all__ = ["CORE", "TRAINING", "check_for_cluster", "pipeline_config", "place"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from scotoma.errors import ConfigError
 from scotoma.pipelines.cluster import TIMEOUTS_S, Cluster, filter_by_name
-from scotoma.runs import code_digest
+from scotoma.run import code_digest
 
 __all__ = ["Schedule", "ScheduleRequest", "Schedules"]
 

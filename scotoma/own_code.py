@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.errors import ConfigError
-from scotoma.files import file_digest
 from scotoma.printable import nearest, printable
+from scotoma.storage.files import file_digest
 
 __all__ = ["CODE_VARIABLE", "code_allowed", "function_of", "is_code", "module_digest", "said"]
 

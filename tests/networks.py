@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scotoma.predictions import Predictions
-from scotoma.runs import Run
+from scotoma.run import Run
 from scotoma.stages.parity import network_predictions
 
 __all__ = ["write_network_predictions"]

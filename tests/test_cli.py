@@ -14,7 +14,7 @@ from PIL import Image
 
 from scotoma._version import __version__
 from scotoma.config import parse_config
-from scotoma.runs import Run
+from scotoma.run import Run
 from tests.commands import scotoma as called
 from tests.steps import steps_in_this_process
 

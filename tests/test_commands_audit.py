@@ -15,8 +15,8 @@ import pytest
 from scotoma.commands import audit
 from scotoma.config import load_config
 from scotoma.errors import ScotomaError
-from scotoma.locking import locked
-from scotoma.runs import Run
+from scotoma.run import Run
+from scotoma.run.lock import locked
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
 

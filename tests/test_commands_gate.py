@@ -19,7 +19,7 @@ from scotoma.audit import Audit, plain, write_part
 from scotoma.bias.subgroup import amplification
 from scotoma.commands import audit as audit_command
 from scotoma.power import PlantedGroup, planted_audit
-from scotoma.runs import write_json
+from scotoma.run import write_json
 from scotoma.stages import judging
 from tests.audits import whole
 

@@ -18,7 +18,7 @@ from scotoma.bias.clarify.guide import GUIDE
 from scotoma.commands.diff import compare_runs
 from scotoma.commands.selftest import PLANTED, self_test
 from scotoma.config import load_config
-from scotoma.runs import Run
+from scotoma.run import Run
 from tests.commands import measured, scotoma
 from tests.test_predicted import CONFIG, audited, said, write
 

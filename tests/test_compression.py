@@ -19,10 +19,11 @@ from scotoma.errors import DataError
 from scotoma.predictions import PredictionFile
 from scotoma.processes import worker_pool
 from scotoma.quantization.architecture import Architecture
-from scotoma.runs import Run, file_digest, read_json, write_json
+from scotoma.run import Run, read_json, write_json
 from scotoma.stages import compression, measures, populations, prediction, quantize
 from scotoma.stages.parity import parity
 from scotoma.stages.shards import shards
+from scotoma.storage.files import file_digest
 from scotoma.training.engine import normalise
 from scotoma.training.models import build_model
 

@@ -53,7 +53,6 @@ def test_commands_in_the_documents_run(
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M))
     for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
         monkeypatch.delenv(name)
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     monkeypatch.setenv("SCOTOMA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("scotoma.commands.forecast.TRIAL_S", 0.0)

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scotoma.runs import Run
+from scotoma.run import Run
 from tests.commands import scotoma
 from tests.test_predicted import audited
 

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from scotoma import locking
 from scotoma.errors import ConfigError
-from scotoma.locking import locked
+from scotoma.run import lock
+from scotoma.run.lock import locked
 
 pytestmark = pytest.mark.slow
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from scotoma.locking import locked
+from scotoma.run.lock import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
@@ -72,7 +72,7 @@ def test_a_folder_is_free_again_after_use(tmp_path: Path) -> None:
 HOLD_AND_BEGET = """
 import subprocess, sys, time
 from pathlib import Path
-from scotoma.locking import locked
+from scotoma.run.lock import locked
 with locked(Path(sys.argv[1])) as descriptor:
     subprocess.Popen(["sleep", sys.argv[2]], pass_fds=(descriptor,), stdout=subprocess.DEVNULL)
     print("held", flush=True)
@@ -98,7 +98,7 @@ def test_children_of_a_killed_holder_are_waited_for(
     began = time.monotonic()
     with locked(tmp_path):
         assert time.monotonic() - began > 0.5
-    monkeypatch.setattr(locking, "WINDING_UP_S", 0.3)
+    monkeypatch.setattr(lock, "WINDING_UP_S", 0.3)
     kill_a_holder_whose_child_lives_on(tmp_path, "2")
     with pytest.raises(ConfigError, match="is in use by another audit"), locked(tmp_path):
         pass

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scotoma.config import parse_config
-from scotoma.runs import Run
+from scotoma.run import Run
 from scotoma.stages import execute
 from scotoma.stages.shards import shards
 from scotoma.storage import list_files, read_bytes

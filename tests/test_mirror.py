@@ -12,10 +12,11 @@ import pytest
 from scotoma import storage
 from scotoma.config import Config, default_config, parse_config
 from scotoma.errors import ConfigError, DataError
-from scotoma.mirror import Mirror, cache_folder
-from scotoma.runs import Run, read_json, write_json, written
+from scotoma.run import Run, read_json, write_json
+from scotoma.run.mirror import Mirror, cache_folder
 from scotoma.stages import execute
 from scotoma.stages.steps import STEPS, Step
+from scotoma.storage.files import written
 from scotoma.tracking import tracking_uri
 
 pytestmark = pytest.mark.slow

@@ -18,10 +18,11 @@ from safetensors.torch import load_file, save_file
 
 from scotoma.config import parse_config
 from scotoma.predictions import PredictionFile
-from scotoma.runs import Run, file_digest, read_json, write_json
+from scotoma.run import Run, read_json, write_json
 from scotoma.stages import judging, populations
 from scotoma.stages.accuracy import constant_members
 from scotoma.stages.shards import shards
+from scotoma.storage.files import file_digest
 from tests.test_predicted import audited
 
 pytestmark = pytest.mark.slow

@@ -19,7 +19,7 @@ from scotoma.config import load_config, parse_config
 from scotoma.config.model import Population
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.predictions import Predictions
-from scotoma.runs import Run, read_json
+from scotoma.run import Run, read_json
 from scotoma.stages import populations
 from scotoma.stages.predicted import complete, named_images
 from scotoma.stages.shards import shards

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scotoma import checksums, storage
+from scotoma import storage
 from scotoma.audit import write_part
 from scotoma.config import parse_config
 from scotoma.config.retraining import Keep
-from scotoma.locking import locked
-from scotoma.runs import Run, read_json, write_json
+from scotoma.run import Run, checksums, read_json, write_json
+from scotoma.run.lock import locked
 from scotoma.stages.retention import Audited, audits_of, sorted_out, tidy
 from tests.audits import gate_file
 from tests.commands import measured, scotoma
@@ -27,7 +27,7 @@ CONFIG = """\
 project: {project}
 variants: [dense, {{prune: [0.9]}}]
 tracking: {{uri: "off"}}
-retraining: {{cron: "0 6 1 * *", keep: {{audits: 2}}}}
+retraining: {{cron: "0 0 6 1 * *", keep: {{audits: 2}}}}
 """
 LARGE = (
     "populations/dense/member-000.safetensors", "populations/int8/member-000.onnx",

@@ -12,10 +12,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from scotoma import checksums
 from scotoma.config import load_config
 from scotoma.config.gate import parse_rules
-from scotoma.runs import Run, read_json
+from scotoma.run import Run, checksums, read_json
 from scotoma.stages import perform
 from scotoma.stages.judged_by import Judging
 from scotoma.stages.predicted import complete

@@ -16,7 +16,7 @@ from PIL import Image
 from scotoma.config import parse_config
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.predictions import Predictions
-from scotoma.runs import Run, read_json
+from scotoma.run import Run, read_json
 from scotoma.stages import slicing
 
 CONFIG = """

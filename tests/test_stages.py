@@ -17,10 +17,11 @@ from scotoma.datasets import Examples
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.errors import ConfigError, DataError, MissingExtra, ScotomaError
 from scotoma.predictions import Predictions
-from scotoma.runs import Run, file_digest, read_json, write_json
+from scotoma.run import Run, read_json, write_json
 from scotoma.stages import execute
 from scotoma.stages.shards import Shard, shards
 from scotoma.stages.steps import STEPS, Step
+from scotoma.storage.files import file_digest
 
 # --- shards ---------------------------------------------------------------------------------------
 

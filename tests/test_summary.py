@@ -17,7 +17,7 @@ from scotoma.config import parse_config
 from scotoma.datasets import Examples
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.predictions import Predictions
-from scotoma.runs import Run, write_json
+from scotoma.run import Run, write_json
 from scotoma.summary import printable
 from tests.audits import whole
 from tests.networks import write_network_predictions

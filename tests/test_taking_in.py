@@ -15,7 +15,7 @@ from PIL import Image
 from scotoma.config import load_config, parse_config
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
-from scotoma.runs import Run, read_json
+from scotoma.run import Run, read_json
 from scotoma.stages import judging, measures, populations, reporting, results, slicing
 from scotoma.stages.shards import shards
 

@@ -12,8 +12,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from scotoma.audit.document import VERSION, Audit
 from scotoma.audit.gate import GATE_VERSION, GateFile
 from scotoma.errors import DataError
-from scotoma.files import written
 from scotoma.printable import printable
+from scotoma.storage.files import written
 
 __all__ = [
     "LIMIT_BYTES",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from scotoma import checksums, storage
+from scotoma import storage
 from scotoma.audit import read_audit
 from scotoma.commands.gate import chosen_rules, day, print_out
 from scotoma.commands.installed import require_extras
@@ -24,17 +24,17 @@ from scotoma.config import Config, default_config, load_config
 from scotoma.config.newest import at_newest
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.exhausted import exhausted
-from scotoma.files import remove_partial
-from scotoma.locking import locked
-from scotoma.mirror import local_folder
 from scotoma.own_code import code_allowed
 from scotoma.printable import printable
 from scotoma.processes.child import run_steps_in_child
-from scotoma.runs import Run, read_json
+from scotoma.run import Run, checksums, read_json
+from scotoma.run.lock import locked
+from scotoma.run.mirror import local_folder
 from scotoma.stages.judged_by import Judging
 from scotoma.stages.newest import resolved
 from scotoma.stages.run_steps import refuse_too_early
 from scotoma.stages.steps import named
+from scotoma.storage.files import remove_partial
 
 if TYPE_CHECKING:
     from scotoma.stages.judging import Judged

@@ -20,7 +20,7 @@ from scotoma.errors import DataError
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
 from scotoma.printable import printable
-from scotoma.runs import Run
+from scotoma.run import Run
 from scotoma.uncertainty import Estimate
 from scotoma.verdict.since_previous import Change, changes, judged
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from scotoma import checksums
 from scotoma.commands.slices_search import harmless
 from scotoma.commands.tables import lines, naturally, quoted
 from scotoma.datasets import Examples
@@ -18,7 +17,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.hashing import hash_ids
 from scotoma.jsonable import jsonable
 from scotoma.printable import nearest, printable
-from scotoma.runs import Run
+from scotoma.run import Run, checksums
 
 __all__ = ["chosen_examples", "open_run", "run_examples"]
 

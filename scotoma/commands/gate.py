@@ -19,7 +19,7 @@ from scotoma.errors import ConfigError, ScotomaError
 
 if TYPE_CHECKING:  # pydantic comes with them, which `scotoma --help` does without
     from scotoma.config.gate import GateRules
-    from scotoma.mirror import Mirror
+    from scotoma.run.mirror import Mirror
 
 __all__ = ["chosen_rules", "day", "gate", "print_out", "run_gate"]
 
@@ -139,7 +139,7 @@ def day(text: str | None) -> datetime.date:
 
 def _folder(place: str) -> Mirror:
     from scotoma import storage
-    from scotoma.mirror import Mirror, local_folder
+    from scotoma.run.mirror import Mirror, local_folder
 
     if storage.is_remote(place):
         root = local_folder(place)

@@ -14,7 +14,7 @@ import yaml
 from scotoma.commands.tables import column, listed, naturally, quoted, read_table
 from scotoma.config import parse_config
 from scotoma.errors import ConfigError
-from scotoma.files import written
+from scotoma.storage.files import written
 
 __all__ = ["draft", "run_init"]
 

@@ -19,7 +19,7 @@ from scotoma.config.gate import parse_rules
 from scotoma.errors import ScotomaError
 from scotoma.jsonable import jsonable
 from scotoma.power import PlantedAudit, PlantedGroup, planted_audit
-from scotoma.runs import Run
+from scotoma.run import Run
 from scotoma.stages import populations
 from scotoma.stages.judged_by import Judging
 from scotoma.stages.judging import verdict

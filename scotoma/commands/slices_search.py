@@ -20,13 +20,13 @@ from scotoma.commands.slices_page import page
 from scotoma.commands.slices_table import Sliced, SlicesQuestion, choose_columns, read_sliced
 from scotoma.commands.tables import quoted, read_table
 from scotoma.errors import ConfigError, DataError
-from scotoma.files import written
 from scotoma.jsonable import jsonable
 from scotoma.printable import nearest
 from scotoma.slices import SliceReport, find_slices
 from scotoma.slices.arguments import CHOICES
 from scotoma.slices.evidence.outcomes import METRICS
 from scotoma.slices.find import Progress
+from scotoma.storage.files import written
 
 __all__ = ["harmless", "measure_slices", "run_slices", "search_on_beam"]
 

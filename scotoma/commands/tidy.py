@@ -14,7 +14,7 @@ from scotoma.config import load_config
 from scotoma.errors import ConfigError
 from scotoma.jsonable import jsonable
 from scotoma.printable import printable
-from scotoma.runs import Run
+from scotoma.run import Run
 from scotoma.stages.retention import Audited, audits_of, sorted_out, tidy
 from scotoma.tracking import tracking_uri
 

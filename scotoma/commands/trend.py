@@ -12,11 +12,11 @@ from typing import Any
 from scotoma.audit import plain
 from scotoma.config import default_config, load_config
 from scotoma.errors import ConfigError
-from scotoma.files import written
 from scotoma.jsonable import jsonable
 from scotoma.report.timeline import Audited, audited
 from scotoma.report.trend import render_trend
-from scotoma.runs import Run
+from scotoma.run import Run
+from scotoma.storage.files import written
 from scotoma.tracking import history, tracking_uri
 
 __all__ = ["run_trend"]

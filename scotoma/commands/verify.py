@@ -8,10 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from scotoma import storage
-from scotoma.checksums import verify
 from scotoma.errors import ConfigError, DataError
-from scotoma.mirror import Mirror, local_folder
 from scotoma.printable import printable
+from scotoma.run.checksums import verify
+from scotoma.run.mirror import Mirror, local_folder
 
 __all__ = ["run_verify"]
 

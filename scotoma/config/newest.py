@@ -10,8 +10,8 @@ from scotoma.config.model import Config
 from scotoma.config.reading import LOCATIONS
 from scotoma.config.registered import RegisteredModel
 from scotoma.errors import DataError
-from scotoma.files import redact
 from scotoma.printable import printable
+from scotoma.storage.files import redact
 
 __all__ = ["MARK", "Newest", "at_newest", "natural"]
 

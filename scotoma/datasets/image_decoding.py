@@ -15,9 +15,9 @@ import polars as pl
 
 from scotoma.datasets.memory import available_memory
 from scotoma.errors import DataError
-from scotoma.files import written
 from scotoma.machine import cores
 from scotoma.printable import printable
+from scotoma.storage.files import written
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scotoma.datasets.examples import Examples
 from scotoma.datasets.image_decoding import decode_parts_to, decode_rows, image_shape
 from scotoma.errors import DataError
-from scotoma.files import written
+from scotoma.storage.files import written
 
 __all__ = [
     "Ahead",

@@ -29,7 +29,7 @@ from rich.progress import (
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.processes.guardian import end_group
 from scotoma.progress import PROGRESS_VARIABLE, read_events
-from scotoma.runs import Run, read_json
+from scotoma.run import Run, read_json
 
 __all__ = ["run_steps_in_child"]
 

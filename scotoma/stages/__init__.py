@@ -11,11 +11,11 @@ import importlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from scotoma import checksums, storage
+from scotoma import storage
 from scotoma.errors import DataError, ScotomaError
 from scotoma.exhausted import exhausted
-from scotoma.mirror import Mirror, local_folder
-from scotoma.runs import Run, read_json, write_json
+from scotoma.run import Run, checksums, read_json, write_json
+from scotoma.run.mirror import Mirror, local_folder
 from scotoma.stages.shards import Shard
 from scotoma.stages.steps import named
 

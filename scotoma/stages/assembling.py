@@ -14,7 +14,8 @@ from scotoma.audit.sections import BiasSection, DivergenceSection
 from scotoma.audit.slices import SliceSearch
 from scotoma.datasets import Examples
 from scotoma.jsonable import jsonable
-from scotoma.runs import Run, file_digest
+from scotoma.run import Run
+from scotoma.storage.files import file_digest
 from scotoma.uncertainty import holm
 
 __all__ = ["assemble"]

@@ -7,7 +7,7 @@ import datetime
 from scotoma.config import Config, parse_config
 from scotoma.config.gate import GateRules, parse_rules
 from scotoma.config.newest import Newest
-from scotoma.runs import Run
+from scotoma.run import Run
 from scotoma.stages.judged_by import Judging
 
 __all__ = ["begin_run", "read_configuration", "read_rules"]

@@ -23,7 +23,8 @@ from scotoma.quantization.compress import compress
 from scotoma.quantization.float32_layers import float32_layers
 from scotoma.quantization.graphs import export_graph
 from scotoma.quantization.int8_static import StaticPlan, plan_static
-from scotoma.runs import Run, code_digest, file_digest, read_json, read_record, write_json, written
+from scotoma.run import Run, code_digest, read_json, read_record, write_json
+from scotoma.storage.files import file_digest, written
 from scotoma.training.models import build_model
 
 __all__ = ["Compression"]

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from scotoma.runs import Run, read_json
+from scotoma.run import Run, read_json
 
 __all__ = ["log"]
 

@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 
 from scotoma.config.gate import GateRules
-from scotoma.runs import Run, read_json, write_json
+from scotoma.run import Run, read_json, write_json
 
 __all__ = ["Judging"]
 

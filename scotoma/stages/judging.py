@@ -6,15 +6,15 @@ import datetime
 from dataclasses import dataclass
 from pathlib import Path
 
-from scotoma import checksums, progress, storage
+from scotoma import progress, storage
 from scotoma.audit import as_text, read_audit, write_part
 from scotoma.config.gate import GateRules, default_rules
-from scotoma.files import file_digest, written
-from scotoma.mirror import Mirror
 from scotoma.printable import printable
-from scotoma.runs import Run
+from scotoma.run import Run, checksums
+from scotoma.run.mirror import Mirror
 from scotoma.stages.judged_by import Judging
 from scotoma.stages.previous import read_previous, with_previous
+from scotoma.storage.files import file_digest, written
 from scotoma.summary import summary
 from scotoma.verdict import Gate, gate_file, gate_result, judge
 from scotoma.verdict.documents import junit, markdown

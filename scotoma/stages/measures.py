@@ -19,9 +19,10 @@ from scotoma.inputs import first_difference
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
 from scotoma.processes import map_in_order
-from scotoma.runs import Run, write_json, written
+from scotoma.run import Run, write_json
 from scotoma.stages.gallery import gallery_pairs
 from scotoma.stages.parity import parity, parity_inputs
+from scotoma.storage.files import written
 
 __all__ = [
     "PopulationPair",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scotoma.config import Config
-from scotoma.runs import Run
+from scotoma.run import Run
 
 if TYPE_CHECKING:
     from scotoma.datasets import Examples

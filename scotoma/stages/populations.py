@@ -10,8 +10,9 @@ from scotoma.config import OnnxSource, PredictionsSource, Variant
 from scotoma.extras import home_of, needs
 from scotoma.machine import versions
 from scotoma.own_code import is_code, module_digest
-from scotoma.runs import Run, file_digest, read_json, write_json, written
+from scotoma.run import Run, read_json, write_json
 from scotoma.stages.shards import Shard, shards
+from scotoma.storage.files import file_digest, written
 
 __all__ = ["gather", "predict", "prepare", "prune", "quantize", "train"]
 

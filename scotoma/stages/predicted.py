@@ -14,13 +14,13 @@ from scotoma.config import Config, PredictionsSource
 from scotoma.config.model import Population, Predicted
 from scotoma.datasets import Examples, load_examples
 from scotoma.errors import ConfigError, DataError
-from scotoma.files import file_digest
 from scotoma.predictions import Predictions
 from scotoma.predictions.external import ExternalPredictions, PredictionRequest, read_external
 from scotoma.predictions.tables import PredictionTable, find_tables, models_by_variant
 from scotoma.printable import nearest, printable
-from scotoma.runs import Run, write_json, written
+from scotoma.run import Run, write_json
 from scotoma.stages.shards import Shard
+from scotoma.storage.files import file_digest, written
 
 __all__ = ["complete", "named_images", "prepare_predicted", "take_in_predictions"]
 

@@ -19,10 +19,11 @@ from scotoma.inference import Answers, Images, Network, costs, predict_members
 from scotoma.inference.population import needs_torch
 from scotoma.predictions import Predictions, smallest_type
 from scotoma.processes import WorkerPool, worker_pool
-from scotoma.runs import Run, write_json, written
+from scotoma.run import Run, write_json
 from scotoma.stages.parity import exported_from, network_predictions
 from scotoma.stages.shards import Shard
 from scotoma.stages.taking_in import network_of
+from scotoma.storage.files import written
 
 __all__ = ["predict_shard"]
 

@@ -6,15 +6,15 @@ import hashlib
 import os
 from pathlib import Path
 
-from scotoma import checksums, storage
+from scotoma import storage
 from scotoma.audit import parse_audit, read_part, write_part
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config import Config
 from scotoma.config.gate import GateRules, SincePreviousRule
 from scotoma.errors import DataError, ScotomaError
-from scotoma.files import file_digest
-from scotoma.mirror import Mirror
-from scotoma.runs import Run
+from scotoma.run import Run, checksums
+from scotoma.run.mirror import Mirror
+from scotoma.storage.files import file_digest
 
 __all__ = [
     "PREVIOUS",

@@ -11,8 +11,9 @@ from scotoma import progress
 from scotoma.config import Variant
 from scotoma.machine import cores
 from scotoma.processes import WorkerPool, worker_pool
-from scotoma.runs import Run, written
+from scotoma.run import Run
 from scotoma.stages.shards import Shard
+from scotoma.storage.files import written
 
 if TYPE_CHECKING:
     from scotoma.stages.compression import Compression

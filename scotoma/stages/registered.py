@@ -10,8 +10,9 @@ from pathlib import Path
 from scotoma import progress, storage
 from scotoma.config import Config, OnnxSource
 from scotoma.errors import ConfigError
-from scotoma.mirror import local_folder
-from scotoma.runs import Run, file_digest, read_record, write_json, written
+from scotoma.run import Run, read_record, write_json
+from scotoma.run.mirror import local_folder
+from scotoma.storage.files import file_digest, written
 from scotoma.tracking import tracking_uri
 from scotoma.tracking.models import download
 

@@ -8,15 +8,16 @@ from typing import Any
 
 import polars as pl
 
-from scotoma import checksums, progress
+from scotoma import progress
 from scotoma.audit import Audit, GateResult, read_audit, read_gate, read_part
 from scotoma.config import PredictionsSource
 from scotoma.datasets import Examples
 from scotoma.errors import DataError
 from scotoma.machine import versions
 from scotoma.report import thumbnails
-from scotoma.runs import Run, file_digest, read_json, written
+from scotoma.run import Run, checksums, read_json
 from scotoma.stages.frontier import frontier_rows
+from scotoma.storage.files import file_digest, written
 
 __all__ = ["draw", "report"]
 

@@ -15,7 +15,7 @@ from scotoma.errors import ScotomaError
 from scotoma.jsonable import jsonable
 from scotoma.machine import hardware, versions
 from scotoma.printable import printable
-from scotoma.runs import Run, read_json, write_json
+from scotoma.run import Run, read_json, write_json
 from scotoma.stages.frontier import frontier_rows
 
 __all__ = ["log"]

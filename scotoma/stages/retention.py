@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from scotoma import checksums, storage
+from scotoma import storage
 from scotoma.audit import GateFile, read_gate
 from scotoma.config.retraining import Keep
 from scotoma.errors import ConfigError, DataError
-from scotoma.locking import locked
-from scotoma.mirror import Mirror, local_folder
-from scotoma.runs import Run, read_record, write_json
+from scotoma.run import Run, checksums, read_record, write_json
+from scotoma.run.lock import locked
+from scotoma.run.mirror import Mirror, local_folder
 
 __all__ = ["RECORD", "Audited", "audits_of", "give_up", "sorted_out", "tidy"]
 

@@ -17,7 +17,7 @@ from scotoma.errors import ConfigError, ScotomaError
 from scotoma.machine import cores
 from scotoma.processes import start_server, worker_pool
 from scotoma.processes.guardian import tie_to_parent
-from scotoma.runs import Run
+from scotoma.run import Run
 from scotoma.stages import leave_error, perform
 from scotoma.stages.shards import shards
 from scotoma.stages.steps import Step, groups, named, required

@@ -17,8 +17,8 @@ from scotoma import storage
 from scotoma.config import Config
 from scotoma.config.gate import GateRules
 from scotoma.errors import ConfigError, ScotomaError
-from scotoma.mirror import Mirror, local_folder
-from scotoma.runs import Run, code_digest, read_json, write_json
+from scotoma.run import Run, code_digest, read_json, write_json
+from scotoma.run.mirror import Mirror, local_folder
 from scotoma.stages.beginning import begin_run, read_configuration, read_rules
 from scotoma.stages.judged_by import Judging
 from scotoma.stages.newest import resolved

@@ -13,8 +13,9 @@ from scotoma import progress
 from scotoma.datasets import Examples
 from scotoma.datasets.image_statistics import STATISTICS, image_statistics
 from scotoma.jsonable import jsonable
-from scotoma.runs import Run, write_json, written
+from scotoma.run import Run, write_json
 from scotoma.stages.measures import PopulationPair, measure_inputs, measure_variants
+from scotoma.storage.files import written
 
 if TYPE_CHECKING:
     from scotoma.slices import Slice, SliceReport

@@ -12,15 +12,15 @@ from scotoma import progress
 from scotoma.config import Config, OnnxSource
 from scotoma.datasets import Examples, decode_images
 from scotoma.errors import DataError
-from scotoma.files import file_digest
 from scotoma.inference import Network, Preprocessing
 from scotoma.inference.external import model_files, read_model
 from scotoma.inference.trials import trials
 from scotoma.machine import versions
 from scotoma.printable import printable
-from scotoma.runs import Run, write_json, written
+from scotoma.run import Run, write_json
 from scotoma.stages.registered import models_here
 from scotoma.stages.shards import Shard
+from scotoma.storage.files import file_digest, written
 
 __all__ = ["files_digest", "find_models", "network_of", "take_in"]
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from scotoma.errors import DataError
-from scotoma.files import redact
 from scotoma.storage.client import ATTEMPTS, endpoint, s3_exceptions
+from scotoma.storage.files import redact
 
 __all__ = ["sentences"]
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from scotoma.errors import ConfigError, DataError
-from scotoma.files import file_digest, redact, written
 from scotoma.storage.client import ATTEMPTS, LOG, s3_client, s3_exceptions
 from scotoma.storage.faults import sentences
+from scotoma.storage.files import file_digest, redact, written
 
 __all__ = [
     "Stored",

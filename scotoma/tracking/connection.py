@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.errors import ConfigError
-from scotoma.runs import redact
+from scotoma.storage.files import redact
 
 __all__ = ["experiment_id", "fault", "prepare_store", "quiet", "sqlite_file"]
 

@@ -6,7 +6,7 @@ from scotoma.config import Config
 from scotoma.errors import ScotomaError
 from scotoma.extras import needs
 from scotoma.printable import printable
-from scotoma.runs import Run, portable, shareable
+from scotoma.run import Run, portable, shareable
 from scotoma.tracking.connection import experiment_id, fault, prepare_store, quiet
 
 __all__ = ["log_failure", "log_skip"]

@@ -10,7 +10,7 @@ from typing import Any
 from scotoma.audit.logged import LoggedAudit
 from scotoma.errors import DataError
 from scotoma.extras import home_of, needs
-from scotoma.files import redact
+from scotoma.storage.files import redact
 from scotoma.tracking.connection import fault, prepare_store, quiet, sqlite_file
 
 __all__ = ["history"]

@@ -11,7 +11,7 @@ from scotoma.config.registered import RegisteredModel
 from scotoma.errors import DataError, ScotomaError
 from scotoma.extras import needs
 from scotoma.printable import printable
-from scotoma.runs import redact
+from scotoma.storage.files import redact
 from scotoma.tracking.connection import fault, prepare_store, quiet, sqlite_file
 
 __all__ = ["aliased", "download"]

@@ -14,7 +14,8 @@ from urllib.parse import quote, urlencode, urlsplit
 from scotoma.audit import Audit, GateResult
 from scotoma.errors import ScotomaError
 from scotoma.extras import needs
-from scotoma.runs import Run, portable, read_json, redact
+from scotoma.run import Run, portable, read_json
+from scotoma.storage.files import redact
 from scotoma.tracking.connection import experiment_id, fault, prepare_store, quiet
 from scotoma.tracking.records import Record, member_records, variant_records
 

@@ -21,7 +21,8 @@ from scotoma.errors import ConfigError
 from scotoma.machine import cores, hardware, has_gpu_driver, versions
 from scotoma.own_code import is_code, module_digest
 from scotoma.processes import worker_pool
-from scotoma.runs import Run, code_digest, file_digest, read_json, read_record, write_json, written
+from scotoma.run import Run, code_digest, read_json, read_record, write_json
+from scotoma.storage.files import file_digest, written
 from scotoma.training.randomness import member_seed
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from safetensors.torch import load_file, save_file
 
-from scotoma.files import file_digest, written
-from scotoma.runs import Run
+from scotoma.run import Run
+from scotoma.storage.files import file_digest, written
 from scotoma.training.state import TrainingState
 
 __all__ = ["read_trunks", "trunk_path", "write_trunks"]

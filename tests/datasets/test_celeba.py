@@ -16,7 +16,7 @@ from scotoma.config import Config, parse_config
 from scotoma.costs.images import look_at_images
 from scotoma.datasets import Examples, decode_images, load_examples, survey_examples
 from scotoma.errors import DataError
-from scotoma.runs import Run
+from scotoma.run import Run
 from scotoma.stages.populations import prepare
 from tests.commands import scotoma
 from tests.conftest import Storage

@@ -199,7 +199,7 @@ PREPARE = r"""
 import re, sys
 from pathlib import Path
 from scotoma.config import load_config
-from scotoma.runs import Run
+from scotoma.run import Run
 from scotoma.stages.populations import prepare
 
 def peak():

@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from scotoma.checksums import verify
-from scotoma.locking import LOCK, locked
-from scotoma.mirror import Mirror
+from scotoma.run.checksums import verify
+from scotoma.run.lock import LOCK, locked
+from scotoma.run.mirror import Mirror
 from tests.faults.processes import MARK, Memory, chosen, gone, kill
 
 __all__ = [

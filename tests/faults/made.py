@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from scotoma.commands.audit import configuration
-from scotoma.runs import Run
+from scotoma.run import Run
 from scotoma.stages import perform
 from scotoma.stages.judged_by import Judging
 from scotoma.stages.judging import give_verdict

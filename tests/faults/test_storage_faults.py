@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scotoma import checksums
 from scotoma.config import default_config
 from scotoma.errors import DataError
-from scotoma.mirror import Mirror
-from scotoma.runs import Run, written
+from scotoma.run import Run, checksums
+from scotoma.run.mirror import Mirror
 from scotoma.storage import client
+from scotoma.storage.files import written
 from tests.faults.faulty import FAULTS, Faulty, faulty
 
 TRIES = 60  # until a run of four steps must be through

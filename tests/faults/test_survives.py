@@ -15,11 +15,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from scotoma.checksums import CHECKSUMS, seal
-from scotoma.files import written
-from scotoma.locking import LOCK, locked
-from scotoma.mirror import Mirror
 from scotoma.processes.child import _temporary
+from scotoma.run.checksums import CHECKSUMS, seal
+from scotoma.run.lock import LOCK, locked
+from scotoma.run.mirror import Mirror
+from scotoma.storage.files import written
 from tests.commands import scotoma
 from tests.faults.harness import (
     Undisturbed,

@@ -14,7 +14,6 @@ import numpy as np
 import polars as pl
 
 from scotoma.audit.logged import LoggedAudit
-from scotoma.checksums import verify
 from scotoma.commands.tables import numbers, read_table, texts
 from scotoma.config import PredictionsSource, load_config, parse_config
 from scotoma.config.gate import load_rules
@@ -27,22 +26,23 @@ from scotoma.datasets.folder import load_folder
 from scotoma.datasets.image_decoding import decode_rows
 from scotoma.datasets.parquet import load_parquet
 from scotoma.datasets.select_examples import examples_from_source
-from scotoma.files import redact
 from scotoma.inference import Network, Preprocessing
 from scotoma.inference.engines import TorchEngine
 from scotoma.inference.external import read_model
 from scotoma.inference.trials import Trial, trials
-from scotoma.mirror import Mirror, cache_folder
 from scotoma.predictions.external import PredictionRequest, read_external
 from scotoma.predictions.files import PredictionFile
 from scotoma.predictions.long_format import read_long
 from scotoma.predictions.tables import find_tables, models_by_variant
 from scotoma.report.thumbnails import blurred, shrunk
 from scotoma.report.trend import render_trend
-from scotoma.runs import portable, read_record
+from scotoma.run import portable, read_record
+from scotoma.run.checksums import verify
+from scotoma.run.mirror import Mirror, cache_folder
 from scotoma.stages.judging import give_verdict
 from scotoma.stages.previous import read_previous
 from scotoma.storage import is_remote, join, split_uri
+from scotoma.storage.files import redact
 from tests.fuzz.words import CELLS, JSON, ONNX, PIXELS, PLACES, TENSORS, YAML
 
 __all__ = ["CORPUS", "TARGETS", "Target", "seeds"]

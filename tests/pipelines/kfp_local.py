@@ -10,7 +10,7 @@ from pathlib import Path
 from kfp import components, local
 
 from scotoma.pipelines import compile_pipeline
-from scotoma.runs import Run
+from scotoma.run import Run
 
 
 def main(place: str, shard_count: int) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from scotoma.config import load_config, parse_config
 from scotoma.errors import ConfigError
-from scotoma.runs import Run
+from scotoma.run import Run
 from scotoma.stages import execute, failed
 from scotoma.stages.steps import STEPS, Step
 from tests.pipelines.test_cluster import CONFIG

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scotoma.commands.audit import configuration
-from scotoma.runs import Run
+from scotoma.run import Run
 from scotoma.stages.judged_by import Judging
 from tests.commands import scotoma
 from tests.faults.made import TRAINED, predictions_made_elsewhere

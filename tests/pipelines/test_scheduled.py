@@ -15,7 +15,7 @@ import pytest
 
 from scotoma.config.registered import RegisteredModel
 from scotoma.errors import DataError
-from scotoma.runs import Run
+from scotoma.run import Run
 from scotoma.stages import execute, failed, scheduled
 from scotoma.stages.steps import STEPS, Step
 from tests.pipelines.test_schedule import CONFIG

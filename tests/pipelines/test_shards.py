@@ -9,7 +9,7 @@ from pathlib import Path
 
 from scotoma.config import parse_config
 from scotoma.predictions import Predictions
-from scotoma.runs import Run
+from scotoma.run import Run
 from tests.pipelines import kfp_local
 
 CONFIG = """\

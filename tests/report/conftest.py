@@ -19,7 +19,7 @@ from scotoma.config import Config
 from scotoma.datasets import Examples
 from scotoma.machine import versions
 from scotoma.predictions import Predictions
-from scotoma.runs import Run
+from scotoma.run import Run
 from scotoma.stages import judging, measures, reporting, slicing
 from scotoma.stages.frontier import frontier_rows
 from tests.networks import write_network_predictions

@@ -17,8 +17,8 @@ from scotoma.config.gate import parse_rules
 from scotoma.config.newest import Newest
 from scotoma.errors import ConfigError, DataError
 from scotoma.machine import versions
-from scotoma.mirror import Mirror
-from scotoma.runs import Run, write_json
+from scotoma.run import Run, write_json
+from scotoma.run.mirror import Mirror
 from scotoma.stages.judging import give_verdict
 from scotoma.stages.reporting import draw
 

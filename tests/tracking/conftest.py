@@ -23,7 +23,7 @@ import pytest
 
 from scotoma.audit import write_part
 from scotoma.config import parse_config
-from scotoma.runs import Run, write_json
+from scotoma.run import Run, write_json
 from scotoma.uncertainty import Estimate
 from tests.audits import whole
 from tests.tracking.servers import ADMIN, PASSWORD, Mlflow, postgres, postgres_programs
@@ -215,7 +215,7 @@ def silent(
         "import socket, sys; from pathlib import Path\n"
         "def refuse(*arguments): sys.stdout.write(f'connects: {arguments}'); raise OSError\n"
         "socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse\n"
-        "from scotoma.runs import Run; from scotoma.tracking import log_audit, tracking_uri\n"
+        "from scotoma.run import Run; from scotoma.tracking import log_audit, tracking_uri\n"
         "run = Run.open(Path(sys.argv[1]))\n"
         "from scotoma.audit import read_audit; audit = read_audit(run.path('audit.json'))\n"
         "tracked = log_audit(run, audit, tracking_uri(run, {}))\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scotoma.runs import Run, read_json, write_json
+from scotoma.run import Run, read_json, write_json
 
 __all__ = ["crowd"]
 

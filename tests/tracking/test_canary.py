@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scotoma.runs import Run
+from scotoma.run import Run
 from tests.tracking.typed import log_audit
 
 CANARY = b"c4n4ry-s3cret"

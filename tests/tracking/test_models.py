@@ -14,7 +14,7 @@ from scotoma.config import Config, Kubeflow, parse_config
 from scotoma.config.newest import Newest
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.pipelines.placing import check_for_cluster
-from scotoma.runs import Run, portable, read_json, shareable
+from scotoma.run import Run, portable, read_json, shareable
 from scotoma.stages import populations
 from scotoma.stages.newest import resolved
 from scotoma.stages.registered import fetch_models, models_here

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 
-from scotoma.runs import Run
+from scotoma.run import Run
 from scotoma.tracking import log_failure
 from tests.tracking.backup import contents, follow, lose
 from tests.tracking.crowd import crowd

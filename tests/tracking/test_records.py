@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scotoma.runs import Run, read_json
+from scotoma.run import Run, read_json
 from scotoma.tracking import metric_names
 from scotoma.tracking.records import Record
 from scotoma.uncertainty import undefined

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from scotoma.runs import Run, file_digest, read_json, write_json
+from scotoma.run import Run, read_json, write_json
+from scotoma.storage.files import file_digest
 from scotoma.tracking import Registered
 from scotoma.tracking.previous import logged_previous
 from scotoma.tracking.retention import TAG, forget_pages

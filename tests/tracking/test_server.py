@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from scotoma.runs import Run, read_json
+from scotoma.run import Run, read_json
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
 from tests.tracking.typed import log_audit

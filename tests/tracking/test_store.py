@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from scotoma.runs import Run, read_json
+from scotoma.run import Run, read_json
 from scotoma.tracking import Tracked, tracking_uri
 from scotoma.uncertainty import undefined
 from tests.tracking.typed import log_audit, member_records, variant_records

@@ -7,7 +7,7 @@ from typing import Any
 from scotoma import summary, tracking
 from scotoma.audit import GateResult
 from scotoma.audit.groups import RateChange
-from scotoma.runs import Run
+from scotoma.run import Run
 from scotoma.tracking import records
 from tests.audits import filled, whole
 

@@ -10,9 +10,9 @@ from scotoma.commands.audit import configuration
 from scotoma.config import Config, parse_config
 from scotoma.datasets import Examples, store_images
 from scotoma.errors import ConfigError
-from scotoma.files import file_digest
-from scotoma.runs import Run, read_json
+from scotoma.run import Run, read_json
 from scotoma.stages.populations import prepare
+from scotoma.storage.files import file_digest
 from scotoma.training import population
 
 AUDIT = """

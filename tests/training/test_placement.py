@@ -11,7 +11,7 @@ import torch
 
 from scotoma.config import parse_config
 from scotoma.errors import ConfigError
-from scotoma.runs import Run
+from scotoma.run import Run
 from scotoma.training import population
 from scotoma.training.placement import PROCESSOR, batches_from
 

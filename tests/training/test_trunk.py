@@ -8,9 +8,9 @@ from safetensors.torch import load_file
 from scotoma.config import Config, parse_config
 from scotoma.datasets import Examples, store_images
 from scotoma.errors import ConfigError
-from scotoma.files import file_digest
-from scotoma.runs import Run, read_json
+from scotoma.run import Run, read_json
 from scotoma.stages.populations import prepare
+from scotoma.storage.files import file_digest
 from scotoma.training import engine, population
 from scotoma.training.trunk import trunk_path
 

@@ -16,7 +16,7 @@ import torch
 from scotoma.config import Config, OnnxSource, PredictionsSource, parse_config
 from scotoma.errors import ConfigError
 from scotoma.own_code import CODE_VARIABLE, code_allowed, function_of, module_digest
-from scotoma.runs import Run, read_json
+from scotoma.run import Run, read_json
 from scotoma.stages.populations import prepare, train
 from scotoma.stages.shards import Shard
 from scotoma.training.models import build_model

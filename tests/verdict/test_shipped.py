@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scotoma.config.gate import GateRules, default_rules, parse_rules
-from scotoma.runs import Run
+from scotoma.run import Run
 from scotoma.stages.judged_by import Judging
 from tests.audits import judge
 

@@ -21,9 +21,9 @@ from scotoma.audit import as_text
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError, DataError
-from scotoma.mirror import Mirror
 from scotoma.power import PlantedGroup, planted_audit
-from scotoma.runs import read_json
+from scotoma.run import read_json
+from scotoma.run.mirror import Mirror
 from scotoma.stages.judging import give_verdict
 from scotoma.stages.previous import leave_previous
 from scotoma.uncertainty import Estimate, none_seen, undefined

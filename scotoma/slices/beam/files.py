@@ -13,7 +13,6 @@ import polars as pl
 
 from scotoma.errors import DataError
 from scotoma.extras import needs
-from scotoma.files import redact
 from scotoma.hashing import hash_ids
 from scotoma.slices.beam.columns import Columns
 from scotoma.slices.beam.part import Query, means_of
@@ -22,6 +21,7 @@ from scotoma.slices.judging.crossed import Centre
 from scotoma.slices.search.coding import Coding
 from scotoma.slices.search.column_types import infer_type
 from scotoma.slices.search.predicates import codings
+from scotoma.storage.files import redact
 
 PURPOSE = "searching slices on Beam"
 SAMPLE = 100_000  # examples whose outcomes are dealt out, and that are looked at for leakage

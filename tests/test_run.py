@@ -9,19 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scotoma import runs
+import scotoma
 from scotoma.config import Config, default_config, load_config, parse_config
 from scotoma.errors import ConfigError
-from scotoma.runs import (
-    Run,
-    code_digest,
-    file_digest,
-    portable,
-    read_json,
-    redact,
-    write_json,
-    written,
-)
+from scotoma.run import Run, code_digest, folder, portable, read_json, write_json
+from scotoma.storage.files import file_digest, redact, written
 
 OTHER = "variants: [dense, {prune: [0.5]}]"
 
@@ -104,7 +96,7 @@ def test_digest_of_a_file_is_its_sha256(tmp_path: Path) -> None:
 
 
 def test_code_digest_covers_every_module_of_the_package() -> None:
-    root = Path(runs.__file__).parent
+    root = Path(scotoma.__file__).parent
     digest = hashlib.sha256()
     for name in sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py")):
         digest.update(name.encode() + b"\0" + (root / name).read_bytes())
@@ -344,7 +336,7 @@ def test_a_step_is_redone_when_the_configuration_changed(run: Run) -> None:
 
 def test_a_step_is_redone_when_the_code_changed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     step(run)
-    monkeypatch.setattr(runs, "code_digest", lambda: "of other code")
+    monkeypatch.setattr(folder, "code_digest", lambda: "of other code")
     assert step(run)
     assert not step(run)
 

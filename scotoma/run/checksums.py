@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from scotoma import storage
 from scotoma.errors import DataError
-from scotoma.files import file_digest, written
-from scotoma.locking import LOCK
-from scotoma.mirror import Mirror
+from scotoma.run.lock import LOCK
+from scotoma.run.mirror import Mirror
+from scotoma.storage.files import file_digest, written
 
 __all__ = ["CHECKSUMS", "Verified", "amend", "check", "seal", "unseal", "verify"]
 

@@ -3,105 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
-
-import yaml
+from typing import NoReturn
 
 from scotoma import storage
 from scotoma.config import Config, load_config, parse_config
 from scotoma.config.differing import differing
 from scotoma.config.newest import Newest
 from scotoma.errors import ConfigError, DataError
-from scotoma.files import file_digest, redact, written
-from scotoma.locking import LOCK
-from scotoma.mirror import Mirror, cache_folder
+from scotoma.run.code import code_digest
+from scotoma.run.lock import LOCK
+from scotoma.run.mirror import Mirror, cache_folder
+from scotoma.run.records import read_json, read_record, write_json
+from scotoma.run.sharing import shareable
+from scotoma.storage.files import file_digest, written
 
-__all__ = [
-    "Run",
-    "code_digest",
-    "file_digest",
-    "portable",
-    "read_json",
-    "read_record",
-    "redact",
-    "shareable",
-    "write_json",
-    "written",
-]
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON with sorted keys, whole or not at all; nan and infinity are refused."""
-    text = json.dumps(value, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=False)
-    with written(path) as temporary:
-        temporary.write_text(text + "\n", encoding="utf-8")
-
-
-def read_json(path: Path) -> Any:
-    """Read what `write_json` wrote."""
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
-def read_record(path: Path) -> dict[str, Any]:
-    """Read an object that says what was finished.
-
-    Returns:
-        An empty one where there is none, or none that can be read: what it would name is then not
-        known to be finished, and is made again.
-    """
-    try:
-        found = read_json(path)
-    except (FileNotFoundError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-@cache
-def code_digest(part: str = "") -> str:
-    """SHA-256 of the source of this package, or of a part: what it made is redone if it changes."""
-    root = Path(__file__).parent / part
-    digest = hashlib.sha256()
-    kinds = (".py", ".html", ".css", ".js")
-    for path in sorted(path for path in root.rglob("*") if path.suffix in kinds):
-        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
-
-
-def shareable(config: Config) -> str:
-    """A configuration as YAML, with every default filled in and no credentials."""
-    values = config.model_dump(mode="json", exclude_none=True)
-    if config.tracking.uri:
-        values["tracking"]["uri"] = redact(config.tracking.uri)
-    return yaml.safe_dump(values, sort_keys=False)
-
-
-def portable(text: str) -> str:
-    r"""A written configuration without the folders of this machine, for other eyes.
-
-    Args:
-        text: Content of a run's `config.yaml`, whose local paths are absolute.
-
-    Returns:
-        The same, every path of data and tracking cut to its last part; `s3://` URIs as they are.
-
-    >>> portable("source: {images: /home/me/faces, data: 's3://b/x'}")
-    'source:\n  images: faces\n  data: s3://b/x\n'
-    """
-    values = yaml.safe_load(text)
-    for section in ("source", "tracking"):
-        for key, value in values.get(section, {}).items():
-            if isinstance(value, str):
-                values[section][key] = re.sub(r"^(sqlite:///|file://)?/(.*/)?", r"\1", value)
-    return yaml.safe_dump(values, sort_keys=False)
+__all__ = ["Run"]
 
 
 @dataclass(frozen=True)

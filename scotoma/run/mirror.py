@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from scotoma import storage
 from scotoma.errors import ConfigError
-from scotoma.files import file_digest
+from scotoma.storage.files import file_digest
 
 __all__ = ["Mirror", "cache_folder", "local_folder"]
 

@@ -1,0 +1,18 @@
+"""Where a run lives: its folder or its place in object storage, and what is finished there."""
+
+from __future__ import annotations
+
+from scotoma.run.code import code_digest
+from scotoma.run.folder import Run
+from scotoma.run.records import read_json, read_record, write_json
+from scotoma.run.sharing import portable, shareable
+
+__all__ = [
+    "Run",
+    "code_digest",
+    "portable",
+    "read_json",
+    "read_record",
+    "shareable",
+    "write_json",
+]

@@ -1,0 +1,37 @@
+"""JSON files of a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from scotoma.storage.files import written
+
+__all__ = ["read_json", "read_record", "write_json"]
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON with sorted keys, whole or not at all; nan and infinity are refused."""
+    text = json.dumps(value, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=False)
+    with written(path) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """Read what `write_json` wrote."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Read an object that says what was finished.
+
+    Returns:
+        An empty one where there is none, or none that can be read: what it would name is then not
+        known to be finished, and is made again.
+    """
+    try:
+        found = read_json(path)
+    except (FileNotFoundError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
