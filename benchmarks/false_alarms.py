@@ -25,8 +25,8 @@ from planted import HARMED, planted_run
 from scotoma.audit import Audit, read_audit
 from scotoma.config.gate import GateRules, default_rules, parse_rules
 from scotoma.power import smallest_amplification
-from scotoma.stages import slicing
-from scotoma.stages.judging import verdict
+from scotoma.stages import slices as slicing
+from scotoma.stages.verdict import verdict
 from scotoma.verdict import Gate, judge
 
 CELLS = {  # sex & age: examples, error

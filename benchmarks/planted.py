@@ -12,7 +12,8 @@ from scotoma.datasets import Examples
 from scotoma.power import PlantedGroup, Probit, planted_audit
 from scotoma.predictions import Predictions
 from scotoma.run import Run
-from scotoma.stages import measures
+from scotoma.stages.bias import bias
+from scotoma.stages.divergence import divergence
 
 Cell = tuple[str, str]  # sex and age
 HARMED: Cell = ("male", "old")
@@ -65,6 +66,6 @@ def planted_run(
             variant=name, example_ids=tuple(ids), members=tuple(range(members)),
             classes=("no", "yes"), predicted=predicted.astype(np.uint8),
         ).write(run.predictions(name))  # fmt: skip
-    measures.divergence(run)
-    measures.bias(run)
+    divergence(run)
+    bias(run)
     return run

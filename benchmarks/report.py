@@ -30,7 +30,6 @@ from scotoma.datasets import Examples  # noqa: E402
 from scotoma.machine import hardware  # noqa: E402
 from scotoma.predictions import Predictions  # noqa: E402
 from scotoma.run import Run  # noqa: E402
-from scotoma.stages import judging, measures, reporting, slicing  # noqa: E402
 
 EXAMPLES, IMAGES, SIDES = 20_000, 64, (178, 218)
 SPARSITIES = (0.3, 0.5, 0.7, 0.9, 0.95, 0.99)
@@ -53,13 +52,13 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         run = made_up(Path(temporary, "run"), asked.members)
-        for step in (measures.divergence, measures.bias, slicing.slices, judging.verdict):
+        for step in (divergence, bias, slices, verdict):
             step(run)
         began = time.perf_counter()
-        reporting.report(run)
+        report(run)
         first = time.perf_counter() - began
         began, worked = time.perf_counter(), time.process_time()
-        text = reporting.draw(run).read_text(encoding="utf-8")
+        text = draw(run).read_text(encoding="utf-8")
         seconds, cpu = time.perf_counter() - began, time.process_time() - worked
         audit_bytes = run.path("audit.json").stat().st_size
         pairs = sum(map(len, read_audit(run.path("audit.json")).gallery.values()))

@@ -27,7 +27,7 @@ from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import SincePreviousRule, default_rules
 from scotoma.datasets import Examples
 from scotoma.power import smallest_amplification
-from scotoma.stages.assembling import assemble
+from scotoma.stages.judging.assemble import assemble
 from scotoma.verdict import Gate, judge
 
 CELLS = {  # sex & age: examples, error

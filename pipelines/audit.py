@@ -10,7 +10,7 @@ from scotoma import components
 from scotoma.config import Config, Kubeflow
 from scotoma.pipelines.placing import check_for_cluster, pipeline_config, place
 from scotoma.run import shareable
-from scotoma.stages.scheduled import NOTHING
+from scotoma.stages.schedule import NOTHING
 from scotoma.stages.shards import shards
 from scotoma.stages.steps import STEPS, Step, skipped_steps
 

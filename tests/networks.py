@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from scotoma.predictions import Predictions
 from scotoma.run import Run
-from scotoma.stages.parity import network_predictions
+from scotoma.stages.measures.parity import network_predictions
 
 __all__ = ["write_network_predictions"]
 

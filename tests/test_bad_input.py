@@ -21,7 +21,7 @@ from scotoma.bias import clarify, counting, fairness, gaps, subgroup
 from scotoma.errors import DataError
 from scotoma.impact import class_impact
 from scotoma.predictions import Predictions, label_counts
-from scotoma.stages.measures import comparisons, read_predictions
+from scotoma.stages.measures.pairs import comparisons, read_predictions
 from scotoma.uncertainty import Estimate, Moments
 
 RNG = np.random.default_rng(0)

@@ -10,7 +10,7 @@ import pytest
 
 from scotoma.bias.clarify import METRICS
 from scotoma.datasets import Examples
-from scotoma.stages.clarify import ClarifyMetrics, facet_pairs, metric_guide
+from scotoma.stages.measures.clarify import ClarifyMetrics, facet_pairs, metric_guide
 
 N, MEMBERS = 400, 4
 CLASSES = ("no", "yes")

@@ -20,7 +20,7 @@ from scotoma.bias.subgroup import amplification
 from scotoma.commands import audit as audit_command
 from scotoma.power import PlantedGroup, planted_audit
 from scotoma.run import write_json
-from scotoma.stages import judging
+from scotoma.stages import verdict as judging
 from tests.audits import whole
 
 pytestmark = pytest.mark.slow
@@ -264,7 +264,7 @@ def test_a_disk_or_pipe_that_fails_ends_with_5(run: Path, monkeypatch: Any, faul
 
 
 def test_a_command_that_cannot_be_loaded_ends_with_5(run: Path, monkeypatch: Any) -> None:
-    monkeypatch.setitem(sys.modules, "scotoma.stages.judging", None)
+    monkeypatch.setitem(sys.modules, "scotoma.stages.verdict", None)
     assert gate(*JUDGE, monkeypatch=monkeypatch) == 5
 
 

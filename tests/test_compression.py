@@ -20,8 +20,14 @@ from scotoma.predictions import PredictionFile
 from scotoma.processes import worker_pool
 from scotoma.quantization.architecture import Architecture
 from scotoma.run import Run, read_json, write_json
-from scotoma.stages import compression, measures, populations, prediction, quantize
-from scotoma.stages.parity import parity
+from scotoma.stages import compression
+from scotoma.stages import quantize as quantize_step
+from scotoma.stages.measures import pairs as measures
+from scotoma.stages.measures.parity import parity
+from scotoma.stages.predict import predict
+from scotoma.stages.predict_shard import predict_shard
+from scotoma.stages.prepare import prepare
+from scotoma.stages.quantize import quantize
 from scotoma.stages.shards import shards
 from scotoma.storage.files import file_digest
 from scotoma.training.engine import normalise
@@ -54,7 +60,7 @@ def untrained(seed: int) -> dict[str, torch.Tensor]:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     run = Run.create(tmp_path_factory.mktemp("compression") / "run", parse_config(CONFIG, "test"))
-    populations.prepare(run)
+    prepare(run)
     for number, variant in enumerate(("dense", "prune-0.5")):
         for index in SHARD.members:
             path = run.member(variant, index)
@@ -62,8 +68,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
             save_file(untrained(10 * number + index), path)
             record = {"seed": 100 * number + index, "bytes": 1, "sha256": file_digest(path)}
             write_json(path.with_suffix(".json"), record | {"index": index})
-    populations.quantize(run, SHARD)
-    populations.predict(run, SHARD)
+    quantize(run, SHARD)
+    predict(run, SHARD)
     return run
 
 
@@ -152,7 +158,7 @@ def test_an_export_that_lost_a_weight_is_seen(
         return with_weights(self, weights | {name: np.float32(-9) * (weights[name] > 0)})
 
     monkeypatch.setattr(Architecture, "with_weights", without_bias)
-    prediction.predict_shard(again, SHARD, path)
+    predict_shard(again, SHARD, path)
     assert compared(run)["dense"][1].low < 0.01 < compared(again)["dense"][1].low
 
 
@@ -173,7 +179,7 @@ def test_members_that_are_there_are_not_made_again(run: Run) -> None:
     kept, gone = run.member("int8-static", 0), run.member("int8-static", 1)
     before, content = kept.stat().st_mtime_ns, gone.read_bytes()
     gone.unlink()
-    quantize.quantize_shard(run, variants, SHARD, run.path("graph.onnx"))
+    quantize_step.quantize_shard(run, variants, SHARD, run.path("graph.onnx"))
     assert kept.stat().st_mtime_ns == before
     assert gone.read_bytes() == content  # and made again they are the same
 
@@ -185,7 +191,7 @@ def test_a_member_of_other_weights_is_made_again(run: Run) -> None:
     held = {path: path.read_bytes() for path in run.path("populations").rglob("member-000.*")}
     try:
         save_file(untrained(77), dense)
-        quantize.quantize_shard(run, variants, SHARD, run.path("graph.onnx"))
+        quantize_step.quantize_shard(run, variants, SHARD, run.path("graph.onnx"))
         assert made.read_bytes() != before
         weight = next(i for i in onnx.load(made).graph.initializer if i.name == "8.weight")
         found = torch.from_numpy(onnx.numpy_helper.to_array(weight).copy()).float()
@@ -202,16 +208,16 @@ def test_workers_write_what_one_process_writes(run: Run, monkeypatch: pytest.Mon
     before = [path.read_bytes() for path in paths]
     for path in paths:
         path.unlink()
-    monkeypatch.setattr(quantize, "WORTH_S", -1.0)
-    monkeypatch.setattr(quantize, "cores", lambda: 2)
+    monkeypatch.setattr(quantize_step, "WORTH_S", -1.0)
+    monkeypatch.setattr(quantize_step, "cores", lambda: 2)
     begun: list[int] = []
 
     def pool(workers: int, *given: Any) -> Any:
         begun.append(workers)
         return worker_pool(workers, *given)
 
-    monkeypatch.setattr(quantize, "worker_pool", pool)
-    quantize.quantize_shard(run, variants, SHARD, run.path("graph.onnx"))
+    monkeypatch.setattr(quantize_step, "worker_pool", pool)
+    quantize_step.quantize_shard(run, variants, SHARD, run.path("graph.onnx"))
     assert begun == [1, 2]
     assert [path.read_bytes() for path in paths] == before
 
@@ -260,7 +266,7 @@ def test_a_member_whose_scores_are_no_numbers_is_named(run: Run, tmp_path: Path)
         state["8.bias"][0] = torch.nan
         save_file(state, dense)
         with pytest.raises(DataError) as caught:
-            quantize.quantize_shard(run, variants, SHARD, run.path("graph.onnx"))
+            quantize_step.quantize_shard(run, variants, SHARD, run.path("graph.onnx"))
     finally:
         dense.write_bytes(held)
     assert str(caught.value) == (

@@ -11,7 +11,7 @@ import pytest
 
 from scotoma.errors import DataError
 from scotoma.predictions import Predictions
-from scotoma.stages import measures
+from scotoma.stages.measures import pairs as measures
 
 NAMES = ("prune-0.5", "int8-static", "prune-0.9")
 NOTHING = Predictions("dense", (), (0,), ("a", "b"), np.zeros((0, 1), np.uint8))

@@ -364,8 +364,8 @@ def test_components_on_different_machines_hand_over_through_the_storage(
         return [run.path("b")]
 
     for name, function in (("first", first), ("second", second)):
-        monkeypatch.setitem(STEPS, name, Step(name, "scotoma.stages.populations", "", ""))
-        monkeypatch.setattr(f"scotoma.stages.populations.{name}", function, raising=False)
+        monkeypatch.setitem(STEPS, name, Step(name, "", "", module="scotoma.stages.prepare"))
+        monkeypatch.setattr(f"scotoma.stages.prepare.{name}", function, raising=False)
     execute("first", run.uri, str(tmp_path / "one"))
     shutil.rmtree(cache)
     execute("second", run.uri, str(tmp_path / "two"), after=[str(tmp_path / "one")])
@@ -385,7 +385,7 @@ def test_components_on_different_machines_hand_over_through_the_storage(
 def test_a_trained_member_is_sent_by_the_worker_that_trained_it(
     s3: Any, cache: Path, tmp_path: Path
 ) -> None:
-    from scotoma.stages.populations import prepare
+    from scotoma.stages.prepare import prepare
     from scotoma.training.population import train_populations
 
     text = "source: {kind: digits-s, recipe: {steps: 3, batch_size: 2, prune_every: 0.3}}\n"

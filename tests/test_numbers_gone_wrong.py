@@ -19,9 +19,13 @@ from safetensors.torch import load_file, save_file
 from scotoma.config import parse_config
 from scotoma.predictions import PredictionFile
 from scotoma.run import Run, read_json, write_json
-from scotoma.stages import judging, populations
-from scotoma.stages.accuracy import constant_members
+from scotoma.stages import verdict as judging
+from scotoma.stages.measures.accuracy import constant_members
+from scotoma.stages.predict import predict
+from scotoma.stages.prepare import prepare
+from scotoma.stages.quantize import quantize
 from scotoma.stages.shards import shards
+from scotoma.stages.train import train
 from scotoma.storage.files import file_digest
 from tests.test_predicted import audited
 
@@ -149,9 +153,9 @@ def test_the_verdict_reads_sections_and_no_predictions(tmp_path: Path) -> None:
 
 def trained(home: Path, rate: float) -> Run:
     run = Run.create(home / "run", parse_config(TRAINED.replace("RATE", f"{rate:.3f}"), "test"))
-    populations.prepare(run)
+    prepare(run)
     (shard,) = shards(2, 1)
-    populations.train(run, shard)
+    train(run, shard)
     return run
 
 
@@ -172,8 +176,8 @@ def test_a_member_that_diverged_stays_and_says_the_first_class(tmp_path: Path) -
     record = path.with_suffix(".json")
     write_json(record, read_json(record) | {"sha256": file_digest(path)})
     (shard,) = shards(2, 1)
-    populations.quantize(run, shard)
-    populations.predict(run, shard)
+    quantize(run, shard)
+    predict(run, shard)
     labels = (
         np.arange(len(PredictionFile.open(run.predictions("dense", 0)).read().example_ids)) % 10
     )

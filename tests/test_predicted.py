@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +19,13 @@ from scotoma.config.model import Population
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json
-from scotoma.stages import populations
-from scotoma.stages.predicted import complete, named_images
+from scotoma.stages.external.predictions import complete, named_images
+from scotoma.stages.predict import predict
+from scotoma.stages.prepare import prepare
+from scotoma.stages.quantize import quantize
 from scotoma.stages.shards import shards
 from scotoma.stages.steps import STEPS
+from scotoma.stages.train import prune, train
 from tests.commands import scotoma
 
 pytestmark = pytest.mark.slow
@@ -69,15 +71,15 @@ def audited(home: Path, text: str = CONFIG, *, shard_count: int = 1) -> Run:
     """All steps from preparing to logging, in this process."""
     (home / "audit.yaml").write_text(text)
     run = Run.create(home / "run", complete(load_config(home / "audit.yaml")))
-    populations.prepare(run)
+    prepare(run)
     for shard in shards(run.config.population.models, shard_count):
         for step in (
-            populations.train, populations.prune, populations.quantize, populations.predict
+            train, prune, quantize, predict
         ):  # fmt: skip
             step(run, shard)
     steps = list(STEPS)
     for step in steps[steps.index("gather") :]:
-        getattr(import_module(STEPS[step].module), step)(run)
+        STEPS[step].function(run)
     return run
 
 
@@ -159,11 +161,11 @@ def test_a_changed_table_is_taken_in_again_and_an_equal_one_is_not(tmp_path: Pat
     (shard,) = shards(1, 1)
     place = run.predictions("int8", 0)
     before = place.stat().st_mtime_ns
-    populations.train(run, shard)
+    train(run, shard)
     assert place.stat().st_mtime_ns == before
     file = tmp_path / "preds" / "int8" / "seed0.csv"
     file.write_text(file.read_text().replace(",cat", ",=dog()", 1))
-    populations.train(run, shard)
+    train(run, shard)
     assert place.stat().st_mtime_ns > before
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import shutil
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,9 @@ from scotoma.config import load_config
 from scotoma.config.gate import parse_rules
 from scotoma.run import Run, checksums, read_json
 from scotoma.stages import perform
-from scotoma.stages.judged_by import Judging
-from scotoma.stages.predicted import complete
-from scotoma.stages.previous import fetch_previous, leave_previous, margin_of
+from scotoma.stages.external.predictions import complete
+from scotoma.stages.judging.previous import fetch_previous, leave_previous, margin_of
+from scotoma.stages.judging.terms import Judging
 from scotoma.stages.shards import shards
 from scotoma.stages.steps import STEPS
 from scotoma.tracking import log_failure, log_skip, tracking_uri
@@ -108,7 +107,7 @@ def test_the_same_run_again_is_judged_as_it_was(year: dict[str, tuple[Run, str]]
     run = year["m3"][0]
     before = {name: run.path(name).read_bytes() for name in ("gate.json", "previous.json")}
     for step in ("prepare", "verdict"):
-        getattr(import_module(STEPS[step].module), step)(run)
+        STEPS[step].function(run)
     assert {name: run.path(name).read_bytes() for name in before} == before
 
 

@@ -17,7 +17,7 @@ from scotoma.config import parse_config
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json
-from scotoma.stages import slicing
+from scotoma.stages import slices as slicing
 
 CONFIG = """
 source:

@@ -66,7 +66,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., list[Path]
 
     def put(function: Callable[..., list[Path]]) -> None:
         monkeypatch.setitem(sys.modules, "invented_stage", SimpleNamespace(make=function))
-        monkeypatch.setitem(STEPS, "make", Step("make", "invented_stage", "", ""))
+        monkeypatch.setitem(STEPS, "make", Step("make", "", "", module="invented_stage"))
 
     return put
 
@@ -195,10 +195,9 @@ def test_what_stops_a_step_is_named_and_no_refusal(
 
 
 def test_every_stage_has_its_function() -> None:
-    from importlib import import_module
 
     for step in STEPS.values():
-        assert callable(getattr(import_module(step.module), step.name))
+        assert callable(step.function)
 
 
 def test_the_first_step_writes_the_examples_and_is_skipped_when_repeated(
@@ -263,7 +262,7 @@ def invented(tmp_path: Path) -> Run:
 
 
 def gathered(run: Run) -> dict[str, tuple[int, ...]]:
-    from scotoma.stages.populations import gather
+    from scotoma.stages.gather import gather
 
     gather(run)
     return {
@@ -291,7 +290,7 @@ def test_shards_left_by_an_earlier_cut_are_not_gathered_twice(invented: Run) -> 
 def test_values_of_an_attribute_are_set_against_each_other_whatever_their_names(
     invented: Run,
 ) -> None:
-    from scotoma.stages.measures import bias
+    from scotoma.stages.measures.pairs import bias
 
     gathered(invented)
     bias(invented)

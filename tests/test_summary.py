@@ -39,7 +39,9 @@ SOURCES = 150  # of the test split; each stands there once in each style
 @pytest.fixture(scope="module")
 def assembled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What audit.json holds, from predictions made up in which the minority pays."""
-    from scotoma.stages import assembling, measures
+    from scotoma.stages.bias import bias
+    from scotoma.stages.divergence import divergence
+    from scotoma.stages.judging import assemble as assembling
 
     config = parse_config(CONFIG, "audit.yaml")
     run = Run.create(tmp_path_factory.mktemp("summary") / "run", config)
@@ -77,8 +79,8 @@ def assembled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         predictions.write(run.predictions(variant))
         if variant == "dense":
             write_network_predictions(run, predictions)
-    measures.divergence(run)
-    measures.bias(run)
+    divergence(run)
+    bias(run)
     write_json(run.section("slices"), {})
     return plain(assembling.assemble(run, Examples.read(run.examples)))
 

@@ -16,8 +16,18 @@ from scotoma.config import load_config, parse_config
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json
-from scotoma.stages import judging, measures, populations, reporting, results, slicing
+from scotoma.stages import log as results
+from scotoma.stages import report as reporting
+from scotoma.stages import slices as slicing
+from scotoma.stages import verdict as judging
+from scotoma.stages.bias import bias
+from scotoma.stages.divergence import divergence
+from scotoma.stages.gather import gather
+from scotoma.stages.predict import predict
+from scotoma.stages.prepare import prepare
+from scotoma.stages.quantize import quantize
 from scotoma.stages.shards import shards
+from scotoma.stages.train import prune, train
 
 pytestmark = pytest.mark.slow
 
@@ -86,15 +96,15 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run(home: Path) -> Run:
     run = Run.create(home / "run", load_config(home / "audit.yaml"))
-    populations.prepare(run)
+    prepare(run)
     for shard in shards(3, 2):
         for step in (
-            populations.train, populations.prune, populations.quantize, populations.predict
+            train, prune, quantize, predict
         ):  # fmt: skip
             step(run, shard)
-    populations.gather(run)
-    measures.divergence(run)
-    measures.bias(run)
+    gather(run)
+    divergence(run)
+    bias(run)
     slicing.slices(run)
     judging.verdict(run)
     reporting.report(run)
@@ -146,12 +156,12 @@ def test_a_model_that_was_changed_is_taken_in_again(run: Run, home: Path) -> Non
     (shard, _) = shards(3, 2)
     place = run.member("dense", 0)
     before = place.stat().st_mtime_ns
-    populations.train(run, shard)
+    train(run, shard)
     assert place.stat().st_mtime_ns == before
     file = home / "models" / "dense" / "m0.onnx"
     held = file.read_bytes()
     onnx.save_model(model(9, 0.5), file)
-    populations.train(run, shard)
+    train(run, shard)
     assert place.stat().st_mtime_ns > before
     file.write_bytes(held)
 
@@ -162,18 +172,18 @@ def test_numbers_and_names_of_models_must_fit(home: Path, tmp_path: Path) -> Non
         update={"models": 4}
     )})  # fmt: skip
     run = Run.create(tmp_path / "run", more)
-    populations.prepare(run)
+    prepare(run)
     (shard,) = shards(4, 1)
     with pytest.raises(DataError, match=r"dense must hold population.models = 4 models, got 3; "):
-        populations.train(run, shard)
+        train(run, shard)
 
     other = home / "models" / "int8" / "m2.onnx"
     other.rename(home / "models" / "int8" / "z.onnx")
     try:
         run = Run.create(tmp_path / "paired", config)
-        populations.prepare(run)
+        prepare(run)
         with pytest.raises(DataError, match="paired with dense ones by their file names, got 'z"):
-            populations.train(run, shards(3, 1)[0])
+            train(run, shards(3, 1)[0])
     finally:
         (home / "models" / "int8" / "z.onnx").rename(other)
 

@@ -22,6 +22,6 @@ def log_scheduled(
     Returns:
         tracked: Links to the runs.
     """
-    from scotoma.stages.scheduled import end
+    from scotoma.stages.schedule import end
 
     end(root, job, config, tracked.path, ended.state)

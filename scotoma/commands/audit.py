@@ -30,14 +30,14 @@ from scotoma.processes.child import run_steps_in_child
 from scotoma.run import Run, checksums, read_json
 from scotoma.run.lock import locked
 from scotoma.run.mirror import local_folder
-from scotoma.stages.judged_by import Judging
+from scotoma.stages.judging.terms import Judging
 from scotoma.stages.newest import resolved
 from scotoma.stages.run_steps import refuse_too_early
 from scotoma.stages.steps import named
 from scotoma.storage.files import remove_partial
 
 if TYPE_CHECKING:
-    from scotoma.stages.judging import Judged
+    from scotoma.stages.verdict import Judged
 
 __all__ = ["configuration", "own_code", "run_audit"]
 
@@ -158,7 +158,7 @@ def _audit(
             judging.leave(run)
             run.leave_newest(newest)
             if previous is not None:
-                from scotoma.stages.previous import leave_previous, margin_of
+                from scotoma.stages.judging.previous import leave_previous, margin_of
 
                 leave_previous(run.mirror, previous, margin_of(run.config))
             if step is not None:
@@ -167,9 +167,9 @@ def _audit(
                 checksums.seal(run.mirror)
                 _say_step(run, step, as_json=as_json)
                 return 0
-            judging_needs = ("scotoma.stages.judging", "scipy.special")
+            judging_needs = ("scotoma.stages.verdict", "scipy.special")
             run_steps_in_child(run, console, lock, meanwhile=judging_needs)
-            from scotoma.stages.judging import give_verdict
+            from scotoma.stages.verdict import give_verdict
 
             given = give_verdict(run.mirror, judging.rules, judging.as_of)
             _say(run, place, console, time.perf_counter() - began, given, as_json=as_json)
@@ -342,7 +342,7 @@ def configuration(
             )
         config = config.model_copy(update={"deterministic": True})
     if config.source.kind == "predictions":
-        from scotoma.stages.predicted import complete
+        from scotoma.stages.external.predictions import complete
 
         found = complete(at_newest(config)[0])
         return found.model_copy(update={"source": config.source})  # as it was asked for

@@ -293,7 +293,7 @@ def _model_files(config: Config) -> dict[str, list[Path]]:
     if not isinstance(config.source, OnnxSource):
         return {}
     needs("onnx", "train", "source.kind onnx")
-    from scotoma.stages.taking_in import find_models
+    from scotoma.stages.external.models import find_models
 
     return find_models(config)
 
@@ -307,7 +307,7 @@ def _network_cost(
 ) -> NetworkCost:
     if files:
         needs("onnxruntime", "train", "the trial of models")
-        from scotoma.stages.taking_in import network_of
+        from scotoma.stages.external.models import network_of
 
         first = {name: paths[0] for name, paths in files.items()}
         network = network_of(config, size.classes)

@@ -77,8 +77,8 @@ def run_gate(
         DataError: There is no audit, or it cannot be judged.
         ScotomaError: Something went wrong inside; its traceback is in the logs of the run.
     """
-    from scotoma.stages.judging import forget, give_verdict  # SciPy comes with it
-    from scotoma.stages.previous import leave_previous
+    from scotoma.stages.judging.previous import leave_previous
+    from scotoma.stages.verdict import forget, give_verdict  # SciPy comes with it
 
     folder = _folder(place)
     try:

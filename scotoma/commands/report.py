@@ -7,7 +7,7 @@ import sys
 
 from scotoma.commands.examples import open_run
 from scotoma.errors import ConfigError, ScotomaError
-from scotoma.stages.reporting import draw
+from scotoma.stages.report import draw
 
 __all__ = ["run_report"]
 

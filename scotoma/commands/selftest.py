@@ -7,7 +7,6 @@ import json
 import sys
 import tempfile
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 
 import polars as pl
@@ -20,12 +19,13 @@ from scotoma.errors import ScotomaError
 from scotoma.jsonable import jsonable
 from scotoma.power import PlantedAudit, PlantedGroup, planted_audit
 from scotoma.run import Run
-from scotoma.stages import populations
-from scotoma.stages.judged_by import Judging
-from scotoma.stages.judging import verdict
-from scotoma.stages.predicted import complete
+from scotoma.stages.external.predictions import complete
+from scotoma.stages.judging.terms import Judging
+from scotoma.stages.prepare import prepare
 from scotoma.stages.shards import shards
 from scotoma.stages.steps import STEPS
+from scotoma.stages.train import train
+from scotoma.stages.verdict import verdict
 from scotoma.uncertainty import Estimate
 from scotoma.verdict.questions import read_estimate
 
@@ -165,11 +165,11 @@ def _audited(home: Path, seed: int) -> tuple[Audit, GateResult]:
     run = Run.create(home / "run", complete(parse_config(text, "selftest")))
     Judging(parse_rules(RULES, "selftest"), datetime.date(2027, 3, 1)).leave(run)
     (shard,) = shards(MEMBERS, 1)
-    populations.prepare(run)
-    populations.train(run, shard)
+    prepare(run)
+    train(run, shard)
     steps = list(STEPS)
     for step in steps[steps.index("gather") : steps.index("verdict")]:
-        getattr(import_module(STEPS[step].module), step)(run)
+        STEPS[step].function(run)
     audit, gate = verdict(run)
     return read_audit(audit), read_part(gate, GateResult)
 

@@ -7,7 +7,6 @@ stage; here is only what lies between them and the run's folder.
 from __future__ import annotations
 
 import contextlib
-import importlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,8 +19,6 @@ from scotoma.stages.shards import Shard
 from scotoma.stages.steps import named
 
 __all__ = ["execute", "leave_error", "perform"]
-
-FAILED = "scotoma.stages.failed"  # whose `log` is called where the steps before it failed
 
 
 def execute(
@@ -78,10 +75,13 @@ def perform(step: str, run: Run, shard: str = "", *, ended: str = "SUCCEEDED") -
         ScotomaError: As for `execute`.
     """
     with _error_recorded(step, run.place):
-        module = named(step).module if ended == "SUCCEEDED" else FAILED
-        function = getattr(importlib.import_module(module), step)
-        outputs: list[Path] = function(run, Shard.parse(shard)) if shard else function(run)
-    if step == "log" and ended == "SUCCEEDED":
+        if ended != "SUCCEEDED":
+            from scotoma.stages.log import log_failure
+
+            return log_failure(run)
+        function = named(step).function
+        outputs = function(run, Shard.parse(shard)) if shard else function(run)
+    if named(step).at_exit:
         if run.uri:  # what an earlier try left
             storage.remove(storage.join(run.uri, "error.json"))
         checksums.seal(run.mirror)
@@ -102,7 +102,7 @@ def _error_recorded(step: str, run_uri: str) -> Iterator[None]:
 
 def _begun(run_uri: str, config: str, rules: str) -> Run:
     """The run, with what it is to audit, the newest where that is asked, and its gate file."""
-    from scotoma.stages.beginning import begin_run, read_configuration, read_rules
+    from scotoma.stages.begin import begin_run, read_configuration, read_rules
     from scotoma.stages.newest import resolved
 
     audited, newest = resolved(read_configuration(config), run_uri)

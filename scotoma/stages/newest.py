@@ -37,7 +37,7 @@ def resolved(config: Config, place: str) -> tuple[Config, Newest | None]:
     if asked is None or not asked.alias:
         return config, name if name is None else Newest(name)
     if known.asked != str(asked):
-        from scotoma.stages.registered import registry_of
+        from scotoma.stages.external.registered import registry_of
         from scotoma.tracking.models import aliased
 
         known = Newest("", str(asked), str(aliased(asked, registry_of(config, place))))
@@ -51,7 +51,7 @@ def looked_at(config: Config) -> Iterator[tuple[Config, Newest | None]]:
     if not isinstance(found.source, OnnxSource) or found.source.registered is None:
         yield found, newest
         return
-    from scotoma.stages.registered import download_models
+    from scotoma.stages.external.registered import download_models
 
     with tempfile.TemporaryDirectory() as folder:
         download_models(found, "", Path(folder))

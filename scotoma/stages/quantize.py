@@ -1,4 +1,4 @@
-"""Which worker compresses which member of a shard."""
+"""Compress the trained members of a shard, in worker processes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,36 @@ from typing import TYPE_CHECKING
 
 from scotoma import progress
 from scotoma.config import Variant
-from scotoma.machine import cores
+from scotoma.extras import needs
+from scotoma.machine import cores, versions
 from scotoma.processes import WorkerPool, worker_pool
 from scotoma.run import Run
+from scotoma.stages.members import graph_files, member_files, quantized_variants
 from scotoma.stages.shards import Shard
 from scotoma.storage.files import written
 
 if TYPE_CHECKING:
     from scotoma.stages.compression import Compression
 
-__all__ = ["quantize_shard"]
+__all__ = ["quantize", "quantize_shard"]
 
 WORTH_S = 3.0  # of work left, for more workers than one
+
+
+def quantize(run: Run, shard: Shard) -> list[Path]:
+    """Compress the trained members of a shard in every way that needs no training."""
+    variants = quantized_variants(run)
+    graphs = graph_files(run, shard)
+    outputs = [*member_files(run, [variant.name for variant in variants], shard), *graphs]
+    bases = list(dict.fromkeys(variant.derived_from for variant in variants))
+    inputs = [run.examples, *member_files(run, bases, shard)]
+    with run.step(f"quantize-{shard.index:03d}", outputs, inputs, made_with=str(versions())) as due:
+        if due and variants:
+            needs("torch", "train", "quantization")
+            needs("onnxruntime", "train", "quantization")
+            run.fetch(*outputs)  # of members that an earlier try has finished
+            quantize_shard(run, variants, shard, *graphs)
+    return outputs
 
 
 def quantize_shard(run: Run, variants: list[Variant], shard: Shard, graph: Path) -> None:

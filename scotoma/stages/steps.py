@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from scotoma.config import Config, PredictionsSource
 from scotoma.errors import ConfigError
@@ -18,32 +20,35 @@ class Step:
 
     Attributes:
         name: What users call it, and the name of the function that does it.
-        module: Where that function is.
         component: The component of the pipeline that runs it.
         leaves: The component's output, of which later steps are told.
         reads: Inputs of the component, each the output of a step.
         sharded: Whether each shard of members has a task of its own.
         at_exit: Whether it runs last whatever happened before; its component is told of no output.
+        module: Where its function is; empty for the module of this package that is named as it.
     """
 
     name: str
-    module: str
     component: str
     leaves: str
     reads: Mapping[str, str] = field(default_factory=dict)
     sharded: bool = False
     at_exit: bool = False
+    module: str = ""
 
+    @property
+    def function(self) -> Callable[..., list[Path]]:
+        """What does the step, with a run and, where it is sharded, a shard."""
+        module = importlib.import_module(self.module or f"scotoma.stages.{self.name}")
+        function: Callable[..., list[Path]] = getattr(module, self.name)
+        return function
 
-POPULATIONS = "scotoma.stages.populations"
-MEASURES = "scotoma.stages.measures"
 
 _ORDERED = (
-    Step("prepare", POPULATIONS, "prepare_data", "examples"),
-    Step("train", POPULATIONS, "train_dense", "dense", {"examples": "prepare"}, sharded=True),
+    Step("prepare", "prepare_data", "examples"),
+    Step("train", "train_dense", "dense", {"examples": "prepare"}, sharded=True),
     Step(
         "prune",
-        POPULATIONS,
         "prune_magnitude",
         "pruned",
         {"examples": "prepare", "dense": "train"},
@@ -51,7 +56,6 @@ _ORDERED = (
     ),
     Step(
         "quantize",
-        POPULATIONS,
         "quantize_int8",
         "quantized",
         {"examples": "prepare", "dense": "train", "pruned": "prune"},
@@ -59,27 +63,24 @@ _ORDERED = (
     ),
     Step(
         "predict",
-        POPULATIONS,
         "predict_batch",
         "predictions",
         {"examples": "prepare", "dense": "train", "pruned": "prune", "quantized": "quantize"},
         sharded=True,
     ),
-    Step("gather", POPULATIONS, "gather_shards", "predictions", {"parts": "predict"}),
-    Step("divergence", MEASURES, "score_divergence", "divergence", {"predictions": "gather"}),
-    Step("bias", MEASURES, "report_bias", "bias", {"predictions": "gather"}),
-    Step("slices", "scotoma.stages.slicing", "find_slices", "slices", {"predictions": "gather"}),
+    Step("gather", "gather_shards", "predictions", {"parts": "predict"}),
+    Step("divergence", "score_divergence", "divergence", {"predictions": "gather"}),
+    Step("bias", "report_bias", "bias", {"predictions": "gather"}),
+    Step("slices", "find_slices", "slices", {"predictions": "gather"}),
     Step(
         "verdict",
-        "scotoma.stages.judging",
         "decide_verdict",
         "verdict",
         {"divergence": "divergence", "bias": "bias", "slices": "slices"},
     ),
-    Step("report", "scotoma.stages.reporting", "write_report", "report", {"verdict": "verdict"}),
+    Step("report", "write_report", "report", {"verdict": "verdict"}),
     Step(
         "log",
-        "scotoma.stages.results",
         "log_tracking",
         "tracked",
         {"report": "report"},

@@ -73,7 +73,7 @@ def test_the_body_of_a_component_is_one_import_and_one_call(folder: Path) -> Non
 def test_the_body_of_a_scheduled_one_too(name: str, function: str) -> None:
     folder = next(folder for folder in FOLDERS if folder.name == name)
     _, statement, call = function_of(folder)[1].body
-    assert ast.unparse(statement) == f"from scotoma.stages.scheduled import {function}"
+    assert ast.unparse(statement) == f"from scotoma.stages.schedule import {function}"
     assert ast.unparse(call).removeprefix("return ").startswith(f"{function}(root, job, ")
 
 

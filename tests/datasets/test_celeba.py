@@ -17,7 +17,7 @@ from scotoma.costs.images import look_at_images
 from scotoma.datasets import Examples, decode_images, load_examples, survey_examples
 from scotoma.errors import DataError
 from scotoma.run import Run
-from scotoma.stages.populations import prepare
+from scotoma.stages.prepare import prepare
 from tests.commands import scotoma
 from tests.conftest import Storage
 from tests.synthetic import celeba

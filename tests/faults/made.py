@@ -11,9 +11,9 @@ import polars as pl
 from scotoma.commands.audit import configuration
 from scotoma.run import Run
 from scotoma.stages import perform
-from scotoma.stages.judged_by import Judging
-from scotoma.stages.judging import give_verdict
+from scotoma.stages.judging.terms import Judging
 from scotoma.stages.steps import groups
+from scotoma.stages.verdict import give_verdict
 
 __all__ = ["TRAINED", "audited_here", "predictions_made_elsewhere"]
 

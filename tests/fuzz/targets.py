@@ -39,8 +39,8 @@ from scotoma.report.trend import render_trend
 from scotoma.run import portable, read_record
 from scotoma.run.checksums import verify
 from scotoma.run.mirror import Mirror, cache_folder
-from scotoma.stages.judging import give_verdict
-from scotoma.stages.previous import read_previous
+from scotoma.stages.judging.previous import read_previous
+from scotoma.stages.verdict import give_verdict
 from scotoma.storage import is_remote, join, split_uri
 from scotoma.storage.files import redact
 from tests.fuzz.words import CELLS, JSON, ONNX, PIXELS, PLACES, TENSORS, YAML

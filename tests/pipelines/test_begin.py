@@ -13,7 +13,8 @@ import pytest
 from scotoma.config import load_config, parse_config
 from scotoma.errors import ConfigError
 from scotoma.run import Run
-from scotoma.stages import execute, failed
+from scotoma.stages import execute
+from scotoma.stages.log import UNKNOWN
 from scotoma.stages.steps import STEPS, Step
 from tests.pipelines.test_cluster import CONFIG
 from tests.pipelines.test_commands import RULES
@@ -27,7 +28,7 @@ def place(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         step = types.ModuleType(f"made_up_{name}")
         setattr(step, name, lambda run: [])
         monkeypatch.setitem(sys.modules, step.__name__, step)
-        monkeypatch.setitem(STEPS, name, Step(name, step.__name__, "", ""))
+        monkeypatch.setitem(STEPS, name, Step(name, "", "", module=step.__name__))
     return str(s3.uri("run"))
 
 
@@ -75,4 +76,4 @@ def test_a_failed_audit_is_told_to_servers_alone(
     )
     execute("log", place, pointer, ended="FAILED")
     assert heard == [("no labels", uri)] * logged
-    assert failed.UNKNOWN not in str(heard)
+    assert UNKNOWN not in str(heard)

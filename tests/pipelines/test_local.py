@@ -12,7 +12,7 @@ import pytest
 
 from scotoma.commands.audit import configuration
 from scotoma.run import Run
-from scotoma.stages.judged_by import Judging
+from scotoma.stages.judging.terms import Judging
 from tests.commands import scotoma
 from tests.faults.made import TRAINED, predictions_made_elsewhere
 from tests.pipelines import kfp_local

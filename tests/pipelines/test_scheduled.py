@@ -16,7 +16,9 @@ import pytest
 from scotoma.config.registered import RegisteredModel
 from scotoma.errors import DataError
 from scotoma.run import Run
-from scotoma.stages import execute, failed, scheduled
+from scotoma.stages import execute
+from scotoma.stages import schedule as scheduled
+from scotoma.stages.log import UNKNOWN
 from scotoma.stages.steps import STEPS, Step
 from tests.pipelines.test_schedule import CONFIG
 
@@ -66,7 +68,7 @@ def schedule(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Schedu
     step = types.ModuleType("made_up_log")
     step.log = lambda run: []  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, step.__name__, step)
-    monkeypatch.setitem(STEPS, "log", Step("log", step.__name__, "", ""))
+    monkeypatch.setitem(STEPS, "log", Step("log", "", "", module=step.__name__))
     monkeypatch.setattr(
         "scotoma.tracking.log_skip", lambda config, newest, why, uri: new.skipped.append(why) or ""
     )
@@ -98,7 +100,7 @@ def test_steps_after_the_first_find_the_run_by_what_is_before_them(
     seen = types.ModuleType("made_up_bias")
     seen.bias = lambda run: schedule.failures.append(run.uri) or []  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, seen.__name__, seen)
-    monkeypatch.setitem(STEPS, "bias", Step("bias", seen.__name__, "", ""))
+    monkeypatch.setitem(STEPS, "bias", Step("bias", "", "", module=seen.__name__))
     before = tmp_path / "before.json"
     before.write_text(json.dumps({"run_uri": place, "files": {}}))
     execute("bias", schedule.root, schedule.pointer, after=[str(before)])
@@ -211,7 +213,7 @@ def test_an_id_that_kubeflow_did_not_fill_in_is_refused(schedule: Schedule) -> N
 
 def test_a_failure_before_anything_began_has_nothing_to_log(schedule: Schedule) -> None:
     assert schedule.end("job-1", "FAILED") == {"run_uri": "", "files": {}}
-    assert failed.UNKNOWN not in schedule.failures
+    assert UNKNOWN not in schedule.failures
 
 
 # --- the compiled pipeline, as kfp runs it --------------------------------------------------------
@@ -233,7 +235,7 @@ from kfp import components, local
 from scotoma.config import load_config
 from scotoma.pipelines import compile_pipeline
 from scotoma.stages.newest import resolved
-from scotoma.stages.scheduled import _ingredients
+from scotoma.stages.schedule import _ingredients
 here = Path(sys.argv[1])
 compile_pipeline(load_config(here / "audit.yaml"), here / "made.yaml", scheduled=True)
 os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"

@@ -20,8 +20,12 @@ from scotoma.datasets import Examples
 from scotoma.machine import versions
 from scotoma.predictions import Predictions
 from scotoma.run import Run
-from scotoma.stages import judging, measures, reporting, slicing
-from scotoma.stages.frontier import frontier_rows
+from scotoma.stages import report as reporting
+from scotoma.stages import slices as slicing
+from scotoma.stages import verdict as judging
+from scotoma.stages.bias import bias
+from scotoma.stages.divergence import divergence
+from scotoma.stages.judging.frontier import frontier_rows
 from tests.networks import write_network_predictions
 
 
@@ -119,8 +123,8 @@ def make_audit(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]
             predictions.write(run.predictions(variant.name))
             if variant.kind == "dense":
                 write_network_predictions(run, predictions)
-        measures.divergence(run)
-        measures.bias(run)
+        divergence(run)
+        bias(run)
         slicing.slices(run)
         content, gate = judging.verdict(run)
         page, _ = reporting.report(run)

@@ -12,7 +12,7 @@ from scotoma.report import Beside, model_card
 from scotoma.report import downloads as files
 from scotoma.report import figures as drawings
 from scotoma.report import readable as names
-from scotoma.stages import frontier as rows
+from scotoma.stages.judging import frontier as rows
 from tests.audits import filled, whole
 
 __all__ = ["audit_of", "card", "downloads", "figures", "frontier", "gate_of", "readable", "render"]

@@ -19,8 +19,8 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.machine import versions
 from scotoma.run import Run, write_json
 from scotoma.run.mirror import Mirror
-from scotoma.stages.judging import give_verdict
-from scotoma.stages.reporting import draw
+from scotoma.stages.report import draw
+from scotoma.stages.verdict import give_verdict
 
 pytestmark = pytest.mark.slow
 

@@ -15,10 +15,11 @@ from scotoma.config.newest import Newest
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.pipelines.placing import check_for_cluster
 from scotoma.run import Run, portable, read_json, shareable
-from scotoma.stages import populations
+from scotoma.stages.external.registered import fetch_models, models_here
 from scotoma.stages.newest import resolved
-from scotoma.stages.registered import fetch_models, models_here
+from scotoma.stages.prepare import prepare
 from scotoma.stages.shards import shards
+from scotoma.stages.train import train
 from tests.test_taking_in import CONFIG, home, model
 
 __all__ = ["home"]  # a fixture, used by its name
@@ -133,9 +134,9 @@ def test_they_are_audited(registry: Any, home: Path, tmp_path: Path) -> None:
     text = config(registry.uri, "models:/faces/1").model_dump()
     text["source"] |= {key: str(home / text["source"][key]) for key in ("images", "attributes")}
     run = Run.create(tmp_path / "run", Config.model_validate(text))
-    assert run.path("models", "int8", "m1.onnx") in populations.prepare(run)
+    assert run.path("models", "int8", "m1.onnx") in prepare(run)
     (shard,) = shards(3, 1)
-    populations.train(run, shard)
+    train(run, shard)
     members = read_json(run.member("int8", 1).with_suffix(".json"))
     assert members["taken_from"] == "m1.onnx"
     taken = onnx.load_model(run.member("int8", 1))

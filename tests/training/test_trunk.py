@@ -9,7 +9,7 @@ from scotoma.config import Config, parse_config
 from scotoma.datasets import Examples, store_images
 from scotoma.errors import ConfigError
 from scotoma.run import Run, read_json
-from scotoma.stages.populations import prepare
+from scotoma.stages.prepare import prepare
 from scotoma.storage.files import file_digest
 from scotoma.training import engine, population
 from scotoma.training.trunk import trunk_path

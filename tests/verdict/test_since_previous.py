@@ -24,8 +24,8 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.power import PlantedGroup, planted_audit
 from scotoma.run import read_json
 from scotoma.run.mirror import Mirror
-from scotoma.stages.judging import give_verdict
-from scotoma.stages.previous import leave_previous
+from scotoma.stages.judging.previous import leave_previous
+from scotoma.stages.verdict import give_verdict
 from scotoma.uncertainty import Estimate, none_seen, undefined
 from scotoma.verdict import gate_result
 from scotoma.verdict.documents import markdown

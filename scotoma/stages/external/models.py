@@ -18,7 +18,7 @@ from scotoma.inference.trials import trials
 from scotoma.machine import versions
 from scotoma.printable import printable
 from scotoma.run import Run, write_json
-from scotoma.stages.registered import models_here
+from scotoma.stages.external.registered import models_here
 from scotoma.stages.shards import Shard
 from scotoma.storage.files import file_digest, written
 

@@ -19,8 +19,8 @@ from scotoma.config.gate import GateRules
 from scotoma.errors import ConfigError, ScotomaError
 from scotoma.run import Run, code_digest, read_json, write_json
 from scotoma.run.mirror import Mirror, local_folder
-from scotoma.stages.beginning import begin_run, read_configuration, read_rules
-from scotoma.stages.judged_by import Judging
+from scotoma.stages.begin import begin_run, read_configuration, read_rules
+from scotoma.stages.judging.terms import Judging
 from scotoma.stages.newest import resolved
 
 __all__ = ["NOTHING", "begin", "end"]
@@ -71,14 +71,15 @@ def end(root: str, job: str, config: str, pointer: str, ended: str) -> None:
         pointer: As in `scotoma.stages.execute`.
         ended: State of the steps before this one.
     """
-    from scotoma.stages import execute, failed
+    from scotoma.stages import execute
+    from scotoma.stages.log import log_failure
 
     run_uri = _run_uri(root, job)
     if not _has(run_uri, "config.yaml"):
         write_json(Path(pointer), {"run_uri": "", "files": {}})
         if _has(run_uri, "error.json"):
             mirror = _mirror(run_uri)
-            failed.log(Run(mirror.root, read_configuration(config), mirror.uri))
+            log_failure(Run(mirror.root, read_configuration(config), mirror.uri))
         return
     execute("log", run_uri, pointer, ended=ended)
     if ended == "SUCCEEDED":

@@ -16,7 +16,7 @@ from scotoma.errors import DataError
 from scotoma.machine import versions
 from scotoma.report import thumbnails
 from scotoma.run import Run, checksums, read_json
-from scotoma.stages.frontier import frontier_rows
+from scotoma.stages.judging.frontier import frontier_rows
 from scotoma.storage.files import file_digest, written
 
 __all__ = ["draw", "report"]
@@ -132,7 +132,7 @@ def _images(run: Run, audit: Audit) -> dict[str, bytes]:
         rows = shown.select("example_id", "image").iter_rows()
         return {example_id: image["bytes"] for example_id, image in rows if image is not None}
     if "image_name" in shown.columns and isinstance(run.config.source, PredictionsSource):
-        from scotoma.stages.predicted import named_images
+        from scotoma.stages.external.predictions import named_images
 
         names = dict(shown.select("example_id", "image_name").iter_rows())
         return named_images(run.config.source, names)

@@ -20,9 +20,9 @@ from scotoma.inference.population import needs_torch
 from scotoma.predictions import Predictions, smallest_type
 from scotoma.processes import WorkerPool, worker_pool
 from scotoma.run import Run, write_json
-from scotoma.stages.parity import exported_from, network_predictions
+from scotoma.stages.external.models import network_of
+from scotoma.stages.measures.parity import exported_from, network_predictions
 from scotoma.stages.shards import Shard
-from scotoma.stages.taking_in import network_of
 from scotoma.storage.files import written
 
 __all__ = ["predict_shard"]

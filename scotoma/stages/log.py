@@ -1,4 +1,4 @@
-"""To MLflow, and how long it all took, on what."""
+"""Log an audit to MLflow, and write down how long it took, on what."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from scotoma.jsonable import jsonable
 from scotoma.machine import hardware, versions
 from scotoma.printable import printable
 from scotoma.run import Run, read_json, write_json
-from scotoma.stages.frontier import frontier_rows
+from scotoma.stages.judging.frontier import frontier_rows
 
-__all__ = ["log"]
+__all__ = ["log", "log_failure"]
 
+UNKNOWN = "a step ended without saying why; its logs do"
 NOWHERE = (
     "a run in object storage has no mlflow.db beside it; set tracking.uri or MLFLOW_TRACKING_URI "
     "and repeat the command, or set tracking.uri to off"
@@ -67,6 +68,20 @@ def log(run: Run) -> list[Path]:
     if retraining is not None:
         _tidy(run, retraining.keep, uri)
     return [tracked]
+
+
+def log_failure(run: Run) -> list[Path]:
+    """Log that the audit failed, and why; a database beside the run is not made for that."""
+    from scotoma.tracking import log_failure, tracking_uri
+
+    uri = tracking_uri(run, dict(os.environ))
+    if uri and not uri.startswith("sqlite:"):
+        record = run.path("error.json")
+        run.fetch(record)
+        why = read_json(record)["message"] if record.exists() else UNKNOWN
+        if reason := log_failure(run, why, uri):
+            sys.stderr.write(f"not logged: {reason}\n")
+    return []
 
 
 def _tidy(run: Run, keep: Keep, uri: str | None) -> None:

@@ -12,8 +12,8 @@ from scotoma.config.gate import GateRules, default_rules
 from scotoma.printable import printable
 from scotoma.run import Run, checksums
 from scotoma.run.mirror import Mirror
-from scotoma.stages.judged_by import Judging
-from scotoma.stages.previous import read_previous, with_previous
+from scotoma.stages.judging.previous import read_previous, with_previous
+from scotoma.stages.judging.terms import Judging
 from scotoma.storage.files import file_digest, written
 from scotoma.summary import summary
 from scotoma.verdict import Gate, gate_file, gate_result, judge
@@ -39,7 +39,7 @@ def verdict(run: Run) -> list[Path]:
     with run.step("verdict", [audit, section], inputs, made_with=judging.digest) as due:
         if due:
             from scotoma.datasets import Examples
-            from scotoma.stages.assembling import assemble
+            from scotoma.stages.judging.assemble import assemble
 
             progress.start("judge", 1)
             write_part(audit, assemble(run, Examples.read(run.examples, images=False)))

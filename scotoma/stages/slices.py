@@ -14,7 +14,7 @@ from scotoma.datasets import Examples
 from scotoma.datasets.image_statistics import STATISTICS, image_statistics
 from scotoma.jsonable import jsonable
 from scotoma.run import Run, write_json
-from scotoma.stages.measures import PopulationPair, measure_inputs, measure_variants
+from scotoma.stages.measures.pairs import PopulationPair, measure_inputs, measure_variants
 from scotoma.storage.files import written
 
 if TYPE_CHECKING:

@@ -1,0 +1,118 @@
+"""Which examples does each variant change?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from scotoma.datasets import Examples
+from scotoma.jsonable import jsonable
+from scotoma.run import Run, write_json
+from scotoma.stages.measures.gallery import gallery_pairs
+from scotoma.stages.measures.pairs import (
+    PopulationPair,
+    measure_inputs,
+    measure_variants,
+    read_predictions,
+    read_test_examples,
+)
+from scotoma.stages.measures.parity import parity, parity_inputs
+from scotoma.storage.files import written
+
+__all__ = ["divergence"]
+
+PERCENTILES = (90.0, 95.0, 99.0)
+
+
+def divergence(run: Run) -> list[Path]:
+    """Score every example, sum the scores up, choose the gallery and check exported models."""
+    table, section = run.path("divergence.parquet"), run.section("divergence")
+    with run.step("divergence", [table, section], measure_inputs(run) + parity_inputs(run)) as due:
+        if due:
+            examples, seed = read_test_examples(run), run.config.population.seed
+            dense = read_predictions(run, "dense", examples)
+
+            def measure(comparison: PopulationPair) -> tuple[pl.DataFrame, dict[str, Any]]:
+                scores, summary = _divergence(comparison, examples, seed)
+                return scores, {
+                    "divergence": summary,
+                    "gallery": gallery_pairs(scores, examples, seed),
+                    "parity": parity(run, examples, comparison.compressed_members),
+                }
+
+            variants = measure_variants(run, examples, "score divergence", measure, dense)
+            with written(table) as temporary:
+                pl.concat([scores for scores, _ in variants.values()]).write_parquet(temporary)
+            sections = {
+                part: {name: measures[part] for name, (_, measures) in variants.items()}
+                for part in ("divergence", "gallery", "parity")
+            }
+            sections["parity"]["dense"] = parity(run, examples, dense)
+            sections["parity"] = {k: v for k, v in sections["parity"].items() if v is not None}
+            write_json(section, jsonable(sections))
+    return [table, section]
+
+
+def _divergence(
+    comparison: PopulationPair, examples: Examples, seed: int
+) -> tuple[pl.DataFrame, dict[str, Any]]:
+    from scotoma.divergence import (
+        by_distance,
+        excess,
+        flip_ledger,
+        flip_rate,
+        over_index,
+        score,
+        threshold,
+        top1_table,
+    )
+
+    dense, compressed = comparison.dense, comparison.compressed
+    paired = comparison.variant.paired
+    classes, clusters, groups = examples.classes, examples.clusters, examples.partition()
+    scores = score(dense, compressed, len(classes), seed=seed)
+    named = np.array(classes)
+    frame = pl.DataFrame(
+        {
+            "example_id": examples.ids,
+            "variant": [comparison.variant.name] * len(examples.ids),
+            "cie": scores.cie,
+            "taxicab": scores.taxicab,
+            "jaccard": scores.jaccard,
+            "dense_modal": named[scores.dense_modal],
+            "dense_votes": scores.dense_votes,
+            "compressed_modal": named[scores.compressed_modal],
+            "compressed_votes": scores.compressed_votes,
+        }
+    )
+    named_groups = dict(zip(groups.keys[1:], groups.masks[1:], strict=True))
+    summary = {
+        "cie": excess(dense, compressed, len(classes), paired=paired, clusters=clusters, seed=seed),
+        "flips": flip_rate(dense, compressed, clusters) if paired else None,
+        "taxicab": by_distance(scores, dense, compressed, examples.labels, named_groups),
+        "thresholds": [threshold(scores, percentile) for percentile in PERCENTILES],
+        "top1": top1_table(
+            scores,
+            dense,
+            compressed,
+            examples.labels,
+            percentiles=PERCENTILES,
+            clusters=clusters,
+        ),
+        "over_index": over_index(
+            scores.cie, named_groups, members=dense.shape[1], clusters=clusters
+        ),
+        "ledger": flip_ledger(
+            dense,
+            compressed,
+            examples.labels,
+            groups.masks,
+            groups.keys,
+            paired=paired,
+            clusters=clusters,
+        ),
+    }
+    return frame, summary

@@ -1,0 +1,1 @@
+"""Models and predictions that were made outside Scotoma."""

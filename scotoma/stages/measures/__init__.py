@@ -1,0 +1,1 @@
+"""What the measuring steps take from the predictions of a run."""

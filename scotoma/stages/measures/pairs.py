@@ -1,0 +1,148 @@
+"""Populations beside the dense one, measured variant by variant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotoma import progress
+from scotoma.config import Variant
+from scotoma.datasets import Examples
+from scotoma.errors import DataError
+from scotoma.inputs import first_difference
+from scotoma.predictions import Predictions
+from scotoma.processes import map_in_order
+from scotoma.run import Run
+
+__all__ = [
+    "PopulationPair",
+    "comparisons",
+    "measure_inputs",
+    "measure_variants",
+    "read_predictions",
+    "read_test_examples",
+]
+
+AT_ONCE = 2  # variants that are measured side by side; each more holds as much memory again
+Measured = TypeVar("Measured")
+
+
+@dataclass(frozen=True)
+class PopulationPair:
+    """A compressed population beside the dense one, on the same examples.
+
+    Attributes:
+        variant: The compressed variant.
+        dense_members: Predictions of the dense members.
+        compressed_members: Predictions of the compressed members.
+    """
+
+    variant: Variant
+    dense_members: Predictions
+    compressed_members: Predictions
+
+    @property
+    def dense(self) -> NDArray[np.unsignedinteger[Any]]:
+        """Class ids of the dense members, shape (N, K)."""
+        return self.dense_members.predicted
+
+    @property
+    def compressed(self) -> NDArray[np.unsignedinteger[Any]]:
+        """Class ids of the compressed members, shape (N, K')."""
+        return self.compressed_members.predicted
+
+
+def comparisons(run: Run, examples: Examples, dense: Predictions) -> Iterator[PopulationPair]:
+    """Set every compressed population beside the dense one.
+
+    Args:
+        run: Whose predictions are read.
+        examples: Its test examples.
+        dense: From `read_predictions` of the dense variant.
+
+    Raises:
+        DataError: Predictions are of other examples, or a partner is missing.
+    """
+    for variant in run.config.resolved_variants[1:]:
+        compressed = read_predictions(run, variant.name, examples)
+        if variant.paired and compressed.members != dense.members:
+            raise DataError(
+                f"members {compressed.members} of {variant.name} derive from dense members that "
+                f"are not there, {dense.members}; run the audit again in a new folder"
+            )
+        yield PopulationPair(variant, dense, compressed)
+
+
+def read_predictions(run: Run, variant: str, examples: Examples) -> Predictions:
+    """Read the predictions of one variant.
+
+    Args:
+        run: Whose predictions are read.
+        variant: Its name.
+        examples: The test examples of the run.
+
+    Raises:
+        DataError: They are of other examples.
+    """
+    predictions = Predictions.read(run.predictions(variant))
+    if difference := first_difference(tuple(examples.ids), predictions.example_ids):
+        raise DataError(
+            f"predictions of {variant} must be for the test examples in their order, got "
+            f"{difference}; run the audit again in a new folder"
+        )
+    return predictions
+
+
+def measure_variants(
+    run: Run,
+    examples: Examples,
+    task: str,
+    measure: Callable[[PopulationPair], Measured],
+    dense: Predictions | None = None,
+) -> dict[str, Measured]:
+    """Measure every compressed variant, some variants side by side.
+
+    Threads do, since numpy and polars let each other run; each variant has its own random numbers,
+    so that nothing depends on which is done first.
+
+    Args:
+        run: Whose predictions are read.
+        examples: Its test examples.
+        task: What progress is called.
+        measure: Called once for each variant.
+        dense: Predictions of the dense variant, where they have been read already.
+
+    Returns:
+        Name of the variant to its measure, in the order of the configuration.
+
+    Raises:
+        DataError: As `comparisons`; whatever `measure` raises.
+    """
+    progress.start(task, len(run.config.resolved_variants) - 1)
+    measures: dict[str, Measured] = {}
+
+    def measure_by_name(comparison: PopulationPair) -> tuple[str, Measured]:
+        return comparison.variant.name, measure(comparison)
+
+    dense = read_predictions(run, "dense", examples) if dense is None else dense
+    pairs = comparisons(run, examples, dense)
+    for name, value in map_in_order(measure_by_name, pairs, AT_ONCE):
+        measures[name] = value
+        progress.advance(task)
+    return measures
+
+
+def measure_inputs(run: Run) -> list[Path]:
+    """List the files that every measure of the audit reads."""
+    variants = run.config.resolved_variants
+    return [run.examples, *(run.predictions(variant.name) for variant in variants)]
+
+
+def read_test_examples(run: Run) -> Examples:
+    """Read the test examples of a run, without their images."""
+    return Examples.read(run.examples, images=False, split="test")

@@ -1,0 +1,33 @@
+"""The files of the members of a shard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scotoma.config import Variant
+from scotoma.run import Run
+from scotoma.stages.shards import Shard
+
+__all__ = ["graph_files", "member_files", "quantized_variants"]
+
+
+def member_files(run: Run, variants: list[str], shard: Shard) -> list[Path]:
+    """List the weights and the record of every member of a shard."""
+    return [
+        path
+        for variant in variants
+        for index in shard.members
+        for path in (run.member(variant, index), run.member(variant, index).with_suffix(".json"))
+    ]
+
+
+def quantized_variants(run: Run) -> list[Variant]:
+    """List the variants that are made of trained members without training."""
+    return [v for v in run.config.resolved_variants if v.derived_from and not v.made_elsewhere]
+
+
+def graph_files(run: Run, shard: Shard) -> list[Path]:
+    """List the file of the network as a graph, if the audit exports one."""
+    return (
+        [run.path("shards", f"{shard.index:03d}", "graph.onnx")] if quantized_variants(run) else []
+    )

@@ -1,0 +1,35 @@
+"""Predict the test examples with the members of a shard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scotoma.config import PredictionsSource
+from scotoma.machine import versions
+from scotoma.run import Run
+from scotoma.stages.members import graph_files
+from scotoma.stages.shards import Shard
+
+__all__ = ["predict"]
+
+
+def predict(run: Run, shard: Shard) -> list[Path]:
+    """Run every member of a shard on the test examples; what was taken in is there already."""
+    names = [variant.name for variant in run.config.resolved_variants]
+    outputs = [run.predictions(name, shard.index) for name in names]
+    if isinstance(run.config.source, PredictionsSource):
+        return outputs
+    graphs = graph_files(run, shard)
+    inputs = [run.examples, *(run.member(name, k) for name in names for k in shard.members)]
+    inputs += graphs
+    if shard.index == 0:
+        from scotoma.stages.measures.parity import parity_inputs
+
+        outputs += parity_inputs(run)
+    left = [*outputs, *([run.costs] if shard.index == 0 else [])]
+    with run.step(f"predict-{shard.index:03d}", left, inputs, made_with=str(versions())) as due:
+        if due:
+            from scotoma.stages.predict_shard import predict_shard
+
+            predict_shard(run, shard, *graphs)
+    return outputs

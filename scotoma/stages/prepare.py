@@ -1,0 +1,49 @@
+"""Read and check the source, and write its examples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scotoma import progress
+from scotoma.config import OnnxSource, PredictionsSource
+from scotoma.run import Run
+from scotoma.storage.files import written
+
+__all__ = ["prepare"]
+
+
+def prepare(run: Run) -> list[Path]:
+    """Read and check the source, write the examples of both splits, bring the previous audit."""
+    left = [*_models(run), *_examples(run)]
+    run.fetch(run.previous)
+    if run.config.retraining is None and not run.previous.exists():
+        return left
+    from scotoma.stages.judging.previous import fetch_previous  # SciPy comes with it
+
+    return [*left, *fetch_previous(run)]
+
+
+def _models(run: Run) -> list[Path]:
+    if not isinstance(run.config.source, OnnxSource):
+        return []
+    from scotoma.stages.external.registered import fetch_models
+
+    return fetch_models(run)
+
+
+def _examples(run: Run) -> list[Path]:
+    if isinstance(run.config.source, PredictionsSource):
+        from scotoma.stages.external.predictions import prepare_predicted
+
+        return prepare_predicted(run)
+    with run.step("prepare", [run.examples]) as due:
+        if due:
+            from scotoma.datasets import checked_parts, open_examples
+
+            examples, parts = open_examples(run.config)
+            progress.start("decode images", 1)
+            with written(run.examples) as temporary:
+                # A broken image is refused before anything is trained.
+                examples.write_parts(temporary, checked_parts(parts, examples.size))
+            progress.advance("decode images")
+    return [run.examples]

@@ -1,0 +1,62 @@
+"""Train the dense and the pruned members of a shard, or import external ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scotoma.config import OnnxSource, PredictionsSource
+from scotoma.extras import home_of, needs
+from scotoma.machine import versions
+from scotoma.own_code import is_code, module_digest
+from scotoma.run import Run
+from scotoma.stages.members import member_files
+from scotoma.stages.shards import Shard
+
+__all__ = ["prune", "train"]
+
+
+def train(run: Run, shard: Shard) -> list[Path]:
+    """Train the dense members of a shard; of what was made elsewhere, take in all variants."""
+    if isinstance(run.config.source, PredictionsSource):
+        from scotoma.stages.external.predictions import take_in_predictions
+
+        return take_in_predictions(run, shard)
+    if isinstance(run.config.source, OnnxSource):
+        return _take_in(run, shard)
+    return _train(run, "train", ["dense"], shard)
+
+
+def _take_in(run: Run, shard: Shard) -> list[Path]:
+    needs("onnxruntime", "train", "source.kind onnx")
+    from scotoma.stages.external.models import files_digest, take_in
+
+    names = [variant.name for variant in run.config.resolved_variants]
+    outputs = member_files(run, names, shard)
+    made_with = files_digest(run)
+    with run.step(f"train-{shard.index:03d}", outputs, [run.examples], made_with=made_with) as due:
+        if due:
+            take_in(run, shard)
+    return outputs
+
+
+def prune(run: Run, shard: Shard) -> list[Path]:
+    """Train the pruned members of a shard, every sparsity from the start on its own seeds."""
+    return _train(run, "prune", _names(run, "prune"), shard)
+
+
+def _train(run: Run, step: str, variants: list[str], shard: Shard) -> list[Path]:
+    outputs = member_files(run, variants, shard)
+    model = run.config.source.model if variants else ""  # what was made elsewhere has none
+    made_with = str(versions()) + (module_digest(model) if is_code(model) else "")
+    with run.step(f"{step}-{shard.index:03d}", outputs, [run.examples], made_with=made_with) as due:
+        if due and variants:
+            home_of("torch", "train", "training")  # which the workers import
+            from scotoma.training.population import train_populations
+
+            run.fetch(*outputs)  # of members that an earlier try has finished
+            train_populations(run, variants, shard.members)
+    return outputs
+
+
+def _names(run: Run, kind: str) -> list[str]:
+    return [variant.name for variant in run.config.resolved_variants if variant.kind == kind]
