@@ -30,6 +30,11 @@ from scotoma.datasets import Examples  # noqa: E402
 from scotoma.machine import hardware  # noqa: E402
 from scotoma.predictions import Predictions  # noqa: E402
 from scotoma.run import Run  # noqa: E402
+from scotoma.stages.bias import bias  # noqa: E402
+from scotoma.stages.divergence import divergence  # noqa: E402
+from scotoma.stages.report import draw, report  # noqa: E402
+from scotoma.stages.slices import slices  # noqa: E402
+from scotoma.stages.verdict import verdict  # noqa: E402
 
 EXAMPLES, IMAGES, SIDES = 20_000, 64, (178, 218)
 SPARSITIES = (0.3, 0.5, 0.7, 0.9, 0.95, 0.99)
