@@ -22,10 +22,11 @@ from scotoma.run import Run, read_json
 from scotoma.stages.external.predictions import complete, named_images
 from scotoma.stages.predict import predict
 from scotoma.stages.prepare import prepare
+from scotoma.stages.prune import prune
 from scotoma.stages.quantize import quantize
 from scotoma.stages.shards import shards
 from scotoma.stages.steps import STEPS
-from scotoma.stages.train import prune, train
+from scotoma.stages.train import train
 from tests.commands import scotoma
 
 pytestmark = pytest.mark.slow
@@ -447,7 +448,7 @@ def test_check_tells_the_groups_of_predictions_and_nothing_of_training(tmp_path:
     code, out, err = scotoma("check", tmp_path / "audit.yaml")
     assert (code, err) == (0, "")
     assert out.startswith("elsewhere: 300 test examples, 3 classes, 1 member a variant\n")
-    assert "none is needed: nothing is trained or run, predictions are audited" in out
+    assert "none: nothing is trained or run, predictions are audited" in out
     assert "training and" not in out
     code, _, err = scotoma("audit", tmp_path / "audit.yaml", "--dry-run")
     assert code == 2

@@ -148,3 +148,25 @@ def test_a_call_that_takes_too_long_is_ended() -> None:
             process.call(time.sleep, 600, limit_s=0.1)
         assert not Path("/proc", str(pid)).exists()
         assert process.call(os.getpid, limit_s=60) != pid
+
+
+LONG_FOLDER = """
+from scotoma.processes import worker_pool
+if __name__ == "__main__":
+    with worker_pool(1) as pool:
+        print(pool.submit(abs, -1, task="").result())
+"""
+
+
+def test_workers_start_under_a_long_name_of_the_folder_for_temporary_files(tmp_path: Path) -> None:
+    long = tmp_path / ("n" * 100)
+    long.mkdir()
+    (tmp_path / "pool.py").write_text(LONG_FOLDER)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "pool.py")],
+        env=os.environ | {"TMPDIR": str(long), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("1\n", "")

@@ -290,7 +290,7 @@ def test_shards_left_by_an_earlier_cut_are_not_gathered_twice(invented: Run) -> 
 def test_values_of_an_attribute_are_set_against_each_other_whatever_their_names(
     invented: Run,
 ) -> None:
-    from scotoma.stages.measures.pairs import bias
+    from scotoma.stages.bias import bias
 
     gathered(invented)
     bias(invented)

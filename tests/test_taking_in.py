@@ -25,9 +25,10 @@ from scotoma.stages.divergence import divergence
 from scotoma.stages.gather import gather
 from scotoma.stages.predict import predict
 from scotoma.stages.prepare import prepare
+from scotoma.stages.prune import prune
 from scotoma.stages.quantize import quantize
 from scotoma.stages.shards import shards
-from scotoma.stages.train import prune, train
+from scotoma.stages.train import train
 
 pytestmark = pytest.mark.slow
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
+import tempfile
 import threading
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
 
 __all__ = ["context", "enter_worker", "start_server"]
 
+LONGEST_FOLDER = 60  # bytes of the name of a folder that sockets may lie in
 # One thread a worker: two OpenMP teams on one core stall each other.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -23,12 +25,28 @@ def start_server(*modules: str) -> None:
             threads do not survive a fork.
     """
     multiprocessing.set_forkserver_preload([*modules])
-    forkserver.ensure_running()
+    _ensure_running()
 
 
 def context() -> ForkServerContext:
-    """Return the way in which workers start."""
+    """Return the way in which workers start, with the fork server running."""
+    _ensure_running()
     return multiprocessing.get_context("forkserver")
+
+
+def _ensure_running() -> None:
+    """Start the fork server where it is not running; its socket has a short name.
+
+    The system takes names of sockets up to some 100 bytes, and a folder for temporary files may be
+    longer than that.
+    """
+    usual = tempfile.tempdir
+    if len(os.fsencode(tempfile.gettempdir())) > LONGEST_FOLDER:
+        tempfile.tempdir = "/tmp"
+    try:
+        forkserver.ensure_running()
+    finally:
+        tempfile.tempdir = usual
 
 
 def enter_worker(environment: dict[str, str]) -> None:

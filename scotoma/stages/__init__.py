@@ -81,7 +81,7 @@ def perform(step: str, run: Run, shard: str = "", *, ended: str = "SUCCEEDED") -
             return log_failure(run)
         function = named(step).function
         outputs = function(run, Shard.parse(shard)) if shard else function(run)
-    if named(step).at_exit:
+    if step == "log":
         if run.uri:  # what an earlier try left
             storage.remove(storage.join(run.uri, "error.json"))
         checksums.seal(run.mirror)

@@ -1,4 +1,4 @@
-"""Train the dense and the pruned members of a shard, or import external ones."""
+"""Train the dense members of a shard, or import external ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scotoma.run import Run
 from scotoma.stages.members import member_files
 from scotoma.stages.shards import Shard
 
-__all__ = ["prune", "train"]
+__all__ = ["train", "train_variants"]
 
 
 def train(run: Run, shard: Shard) -> list[Path]:
@@ -23,7 +23,7 @@ def train(run: Run, shard: Shard) -> list[Path]:
         return take_in_predictions(run, shard)
     if isinstance(run.config.source, OnnxSource):
         return _take_in(run, shard)
-    return _train(run, "train", ["dense"], shard)
+    return train_variants(run, "train", ["dense"], shard)
 
 
 def _take_in(run: Run, shard: Shard) -> list[Path]:
@@ -39,12 +39,18 @@ def _take_in(run: Run, shard: Shard) -> list[Path]:
     return outputs
 
 
-def prune(run: Run, shard: Shard) -> list[Path]:
-    """Train the pruned members of a shard, every sparsity from the start on its own seeds."""
-    return _train(run, "prune", _names(run, "prune"), shard)
+def train_variants(run: Run, step: str, variants: list[str], shard: Shard) -> list[Path]:
+    """Train the members of some variants, as a step.
 
+    Args:
+        run: The run.
+        step: The step's name.
+        variants: Names of dense or pruned variants.
+        shard: Which members.
 
-def _train(run: Run, step: str, variants: list[str], shard: Shard) -> list[Path]:
+    Returns:
+        Their weights and records.
+    """
     outputs = member_files(run, variants, shard)
     model = run.config.source.model if variants else ""  # what was made elsewhere has none
     made_with = str(versions()) + (module_digest(model) if is_code(model) else "")
@@ -56,7 +62,3 @@ def _train(run: Run, step: str, variants: list[str], shard: Shard) -> list[Path]
             run.fetch(*outputs)  # of members that an earlier try has finished
             train_populations(run, variants, shard.members)
     return outputs
-
-
-def _names(run: Run, kind: str) -> list[str]:
-    return [variant.name for variant in run.config.resolved_variants if variant.kind == kind]

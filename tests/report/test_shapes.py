@@ -22,6 +22,7 @@ def one_variant(content: dict[str, Any], images: Any, gate: Any, measured: Any) 
     content["variants"] = [v for v in content["variants"] if v["name"] in ("dense", name)]
     for part in ("divergence", "classes", "subgroups", "gaps", "slices", "gallery"):
         content[part] = {name: content[part][name]}
+    content["parity"] = {}
     content["accuracy"] = {one: content["accuracy"][one] for one in ("dense", name)}
     for part in ("one_model", "clarify"):
         content[part]["variants"] = {name: content[part]["variants"][name]}
