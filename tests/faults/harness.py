@@ -261,7 +261,7 @@ def _check_ended(code: int, words: str) -> None:
     """The command ended by the signal, or whole, or with a sentence that says how to go on."""
     if code not in (0, -signal.SIGKILL):
         last = words.strip().rpartition("\n")[2]
-        assert last.startswith("scotoma: "), words
+        assert last.startswith("scotoma: "), (code, words)
         assert "repeat the command" in last, words
         assert "Traceback" not in words
         assert code in (4, 5, 130), (code, words)
