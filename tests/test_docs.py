@@ -73,6 +73,13 @@ def test_configurations_in_the_documents_are_valid(page: Path) -> None:
         read(text, page.name)
 
 
+def test_tables_for_the_documents_are_written_by_examples_that_a_page_runs() -> None:
+    commands = "".join(block for page in PAGES for block in blocks(page, "sh"))
+    assert "python -c" not in commands
+    for script in ROOT.glob("examples/*.py"):
+        assert f"python examples/{script.name}" in commands, script.name
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_in_the_documents_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
