@@ -227,7 +227,7 @@ def absolute(row: ClassRow) -> Interval:
 
 
 def _few(row: ClassRow) -> str:
-    return FEW_EVENTS if row.events is not None and row.events < FEW else ""
+    return FEW_EVENTS if row.effective_events is not None and row.effective_events < FEW else ""
 
 
 def mirrored(quantity: Ranged, whole: float = 0.0) -> Interval:

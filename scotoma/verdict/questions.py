@@ -163,7 +163,7 @@ def _slices(audit: Audit, variant: str, rule: SlicesRule) -> Iterator[Question]:
 
 def _class(rule: ClassesRule, row: ClassRow, members: int) -> Question:
     """Recall lost beyond the accuracy lost, as a fraction: the audit has it in points, gained."""
-    value, events = -_number(row.normalised) / 100, _number(row.events)
+    value, events = -_number(row.normalised) / 100, _number(row.effective_events)
     if row.reason:
         loss = undefined(row.reason, value=value, n=row.n, members=members, events=events)
     else:
@@ -211,7 +211,7 @@ def read_estimate(quantity: Quantity) -> Estimate:
         high=_number(quantity.high),
         n=quantity.n,
         members=quantity.members,
-        events=_number(quantity.events),
+        events=_number(quantity.effective_events),
         df=_number(quantity.df),
         level=quantity.level,
         reason=quantity.reason,

@@ -203,7 +203,7 @@ def test_the_page_names_the_variants_tried_and_the_risks(mixed: dict[str, Any]) 
 def test_very_many_open_tests_are_cut_short(whole_audit: Any) -> None:
     audit = whole_audit(n=300)
     rows = audit["classes"]["prune-0.9"]
-    few = rows[0] | {"events": 3.0}
+    few = rows[0] | {"effective_events": 3.0}
     audit["classes"]["prune-0.9"] = [few | {"class": f"c{place}"} for place in range(1000)]
     page = markdown(judged(audit))
     assert page.count("recall loss of class c") <= 21

@@ -90,7 +90,7 @@ def test_a_class_is_hurt_where_its_recall_falls(
     """The audit has gains of recall in points; half a point of standard error, one of margin."""
     audit = whole_audit()
     row = audit["classes"]["prune-0.9"][0] | {"normalised": normalised, "se": 0.5, "df": 20.0}
-    audit["classes"]["prune-0.9"] = [row | {"events": 50.0, "reason": ""}]
+    audit["classes"]["prune-0.9"] = [row | {"effective_events": 50.0, "reason": ""}]
     chosen = parse_rules("rules: [{id: c, metric: classes_hurt, margin: 0.01}]", "g")
     (finding,) = judge(audit, chosen, TODAY).variants[0].findings
     assert finding.verdict == verdict
@@ -101,7 +101,7 @@ def test_a_rise_from_nothing_is_not_tested_and_pointed_out(whole_audit: Any) -> 
     audit = whole_audit({"men": 0.0, "women": 1.5}, n=4000)
     for row in audit["subgroups"]["prune-0.9"]:
         for part in ("dense", "compressed", "relative", "absolute"):
-            row[part]["events"] = 0.0
+            row[part]["effective_events"] = 0.0
     gate = judge(audit, rules(), TODAY)
     assert gate.verdict == "UNSURE"
     (warning,) = gate.warnings
