@@ -79,7 +79,7 @@ def prepare_store(uri: str) -> None:
 
 
 def experiment_id(mlflow: Any, client: Any, uri: str, name: str) -> str:
-    """The id of an experiment, made where there is none.
+    """Find the id of an experiment, and create it where there is none.
 
     Raises:
         ConfigError: It was deleted.

@@ -37,7 +37,7 @@ class RunRecord:
     Attributes:
         name: Name of the run.
         identity: The tags that say which run it is.
-        tags: Name to text, as found: `texts` has them as they are written.
+        tags: Name to text, unchanged: `texts` has them as they are written.
         params: Name to number or word.
         metrics: Name, value and step.
         examples: Number of examples of each split that it rests on.
@@ -57,16 +57,16 @@ class RunRecord:
     examples: dict[str, int] = field(default_factory=dict)
 
     def key(self, tags: Mapping[str, str] | None = None) -> tuple[str | None, ...]:
-        """What says which run it is; of other tags, which run they are of."""
-        found = self.tags if tags is None else tags
-        return tuple(found.get(name) for name in self.identity)
+        """Identify the run by its tags, or by others."""
+        values = self.tags if tags is None else tags
+        return tuple(values.get(name) for name in self.identity)
 
     def texts(self) -> dict[str, str]:
         """The tags, with a space for whatever could steer a terminal or break a database."""
         lines = {
             key: text.split("\n") if key == NOTE else [text] for key, text in self.tags.items()
         }
-        return {key: "\n".join(map(printable, found))[:TEXT_LENGTH] for key, found in lines.items()}
+        return {key: "\n".join(map(printable, texts))[:TEXT_LENGTH] for key, texts in lines.items()}
 
     def number(self, name: str, value: Any, reason: str = "") -> bool:
         """A metric; where there is no finite number, a tag that says why."""
@@ -104,7 +104,7 @@ def variant_records(
     Returns:
         Numbers by section: `0_gate/failed` and `0_gate/unsure` (tests), `1_quality/...`,
         `2_cie/...`, `3_worst/METRIC` (the change that the summary calls worst), `5_slices/n_bad`
-        (slices found), `amp_METRIC/GROUP` (relative change, %), `gap_points/ATTRIBUTE`.
+        (number of slices), `amp_METRIC/GROUP` (relative change, %), `gap_points/ATTRIBUTE`.
     """
     # Judged otherwise it is another result.
     result = _sha256(as_text(audit) + ("" if gate is None else as_text(gate)))
