@@ -119,7 +119,7 @@ def _row(name: str, test: TestResult) -> tuple[str, ...]:
 
 def _spec(rows: list[tuple[Any, ...]], names: list[str], chosen: str) -> dict[str, Any]:
     variant, where, verdict, value, low, high, goes_left, goes_right, label = fields(9)
-    title = "change as a multiple of the margin (dashed: 1)"
+    title = "change / margin (dashed: 1)"
     right = {"value": "width"}
     return single(
         title=PICKED,

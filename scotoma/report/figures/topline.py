@@ -68,7 +68,7 @@ def _summary(audit: Audit, cies: Mapping[str, Excess]) -> str:
     known = [100 * value for value in values if value is not None]
     spread = f"Top-1 accuracy ranges from {min(known):.1f}% to {max(known):.1f}%. " if known else ""
     count, n = (numbers.count(x) for x in (cies[most].cie.count, cies[most].n))
-    return f"{spread}Most examples change under {isolated(most)}: {count} of {n}; {beside}."
+    return f"{spread}Most examples change in {isolated(most)}: {count} of {n}; {beside}."
 
 
 def _row(audit: Audit, name: str, cie: Excess | None) -> tuple[str, ...]:
