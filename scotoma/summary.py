@@ -1,4 +1,4 @@
-"""What the terminal says at the end of an audit, in 80 columns."""
+"""What does the terminal print at the end of an audit? A table and sentences of 80 columns."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ HEAD = ("variant", "top-1 %", "CIE/floor", "excess, points", "worst change", "wh
 
 
 def summary(audit: Audit, gate: Gate | None = None) -> str:
-    """One line a variant, with what the numbers rest on above and what they mean below.
+    """Summarize an audit: one line a variant, n above, what the numbers mean below.
 
     Args:
         audit: The audit.
-        gate: The verdict on it, which then leads each line, in the place of the excess; below
+        gate: The verdict on it, which then leads each line in place of the excess; below the table
             stands what it rests on.
 
     Returns:
@@ -63,9 +63,9 @@ def summary(audit: Audit, gate: Gate | None = None) -> str:
     lines += [
         "",
         *_wrapped(
-            "CIE: examples whose most frequent label changes; floor: how many two dense "
-            f"populations would show{';' if beyond else '.'}{beyond} Worst change: of a group's "
-            "error, the one whose interval lies highest.",
+            "CIE: examples whose most frequent label changes; floor: how many other "
+            f"seeds alone would change{';' if beyond else '.'}{beyond} Worst change: the change "
+            "of a group's error whose interval lies highest.",
             indent="",
         ),
         "",
@@ -84,20 +84,18 @@ def summary(audit: Audit, gate: Gate | None = None) -> str:
     ]
     if members == 1:
         lines += _wrapped(
-            "One model a side: CIEs are the flips between these two, and nothing is said about "
-            "another training run."
+            "One model a side: CIEs are the flips between these two models; another training run "
+            "may differ."
         )
     elif members < 5:
-        lines.append(
-            f"With {members} members a variant, counts of CIEs are unstable: use 10 or more."
-        )
+        lines.append(f"With {members} members a variant, CIE counts are unstable: use 10 or more.")
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def worst_change(audit: Audit, variant: str, metric: str | None = None) -> RateChange | None:
-    """The change of a group's rate whose interval lies highest; None if none is estimable.
+    """Find the change of a group's rate whose interval lies highest; None if none is estimable.
 
-    Of the positive class error, FPR and FNR are searched, without one the error.
+    With a positive class it looks at error, FPR and FNR, without one at the error.
 
     Args:
         audit: The audit.
@@ -118,13 +116,13 @@ def worst_change(audit: Audit, variant: str, metric: str | None = None) -> RateC
 
 
 def _mark(gate: Gate, name: str) -> str:
-    """What stands before the line of a variant: its verdict; of the dense one there is none."""
+    """Mark the line of a variant with its verdict; the dense one has none."""
     variant = gate.variant(name)
     return "·" if variant is None else variant.verdict
 
 
 def _verdicts(gate: Gate) -> list[str]:
-    """What each verdict but PASS rests on; a waived test is named."""
+    """Say what each FAIL and UNSURE rests on, and name waived tests."""
     lines = []
     for variant in gate.variants:
         for line in sentences(variant):

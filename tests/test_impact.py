@@ -286,7 +286,7 @@ def test_rows_of_one_source_count_once():
         clusters=clusters,
     )  # fmt: skip
     np.testing.assert_allclose(twice.se, once.se)
-    np.testing.assert_allclose(twice.events, once.events)
+    np.testing.assert_allclose(twice.effective_events, once.effective_events)
 
 
 def test_a_table_is_as_long_as_there_are_classes():

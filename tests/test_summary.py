@@ -38,7 +38,7 @@ SOURCES = 150  # of the test split; each stands there once in each style
 
 @pytest.fixture(scope="module")
 def assembled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What audit.json holds, from predictions made up in which the minority pays."""
+    """What audit.json holds, from predictions made up in which the error rises for the minority."""
     from scotoma.stages.bias import bias
     from scotoma.stages.divergence import divergence
     from scotoma.stages.judging import assemble as assembling
@@ -170,7 +170,7 @@ def test_dense_is_compared_with_nothing(audit: dict[str, Any]) -> None:
     assert "[" not in line_of(audit, "dense")
 
 
-def test_it_says_who_pays(audit: dict[str, Any]) -> None:
+def test_it_names_the_group_whose_error_rises_more(audit: dict[str, Any]) -> None:
     start = summary(audit).index("prune-0.95: error rises")
     worst = " ".join(summary(audit)[start:].split())
     (gap,) = (g for g in audit["gaps"]["prune-0.95"] if g["attribute"] == "exposure")
@@ -180,7 +180,9 @@ def test_it_says_who_pays(audit: dict[str, Any]) -> None:
     assert f"[{min(shown[1:]):.1f}, {max(shown[1:]):.1f}]" in worst
 
 
-def test_who_pays_does_not_depend_on_which_group_is_named_first(audit: dict[str, Any]) -> None:
+def test_the_more_affected_group_does_not_depend_on_which_group_is_named_first(
+    audit: dict[str, Any],
+) -> None:
     before = summary(audit)
     for gaps in audit["gaps"].values():
         for gap in gaps:

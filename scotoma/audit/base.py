@@ -49,8 +49,8 @@ class Quantity(Part):
         description="Examples at risk; where rows belong together in clusters, clusters."
     )
     members: Count = Field(description="Models in the smaller population that it rests on.")
-    events: Real | None = Field(
-        description="Effective events: Kish's number of examples that carry the value. Below 5 no "
+    effective_events: Real | None = Field(
+        description="Kish's effective number of examples that carry the value. Below 5 no "
         "relative change is given; from 5 to 10 it is marked \u201cfew events\u201d. Null where "
         "that has no meaning."
     )

@@ -118,7 +118,7 @@ class Percentile(Part):
 
 
 class SubsetAccuracy(Part):
-    """Top-1 accuracy on a subset, such as the CIEs: each subset is taken as given."""
+    """Top-1 accuracy on a subset, such as the CIEs: intervals take the subset as fixed."""
 
     subset: str = Field(description="`all`, `CIEs`, `non-CIEs`, or `taxicab` and a percentile.")
     n: Count = Field(description="Examples in the subset.")
@@ -159,7 +159,7 @@ class Divergence(Part):
     cie: Excess = Field(description="CIEs, floor and excess.")
     flips: Quantity | None = Field(
         description="Flip rate: the share of predictions that change from a dense member to the "
-        "compressed member made of it. Its floor is 0. Null where members are not paired."
+        "compressed member that derives from it. Its floor is 0. Null where members are not paired."
     )
     taxicab: Distances = Field(description="Examples by taxicab distance.")
     thresholds: tuple[Percentile, ...] = Field(description="Percentiles of the distance.")

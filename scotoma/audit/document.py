@@ -68,7 +68,7 @@ class AuditedVariant(Part):
     """One way of compressing, and the population that it was applied to.
 
     A member is one model of one seed; a population is the members of one variant. One model says
-    nothing of the next one trained the same way; a population does.
+    nothing about the next one trained the same way; a population does.
     """
 
     name: str = Field(description="The variant: `dense`, `prune-0.9`, `int8-static`.")
@@ -77,7 +77,7 @@ class AuditedVariant(Part):
     mode: str = Field(description="`static` or `dynamic` for int8; else empty.")
     bits: Count = Field(description="Bits of a weight.")
     paired: Flag = Field(description="Whether each member derives from a dense member.")
-    derived_from: str | None = Field(description="The variant it was made of; null for none.")
+    derived_from: str | None = Field(description="The variant it derives from; null for none.")
     members: Count = Field(description="Models in the population.")
 
 
@@ -95,12 +95,12 @@ class Accuracy(Part):
 
 
 class FewModelsRow(Part):
-    """What comparisons of a few models a side would have said."""
+    """How often comparisons of a few models a side contradict all models."""
 
     members: Count = Field(description="Models a side.")
     wrong: Fraction | None = Field(
-        description="Share of comparisons that say of the variant what all models together deny: "
-        "that some group's error rises beyond the margins, or that none does."
+        description="Share of comparisons that contradict all models together on whether some "
+        "group's error rises beyond the margins."
     )
     wrong_worst: Fraction | None = Field(
         description="The same for the group that all models together show to be most affected."
@@ -110,11 +110,11 @@ class FewModelsRow(Part):
 
 
 class FewModels(Part):
-    """The one-model trap: how often few models a side would contradict all of them.
+    """The one-model trap: how often a few models a side contradict all of them.
 
     Whoever has one dense and one compressed model compares one pair. Pairs are drawn from the
-    populations, and so are 2, 3, 5, 10 models a side. All models are taken for the truth, which
-    they are only as far as the verdict is certain, so there is no interval.
+    populations, and so are 2, 3, 5, 10 models a side. All models together are taken
+    for the truth, and the same models appear in many draws, so there is no interval.
     """
 
     relative: Number = Field(description="Margin on compressed / dense - 1, a fraction.")
@@ -136,7 +136,7 @@ class GalleryCard(Part):
 
 
 class GalleryPair(Part):
-    """A CIE beside an example of its class that is none."""
+    """A CIE beside an example of the same class that is not a CIE."""
 
     cie: GalleryCard = Field(description="The CIE.")
     non_cie: GalleryCard | None = Field(
@@ -209,7 +209,7 @@ class Audit(Part):
     slices: dict[str, SliceSearch] = Field(
         description="Slices that nobody named, by compressed variant; empty without a search."
     )
-    one_model: FewModels = Field(description="What one model a side would have said.")
+    one_model: FewModels = Field(description="How often a few models contradict all of them.")
     gallery: dict[str, tuple[GalleryPair, ...]] = Field(
         description="The most divergent CIEs, by compressed variant."
     )
@@ -260,7 +260,7 @@ class Audit(Part):
 
     @property
     def dense(self) -> AuditedVariant:
-        """The variant that the others are compared with."""
+        """The baseline: the variant that the others are compared with."""
         return self.variants[0]
 
     @property

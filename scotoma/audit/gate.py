@@ -98,7 +98,7 @@ class TestResult(Part):
         description="The interval that decided; null if untested."
     )
     needed: MembersNeeded | None = Field(
-        description="What would settle an UNSURE; null where it is settled or cannot be said."
+        description="What would settle an UNSURE; null where it is settled or not known."
     )
     needed_words: str | None = Field(description="The same as a sentence.")
 
@@ -158,13 +158,13 @@ class GateResult(Part):
         description="The audit before this one; null where none was compared."
     )
     variants_tried: Count = Field(
-        description="Variants that were judged: picking the best of many favours luck."
+        description="Number of variants judged: picking the best of many favours luck."
     )
     variants: tuple[JudgedVariant, ...] = Field(description="A verdict a compressed variant.")
 
 
 class GateFile(GateResult):
-    """gate.json: the verdict, the day it was given for, and the audit it judges."""
+    """gate.json: the verdict, its day, and the audit that it judges."""
 
     as_of: datetime.date = Field(description="Day that decides which waivers have expired.")
     audit_sha256: str = Field(description="SHA-256 of the audit.json that was judged.")

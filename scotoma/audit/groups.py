@@ -41,8 +41,8 @@ class ClassRow(Part):
     of_both: Number | None = Field(
         description="Chance of one model on one example, counted in both variances."
     )
-    events: Number | None = Field(
-        description="Effective events: examples that carry the errors, or the hits if fewer."
+    effective_events: Number | None = Field(
+        description="Examples that carry the errors, or the hits if fewer."
     )
     reason: str = Field(description="Why there is no p-value; else empty.")
 
@@ -66,7 +66,7 @@ class RateChange(Rate):
     """What compression does to one error rate of one group, averaged over members.
 
     A large relative change of a small rate can be few examples: look at the absolute change, and at
-    `events`, the number of examples that carry it.
+    `effective_events`, the number of examples that carry it.
     """
 
     relative: Quantity = Field(description="100 (compressed / dense - 1), per cent.")

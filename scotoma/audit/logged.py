@@ -1,4 +1,4 @@
-"""One audit of a project as a tracking server knows it: finished, failed, missed or skipped."""
+"""One audit of a project as a tracking server knows it: finished, failed or skipped."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class LoggedAudit:
 
     Attributes:
         at: When it was logged, UTC.
-        state: `finished`, `failed`, `missed` or `skipped`.
+        state: `finished`, `failed` or `skipped`.
         run: Id of the run that stands for it.
         reason: Why it has no result, as a sentence; else empty.
-        audit: Its audit.json; None where there is none that this version reads.
+        audit: Its audit.json; None where this version reads none.
         gate: Its gate.json, likewise.
     """
 

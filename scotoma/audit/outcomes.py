@@ -28,17 +28,17 @@ class MetricGuide(Part):
 
 
 class OutcomeQuestion(Part):
-    """A worry in plain words, and the metrics that speak to it."""
+    """A question in plain words, and the metrics that answer it."""
 
     key: str = Field(description="One word for it.")
-    question: str = Field(description="The worry, as a question.")
+    question: str = Field(description="The question.")
     start: str = Field(description="The metric to look at first.")
     why: str = Field(description="Why that one.")
-    metrics: tuple[MetricGuide, ...] = Field(description="All metrics that speak to it.")
+    metrics: tuple[MetricGuide, ...] = Field(description="All metrics that answer it.")
 
 
 class LabelMetric(Part):
-    """A metric of the labels, which no compression changes, for one pair of facets."""
+    """A metric of the labels, which compression does not change, for one pair of facets."""
 
     attribute: str = Field(description="The attribute.")
     disadvantaged: str = Field(description="Key of facet d.")
@@ -70,7 +70,7 @@ class Outcomes(Part):
     """
 
     questions: tuple[OutcomeQuestion, ...] = Field(
-        description="The metrics by the worry they speak to, and with which to start."
+        description="The metrics by the question that they answer, and the one to start with."
     )
     data: tuple[LabelMetric, ...] = Field(description="Metrics of the labels.")
     variants: dict[str, tuple[ModelMetric, ...]] = Field(

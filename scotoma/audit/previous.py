@@ -79,7 +79,7 @@ class PreviousAudit(Part):
     reason: str = Field("", description="Why there is none, as a sentence; else empty.")
     missing: Flag = Field(
         False,
-        description="Whether there may be one that could not be had: tests of it are UNSURE then.",
+        description="Whether there may be one that could not be read: its tests are UNSURE then.",
     )
     margin: Number | None = Field(
         None, description="By how much a number may rise; null where no configuration asks."

@@ -116,7 +116,7 @@ def as_text(part: BaseModel) -> str:
 
 
 def plain(part: BaseModel) -> dict[str, Any]:
-    """Give a part of an audit as plain JSON values, to put into a larger file."""
+    """Convert a part of an audit to plain JSON values, to put into a larger file."""
     value: dict[str, Any] = _named_infinities(part.model_dump(mode="json", by_alias=True))
     if isinstance(part, Audit) and not part.collapsed:
         del value["collapsed"]

@@ -29,7 +29,7 @@ class BiasSection(Part):
     gaps: dict[str, tuple[MeasuredGap, ...]] = Field(description="Gaps between groups.")
     clarify: Outcomes = Field(description="Clarify's metrics.")
     accuracy: dict[str, Accuracy] = Field(description="Accuracy by variant, dense too.")
-    one_model: FewModels = Field(description="What one model a side would have said.")
+    one_model: FewModels = Field(description="How often a few models contradict all of them.")
     collapsed: tuple[str, ...] = Field(
         description="Members that predict one class for every example, as sentences."
     )

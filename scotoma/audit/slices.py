@@ -1,4 +1,4 @@
-"""Which slices nobody named: what a search found, beside what chance finds."""
+"""Which slices are harmed that nobody named? What a search finds, beside what chance finds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SliceTest(Part):
 
 
 class SliceRow(Part):
-    """A slice that was found: all its conditions hold."""
+    """A slice that the search reports: all its conditions hold."""
 
     text: str = Field(description="The slice as people write it.")
     predicates: tuple[Condition, ...] = Field(description="Its conditions.")
@@ -40,9 +40,9 @@ class SliceRow(Part):
     effect: Quantity = Field(description="The rise of the error on the slice, a fraction.")
     p: Real = Field(description="The p-value that decided.")
     q: Real = Field(description="The same, corrected: what was compared with alpha.")
-    discovery: SliceTest = Field(description="What the search saw.")
+    discovery: SliceTest = Field(description="Test on the half that the search saw.")
     confirmation: SliceTest | None = Field(
-        description="What the other half says; null without confirmation."
+        description="Test on the other half; null without confirmation."
     )
     about_images: dict[str, str] = Field(
         description="What the conditions on the look of images mean."

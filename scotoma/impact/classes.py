@@ -85,7 +85,7 @@ class ClassImpact:
         of_examples: Its variance over examples, squared percentage points.
         of_members: Its variance over training runs, likewise.
         of_both: Chance of one member on one example, counted in both of the above.
-        events: Examples of the class that carry its errors, or its hits if these are fewer.
+        effective_events: Examples of the class that carry its errors, or its hits if fewer.
         reason: Why a class has no p-value, as a sentence to print; empty otherwise.
         dense_accuracy: Accuracy of the dense members, a fraction.
         compressed_accuracy: Accuracy of the compressed members.
@@ -110,7 +110,7 @@ class ClassImpact:
     of_examples: Floats
     of_members: Floats
     of_both: Floats
-    events: Floats
+    effective_events: Floats
     reason: tuple[str, ...]
     dense_accuracy: float
     compressed_accuracy: float
@@ -127,7 +127,7 @@ class ClassImpact:
         'undefined (no examples of class 2)'
         """
         c, n = class_id, int(self.n[class_id])
-        value, events = float(self.normalised[c]), float(self.events[c])
+        value, events = float(self.normalised[c]), float(self.effective_events[c])
         note = FEW_EVENTS if events < FEW else ""
         if self.members == 1:
             note = f"{note}; {ONE_RUN}" if note else ONE_RUN
@@ -293,7 +293,7 @@ def class_impact(
         of_examples=spread(100**2 * variance.examples),
         of_members=spread(100**2 * variance.members),
         of_both=spread(100**2 * variance.residual),
-        events=np.nan_to_num(spread(np.minimum(missed, hit))),
+        effective_events=np.nan_to_num(spread(np.minimum(missed, hit))),
         reason=tuple(reasons),
         dense_accuracy=float(was.mean()),
         compressed_accuracy=float(now.mean()),

@@ -14,7 +14,7 @@ from scotoma.report.numbers import Shown
 from scotoma.summary import worst_change
 from scotoma.verdict.questions import LABELS
 
-__all__ = ["Answer", "Fact", "answers", "facts", "in_focus", "next_steps", "sentence"]
+__all__ = ["Answer", "Fact", "answers", "facts", "in_focus", "next_steps", "verdict_sentence"]
 
 NAMED = 4  # variants listed by name in a sentence
 SHOWN = 4  # steps of one kind that are advised
@@ -55,7 +55,7 @@ class Answer:
 
 
 def in_focus(audit: Audit, gate: GateResult | None) -> AuditedVariant:
-    """The variant that the top of the page speaks of: of the worst verdict, the most compressed."""
+    """Pick the variant at the top of the page: of the worst verdict, the most compressed."""
     verdicts = {} if gate is None else {v.name: v.verdict for v in gate.variants}
     grave = ("PASS", "UNSURE", "FAIL")
 
@@ -66,7 +66,7 @@ def in_focus(audit: Audit, gate: GateResult | None) -> AuditedVariant:
     return max(audit.compressed, key=weight)
 
 
-def sentence(gate: GateResult) -> str:
+def verdict_sentence(gate: GateResult) -> str:
     """Say the verdict on all variants."""
     by = {verdict: _of(gate, verdict) for verdict in ("PASS", "FAIL", "UNSURE")}
     parts = [f"{_names(by['PASS'])} may ship by these rules"] if by["PASS"] else []
@@ -78,7 +78,7 @@ def sentence(gate: GateResult) -> str:
         return text
     if len(gate.variants) > 1:
         return f"No variant is shown to be safe to ship: {text}"
-    return f"The one variant must not ship by these rules: {text}" if by["FAIL"] else text
+    return f"The only variant must not ship by these rules: {text}" if by["FAIL"] else text
 
 
 def _failing(variants: Sequence[JudgedVariant]) -> str:
@@ -89,7 +89,7 @@ def _failing(variants: Sequence[JudgedVariant]) -> str:
 
 
 def facts(audit: Audit, variant: str) -> tuple[Fact, ...]:
-    """Top line, examples, groups and classes of one variant: four numbers, each with its interval.
+    """Sum up one variant: accuracy, examples, groups and classes, each number with its interval.
 
     Args:
         audit: The audit, groups called by their names.
@@ -103,7 +103,7 @@ def facts(audit: Audit, variant: str) -> tuple[Fact, ...]:
     before, after = (numbers.rate(top).value for top in tops)
     return (
         Fact(
-            "Top-1 accuracy, points",
+            "Change of top-1 accuracy, points",
             _accuracy(audit, variant),
             tops[1].n,
             f"{before} to {after}",
@@ -132,16 +132,16 @@ def _floor(cie: Excess) -> str:
     floor = cie.floor_at_k
     if floor.value is None:
         return floor.reason
-    return f"seeds alone: about {numbers.count(round(floor.value * cie.n))}"
+    return f"about {numbers.count(round(floor.value * cie.n))} from seeds alone"
 
 
 def _worst_group(audit: Audit, variant: str) -> Fact:
     row = worst_change(audit, variant)
     if row is None:
-        nothing = Shown("", "", "", "no change of a group can be estimated", ())
-        return Fact("Group that pays most", nothing, 0, "")
+        nothing = Shown("", "", "", "no group's change can be estimated", ())
+        return Fact("Most affected group", nothing, 0, "")
     before, after = (numbers.rate(rate).value for rate in (row.dense, row.compressed))
-    what = f"{_upper(LABELS[row.metric])} of the group that pays most: {row.group}"
+    what = f"{_upper(LABELS[row.metric])} of the most affected group: {row.group}"
     return Fact(what, numbers.percent(row.relative), row.relative.n, f"{before} to {after}")
 
 
@@ -149,14 +149,14 @@ def _worst_class(audit: Audit, variant: str) -> Fact:
     rows = [row for row in audit.classes[variant] if row.low is not None]
     if not rows:
         nothing = Shown("", "", "", "no class has an interval", ())
-        return Fact("Class that pays most", nothing, 0, "")
+        return Fact("Most affected class", nothing, 0, "")
     row = min(rows, key=lambda row: (row.high or 0.0, row.class_name))
     before, after = (100.0 * (part or 0.0) for part in (row.dense_recall, row.compressed_recall))
     return Fact(
-        f"Recall of the class that pays most: {row.class_name}",
+        f"Recall of the most affected class: {row.class_name}",
         numbers.class_change(numbers.normalised(row)),
         row.n,
-        f"points beyond top-1, {before:.2f}% to {after:.2f}%",
+        f"points beyond the change of top-1; {before:.2f}% to {after:.2f}%",
     )
 
 
@@ -166,20 +166,20 @@ def next_steps(gate: GateResult) -> list[str]:
     steps = []
     if failed:
         steps.append(
-            f"Do not ship {_names(failed)}. Compress less, or train on more of whom it fails; the "
-            "gallery shows which images to look at."
+            f"Do not ship {_names(failed)}. Compress less, or train with more examples "
+            "of the groups that it harms; the gallery shows changed images."
         )
     steps += _open(unsure)
     if passed:
         steps.append(
-            f"Before {_names(passed)} {'ships' if len(passed) == 1 else 'ship'}: read which limits "
-            "were kept. The rules ask about nothing else."
+            f"Before {_names(passed)} {'ships' if len(passed) == 1 else 'ship'}: read the rules. "
+            "Nothing else was tested."
         )
     return steps + _waived(gate)
 
 
 def _waived(gate: GateResult) -> list[str]:
-    """Which rules somebody let a variant break: without them a PASS would mislead."""
+    """Name the rules that are waived: without them a PASS would mislead."""
     waived = {
         (variant.name, test.rule, test.waived_until): None
         for variant in gate.variants
@@ -187,12 +187,13 @@ def _waived(gate: GateResult) -> list[str]:
         if test.waived is not None and test.verdict != "PASS"
     }
     return [
-        f"Waived until {until}, so not counted: {rule} for {name}." for name, rule, until in waived
+        f"Not counted, because it is waived until {until}: {rule} for {name}."
+        for name, rule, until in waived
     ]
 
 
 def answers(audit: Audit, gate: GateResult | None, variant: str) -> tuple[Answer, ...]:
-    """The five questions of a reviewer.
+    """Answer the five questions of a reviewer.
 
     Args:
         audit: The audit, groups called by their names.
@@ -209,24 +210,24 @@ def answers(audit: Audit, gate: GateResult | None, variant: str) -> tuple[Answer
     return (
         Answer(
             "Which variant may ship?",
-            "No gate was asked." if gate is None else sentence(gate),
+            "No gate was applied." if gate is None else verdict_sentence(gate),
             "gate" if gate else "topline",
-            "rules, limits and intervals" if gate else "every variant beside dense",
+            "rules, margins and intervals" if gate else "every variant beside dense",
         ),
         Answer(
-            f"Whom does {variant} fail, and how sure are we?",
+            f"Whom does {variant} harm, and how certain is it?",
             _whom(audit, gate, variant),
             "groups",
             "every group, with intervals",
         ),
         Answer(
-            "Which images?",
+            "Which images change?",
             f"{numbers.count(count)} {several} most frequent label; {shown} of them are shown.",
             "gallery",
             "the gallery",
         ),
         Answer(
-            "Is it more than seed noise?",
+            "Is the change more than seed noise?",
             _beyond_noise(cie),
             "topline",
             "counts beside their floors",
@@ -235,9 +236,9 @@ def answers(audit: Audit, gate: GateResult | None, variant: str) -> tuple[Answer
         if gate
         else Answer(
             "What would settle it?",
-            "A gate: scotoma gate RUN says how many members or examples are missing.",
+            "Run scotoma gate RUN: it says how many models or test examples are missing.",
             "methods",
-            "methods and limits",
+            "methods and limitations",
         ),
     )
 
@@ -249,35 +250,35 @@ def _whom(audit: Audit, gate: GateResult | None, variant: str) -> str:
         return _upper("; ".join(failed[0].sentences)) + "."
     row = worst_change(audit, variant)
     if row is None:
-        return "No change of a group can be estimated: see the reasons."
+        return "No group's change can be estimated; the table gives the reasons."
     change = numbers.percent(row.relative)
     where = f"{LABELS[row.metric]} of {row.group}: {change.value} [{change.low}, {change.high}]"
     beyond = (row.relative.low or 0.0) > 0
-    return f"{'Most harm' if beyond else 'No harm is shown. Nearest to it'}: {where}."
+    return f"{'Most harm' if beyond else 'No harm is shown. Closest to it'}: {where}."
 
 
 def _beyond_noise(cie: Excess) -> str:
     excess = cie.excess
     shown = numbers.points(excess)
     if not shown.low:
-        return f"Cannot be said: {shown.reason}."
-    interval = f"{shown.value} [{shown.low}, {shown.high}] points of CIEs over the floor of seeds"
+        return f"Unknown: {shown.reason}."
+    interval = f"{shown.value} [{shown.low}, {shown.high}] points of CIEs beyond seed noise"
     if (excess.low or 0.0) > 0:
         return f"Yes: {interval}."
     if (excess.high or 0.0) < 0:
         return f"No: {interval}."
-    return f"Not shown: {interval}; the interval holds 0."
+    return f"Not shown: {interval}; the interval includes 0."
 
 
 def _settles(gate: GateResult) -> str:
     unsure = _of(gate, "UNSURE")
     if not unsure:
-        return "Nothing is open: every variant is decided."
+        return "Nothing: every variant is decided."
     return " ".join(_open(unsure))
 
 
 def _open(unsure: Sequence[JudgedVariant]) -> list[str]:
-    """What would decide the variants that are UNSURE, those of one sentence together."""
+    """Say what would decide the UNSURE variants; those with the same answer share a line."""
     by_text: dict[str, list[JudgedVariant]] = {}
     for variant in unsure:
         if variant.sentences:

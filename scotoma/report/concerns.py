@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from scotoma.audit import Audit, Quantity
 from scotoma.audit.outcomes import LabelMetric, MetricGuide, ModelMetric, OutcomeQuestion
 
-__all__ = ["SAID", "Concern", "MetricRow", "MetricTable", "concerns"]
+__all__ = ["KNOWN_NOTES", "MetricRow", "MetricTable", "ShownConcern", "concerns"]
 
-SAID = ("upper bound only",)  # above the tables, not in every cell
+KNOWN_NOTES = ("upper bound only",)  # above the tables, not in every cell
 MOST_ROWS = 40  # of one metric; the CSV holds all
 
 
@@ -55,7 +55,7 @@ class MetricTable:
 
 
 @dataclass(frozen=True)
-class Concern:
+class ShownConcern:
     """A question of the guide, with the rows of its metrics.
 
     Attributes:
@@ -63,7 +63,7 @@ class Concern:
         metrics: Its metrics.
         of_models: Whether some rows are of predictions.
         aside: What to read with the table.
-        silent: Why none of its metrics could be had; else empty.
+        silent: Why none of its metrics can be estimated; else empty.
     """
 
     guide: OutcomeQuestion
@@ -73,7 +73,7 @@ class Concern:
     silent: str
 
 
-def concerns(audit: Audit) -> list[Concern]:
+def concerns(audit: Audit) -> list[ShownConcern]:
     """List the questions of the guide, each with the rows of its metrics.
 
     Args:
@@ -92,12 +92,12 @@ def concerns(audit: Audit) -> list[Concern]:
     return [_concern(question, rows) for question in outcomes.questions]
 
 
-def _concern(question: OutcomeQuestion, rows: Sequence[MetricRow]) -> Concern:
+def _concern(question: OutcomeQuestion, rows: Sequence[MetricRow]) -> ShownConcern:
     tables = {guide: tuple(r for r in rows if r.metric == guide.name) for guide in question.metrics}
     every = [row for part in tables.values() for row in part]
     cut = any(len(part) > MOST_ROWS for part in tables.values())
     of_models = any(row.variant for row in every)
-    return Concern(
+    return ShownConcern(
         guide=question,
         metrics=tuple(MetricTable(guide, part[:MOST_ROWS]) for guide, part in tables.items()),
         of_models=of_models,
@@ -109,7 +109,7 @@ def _concern(question: OutcomeQuestion, rows: Sequence[MetricRow]) -> Concern:
 
 
 def _silent(rows: Sequence[MetricRow]) -> str:
-    """Why nothing can be said, where one reason stands for all."""
+    """Say why no metric can be estimated; empty where one can."""
     quantities = [quantity for row in rows for quantity in _quantities(row)]
     if any(quantity.value is not None for quantity in quantities):
         return ""

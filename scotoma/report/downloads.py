@@ -39,14 +39,14 @@ class Download:
 
 
 def downloads(audit: Audit, gate: GateResult | None) -> tuple[Download, ...]:
-    """Every table worth taking along; those without rows are left out.
+    """List the tables to download; those without rows are left out.
 
     Args:
         audit: The audit, groups called by their names.
         gate: The verdict; None where there is none.
     """
     compressed = [variant.name for variant in audit.compressed]
-    found = (
+    tables = (
         ("topline.csv", "accuracy, CIEs, floor and excess by variant", _topline(audit)),
         ("gate.csv", "every test of the gate", _gate(gate)),
         ("groups.csv", "rates of every group, dense, compressed and change", _groups(audit)),
@@ -54,7 +54,7 @@ def downloads(audit: Audit, gate: GateResult | None) -> tuple[Download, ...]:
         ("slices.csv", "slices on which the error rose", _slices(audit, compressed)),
         ("clarify.csv", "the Clarify metrics", _clarify(audit)),
     )
-    return tuple(_file(name, what, rows) for name, what, rows in found if rows)
+    return tuple(_file(name, what, rows) for name, what, rows in tables if rows)
 
 
 def as_csv(rows: Sequence[Row]) -> str:

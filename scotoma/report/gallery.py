@@ -85,12 +85,12 @@ def filters(gallery: Gallery) -> tuple[Filter, ...]:
     In the page an option is a number: names are others' words.
     """
     flips = [key for key in FLIPS if key in {_flip(pair) for pair in _all(gallery)}]
-    found = (
+    choices = (
         Filter("class", "True class", _numbered(_classes(gallery))),
         Filter("group", "Group", _numbered(f"{a}: {v}" for a, v in _values(gallery))),
         Filter("flip", "Kind of flip", tuple((key, FLIPS[key]) for key in flips)),
     )
-    return tuple(choice for choice in found if len(choice.options) > 1)
+    return tuple(choice for choice in choices if len(choice.options) > 1)
 
 
 def pairs(gallery: Gallery, variants: Sequence[str], album: Album) -> dict[str, list[Pair]]:
@@ -103,11 +103,11 @@ def pairs(gallery: Gallery, variants: Sequence[str], album: Album) -> dict[str, 
     """
     classes = {name: number for number, name in enumerate(_classes(gallery))}
     values = {value: number for number, value in enumerate(_values(gallery))}
-    found: dict[str, list[Pair]] = {variant: [] for variant in variants}
+    by_variant: dict[str, list[Pair]] = {variant: [] for variant in variants}
     for rank, variant in _ranks(gallery, variants):
         pair = gallery[variant][rank]
         cie, other = pair.cie, pair.non_cie
-        found[variant].append(
+        by_variant[variant].append(
             Pair(
                 _card(cie, album),
                 None if other is None else _card(other, album),
@@ -116,7 +116,7 @@ def pairs(gallery: Gallery, variants: Sequence[str], album: Album) -> dict[str, 
                 tuple(values[value] for value in sorted(cie.attributes.items())),
             )
         )
-    return found
+    return by_variant
 
 
 def _all(gallery: Gallery) -> Iterator[GalleryPair]:

@@ -1,4 +1,4 @@
-"""The gate as readers see it: its rules in words, and the tests that did not pass."""
+"""How do readers see the gate? Its rules in words, and the tests that did not pass."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scotoma.report.numbers import Shown
 from scotoma.uncertainty import ONE_RUN
 from scotoma.verdict.questions import LABELS
 
-__all__ = ["Asked", "Opened", "certainty_words", "opened", "rule_words"]
+__all__ = ["OpenTest", "OpenTests", "certainty_words", "open_tests", "rule_words"]
 
 MOST = 20  # tests of a variant in its table
 OVER = {"groups": "any group", "classes": "any class", "all": "all examples together"}
@@ -23,7 +23,7 @@ CORRECTED = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class OpenTest:
     """A test of the gate.
 
     Attributes:
@@ -31,10 +31,10 @@ class Asked:
         rule: Name of its rule.
         verdict: The answer.
         change: The change with the interval that decides; None where nothing was tested.
-        limit: Its limit.
+        margin: Its margin.
         n: What it rests on.
         reason: Why it was not tested; empty otherwise.
-        needed: What would decide it; empty where it is decided or cannot be said.
+        needed: What would decide it; empty where it is decided or not known.
         waived: Why it does not count; None where it does.
         waived_until: The last day of that.
     """
@@ -43,7 +43,7 @@ class Asked:
     rule: str
     verdict: str
     change: Shown | None
-    limit: str
+    margin: str
     n: str
     reason: str
     needed: str
@@ -52,7 +52,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenTests:
     """What did not pass.
 
     Attributes:
@@ -60,7 +60,7 @@ class Opened:
         left_out: How many more there are.
     """
 
-    rows: tuple[Asked, ...]
+    rows: tuple[OpenTest, ...]
     left_out: int
 
 
@@ -95,58 +95,58 @@ def rule_words(rule: Rule) -> str:
 
 
 def certainty_words(rules: GateRules) -> str:
-    """How certain the gate has to be.
+    """Say how certain the gate has to be.
 
     >>> from scotoma.config.gate import default_rules
     >>> certainty_words(default_rules(positive=True))
-    'FAIL needs 97.5% certainty, adjusted by Holm over the tests of a variant; a test needs 10 \
-examples that carry it and 5 members a variant, else it is UNSURE'
+    'FAIL needs 97.5% certainty, adjusted by Holm over the tests of a variant; a test with \
+fewer than 10 effective events or 5 members a variant is UNSURE'
     """
     least = rules.min
     return (
         f"FAIL needs {100 * (1 - rules.alpha / 2):g}% certainty, {CORRECTED[rules.correct]} "
-        f"over the tests of a variant; a test needs {least.effective_events:g} examples that carry "
-        f"it and {least.models} members a variant, else it is UNSURE"
+        f"over the tests of a variant; a test with fewer than {least.effective_events:g} effective "
+        f"events or {least.models} members a variant is UNSURE"
     )
 
 
-def opened(variant: JudgedVariant) -> Opened:
-    """The tests of a variant that did not pass.
+def open_tests(variant: JudgedVariant) -> OpenTests:
+    """Pick the tests of a variant that did not pass.
 
     Args:
         variant: The verdict on it.
     """
     tests = [test for test in variant.tests if test.verdict != "PASS"]
     tests.sort(key=lambda test: (test.verdict, _adjusted(test)))
-    return Opened(tuple(map(_test, tests[:MOST])), max(0, len(tests) - MOST))
+    return OpenTests(tuple(map(_test, tests[:MOST])), max(0, len(tests) - MOST))
 
 
 def _adjusted(test: TestResult) -> float:
     return 1.0 if test.harm_p_adjusted is None else test.harm_p_adjusted
 
 
-def _test(test: TestResult) -> Asked:
+def _test(test: TestResult) -> OpenTest:
     decided, margins = test.decided_by, test.margins
     both = []
     if margins.relative is not None:
         both.append(f"+{100 * margins.relative:g}%")
     if margins.absolute is not None:
         both.append(f"+{100 * margins.absolute:.2f} points")
-    change, limit = None, " and ".join(both)
+    change, margin = None, " and ".join(both)
     if decided is not None:
         relative = decided.kind == "relative"
         change = (numbers.percent if relative else numbers.points)(decided.interval)
-        # That there was one training run is said above the table.
+        # The table says once above it that there was one training run.
         change = replace(change, notes=tuple(note for note in change.notes if note != ONE_RUN))
-        limit = f"+{decided.margin:g}%" if relative else f"+{100 * decided.margin:.2f} points"
-    carried = test.absolute
-    return Asked(
+        margin = f"+{decided.margin:g}%" if relative else f"+{100 * decided.margin:.2f} points"
+    absolute = test.absolute
+    return OpenTest(
         test.where,
         test.rule,
         test.verdict,
         change,
-        limit,
-        "none" if carried is None else numbers.count(carried.n),
+        margin,
+        "none" if absolute is None else numbers.count(absolute.n),
         test.reason or "not tested",
         test.needed_words or "",
         test.waived,

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from scotoma.audit import Audit, GateResult
 from scotoma.audit.document import AuditedVariant
 from scotoma.report import numbers
-from scotoma.report.answers import in_focus, sentence
+from scotoma.report.answers import in_focus, verdict_sentence
 from scotoma.summary import worst_change
-from scotoma.verdict.documents import code
+from scotoma.verdict.documents import code_span
 
 __all__ = ["model_card"]
 
 
 def model_card(audit: Audit, gate: GateResult | None) -> str:
-    """The audit in one table, with what it speaks of and what it does not.
+    """Write the audit as one table, with what it covers and what it does not.
 
     Args:
         audit: The audit, groups called by their names.
@@ -28,7 +28,7 @@ def model_card(audit: Audit, gate: GateResult | None) -> str:
     scope = (
         "another training run, on another test set of this kind"
         if audit.scope == "population"
-        else "these two models on another test set; nothing about the next training run"
+        else "these two models on another test set, not for the next training run"
     )
     verdicts = {} if gate is None else {v.name: v.verdict for v in gate.variants}
     lines = [
@@ -41,14 +41,14 @@ def model_card(audit: Audit, gate: GateResult | None) -> str:
         "|---|---|--:|--:|--:|---|",
         *(_row(audit, variant, verdicts) for variant in audit.variants),
         "",
-        "CIEs: examples whose most frequent label changes. Worst change: of a group's error, the "
-        "one whose interval lies highest, not adjusted for selecting the worst group.",
+        "CIEs: examples whose most frequent label changes. Worst change: the group's change "
+        "whose interval lies highest, not adjusted for selecting the worst group.",
     ]
     if gate is not None:
-        lines += ["", f"Gate: {gate.verdict}. {code(sentence(gate))}"]
+        lines += ["", f"Gate: {gate.verdict}. {code_span(verdict_sentence(gate))}"]
     lines += [
         "",
-        f"The variant in focus is {code(in_focus(audit, gate).name)}. Configuration "
+        f"The variant in focus is {code_span(in_focus(audit, gate).name)}. Configuration "
         f"`{audit.config_sha256[:16]}`, data `{audit.examples.dataset_sha256[:16]}`.",
     ]
     return "\n".join(lines) + "\n"
@@ -58,22 +58,21 @@ def _row(audit: Audit, variant: AuditedVariant, verdicts: Mapping[str, str]) -> 
     name = variant.name
     top1 = _interval(numbers.rate(audit.accuracy[name].top1))
     if name not in audit.divergence:
-        return f"| {code(name)} | | {top1} | | | baseline |"
+        return f"| {code_span(name)} | | {top1} | | | baseline |"
     cie = audit.divergence[name].cie
     excess = _interval(numbers.points(cie.excess))
     worst = worst_change(audit, name)
-    change = (
-        "not estimable"
-        if worst is None
-        else f"{worst.metric} of {code(worst.group)} {_interval(numbers.percent(worst.relative))}"
-    )
+    change = "not estimable"
+    if worst is not None:
+        change = f"{worst.metric} of {code_span(worst.group)} "
+        change += _interval(numbers.percent(worst.relative))
     return (
-        f"| {code(name)} | {verdicts.get(name, 'not judged')} | {top1} "
+        f"| {code_span(name)} | {verdicts.get(name, 'not judged')} | {top1} "
         f"| {numbers.count(cie.cie.count)} | {excess} | {change} |"
     )
 
 
 def _interval(shown: numbers.Shown) -> str:
     if not shown.value:
-        return code(shown.reason)
+        return code_span(shown.reason)
     return f"{shown.value} [{shown.low}, {shown.high}]" if shown.low else shown.value

@@ -15,21 +15,21 @@ __all__ = [
     "Ranged",
     "Shown",
     "absolute",
+    "axis_end",
     "class_change",
     "count",
-    "end",
     "magnitude",
     "mirrored",
     "normalised",
     "p_value",
     "percent",
-    "plain",
-    "plain_change",
     "points",
     "rate",
     "scaled",
     "share",
     "size",
+    "unitless",
+    "unitless_change",
 ]
 
 MINUS = "\N{MINUS SIGN}"
@@ -131,19 +131,19 @@ def percent(quantity: Ranged) -> Shown:
     return _shown(quantity, factor=1.0, sign="+", unit="%", least=1)
 
 
-def plain(quantity: Ranged) -> Shown:
+def unitless(quantity: Ranged) -> Shown:
     """A number without a unit.
 
-    >>> plain(Interval(0.8124, None, 0.9)).value
+    >>> unitless(Interval(0.8124, None, 0.9)).value
     '0.812'
     """
     return _shown(quantity, factor=1.0, sign="", unit="", least=3)
 
 
-def plain_change(quantity: Ranged) -> Shown:
+def unitless_change(quantity: Ranged) -> Shown:
     """A difference of numbers without a unit, with its sign.
 
-    >>> plain_change(Interval(0.1, 0.0, 0.2)).value
+    >>> unitless_change(Interval(0.1, 0.0, 0.2)).value
     '+0.100'
     """
     return _shown(quantity, factor=1.0, sign="+", unit="", least=3)
@@ -179,10 +179,10 @@ def class_change(quantity: Ranged) -> Shown:
     return _shown(quantity, factor=1.0, sign="+", unit="", least=2)
 
 
-def end(value: float, factor: float) -> str:
+def axis_end(value: float, factor: float) -> str:
     """An end of an axis, with its sign.
 
-    >>> end(0.0471, 100.0), end(0.0, 100.0)
+    >>> axis_end(0.0471, 100.0), axis_end(0.0, 100.0)
     ('+4.71', '0.00')
     """
     return _text(factor * value, 2, "+")
@@ -227,7 +227,7 @@ def absolute(row: ClassRow) -> Interval:
 
 
 def _few(row: ClassRow) -> str:
-    return FEW_EVENTS if row.events is not None and row.events < FEW else ""
+    return FEW_EVENTS if row.effective_events is not None and row.effective_events < FEW else ""
 
 
 def mirrored(quantity: Ranged, whole: float = 0.0) -> Interval:

@@ -14,7 +14,7 @@ from scotoma.audit import Audit, GateResult
 from scotoma.report import marks, numbers
 from scotoma.report.figures import figures
 from scotoma.report.figures.drawing import drawn
-from scotoma.report.views import Beside, context
+from scotoma.report.views import Beside, page_context
 
 __all__ = ["FOLDER", "STYLES", "content_policy", "environment", "render"]
 
@@ -22,18 +22,18 @@ FOLDER = Path(__file__).parent
 STYLES = ("page.css", "figures.css")
 SCRIPTS = ("vendor/vega.js", "figures.js", "gallery.js")
 FILTERS = (
+    "axis_end",
     "class_change",
     "count",
-    "end",
     "magnitude",
     "p_value",
     "percent",
-    "plain",
-    "plain_change",
     "points",
     "rate",
     "share",
     "size",
+    "unitless",
+    "unitless_change",
 )
 
 
@@ -44,7 +44,7 @@ def render(
     beside: Beside | None = None,
     remark: str = "",
 ) -> str:
-    """The report of an audit as one HTML file.
+    """Render the report of an audit as one HTML file.
 
     Names of classes, groups, examples and of the project are shown as text, whatever they hold.
     The page's own policy allows its style sheets and scripts, each by its hash, and images inside
@@ -56,12 +56,12 @@ def render(
             without an image is shown without.
         gate: The verdict on it; None shows none.
         beside: Sizes, latencies and versions; None shows none.
-        remark: What to say of the images above the gallery.
+        remark: A sentence about the images, above the gallery.
 
     Returns:
         The page; equal inputs give equal text, whatever the order of their keys.
     """
-    shown = context(audit, images, gate, beside)
+    shown = page_context(audit, images, gate, beside)
     plots = figures(shown["audit"], gate, shown["frontier"])
     styles, scripts = (
         [(FOLDER / name).read_text(encoding="utf-8") for name in names]
@@ -80,7 +80,7 @@ def render(
 
 
 def content_policy(styles: Iterable[str], scripts: Iterable[str]) -> str:
-    """What the page may do: nothing but its own styles and scripts, and images inside it.
+    """Write the page's policy: its own styles and scripts, images inside it, and nothing else.
 
     >>> content_policy(["p{}"], [])[:64]
     "default-src 'none'; img-src data:; style-src 'sha256-gG2yISYereR"
@@ -103,8 +103,8 @@ def _source(text: str) -> str:
 
 
 def environment() -> Environment:
-    """Templates in which whatever is put in is text, and what is not given an error."""
-    found = Environment(
+    """Build the templates: what goes in is text, and what is missing raises an error."""
+    templates = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
         undefined=StrictUndefined,
@@ -112,7 +112,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters |= {name: getattr(numbers, name) for name in FILTERS}
-    found.filters["mark"] = marks.mark
-    found.globals |= {"bar": marks.bar, "WIDTH": marks.WIDTH, "HEIGHT": marks.HEIGHT}
-    return found
+    templates.filters |= {name: getattr(numbers, name) for name in FILTERS}
+    templates.filters["mark"] = marks.mark
+    templates.globals |= {"bar": marks.bar, "WIDTH": marks.WIDTH, "HEIGHT": marks.HEIGHT}
+    return templates

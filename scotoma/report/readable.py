@@ -9,14 +9,14 @@ from scotoma.audit import Audit
 from scotoma.audit.base import Part
 from scotoma.uncertainty import ONE_RUN
 
-__all__ = ["in_names", "readable"]
+__all__ = ["in_names", "with_group_names"]
 
 SECTIONS = ("accuracy", "clarify", "divergence", "gaps", "parity", "slices", "subgroups")
 Value = TypeVar("Value")
 NAMING = ("group", "group_a", "group_b", "attribute")
 
 
-def readable(audit: Audit) -> Audit:
+def with_group_names(audit: Audit) -> Audit:
     """Call groups by their names instead of their keys.
 
     That there was one training run is said above every table, so not again beside every number.

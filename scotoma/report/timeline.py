@@ -1,4 +1,4 @@
-"""The audits of a project, each as much as a page in time shows of it."""
+"""What does the trend page show of each audit of a project?"""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from scotoma.audit.logged import LoggedAudit
 from scotoma.summary import worst_change
 from scotoma.verdict.questions import LABELS
 
-__all__ = ["Audited", "Measured", "audited"]
+__all__ = ["Audited", "TrendVariant", "audited"]
 
-UNREADABLE = "MLflow holds no audit.json and gate.json of it that can be read"
+UNREADABLE = "MLflow holds no readable audit.json and gate.json for it"
 
 
 @dataclass(frozen=True)
-class Measured:
+class TrendVariant:
     """One variant in one audit.
 
     Attributes:
@@ -46,7 +46,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Audited:
-    """One audit of the project, or one that did not come about.
+    """One audit of the project, finished or not.
 
     Attributes:
         at: When it was logged, UTC.
@@ -56,7 +56,7 @@ class Audited:
         verdict: Of the whole gate; empty without a result.
         examples: Number of test examples; 0 without a result.
         variants: What was measured, in the order of the audit.
-        warnings: What the gate had to say beside its verdict.
+        warnings: Warnings of the gate.
     """
 
     at: datetime.datetime
@@ -65,7 +65,7 @@ class Audited:
     reason: str = ""
     verdict: str = ""
     examples: int = 0
-    variants: tuple[Measured, ...] = ()
+    variants: tuple[TrendVariant, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property
@@ -97,11 +97,11 @@ def audited(logged: LoggedAudit) -> Audited:
     )
 
 
-def _measured(audit: Audit, judged: JudgedVariant) -> Measured:
+def _measured(audit: Audit, judged: JudgedVariant) -> TrendVariant:
     name = judged.name
     counted = [test.verdict for test in judged.tests if test.waived is None]
     worst = worst_change(audit, name)
-    return Measured(
+    return TrendVariant(
         variant=name,
         verdict=judged.verdict,
         members=judged.members,

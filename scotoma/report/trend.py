@@ -1,4 +1,4 @@
-"""One page of a project's audits in time: verdicts, worst groups, CIEs, and what is missing."""
+"""One page of a project's audits over time: verdicts, worst groups, CIEs, and what is missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCRIPTS = ("vendor/vega.js", "figures.js")
 
 
 def render_trend(project: str, logged: Sequence[LoggedAudit]) -> str:
-    """The audits of a project as one HTML file, by the rules of the report of one audit.
+    """Render the audits of a project as one HTML file, by the rules of the report of one audit.
 
     Args:
         project: Its name.
@@ -50,12 +50,12 @@ def render_trend(project: str, logged: Sequence[LoggedAudit]) -> str:
 
 
 def _lead(audits: Sequence[Audited]) -> str:
-    """What there is, in a sentence or two."""
+    """Sum the audits up in a sentence or two."""
     finished = [one for one in audits if one.state == "finished"]
     verdicts = Counter(one.verdict for one in finished)
-    said = ", ".join(f"{verdicts[v]} {v}" for v in ("PASS", "UNSURE", "FAIL") if verdicts[v])
+    summary = ", ".join(f"{verdicts[v]} {v}" for v in ("PASS", "UNSURE", "FAIL") if verdicts[v])
     words = {
-        "failed": "did not end",
+        "failed": "failed",
         "skipped": "had nothing new",
         "unreadable": "cannot be read",
     }
@@ -63,6 +63,6 @@ def _lead(audits: Sequence[Audited]) -> str:
     others = [f"{states[state]} {word}" for state, word in words.items() if states[state]]
     span = f" from {audits[0].at:%Y-%m-%d} to {audits[-1].at:%Y-%m-%d}" if audits else ""
     many = "audit" if len(finished) == 1 else "audits"
-    return f"{len(finished)} {many}{span}{': ' if said else ''}{said}." + (
-        f" Beside them {', '.join(others)}." if others else ""
+    return f"{len(finished)} {many}{span}{': ' if summary else ''}{summary}." + (
+        f" Also: {', '.join(others)}." if others else ""
     )

@@ -1,4 +1,4 @@
-"""What each section of the page shows: rows chosen from the audit and put in order."""
+"""What does each section of the page show? Rows chosen from the audit and put in order."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from scotoma.audit.document import FewModelsRow, GroupParity
 from scotoma.audit.frontier import FrontierRow
 from scotoma.audit.groups import ClassRow, RateChange
 from scotoma.report import answers, gallery
-from scotoma.report.concerns import SAID, concerns
+from scotoma.report.concerns import KNOWN_NOTES, concerns
 from scotoma.report.downloads import downloads
 from scotoma.report.images import Album
-from scotoma.report.judged import certainty_words, opened, rule_words
+from scotoma.report.judged import certainty_words, open_tests, rule_words
 from scotoma.report.marks import Scale, scale_of
 from scotoma.report.model_card import model_card
 from scotoma.report.numbers import Interval, absolute, mirrored, normalised, scaled
-from scotoma.report.readable import in_names, readable
+from scotoma.report.readable import in_names, with_group_names
 from scotoma.uncertainty import ONE_RUN
 
-__all__ = ["Beside", "context"]
+__all__ = ["Beside", "page_context"]
 
 METRICS = {"error": "Error", "fpr": "False positive rate", "fnr": "False negative rate"}
 MOST_CLASSES = 60  # rows of a table of classes; more are cut in the middle
@@ -36,16 +36,16 @@ CONTENTS = {
     "questions": "Five questions",
     "reading": "How to read",
     "gate": "Gate",
-    "topline": "Top line",
+    "topline": "Accuracy and CIEs",
     "groups": "Groups",
-    "cies": "Examples",
+    "cies": "Changed examples",
     "gallery": "Gallery",
     "classes": "Classes",
     "slices": "Slices",
     "clarify": "Clarify metrics",
-    "variance": "Run to run",
-    "frontier": "Frontier",
-    "methods": "Methods and limits",
+    "variance": "Seeds",
+    "frontier": "Size and speed",
+    "methods": "Methods",
 }
 
 
@@ -54,9 +54,9 @@ class Beside:
     """What the page shows beside the audit, and no promise of equal bytes covers.
 
     Attributes:
-        frontier: What each variant gives up and saves; empty leaves its section out.
+        frontier: What each variant loses and saves; empty leaves its section out.
         versions: Package to version.
-        newest: What was newest when the run began, in words; None where nobody asked.
+        newest: What was newest when the run began, in words; None where the configuration has none.
     """
 
     frontier: tuple[FrontierRow, ...] = ()
@@ -130,13 +130,13 @@ class Trap:
     rows: tuple[tuple[str, tuple[FewModelsRow | None, ...]], ...]
 
 
-def context(
+def page_context(
     audit: Audit,
     images: Mapping[str, bytes],
     gate: GateResult | None = None,
     beside: Beside | None = None,
 ) -> dict[str, Any]:
-    """All that the templates read.
+    """Collect all that the templates read.
 
     Args:
         audit: The audit.
@@ -147,12 +147,13 @@ def context(
     Returns:
         Names and values; nothing depends on the order of keys in `audit`.
     """
-    keyed, audit = audit, readable(audit)
+    keyed, audit = audit, with_group_names(audit)
     beside = beside or Beside()
     names = [variant.name for variant in audit.compressed]
     focus = answers.in_focus(audit, gate)
     subgroups = {name: _rates(audit, name) for name in names}
     classes = {name: _classes(audit, name) for name in names}
+    questions = concerns(audit)
     frontier = in_names(keyed, beside.frontier)
     shown = {
         "audit": audit,
@@ -176,7 +177,7 @@ def context(
         "filters": gallery.filters(audit.gallery),
         "FLIPS": gallery.FLIPS,
         "slices": audit.slices,
-        "clarify": {"questions": found, "said": SAID} if (found := concerns(audit)) else None,
+        "clarify": {"questions": questions, "known_notes": KNOWN_NOTES} if questions else None,
         "spread": [_spread(audit, variant.name) for variant in audit.variants],
         "trap": _trap(audit, names),
         "parity": _parity(audit),
@@ -185,9 +186,9 @@ def context(
         "versions": sorted(beside.versions.items()),
         "facts": answers.facts(audit, focus.name),
         "answers": answers.answers(audit, gate, focus.name),
-        "verdict_sentence": answers.sentence(gate) if gate else "",
+        "verdict_sentence": answers.verdict_sentence(gate) if gate else "",
         "next_steps": answers.next_steps(gate) if gate else [],
-        "open_tests": {v.name: opened(v) for v in gate.variants} if gate else {},
+        "open_tests": {v.name: open_tests(v) for v in gate.variants} if gate else {},
         "rule_words": rule_words,
         "certainty_words": certainty_words,
         "downloads": downloads(audit, gate),

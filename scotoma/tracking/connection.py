@@ -79,13 +79,13 @@ def prepare_store(uri: str) -> None:
 
 
 def experiment_id(mlflow: Any, client: Any, uri: str, name: str) -> str:
-    """The id of an experiment, made where there is none.
+    """Find the id of an experiment, and create it where there is none.
 
     Raises:
         ConfigError: It was deleted.
     """
-    found = client.get_experiment_by_name(name)
-    if found is None:
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
         database = sqlite_file(uri)
         location = database and (database.parent / "mlartifacts" / name).as_uri()
         try:
@@ -93,10 +93,10 @@ def experiment_id(mlflow: Any, client: Any, uri: str, name: str) -> str:
         except mlflow.exceptions.MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
-            found = client.get_experiment_by_name(name)
-    if found.lifecycle_stage != "active":
+            experiment = client.get_experiment_by_name(name)
+    if experiment.lifecycle_stage != "active":
         raise ConfigError(f"MLflow experiment {name} was deleted; restore it, or change `project`")
-    return str(found.experiment_id)
+    return str(experiment.experiment_id)
 
 
 def fault(error: BaseException, uri: str) -> str:

@@ -38,7 +38,7 @@ def log_skip(config: Config, newest: str, why: str, uri: str) -> str:
         uri: MLflow tracking URI.
 
     Returns:
-        As of `log_failure`.
+        See `log_failure`.
     """
     tags = {"scotoma.newest": printable(newest)[:LONGEST]}
     return _log(config, "skipped", "KILLED", f"The audit was skipped: {why}", tags, uri)
@@ -56,9 +56,9 @@ def _log(config: Config, name: str, state: str, why: str, tags: dict[str, str], 
                 "scotoma.audit": config.digest(),
                 "mlflow.note.content": printable(why)[:LONGEST],
             }
-            made = client.create_run(home, tags=tags, run_name=name).info.run_id
-            client.log_text(made, portable(shareable(config)), "config.yaml")
-            client.set_terminated(made, state)
+            run_id = client.create_run(home, tags=tags, run_name=name).info.run_id
+            client.log_text(run_id, portable(shareable(config)), "config.yaml")
+            client.set_terminated(run_id, state)
     except ScotomaError as error:
         return str(error)
     except Exception as error:  # whatever MLflow raises, the audit's own failure is what counts

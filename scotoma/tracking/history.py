@@ -15,8 +15,8 @@ from scotoma.tracking.connection import fault, prepare_store, quiet, sqlite_file
 
 __all__ = ["history"]
 
-STANDS_FOR = ("failed", "skipped")  # names of runs that no audit's result stands behind
-SAYS = "mlflow.note.content"
+STANDS_FOR = ("failed", "skipped")  # names of runs without a result
+NOTE = "mlflow.note.content"
 
 
 def history(project: str, uri: str) -> list[LoggedAudit]:
@@ -35,7 +35,9 @@ def history(project: str, uri: str) -> list[LoggedAudit]:
     home_of("mlflow", "tracking", "tracking")
     database = sqlite_file(uri)
     if database is not None and not database.exists():
-        raise DataError(f"{database} must hold the runs of MLflow, got no such file; correct it")
+        raise DataError(
+            f"{database} must hold the runs of MLflow, got no such file; correct the path"
+        )
     with quiet():
         mlflow = needs("mlflow", "tracking", "tracking")
         try:
@@ -46,7 +48,7 @@ def history(project: str, uri: str) -> list[LoggedAudit]:
                 runs = _runs(client, experiment.experiment_id)
                 return [_past(client, run) for run in runs if _state(run)]
         except Exception as error:
-            raise DataError(f"the audits cannot be had: {fault(error, uri)}") from error
+            raise DataError(f"the audits cannot be read: {fault(error, uri)}") from error
     raise DataError(
         f"project {project!r} must have an experiment in MLflow, got none at {redact(uri)}; "
         "correct the name, or name the server in MLFLOW_TRACKING_URI"
@@ -54,20 +56,20 @@ def history(project: str, uri: str) -> list[LoggedAudit]:
 
 
 def _runs(client: Any, experiment_id: str) -> list[Any]:
-    found: list[Any] = []
+    runs: list[Any] = []
     token = None
     while True:
         page = client.search_runs(
             [experiment_id], order_by=["attributes.start_time ASC"], page_token=token
         )
-        found.extend(page)
+        runs.extend(page)
         token = page.token
         if not token:
-            return found
+            return runs
 
 
 def _state(run: Any) -> str:
-    """What a run says of an audit; empty for those of the compressed variants, and unfinished."""
+    """Say what a run tells about an audit; empty for compressed variants, and unfinished runs."""
     if run.info.run_name in STANDS_FOR and "scotoma.variant" not in run.data.tags:
         return str(run.info.run_name)
     finished = run.info.status == "FINISHED" and run.data.tags.get("scotoma.variant") == "dense"
@@ -78,7 +80,7 @@ def _past(client: Any, run: Any) -> LoggedAudit:
     at = datetime.datetime.fromtimestamp(run.info.start_time // 1000, datetime.UTC)
     state, run_id = _state(run), str(run.info.run_id)
     if state != "finished":
-        return LoggedAudit(at, state, run_id, run.data.tags.get(SAYS, ""))
+        return LoggedAudit(at, state, run_id, run.data.tags.get(NOTE, ""))
     there = {file.path for file in client.list_artifacts(run_id)}
     if not {"audit.json", "gate.json"} <= there:
         return LoggedAudit(at, state, run_id)
@@ -87,6 +89,6 @@ def _past(client: Any, run: Any) -> LoggedAudit:
 
 
 def _content(client: Any, run_id: str, name: str) -> bytes:
-    """Content of an artifact."""
+    """Download the content of an artifact."""
     with tempfile.TemporaryDirectory() as folder:
         return Path(client.download_artifacts(run_id, name, folder)).read_bytes()

@@ -25,7 +25,7 @@ def aliased(model: RegisteredModel, uri: str) -> RegisteredModel:
         uri: MLflow tracking URI.
 
     Raises:
-        DataError: The registry has no such model, the model no such alias, or it cannot be asked.
+        DataError: The registry has no such model, the model no such alias, or does not answer.
     """
     with _registry(model, uri) as (mlflow, client):
         try:
@@ -89,7 +89,7 @@ def _registry(model: RegisteredModel, uri: str) -> Iterator[tuple[Any, Any]]:
     """MLflow and a client of it; whatever goes wrong in the block is one sentence."""
     database = sqlite_file(uri)
     if database is not None and not database.exists():
-        raise _unknown(model, uri)  # and none is made by asking
+        raise _unknown(model, uri)  # the check creates none
     try:
         with quiet():
             mlflow = needs("mlflow", "tracking", f"source.models {model}")
@@ -99,6 +99,6 @@ def _registry(model: RegisteredModel, uri: str) -> Iterator[tuple[Any, Any]]:
         raise
     except Exception as error:
         raise DataError(
-            f"source.models {printable(str(model))} cannot be had: {fault(error, uri)}; repeat the "
-            "command when it can"
+            f"source.models {printable(str(model))} cannot be read: {fault(error, uri)}; repeat "
+            "the command when it can"
         ) from error

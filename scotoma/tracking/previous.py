@@ -49,12 +49,12 @@ def logged_previous(project: str, uri: str, besides: str = "") -> tuple[str, byt
                 if hashlib.sha256(content).hexdigest() != besides:
                     return str(run.info.run_id), content
         except Exception as error:
-            raise DataError(f"the previous audit cannot be had: {fault(error, uri)}") from error
+            raise DataError(f"the previous audit cannot be read: {fault(error, uri)}") from error
     return None
 
 
 def _finished_audits(client: Any, experiment: Any) -> Iterator[Any]:
-    """The dense runs of an experiment's finished audits, newest first."""
+    """List the dense runs of an experiment's finished audits, newest first."""
     token = None
     while True:
         page = client.search_runs(

@@ -17,7 +17,7 @@ from scotoma.audit.slices import SliceSearch
 from scotoma.printable import printable
 from scotoma.summary import worst_change
 
-__all__ = ["Record", "member_records", "metric_names", "variant_records"]
+__all__ = ["RunRecord", "member_records", "metric_names", "variant_records"]
 
 NAME_LENGTH = 100  # the server takes 250, with section and prefix
 TEXT_LENGTH = 5000  # of a tag; the server takes 8000
@@ -31,18 +31,18 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f
 
 
 @dataclass
-class Record:
+class RunRecord:
     """What one MLflow run holds.
 
     Attributes:
         name: Name of the run.
         identity: The tags that say which run it is.
-        tags: Name to text, as found: `texts` has them as they are written.
+        tags: Name to text, unchanged: `texts` has them as they are written.
         params: Name to number or word.
         metrics: Name, value and step.
         examples: Number of examples of each split that it rests on.
 
-    >>> record = Record("dense", ("variant",), {"variant": "dense"}, {})
+    >>> record = RunRecord("dense", ("variant",), {"variant": "dense"}, {})
     >>> record.number("top1", 0.9), record.number("2_cie/share", None, "no examples")
     (True, False)
     >>> record.metrics, record.tags
@@ -57,16 +57,16 @@ class Record:
     examples: dict[str, int] = field(default_factory=dict)
 
     def key(self, tags: Mapping[str, str] | None = None) -> tuple[str | None, ...]:
-        """What says which run it is; of other tags, which run they are of."""
-        found = self.tags if tags is None else tags
-        return tuple(found.get(name) for name in self.identity)
+        """Identify the run by its tags, or by others."""
+        values = self.tags if tags is None else tags
+        return tuple(values.get(name) for name in self.identity)
 
     def texts(self) -> dict[str, str]:
         """The tags, with a space for whatever could steer a terminal or break a database."""
         lines = {
             key: text.split("\n") if key == NOTE else [text] for key, text in self.tags.items()
         }
-        return {key: "\n".join(map(printable, found))[:TEXT_LENGTH] for key, found in lines.items()}
+        return {key: "\n".join(map(printable, texts))[:TEXT_LENGTH] for key, texts in lines.items()}
 
     def number(self, name: str, value: Any, reason: str = "") -> bool:
         """A metric; where there is no finite number, a tag that says why."""
@@ -93,7 +93,7 @@ class Record:
 
 def variant_records(
     audit: Audit, recipe: Mapping[str, Any], gate: GateResult | None = None
-) -> list[Record]:
+) -> list[RunRecord]:
     """A record a variant, dense last: the run that is logged last is listed first.
 
     Args:
@@ -104,7 +104,7 @@ def variant_records(
     Returns:
         Numbers by section: `0_gate/failed` and `0_gate/unsure` (tests), `1_quality/...`,
         `2_cie/...`, `3_worst/METRIC` (the change that the summary calls worst), `5_slices/n_bad`
-        (slices found), `amp_METRIC/GROUP` (relative change, %), `gap_points/ATTRIBUTE`.
+        (number of slices), `amp_METRIC/GROUP` (relative change, %), `gap_points/ATTRIBUTE`.
     """
     # Judged otherwise it is another result.
     result = _sha256(as_text(audit) + ("" if gate is None else as_text(gate)))
@@ -116,7 +116,7 @@ def member_records(
     audit: Audit,
     recipe: Mapping[str, Any],
     manifests: Mapping[str, Mapping[str, Any]],
-) -> list[Record]:
+) -> list[RunRecord]:
     """A record a member: seed, recipe, digest of the weights, loss curve, top-1.
 
     Args:
@@ -205,11 +205,11 @@ def _facts(
 
 def _variant(
     audit: Audit, recipe: Mapping[str, Any], name: str, gate: GateResult | None, result: str
-) -> Record:
+) -> RunRecord:
     """Everything that the run of a variant holds."""
     params, tags = _facts(audit, recipe, name)
     variant = next(variant for variant in audit.variants if variant.name == name)
-    record = Record(
+    record = RunRecord(
         name=name,
         identity=("scotoma.variant", "scotoma.result"),
         tags=tags | {"scotoma.result": result},
@@ -245,7 +245,7 @@ def _variant(
     return record
 
 
-def _verdict(record: Record, gate: GateResult, name: str) -> list[str]:
+def _verdict(record: RunRecord, gate: GateResult, name: str) -> list[str]:
     """Put the verdict into the record, on the dense run that of all; returns what its note says."""
     judged = next((variant for variant in gate.variants if variant.name == name), None)
     if judged is None:
@@ -259,7 +259,7 @@ def _verdict(record: Record, gate: GateResult, name: str) -> list[str]:
     return [f"- gate: {judged.verdict}", *(f"  - {_markdown(line)}" for line in judged.sentences)]
 
 
-def _slices(record: Record, search: SliceSearch | None) -> list[str]:
+def _slices(record: RunRecord, search: SliceSearch | None) -> list[str]:
     """Put the number of slices into the record; returns what its note says of them."""
     if search is None:
         return []
@@ -268,7 +268,7 @@ def _slices(record: Record, search: SliceSearch | None) -> list[str]:
     return [f"- slices: {_markdown(search.summary)}"]
 
 
-def _groups(record: Record, audit: Audit, name: str) -> list[str]:
+def _groups(record: RunRecord, audit: Audit, name: str) -> list[str]:
     """Put the changes of groups into the record; returns what its note says of them."""
     rows = [row for row in audit.subgroups[name] if row.class_name is None]
     # Named over all variants: the same group has the same name in every run.
@@ -289,7 +289,7 @@ def _groups(record: Record, audit: Audit, name: str) -> list[str]:
     return note
 
 
-def _gaps(record: Record, rows: Sequence[Gap]) -> None:
+def _gaps(record: RunRecord, rows: Sequence[Gap]) -> None:
     """One contrast an attribute of two values; each value against the rest where there are more."""
     contrasts = Counter((row.attribute, row.metric) for row in rows)
     keys = []
@@ -313,10 +313,10 @@ def _member(
     name: str,
     member: Mapping[str, Any],
     top1: float | None,
-) -> Record:
+) -> RunRecord:
     """Everything that the run of a member holds."""
     params, tags = _facts(audit, {**recipe, **member.get("recipe", {})}, name)
-    record = Record(
+    record = RunRecord(
         name=f"{name}-{member['index']:03d}",
         identity=("scotoma.variant", "scotoma.member", "scotoma.weights"),
         tags=tags | {"scotoma.member": str(member["index"]), "scotoma.weights": member["sha256"]},

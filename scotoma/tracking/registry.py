@@ -23,7 +23,7 @@ class Registered:
     Attributes:
         model: Name of the registered model.
         version: That of the audit; empty where there is none.
-        alias: The alias that it was given; empty where a later version has it.
+        alias: Its alias; empty where a later version has it.
         reason: What kept it from being registered, as a sentence without credentials; else empty.
     """
 
@@ -46,7 +46,7 @@ def register(
         gate: The verdict on the audit. Unless it is PASS, nothing is done.
         dense_run: Id of the MLflow run that stands for the audit.
         place: Where the run's folder lies, as others may read it.
-        model: Name of the registered model, made where there is none.
+        model: Name of the registered model, created where there is none.
         alias: The alias.
         uri: MLflow tracking URI.
 
@@ -76,7 +76,7 @@ def register(
 def _version(
     mlflow: Any, client: Any, gate: GateResult, dense_run: str, place: str, model: str
 ) -> int:
-    """The number of the audit's version, made where there is none."""
+    """The number of the audit's version, created where there is none."""
     tags = client.get_run(dense_run).data.tags
     if tags.get(MODEL) == model:
         return int(tags[VERSION])
@@ -85,7 +85,7 @@ def _version(
     except mlflow.exceptions.MlflowException as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
-    made = client.create_model_version(
+    created = client.create_model_version(
         model,
         client.get_run(dense_run).info.artifact_uri,
         dense_run,
@@ -98,8 +98,8 @@ def _version(
         },
     )
     client.set_tag(dense_run, MODEL, model)
-    client.set_tag(dense_run, VERSION, str(made.version))
-    return int(made.version)
+    client.set_tag(dense_run, VERSION, str(created.version))
+    return int(created.version)
 
 
 def _aliased(mlflow: Any, client: Any, model: str, alias: str) -> int:

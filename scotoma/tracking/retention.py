@@ -43,7 +43,7 @@ def forget_pages(runs: Iterable[str], note: str, uri: str) -> str:
 def _forget(client: Any, run: str, note: str, uri: str) -> None:
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-    if PAGE in [found.path for found in client.list_artifacts(run)]:
+    if PAGE in [file.path for file in client.list_artifacts(run)]:
         where = client.get_run(run).info.artifact_uri
         artifacts: Any = get_artifact_repository(where, tracking_uri=uri)
         artifacts.delete_artifacts(PAGE)

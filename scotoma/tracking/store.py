@@ -17,7 +17,7 @@ from scotoma.extras import needs
 from scotoma.run import Run, portable, read_json
 from scotoma.storage.files import redact
 from scotoma.tracking.connection import experiment_id, fault, prepare_store, quiet
-from scotoma.tracking.records import Record, member_records, variant_records
+from scotoma.tracking.records import RunRecord, member_records, variant_records
 
 __all__ = ["Tracked", "log_audit", "tracking_uri"]
 
@@ -139,8 +139,8 @@ class _Writer:
         self.entities, self.client, self.audit, self.end = mlflow.entities, client, audit, end
 
     def log(
-        self, experiment_id: str, records: Sequence[Record], attached: Sequence[Path] = ()
-    ) -> Iterator[tuple[Record, str]]:
+        self, experiment_id: str, records: Sequence[RunRecord], attached: Sequence[Path] = ()
+    ) -> Iterator[tuple[RunRecord, str]]:
         """Log what is not there yet; yields each record with the id of its run.
 
         Raises:
@@ -170,7 +170,7 @@ class _Writer:
             if not token:
                 return
 
-    def _write(self, experiment_id: str, record: Record, attached: Sequence[Path]) -> str:
+    def _write(self, experiment_id: str, record: RunRecord, attached: Sequence[Path]) -> str:
         run = self.client.create_run(experiment_id, tags=record.texts(), run_name=record.name)
         run_id: str = run.info.run_id
         now = int(time.time() * 1000)

@@ -172,7 +172,11 @@ class Estimate:
 
         >>> undefined("undefined (no negatives in group 'men')", n=0, members=5).as_dict()["value"]
         """
-        return {field.name: json_safe(getattr(self, field.name)) for field in fields(self)}
+        names = {"events": "effective_events"}
+        return {
+            names.get(field.name, field.name): json_safe(getattr(self, field.name))
+            for field in fields(self)
+        }
 
 
 def undefined(

@@ -1,7 +1,7 @@
 """PASS, UNSURE or FAIL: from the numbers of an audit to a decision that can be defended.
 
-FAIL says that harm beyond a limit is shown, PASS that its absence is, each at a stated risk of
-being wrong; UNSURE says neither, and what it would take.
+FAIL says that harm beyond a margin is shown, PASS that it is ruled out, each at a stated risk of
+being wrong; UNSURE says neither, and what would settle it.
 """
 
 from __future__ import annotations

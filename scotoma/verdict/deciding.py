@@ -45,9 +45,9 @@ class Finding:
     """One question answered.
 
     Attributes:
-        question: What was asked.
+        question: The question.
         verdict: The answer.
-        harm_p: One-sided p-value that the limits are exceeded; nan where it was not tested.
+        harm_p: One-sided p-value that the margins are exceeded; nan where it was not tested.
         harm_p_adjusted: The same, adjusted over the variant's tests.
         noninferiority_p: P-value that they are not exceeded.
         deciding: The interval that decided; None where nothing was tested.
@@ -68,17 +68,17 @@ class Finding:
     waiver: Waiver | None = None
 
 
-def decide(asked: Sequence[Question], rules: GateRules) -> list[Finding]:
+def decide(family: Sequence[Question], rules: GateRules) -> list[Finding]:
     """Answer every question about one variant; together they are one family.
 
-    A question with both limits is one hypothesis: harm needs both exceeded, so the larger p-value
-    counts; clear needs one of them held, so the smaller counts, twice. FAIL where the harm p-value,
-    adjusted over the family, is at most alpha/2; PASS where the clear p-value is, unadjusted, since
-    a variant passes only if all do; UNSURE otherwise, and where too few examples or members carry
-    the number.
+    A question with both margins is one hypothesis. Harm needs both exceeded, so the larger p-value
+    counts; noninferiority needs one of them kept, so the smaller counts, twice. FAIL where the harm
+    p-value, adjusted over the family, is at most alpha/2. PASS where the noninferiority p-value is,
+    unadjusted, since a variant passes only if all do. UNSURE otherwise, and where there are too few
+    effective events or members.
 
     Args:
-        asked: The questions.
+        family: The questions.
         rules: Levels, correction and minima.
 
     Returns:
@@ -88,21 +88,21 @@ def decide(asked: Sequence[Question], rules: GateRules) -> list[Finding]:
         Berger (1982), Technometrics 24:295-300; Holm (1979), Scandinavian Journal of Statistics
         6:65-70.
     """
-    reasons = [untested(question, rules) for question in asked]
+    reasons = [_untested(question, rules) for question in family]
     harm = np.array(
-        [math.nan if why else _harm_p(q) for q, why in zip(asked, reasons, strict=True)]
+        [math.nan if why else _harm_p(q) for q, why in zip(family, reasons, strict=True)]
     )
     times = multipliers(harm, rules.correct)
     return [
         _unanswered(question, rules, why) if why else _answer(question, rules, float(p), float(m))
-        for question, why, p, m in zip(asked, reasons, harm, times, strict=True)
+        for question, why, p, m in zip(family, reasons, harm, times, strict=True)
     ]
 
 
 def multipliers(p: npt.ArrayLike, correct: Correction) -> npt.NDArray[np.float64]:
-    """What each p-value is multiplied with when it is adjusted, before it is cut at 1.
+    """Compute what each p-value is multiplied with when it is adjusted, before it is cut at 1.
 
-    An interval at level 1 - alpha/multiplier then lies beyond a limit where the adjusted p-value
+    An interval at level 1 - alpha/multiplier then lies beyond a margin where the adjusted p-value
     is at most alpha/2, and only there.
 
     Args:
@@ -121,7 +121,7 @@ def multipliers(p: npt.ArrayLike, correct: Correction) -> npt.NDArray[np.float64
     """
     values = np.asarray(p, np.float64)
     tested = np.flatnonzero(~np.isnan(values))
-    found = np.full(values.shape, np.nan)
+    factors = np.full(values.shape, np.nan)
     order = tested[np.argsort(values[tested], kind="stable")]
     size, ranked = len(order), values[order]
     if correct == "holm":
@@ -133,29 +133,30 @@ def multipliers(p: npt.ArrayLike, correct: Correction) -> npt.NDArray[np.float64
     else:
         own, steps = np.ones(size), ranked
     # The p-values before or behind a p-value can decide for it; of p = 0 only its own rank can.
-    found[order] = np.where(ranked > 0, steps / np.where(ranked > 0, ranked, 1.0), own)
-    return found
+    factors[order] = np.where(ranked > 0, steps / np.where(ranked > 0, ranked, 1.0), own)
+    return factors
 
 
-def untested(question: Question, rules: GateRules) -> str:
-    """Why a question cannot be answered; empty where it can."""
+def _untested(question: Question, rules: GateRules) -> str:
+    """Say why a question cannot be tested; empty where it can."""
     change = question.change
     if change is None:
         return question.reason
     if math.isnan(change.absolute.value):
         return change.absolute.reason
     if change.absolute.members < rules.min.models:
-        found, asked = change.absolute.members, rules.min.models
-        if found == 1:
-            return f"1 model a variant, min.models asks for {asked} (1 judges these very models)"
-        return f"{found} models a variant, min.models asks for {asked}"
+        members, least = change.absolute.members, rules.min.models
+        if members == 1:
+            return f"1 model a variant, min.models asks for {least} (1 judges these very models)"
+        return f"{members} models a variant, min.models asks for {least}"
     if change.events < rules.min.effective_events:
         # Rounded down, so that 9.8 of 10 is not called 10.
-        found = math.floor(change.events)
-        carried = "1 example carries" if found == 1 else f"{found:,} examples carry"
-        return f"{carried} it, min.effective_events asks for {rules.min.effective_events:g}"
+        events = math.floor(change.events)
+        noun = "event" if events == 1 else "events"
+        least_events = f"{rules.min.effective_events:g}"
+        return f"{events:,} effective {noun}, min.effective_events asks for {least_events}"
     if math.isnan(_harm_p(question)):
-        return next(e.reason for _, e, _ in question.limits if math.isnan(e.low)) or "no interval"
+        return next(e.reason for _, e, _ in question.margins if math.isnan(e.low)) or "no interval"
     return ""
 
 
@@ -174,43 +175,45 @@ def _unanswered(question: Question, rules: GateRules, reason: str) -> Finding:
 
 def _answer(question: Question, rules: GateRules, harm: float, multiplier: float) -> Finding:
     assert question.change is not None
-    limits = question.limits
-    clear = question.change.noninferiority_p(question.relative, question.absolute)
+    margins = question.margins
+    noninferiority = question.change.noninferiority_p(question.relative, question.absolute)
     tail = rules.alpha / 2
     adjusted = min(1.0, harm * multiplier)
-    worst = max(limits, key=lambda limit: limit[1].p_above(limit[2]))
-    best = min(limits, key=lambda limit: limit[1].p_below(limit[2]))
-    verdict: Verdict = "FAIL" if adjusted <= tail else "PASS" if clear <= tail else "UNSURE"
-    chances = {"FAIL": tail / multiplier, "PASS": tail / len(limits)}
+    worst = max(margins, key=lambda margin: margin[1].p_above(margin[2]))
+    best = min(margins, key=lambda margin: margin[1].p_below(margin[2]))
+    verdict: Verdict = (
+        "FAIL" if adjusted <= tail else "PASS" if noninferiority <= tail else "UNSURE"
+    )
+    chances = {"FAIL": tail / multiplier, "PASS": tail / len(margins)}
     chance = chances.get(verdict, min(chances.values()))
-    name, estimate, bound = best if verdict == "PASS" else worst
+    name, estimate, margin = best if verdict == "PASS" else worst
     return Finding(
         question=question,
         verdict=verdict,
         harm_p=harm,
         harm_p_adjusted=adjusted,
-        noninferiority_p=clear,
-        deciding=Deciding(name, bound, _at(estimate, chance)),
+        noninferiority_p=noninferiority,
+        deciding=Deciding(name, margin, _at(estimate, chance)),
         needed=_needed(question, rules, multiplier) if verdict == "UNSURE" else None,
     )
 
 
 def _at(estimate: Estimate, chance: float) -> Estimate:
-    """The estimate with the interval whose end meets a limit where the p-value meets `chance`."""
+    """Give the interval whose end meets a margin where the p-value meets `chance`."""
     # Bounds where nothing was seen hold one side at their level, t intervals each side at half.
     return estimate.at(1 - (chance if estimate.scale == "rule of three" else 2 * chance))
 
 
 def _needed(question: Question, rules: GateRules, multiplier: float) -> MembersRange | None:
-    """How many members would decide, towards the side of the limits on which the estimate lies."""
+    """Say how many members would decide, on the side of the margins where the estimate lies."""
     from scotoma.power import members_needed  # SciPy comes with it
 
     change = question.change
     assert change is not None
     variances = {"relative": change.relative_variance, "absolute": change.absolute_variance}
-    if any(math.isnan(variances[name].total) for name, _, _ in question.limits):
+    if any(math.isnan(variances[name].total) for name, _, _ in question.margins):
         return None
-    harm = all(estimate.value >= bound for _, estimate, bound in question.limits)
+    harm = all(estimate.value >= margin for _, estimate, margin in question.margins)
     needed = members_needed(
         replace(change, group=question.where),
         relative=question.relative,

@@ -1,4 +1,4 @@
-"""What a gate leaves for machines and readers: junit.xml and summary.md.
+"""What does a gate write for machines and readers? junit.xml and summary.md.
 
 Names of classes, groups, rules, variants and of the project are others' words. In XML they lose
 the characters that XML cannot hold; in Markdown they stand as code, where nothing is interpreted.
@@ -13,15 +13,15 @@ from xml.etree import ElementTree
 from scotoma.printable import printable
 from scotoma.verdict.deciding import Finding
 from scotoma.verdict.gate import Gate, VariantVerdict
-from scotoma.verdict.words import interval, level_words, limits, scope_words, sentences, why
+from scotoma.verdict.words import interval, level_words, margin_words, scope_words, sentences, why
 
-__all__ = ["code", "junit", "markdown"]
+__all__ = ["code_span", "junit", "markdown"]
 
 ROWS = 20  # tests of a variant that summary.md lists
 
 
 def junit(gate: Gate) -> str:
-    r"""The verdict as JUnit XML: a suite a variant, a case a test.
+    r"""Write the verdict as JUnit XML: a suite a variant, a case a test.
 
     A FAIL is a failure; an UNSURE is skipped, or a failure where the rules say `on_unsure: fail`;
     what is waived is skipped. A suite fails exactly where its variant does.
@@ -51,12 +51,12 @@ def junit(gate: Gate) -> str:
         for key, value in facts.items():
             ElementTree.SubElement(properties, "property", name=key, value=value)
         for finding in variant.findings:
-            asked = finding.question
+            question = finding.question
             case = ElementTree.SubElement(
                 suite,
                 "testcase",
                 classname=name,
-                name=printable(f"{asked.rule}: {asked.where}"),
+                name=printable(f"{question.rule}: {question.where}"),
                 time="0",
             )
             _outcome(case, finding, fail_unsure=gate.rules.on_unsure == "fail")
@@ -80,16 +80,17 @@ def _outcome(case: ElementTree.Element, finding: Finding, *, fail_unsure: bool) 
 
 
 def _numbers(finding: Finding) -> str:
-    asked = finding.question
-    parts = [f"limit {limits(finding)}"] if limits(finding) else []
+    question = finding.question
+    parts = [f"margin {margin_words(finding)}"] if margin_words(finding) else []
     parts += [
         f"{name} change {interval(estimate, name)} at {level_words(estimate.level)}"
-        for name, estimate, _ in asked.limits
+        for name, estimate, _ in question.margins
     ]
     if not math.isnan(finding.harm_p):
         parts.append(f"harm p {finding.harm_p:.3g}, adjusted {finding.harm_p_adjusted:.3g}")
-    if asked.change is not None:
-        parts.append(f"n {asked.change.absolute.n}, members {asked.change.absolute.members}")
+    if question.change is not None:
+        absolute = question.change.absolute
+        parts.append(f"n {absolute.n}, members {absolute.members}")
     return "; ".join(parts)
 
 
@@ -103,7 +104,7 @@ def _count(element: ElementTree.Element, suites: list[ElementTree.Element]) -> N
 
 
 def markdown(gate: Gate) -> str:
-    """The verdict as a page of Markdown, for a pull request or the note of a run.
+    """Write the verdict as a page of Markdown, for a pull request or the note of a run.
 
     Args:
         gate: The verdict.
@@ -115,40 +116,41 @@ def markdown(gate: Gate) -> str:
     lines = [
         f"# Gate: {gate.verdict}",
         "",
-        f"{code(gate.facts.project)}: {gate.facts.examples.test:,} test examples. "
+        f"{code_span(gate.facts.project)}: {gate.facts.examples.test:,} test examples. "
         f"{scope_words(gate)}",
         "",
         "| gate | variant | members | top-1 % | CIE | what decided it |",
         "|---|---|--:|--:|--:|---|",
     ]
     for variant in gate.variants:
-        reasons = "<br>".join(map(code, sentences(variant) or [_all_inside(variant)]))
+        reasons = "<br>".join(map(code_span, sentences(variant) or [_all_inside(variant)]))
         lines.append(
-            f"| {variant.verdict} | {code(variant.name)} | {variant.members} "
+            f"| {variant.verdict} | {code_span(variant.name)} | {variant.members} "
             f"| {100 * variant.top1:.2f} | {variant.cies:,} | {reasons} |"
         )
     lines += ["", *_tests(gate)]
     waived = [
-        f"- {code(variant.name)}, {code(finding.question.rule)}, {code(finding.question.where)}: "
-        f"{finding.verdict}, waived until {finding.waiver.until}: {code(finding.waiver.reason)}"
+        f"- {code_span(variant.name)}, {code_span(finding.question.rule)}, "
+        f"{code_span(finding.question.where)}: {finding.verdict}, waived until "
+        f"{finding.waiver.until}: {code_span(finding.waiver.reason)}"
         for variant in gate.variants
         for finding in variant.findings
         if finding.waiver is not None
     ]
     lines += ["", "## Waived", "", *waived] if waived else []
     lines += ["", "## Read this", ""]
-    lines += [f"- {code(warning)}" for warning in gate.warnings]
+    lines += [f"- {code_span(warning)}" for warning in gate.warnings]
     if len(gate.variants) > 1:
         lines.append(
-            f"- {len(gate.variants)} variants were tried, and each verdict stands by itself: "
-            "picking the best of many passes favours luck."
+            f"- {len(gate.variants)} variants were judged, each on its own: "
+            "picking the best of many favours luck."
         )
     tail = 100 * rules.alpha / 2
     corrected = {"holm": ", after Holm,", "bh": ", after Benjamini-Hochberg,", "none": ""}
     lines += [
-        f"- FAIL: harm beyond a limit is shown{corrected[rules.correct]} at {tail:g}%, one-sided. "
-        f"PASS: every test shows that its limit is kept, each at {tail:g}%. UNSURE: neither.",
-        f"- Tests need {rules.min.effective_events:g} examples that carry the rate and "
+        f"- FAIL: harm beyond a margin is shown{corrected[rules.correct]} at {tail:g}%, one-sided. "
+        f"PASS: every test rules out harm beyond its margin at {tail:g}%. UNSURE: neither.",
+        f"- Tests need {rules.min.effective_events:g} effective events and "
         f"{rules.min.models} member{'s' * (rules.min.models > 1)} a variant.",
         f"- Judged as of {gate.as_of.isoformat()}.",
     ]
@@ -158,21 +160,21 @@ def markdown(gate: Gate) -> str:
 def _all_inside(variant: VariantVerdict) -> str:
     count = len(variant.counted)
     if count:
-        return f"all {count} tests inside their limits"
+        return f"all {count} changes are inside their margins"
     return "every test is waived" if variant.findings else "no rule had anything to judge"
 
 
 def _tests(gate: Gate) -> list[str]:
-    """What did not pass, test by test; of very many the first of each variant."""
+    """List the tests that did not pass; of very many, the first of each variant."""
     rows = []
     for variant in gate.variants:
         opened = [f for f in variant.counted if f.verdict != "PASS"]
         opened.sort(key=lambda finding: finding.verdict)  # FAIL before UNSURE
-        name = code(variant.name)
+        name = code_span(variant.name)
         rows += [
-            f"| {finding.verdict} | {name} | {code(finding.question.rule)} "
-            f"| {code(finding.question.where)} | {_plain(finding)} | {limits(finding)} "
-            f"| {code(why(finding))} |"
+            f"| {finding.verdict} | {name} | {code_span(finding.question.rule)} "
+            f"| {code_span(finding.question.where)} | {_plain(finding)} | {margin_words(finding)} "
+            f"| {code_span(why(finding))} |"
             for finding in opened[:ROWS]
         ]
         if len(opened) > ROWS:
@@ -180,26 +182,26 @@ def _tests(gate: Gate) -> list[str]:
     if not rows:
         return ["Every test passed."]
     level = level_words(gate.facts.level)
-    head = f"| | variant | rule | where | change, {level} | limit | what decides |"
+    head = f"| | variant | rule | where | change, {level} | margin | what decides |"
     return [head, "|---|---|---|---|---|---|---|", *rows]
 
 
 def _plain(finding: Finding) -> str:
-    """The change with its pointwise interval, on the scale of the limit that matters."""
-    found = finding.question.limits
-    if not found:
+    """Write the change with its pointwise interval, on the scale of the margin that decides."""
+    margins = finding.question.margins
+    if not margins:
         return ""
-    chosen = finding.deciding.kind if finding.deciding else found[-1][0]
-    return next(interval(estimate, name) for name, estimate, _ in found if name == chosen)
+    chosen = finding.deciding.kind if finding.deciding else margins[-1][0]
+    return next(interval(estimate, name) for name, estimate, _ in margins if name == chosen)
 
 
-def code(text: str) -> str:
-    r"""Others' words in Markdown: in a code span, in which nothing is markup, on one line.
+def code_span(text: str) -> str:
+    r"""Quote others' words in Markdown: in a code span, in which nothing is markup, on one line.
 
     A bar is escaped, for it would end the cell of a table, and parted from a backslash before it,
     which would escape the escape.
 
-    >>> code("male & <old>"), code("a`b``c"), code("|x|")
+    >>> code_span("male & <old>"), code_span("a`b``c"), code_span("|x|")
     ('`male & <old>`', '```a`b``c```', '`\\|x\\|`')
     """
     parted = printable(text).replace("\\|", "\\ |")

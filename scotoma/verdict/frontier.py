@@ -14,7 +14,7 @@ WORDS = {"PASS": "passes", "UNSURE": "is unsure", "FAIL": "fails"}
 
 
 def frontier_sentence(variants: Sequence[AuditedVariant], gate: Gate) -> str:
-    """Which sparsities pass, and what the others fail on.
+    """Say which sparsities pass, and what the others fail on.
 
     Args:
         variants: Those of the audit.

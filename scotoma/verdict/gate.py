@@ -9,10 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from scotoma.audit import Audit
-from scotoma.audit.gate import (
-    JudgedExamples,
-    PreviousReference,
-)
+from scotoma.audit.gate import JudgedExamples, PreviousReference
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import GateRules, SincePreviousRule, Waiver
 from scotoma.errors import DataError
@@ -24,10 +21,10 @@ __all__ = ["AuditFacts", "Gate", "VariantVerdict", "judge"]
 
 RATES = (*LABELS, "since_previous")
 HARMLESS = {
-    "bh": "correct: bh bounds the share of false alarms among alarms, not the chance of one: a "
-    "harmless variant fails more often than alpha says; use holm",
-    "none": "correct: none lets every test raise a false alarm of its own: a harmless variant "
-    "fails the more often the more groups there are; use holm",
+    "bh": "correct: bh bounds the share of false alarms, not the chance of one: harmless variants "
+    "fail more often than alpha says; use holm",
+    "none": "correct: none adjusts nothing: the more groups there are, the more often a harmless "
+    "variant fails; use holm",
 }
 
 
@@ -61,10 +58,10 @@ class VariantVerdict:
 
     @property
     def outlook(self) -> Finding | None:
-        """Of an UNSURE variant the finding that says what it takes to decide.
+        """The finding that says what would settle an UNSURE variant.
 
-        Where some estimate lies beyond its limits, one harm is enough: the first that members
-        would show. Where none does, all must be cleared: the last to be.
+        Where some estimate lies beyond its margins, one harm is enough: the first that members
+        would show. Where none does, all must be ruled out: the last to be.
         """
         opened = [f for f in self.counted if f.verdict == "UNSURE" and f.needed is not None]
         beyond = [f for f in opened if f.needed is not None and f.needed.towards == "harm"]
@@ -154,7 +151,7 @@ def judge(
             "audit.json must hold a compressed variant, got dense alone; name one in the "
             "configuration and run the audit again"
         )
-    asked = {
+    by_variant = {
         variant.name: [
             *questions(audit, variant.name, rules),
             *since_previous(audit, variant.name, rules, previous),
@@ -168,7 +165,7 @@ def judge(
         VariantVerdict(
             name=variant.name,
             members=min(audit.dense.members, variant.members),
-            findings=_waived(variant.name, decide(asked[variant.name], applied), standing),
+            findings=_waived(variant.name, decide(by_variant[variant.name], applied), standing),
             top1=_number(audit.accuracy[variant.name].top1.value),
             cies=audit.divergence[variant.name].cie.cie.count,
         )
@@ -182,9 +179,9 @@ def judge(
         for waiver in expired
     ]
     warnings += [
-        f"the waiver of {waiver.rule} names {waiver.variant}, which this audit does not have"
+        f"the waiver of {waiver.rule} is for {waiver.variant}, which this audit does not have"
         for waiver in standing
-        if waiver.variant not in asked
+        if waiver.variant not in by_variant
     ]
     warnings += [
         line for variant in variants for line in _few_but_far(variant, rules.min.effective_events)
@@ -208,8 +205,8 @@ def judge(
 def _of_these_models(rules: GateRules) -> GateRules:
     """The rules for one dense and one compressed model, which speak of these two alone.
 
-    A least number of models guards the variance between training runs, which such an audit neither
-    estimates nor claims; a gate file that names one is obeyed.
+    `min.models` guards the variance between training runs, which such an audit neither estimates
+    nor claims; a gate file that sets it is obeyed.
     """
     if "models" in rules.min.model_fields_set:
         return rules
@@ -217,32 +214,32 @@ def _of_these_models(rules: GateRules) -> GateRules:
 
 
 def _few_but_far(variant: VariantVerdict, min_events: float) -> list[str]:
-    """Rates that too few examples carry to be tested, which rose beyond an absolute limit.
+    """Name rates with too few effective events for a test, which rose beyond an absolute margin.
 
     A rate that hardly occurs among the dense members is one, however far it rises.
     """
     lines = []
     for finding in variant.counted:
-        asked, change = finding.question, finding.question.change
-        if change is None or asked.metric not in RATES or not change.events < min_events:
+        question, change = finding.question, finding.question.change
+        if change is None or question.metric not in RATES or not change.events < min_events:
             continue
-        low, limit = change.absolute.low, asked.absolute or 0.0
-        if low > limit:
+        low, margin = change.absolute.low, question.absolute or 0.0
+        if low > margin:
             lines.append(
-                f"{variant.name}: {asked.where} is not tested ({finding.reason}), but its change "
-                f"lies above {100 * limit:g} points, at {100 * low:.2f} or more; look at it"
+                f"{variant.name}: {question.where} is not tested ({finding.reason}), but it rises "
+                f"by at least {100 * low:.2f} points (margin {100 * margin:g}); look at it"
             )
     return lines
 
 
 def _about_previous(audit: Audit, rules: GateRules, previous: PreviousAudit | None) -> list[str]:
-    """What rules about the previous audit do not answer, and why."""
-    asking = [rule.id for rule in rules.rules if isinstance(rule, SincePreviousRule)]
-    if not asking or (previous is not None and previous.missing):
+    """Say which rules about the previous audit were not judged, and why."""
+    skipped = [rule.id for rule in rules.rules if isinstance(rule, SincePreviousRule)]
+    if not skipped or (previous is not None and previous.missing):
         return []
     if previous is None or previous.audit is None:
         why = "no previous audit was named" if previous is None else previous.reason
-        return [f"{', '.join(asking)} is not judged: {why}"]
+        return [f"{', '.join(skipped)} is not judged: {why}"]
     after = Comparable.of(audit)
     return [
         line
@@ -266,7 +263,7 @@ def _worst(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def _effort(finding: Finding) -> tuple[float, float]:
-    """What it takes to decide: members first; where they cannot, or it is not known, examples."""
+    """Rank what would decide: members first; where they cannot, or it is not known, examples."""
     needed = finding.needed
     if needed is None or math.isnan(needed.high):
         return math.inf, math.inf

@@ -1,4 +1,4 @@
-"""The one-model trap: how often would few models a side have said otherwise than all of them?"""
+"""The one-model trap: how often do a few models a side contradict all of them?"""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ __all__ = ["Disagreement", "one_model_trap"]
 DRAWS = 1_000  # of models, where not every choice of one is taken
 SIZES = (1, 2, 3, 5, 10, 20)  # models a side that are looked at
 NO_INTERVAL = (
-    "no interval: the same models stand in many draws; and all of them together are taken for the "
-    "truth, which they are only as far as the verdict is certain"
+    "no interval: the same models appear in many draws, and all of them together are taken for "
+    "the truth"
 )
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """What a comparison of few models would have said.
+    """How often comparisons of a few models contradict all models.
 
     Attributes:
         members: Models a side.
-        wrong: Share of such comparisons that say of the variant what all models together deny: that
-            some group's rate rises beyond the limits, or that none does.
-        wrong_worst: The same of the single group that is hurt most by all models together.
+        wrong: Share of such comparisons that contradict all models together on whether some group's
+            rate rises beyond the margins.
+        wrong_worst: The same for the group that is most affected in all models together.
         draws: Comparisons.
         reason: Why there is no interval.
     """
@@ -51,13 +51,13 @@ def one_model_trap(
     """Draw models from both populations, decide by their means alone, and compare with all.
 
     Whoever has one dense and one compressed model decides so: by whether the rate of a group rose.
-    A rise counts where it exceeds both limits.
+    A rise counts where it exceeds both margins.
 
     Args:
         dense: Rates of the dense members by group, fractions, shape (G, K); nan where undefined.
         compressed: Rates of the compressed members, shape (G, K').
-        relative: Limit on compressed / dense - 1, a fraction.
-        absolute: Limit on compressed - dense, a fraction.
+        relative: Margin on compressed / dense - 1, a fraction.
+        absolute: Margin on compressed - dense, a fraction.
         paired: Member m of `compressed` derives from member m of `dense`: they are drawn in pairs.
         seed: Of the draws; with one model a side every pair is taken instead.
 
@@ -100,14 +100,14 @@ def one_model_trap(
         if few >= min(d.shape[1], c.shape[1]):
             break
         first, second = _choices(d.shape[1], c.shape[1], few, paired=paired, rng=rng)
-        found = beyond(d[:, first].mean(axis=2), c[:, second].mean(axis=2))
-        said = (found > 0).any(axis=0)
+        excess = beyond(d[:, first].mean(axis=2), c[:, second].mean(axis=2))
+        harmed = (excess > 0).any(axis=0)
         rows.append(
             Disagreement(
                 few,
-                float((said != (whole > 0).any()).mean()),
-                float(((found[worst] > 0) != (whole[worst] > 0)).mean()),
-                said.size,
+                float((harmed != (whole > 0).any()).mean()),
+                float(((excess[worst] > 0) != (whole[worst] > 0)).mean()),
+                harmed.size,
             )
         )
     return rows

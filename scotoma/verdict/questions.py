@@ -31,7 +31,7 @@ Kind = Literal["relative", "absolute"]
 
 @dataclass(frozen=True)
 class Question:
-    """Did this number of this variant rise beyond its limits?
+    """Did this number of this variant rise beyond its margins?
 
     Attributes:
         rule: Id of the rule that asks.
@@ -39,8 +39,8 @@ class Question:
         group: Key of the group; `all` for all examples.
         class_name: The class, where the number is one class's; else None.
         where: Which number, in words: "FPR male & old".
-        relative: Limit on compressed / dense - 1, a fraction; None for no such limit.
-        absolute: Limit on the difference, a fraction; None for no such limit.
+        relative: Margin on compressed / dense - 1, a fraction; None for no such margin.
+        absolute: Margin on the difference, a fraction; None for no such margin.
         change: The evidence; None where the audit holds none.
         reason: Why it holds none, as a sentence to print; else empty.
     """
@@ -56,27 +56,27 @@ class Question:
     reason: str = ""
 
     @property
-    def limits(self) -> list[tuple[Kind, Estimate, float]]:
-        """Name, estimate and limit in the estimate's unit, of each limit there is.
+    def margins(self) -> list[tuple[Kind, Estimate, float]]:
+        """List each margin: its name, the estimate, and the margin in the estimate's unit.
 
         >>> change = Estimate.on_scale(0.02, 0.005, 9.0, n=500, members=10)
-        >>> asked = Question("cie", "cie_share_excess", "all", None, "CIE excess", None, 0.01,
-        ...                  alone("cie_share_excess", "all", change))
-        >>> [(name, limit) for name, _, limit in asked.limits]
+        >>> question = Question("cie", "cie_share_excess", "all", None, "CIE excess", None, 0.01,
+        ...                     difference_alone("cie_share_excess", "all", change))
+        >>> [(name, margin) for name, _, margin in question.margins]
         [('absolute', 0.01)]
         """
         if self.change is None:
             return []
-        limits: list[tuple[Kind, Estimate, float]] = []
+        margins: list[tuple[Kind, Estimate, float]] = []
         if self.relative is not None:
-            limits.append(("relative", self.change.relative, 100 * self.relative))
+            margins.append(("relative", self.change.relative, 100 * self.relative))
         if self.absolute is not None:
-            limits.append(("absolute", self.change.absolute, self.absolute))
-        return limits
+            margins.append(("absolute", self.change.absolute, self.absolute))
+        return margins
 
 
 def questions(audit: Audit, variant: str, rules: GateRules) -> list[Question]:
-    """Every question that the rules ask about one variant, in the order of the rules.
+    """List the questions that the rules ask about one variant, in the order of the rules.
 
     Args:
         audit: The audit.
@@ -84,8 +84,8 @@ def questions(audit: Audit, variant: str, rules: GateRules) -> list[Question]:
         rules: The gate.
 
     Returns:
-        At least one question a rule: one without evidence where the audit holds none. Of
-        `since_previous` none: it needs another audit beside this one.
+        At least one question a rule: one without evidence where the audit holds none. None for
+        `since_previous`, which needs another audit.
     """
     return [question for rule in rules.rules for question in _asked(audit, variant, rule)]
 
@@ -95,7 +95,7 @@ def _asked(audit: Audit, variant: str, rule: Rule) -> list[Question]:
         return list(_rates(audit, variant, rule)) or [_unasked(rule, _no_rates(audit, rule))]
     if isinstance(rule, CieRule):
         cie = audit.divergence[variant].cie
-        change = alone(
+        change = difference_alone(
             rule.metric, "all", read_estimate(cie.excess), read_variance(cie.excess_variance)
         )
         return [Question(rule.id, rule.metric, "all", None, "CIE excess", None, rule.max, change)]
@@ -128,15 +128,15 @@ def _rates(audit: Audit, variant: str, rule: ChangeRule) -> Iterator[Question]:
             relative_variance=read_variance(row.relative_variance),
             absolute_variance=read_variance(row.absolute_variance),
         )
-        limits = rule.max_increase
+        margins = rule.max_increase
         yield Question(
-            rule.id, rule.metric, row.group, row.class_name, name, limits.relative,
-            limits.absolute, change,
+            rule.id, rule.metric, row.group, row.class_name, name, margins.relative,
+            margins.absolute, change,
         )  # fmt: skip
 
 
 def _no_rates(audit: Audit, rule: ChangeRule) -> str:
-    """Why no row of the audit is what a rule asks for."""
+    """Say why the audit has no row that a rule asks for."""
     if rule.over == "groups":
         return "the audit has no groups"
     positive = audit.examples.positive is not None
@@ -151,19 +151,19 @@ def _unasked(rule: Rule, reason: str) -> Question:
 
 
 def _slices(audit: Audit, variant: str, rule: SlicesRule) -> Iterator[Question]:
-    """The rise of the error on each slice found; where none stands out, on all examples."""
+    """Ask for the rise of the error on each slice; where none stands out, on all examples."""
     search = audit.slices.get(variant)
     if search is None:
         return
     rises = [(f"error of slice {row.text}", row.effect) for row in search.slices]
-    for where, rise in rises or [("error of all examples, no slice standing out", search.change)]:
-        change = alone(rule.metric, "all", read_estimate(rise))
+    for where, rise in rises or [("error of all examples, as no slice stands out", search.change)]:
+        change = difference_alone(rule.metric, "all", read_estimate(rise))
         yield Question(rule.id, rule.metric, "all", None, where, None, rule.margin, change)
 
 
 def _class(rule: ClassesRule, row: ClassRow, members: int) -> Question:
-    """Recall lost beyond the accuracy lost, as a fraction: the audit has it in points, gained."""
-    value, events = -_number(row.normalised) / 100, _number(row.events)
+    """Ask for the recall lost beyond the accuracy lost, a fraction; the audit has points gained."""
+    value, events = -_number(row.normalised) / 100, _number(row.effective_events)
     if row.reason:
         loss = undefined(row.reason, value=value, n=row.n, members=members, events=events)
     else:
@@ -176,17 +176,18 @@ def _class(rule: ClassesRule, row: ClassRow, members: int) -> Question:
         residual=_number(row.of_both) / 100**2,
         df=loss.df,
     )
-    change = alone(rule.metric, "all", loss, variance)
+    change = difference_alone(rule.metric, "all", loss, variance)
     where = f"recall loss of class {row.class_name}"
     return Question(rule.id, rule.metric, "all", row.class_name, where, None, rule.margin, change)
 
 
-def alone(
+def difference_alone(
     metric: str, group: str, difference: Estimate, variance: Variance = UNKNOWN
 ) -> GroupChange:
-    """A difference that has no rates beside it, in the place of a change.
+    """Wrap a difference that has no rates beside it, as a change.
 
-    >>> change = alone("classes_hurt", "all", undefined("nothing varies", n=9, members=5))
+    >>> nothing = undefined("nothing varies", n=9, members=5)
+    >>> change = difference_alone("classes_hurt", "all", nothing)
     >>> change.relative.reason
     'nothing varies'
     """
@@ -211,7 +212,7 @@ def read_estimate(quantity: Quantity) -> Estimate:
         high=_number(quantity.high),
         n=quantity.n,
         members=quantity.members,
-        events=_number(quantity.events),
+        events=_number(quantity.effective_events),
         df=_number(quantity.df),
         level=quantity.level,
         reason=quantity.reason,

@@ -25,7 +25,7 @@ __all__ = ["gate_file", "gate_result"]
 
 
 def gate_result(gate: Gate) -> GateResult:
-    """Write a verdict down; what is not known is None, every interval has its level."""
+    """Convert a verdict: what is not known is None, every interval has its level."""
     facts = gate.facts
     return GateResult(
         version=GATE_VERSION,
@@ -46,7 +46,7 @@ def gate_result(gate: Gate) -> GateResult:
 
 
 def gate_file(gate: Gate, audit_sha256: str) -> GateFile:
-    """Write a verdict down as gate.json.
+    """Convert a verdict to gate.json.
 
     Args:
         gate: The verdict.
@@ -71,20 +71,22 @@ def _variant(variant: VariantVerdict) -> JudgedVariant:
 
 
 def _test(finding: Finding) -> TestResult:
-    asked, waiver = finding.question, finding.waiver
-    change = asked.change
+    question, waiver = finding.question, finding.waiver
+    change = question.change
     return TestResult(
-        rule=asked.rule,
-        metric=asked.metric,
-        group=asked.group,
-        class_name=asked.class_name,
-        where=asked.where,
+        rule=question.rule,
+        metric=question.metric,
+        group=question.group,
+        class_name=question.class_name,
+        where=question.where,
         verdict=finding.verdict,
         reason=finding.reason,
         waived=None if waiver is None else waiver.reason,
         waived_until=None if waiver is None else waiver.until.isoformat(),
-        margins=Margins(relative=asked.relative, absolute=asked.absolute),
-        relative=None if change is None or asked.relative is None else Quantity.of(change.relative),
+        margins=Margins(relative=question.relative, absolute=question.absolute),
+        relative=None
+        if change is None or question.relative is None
+        else Quantity.of(change.relative),
         absolute=None if change is None else Quantity.of(change.absolute),
         harm_p=_known(finding.harm_p),
         harm_p_adjusted=_known(finding.harm_p_adjusted),

@@ -1,4 +1,4 @@
-"""What changed since the previous audit, and no more than two noisy audits differ by chance.
+"""What changed since the previous audit, beyond what two noisy audits differ by chance?
 
 Each audit has models and examples of its own, so that both bring their uncertainty: the variances
 add. Where both were measured on the same examples the interval is wider than it need be, for what
@@ -19,7 +19,7 @@ from scotoma.audit.document import DENSE
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import GateRules, SincePreviousRule
 from scotoma.uncertainty import Estimate, holm, undefined
-from scotoma.verdict.questions import LABELS, Question, alone, read_estimate
+from scotoma.verdict.questions import LABELS, Question, difference_alone, read_estimate
 
 __all__ = [
     "Change",
@@ -54,7 +54,7 @@ class Change:
 
 
 def difference(before: Estimate, after: Estimate) -> Estimate:
-    """The rise of a number from one audit to another that shares no randomness with it.
+    """Compute the rise of a number from one audit to another that shares no randomness with it.
 
     The standard error of a rate, which its audit gives on the logit scale, is carried over to the
     rate itself; of a rate that no example or every one shows it is the whole bound of the rule of
@@ -74,8 +74,8 @@ def difference(before: Estimate, after: Estimate) -> Estimate:
     >>> before, after = (
     ...     Estimate.on_scale(rate, 0.01, 9.0, n=900, members=10) for rate in (0.10, 0.13)
     ... )
-    >>> found = difference(before, after)
-    >>> round(found.value, 4), round(found.se, 4), found.df
+    >>> rise = difference(before, after)
+    >>> round(rise.value, 4), round(rise.se, 4), rise.df
     (0.03, 0.0141, 18.0)
     """
     value = after.value - before.value
@@ -96,7 +96,7 @@ def difference(before: Estimate, after: Estimate) -> Estimate:
 
 
 def changes(before: Comparable, after: Comparable, variant: str) -> list[Change]:
-    """Every rate of the groups, and the CIE excess, that two audits have of one variant.
+    """Compare every group rate, and the CIE excess, that two audits have for one variant.
 
     Args:
         before: The earlier audit.
@@ -104,7 +104,7 @@ def changes(before: Comparable, after: Comparable, variant: str) -> list[Change]
         variant: Its name, which both have; of `dense` there is no excess.
 
     Returns:
-        Changes in the order of the later audit. Of one model a variant there is no excess.
+        Changes in the order of the later audit; one model a variant has no excess.
     """
     earlier, later = _numbers(before, variant), _numbers(after, variant)
     return [
@@ -115,7 +115,7 @@ def changes(before: Comparable, after: Comparable, variant: str) -> list[Change]
 
 
 def not_compared(before: Comparable, after: Comparable, variant: str) -> list[str]:
-    """List what of a variant has no counterpart in the previous audit, in sentences."""
+    """Say which parts of a variant have no counterpart in the previous audit."""
     if why := _unlike(before, after, variant):
         return [f"{variant} is not compared with the previous audit: {why}"]
     earlier, later = _numbers(before, variant), _numbers(after, variant)
@@ -137,8 +137,8 @@ def since_previous(
         previous: The previous audit; None where nobody named one.
 
     Yields:
-        A question a number that both audits have; of a previous audit that could not be had, one
-        without evidence; none where there is nothing to compare with.
+        A question a number that both audits have; one without evidence where the previous audit
+        could not be read; none where there is nothing to compare with.
     """
     rates = {"error"} if audit.examples.positive is None else {"fpr", "fnr"}
     names = audit.group_names
@@ -162,12 +162,12 @@ def since_previous(
                 )
                 yield Question(
                     rule.id, rule.metric, change.group, None, f"{what} since the previous audit",
-                    None, rule.margin, alone(change.metric, change.group, change.change),
+                    None, rule.margin, difference_alone(change.metric, change.group, change.change),
                 )  # fmt: skip
 
 
 def judged(estimates: Sequence[Estimate], alpha: float) -> list[tuple[float, float, Word]]:
-    """Better, worse or undecided: two-sided tests of no change, one family.
+    """Judge changes as better, worse or undecided: two-sided tests of no change, one family.
 
     Args:
         estimates: Changes of what should be small.
@@ -176,22 +176,22 @@ def judged(estimates: Sequence[Estimate], alpha: float) -> list[tuple[float, flo
     Returns:
         P-value, the same adjusted by Holm, and the word, of each; nan where there is no interval.
 
-    >>> found = [Estimate.on_scale(v, 0.005, 9.0, n=500, members=10) for v in (-0.02, 0.001)]
-    >>> [word for _, _, word in judged(found, 0.05)]
+    >>> rises = [Estimate.on_scale(v, 0.005, 9.0, n=500, members=10) for v in (-0.02, 0.001)]
+    >>> [word for _, _, word in judged(rises, 0.05)]
     ['better', 'undecided']
     """
     p = np.array(
         [
-            math.nan if math.isnan(found.low) else
-            min(1.0, 2 * min(found.p_above(0.0), found.p_below(0.0)))
-            for found in estimates
+            math.nan if math.isnan(estimate.low) else
+            min(1.0, 2 * min(estimate.p_above(0.0), estimate.p_below(0.0)))
+            for estimate in estimates
         ],
         dtype=float,
     )  # fmt: skip
     words: list[tuple[float, float, Word]] = []
-    for found, own, adjusted in zip(estimates, p, holm(p), strict=True):
+    for estimate, own, adjusted in zip(estimates, p, holm(p), strict=True):
         decided = adjusted <= alpha  # nan compares false
-        word: Word = ("worse" if found.value > 0 else "better") if decided else "undecided"
+        word: Word = ("worse" if estimate.value > 0 else "better") if decided else "undecided"
         words.append((float(own), float(adjusted), word))
     return words
 
@@ -201,12 +201,12 @@ def _unlike(before: Comparable, after: Comparable, variant: str) -> str:
     if variant not in [one.name for one in before.variants]:
         return "it was not among its variants"
     if before.examples != after.examples:
-        return "the classes, or the positive one, were others"
+        return "its classes or its positive class differ"
     return ""
 
 
 def _numbers(audit: Comparable, variant: str) -> dict[tuple[str, str], Estimate]:
-    """Metric and group to number: the rates of a population, and its CIE excess."""
+    """Collect numbers by metric and group: the rates of a population, and its CIE excess."""
     dense = variant == DENSE
     rows = next(iter(audit.subgroups.values())) if dense else audit.subgroups[variant]
     numbers: dict[tuple[str, str], Estimate] = {
@@ -220,8 +220,8 @@ def _numbers(audit: Comparable, variant: str) -> dict[tuple[str, str], Estimate]
 
 
 def _variance(estimate: Estimate) -> float:
-    """Of the number itself; nan where its audit gives none."""
-    if estimate.scale == "rule of three":  # 3/n and more of a tail than any that is asked for
+    """Compute the variance of the number itself; nan where its audit gives none."""
+    if estimate.scale == "rule of three":  # 3/n and more of a tail than any test needs
         bounds = estimate.at(0.95)
         return max(bounds.value - bounds.low, bounds.high - bounds.value) ** 2
     if estimate.scale == "logit":

@@ -1,4 +1,4 @@
-"""How a verdict is said: numbers with their interval and limit, and what it would take."""
+"""How does a verdict read? Numbers with their interval and margin, and what would settle it."""
 
 from __future__ import annotations
 
@@ -9,52 +9,52 @@ from scotoma.uncertainty import Estimate
 from scotoma.verdict.deciding import Finding
 from scotoma.verdict.gate import Gate, VariantVerdict
 
-__all__ = ["amount", "interval", "level_words", "limits", "scope_words", "sentences", "why"]
+__all__ = ["amount", "interval", "level_words", "margin_words", "scope_words", "sentences", "why"]
 
 SHOWN = 3  # findings named beside a verdict; gate.json has them all
 
 
-def amount(value: float, limit: str) -> str:
-    """A change in the unit of a limit: per cent of the dense rate, or percentage points.
+def amount(value: float, kind: str) -> str:
+    """Write a change in the unit of a margin: per cent of the dense rate, or percentage points.
 
     >>> amount(102.3, "relative"), amount(-0.0123, "absolute"), amount(math.inf, "relative")
     ('+102%', '-1.23 points', '+∞%')
     """
-    return f"{_digits(value, limit)}{_unit(limit)}"
+    return f"{_digits(value, kind)}{_unit(kind)}"
 
 
-def interval(estimate: Estimate, limit: str) -> str:
-    """A change with its interval, or without where it has none.
+def interval(estimate: Estimate, kind: str) -> str:
+    """Write a change with its interval, or without where it has none.
 
-    >>> found = Estimate.on_scale(0.02, 0.005, 9.0, n=500, members=10)
-    >>> interval(found, "absolute")
+    >>> change = Estimate.on_scale(0.02, 0.005, 9.0, n=500, members=10)
+    >>> interval(change, "absolute")
     '+2.00 [+0.87, +3.13] points'
     """
     if math.isnan(estimate.value):
         return "undefined"
     if math.isnan(estimate.low):
-        return amount(estimate.value, limit)
-    shown = [_digits(end, limit) for end in (estimate.value, estimate.low, estimate.high)]
-    percent, points = ("%", "") if limit == "relative" else ("", " points")
+        return amount(estimate.value, kind)
+    shown = [_digits(end, kind) for end in (estimate.value, estimate.low, estimate.high)]
+    percent, points = ("%", "") if kind == "relative" else ("", " points")
     return f"{shown[0]}{percent} [{shown[1]}, {shown[2]}]{points}"
 
 
-def limits(finding: Finding) -> str:
-    """The limits of a question.
+def margin_words(finding: Finding) -> str:
+    """Write the margins of a question.
 
     >>> from scotoma.verdict.questions import Question
-    >>> asked = Question("fpr", "fpr", "sex.male", None, "FPR male", 0.2, 0.005, None)
-    >>> limits(Finding(asked, "UNSURE", math.nan, math.nan, math.nan))
+    >>> question = Question("fpr", "fpr", "sex.male", None, "FPR male", 0.2, 0.005, None)
+    >>> margin_words(Finding(question, "UNSURE", math.nan, math.nan, math.nan))
     '+20% and +0.50 points'
     """
-    asked = finding.question
-    both = [] if asked.relative is None else [amount(100 * asked.relative, "relative")]
-    both += [] if asked.absolute is None else [amount(asked.absolute, "absolute")]
+    question = finding.question
+    both = [] if question.relative is None else [amount(100 * question.relative, "relative")]
+    both += [] if question.absolute is None else [amount(question.absolute, "absolute")]
     return " and ".join(both)
 
 
 def level_words(level: float) -> str:
-    """A level in per cent, with the digits that tell it from 100.
+    """Write a level in per cent, with the digits that tell it from 100.
 
     >>> level_words(0.95), level_words(0.9944), level_words(0.999999)
     ('95%', '99.4%', '99.9999%')
@@ -64,11 +64,11 @@ def level_words(level: float) -> str:
 
 
 def why(finding: Finding) -> str:
-    """What a finding rests on: the number at the level that decides beside its limit, or a reason.
+    """Say what a finding rests on: the number at the deciding level beside its margin, or a reason.
 
     >>> from scotoma.verdict.questions import Question
-    >>> asked = Question("s", "slices_hurt", "all", None, "slices", None, None, None, "no slices")
-    >>> why(Finding(asked, "UNSURE", math.nan, math.nan, math.nan, reason="no slices"))
+    >>> question = Question("s", "slices_hurt", "all", None, "", None, None, None, "no slices")
+    >>> why(Finding(question, "UNSURE", math.nan, math.nan, math.nan, reason="no slices"))
     'no slices'
     """
     deciding = finding.deciding
@@ -76,19 +76,19 @@ def why(finding: Finding) -> str:
         return finding.reason
     estimate = deciding.estimate
     return (
-        f"{interval(estimate, deciding.kind)} at {level_words(estimate.level)}, limit "
+        f"{interval(estimate, deciding.kind)} at {level_words(estimate.level)}, margin "
         f"{amount(deciding.margin, deciding.kind)}"
     )
 
 
 def sentences(variant: VariantVerdict) -> list[str]:
-    """What is behind a verdict that is not PASS, a sentence each; none for a PASS.
+    """Say what is behind a FAIL or an UNSURE, a sentence each; none for a PASS.
 
     Args:
         variant: The verdict on one variant.
 
     Returns:
-        Of a FAIL the worst findings; of an UNSURE what would decide it and why nothing did.
+        The worst findings of a FAIL; for an UNSURE, what would settle it and why nothing did.
     """
     if variant.verdict == "FAIL":
         failed = [f for f in variant.counted if f.verdict == "FAIL"]
@@ -109,8 +109,8 @@ def _unsure(variant: VariantVerdict) -> str:
     if not reasons:
         return printable(f"{opened[0].question.where} {why(opened[0])}")
     shown = reasons[0]
-    of = [f.question.where for f in opened if f.reason == shown]
-    return printable(shown if len(of) == len(opened) > 1 else f"{of[0]}: {shown}")
+    places = [f.question.where for f in opened if f.reason == shown]
+    return printable(shown if len(places) == len(opened) > 1 else f"{places[0]}: {shown}")
 
 
 def _cut(lines: list[str]) -> list[str]:
@@ -121,20 +121,20 @@ def _cut(lines: list[str]) -> list[str]:
 
 
 def scope_words(gate: Gate) -> str:
-    """What a verdict speaks of."""
+    """Say what a verdict covers."""
     if gate.facts.scope == "shipped":
-        return "These two models on another test set; nothing is said about another training run."
-    return "Another training run, on another test set of this kind."
+        return "It covers these two models on another test set, not another training run."
+    return "It covers another training run on another test set of this kind."
 
 
-def _digits(value: float, limit: str) -> str:
-    shown = value if limit == "relative" else 100 * value
+def _digits(value: float, kind: str) -> str:
+    shown = value if kind == "relative" else 100 * value
     if math.isinf(shown):
         return "+∞" if shown > 0 else "-∞"
-    if limit == "absolute":
+    if kind == "absolute":
         return f"{shown:+,.2f}" if abs(shown) >= 0.1 or shown == 0 else f"{shown:+.3f}"
     return f"{shown:+,.0f}" if abs(shown) >= 10 else f"{shown:+.1f}"
 
 
-def _unit(limit: str) -> str:
-    return "%" if limit == "relative" else " points"
+def _unit(kind: str) -> str:
+    return "%" if kind == "relative" else " points"

@@ -52,7 +52,7 @@ def render(
 
 
 def readable(content: Content) -> Audit:
-    return names.readable(audit_of(content))
+    return names.with_group_names(audit_of(content))
 
 
 def figures(

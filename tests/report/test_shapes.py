@@ -24,6 +24,7 @@ def one_variant(content: dict[str, Any], images: Any, gate: Any, measured: Any) 
         content[part] = {name: content[part][name]}
     content["parity"] = {}
     content["accuracy"] = {one: content["accuracy"][one] for one in ("dense", name)}
+    content["parity"] = {k: row for k, row in content["parity"].items() if k in ("dense", name)}
     for part in ("one_model", "clarify"):
         content[part]["variants"] = {name: content[part]["variants"][name]}
     gate["variants"] = [v for v in gate["variants"] if v["name"] == name]

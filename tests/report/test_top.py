@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scotoma.report.answers import answers, in_focus, next_steps, sentence
+from scotoma.report.answers import answers, in_focus, next_steps, verdict_sentence
 from tests.report.drawing import audit_of, gate_of, readable
 from tests.report.reading import Page, cell, points, relative
 
@@ -22,7 +22,7 @@ def section(page: str, name: str) -> str:
 def test_the_verdict_comes_first_with_what_decided_it(audit: Any) -> None:
     text = section(audit.page, "verdict")
     assert re.match(rf"Verdict: \S {audit.gate['verdict']} ", text)
-    assert sentence(gate_of(audit.gate)) in text
+    assert verdict_sentence(gate_of(audit.gate)) in text
     assert audit.page.index('id="verdict"') < audit.page.index('id="questions"')
     decided = section(audit.page, "gate")
     for variant in audit.gate["variants"]:
@@ -52,9 +52,9 @@ def test_five_questions_are_answered_each_a_click_from_its_evidence(audit: Any) 
     name = in_focus(audit_of(audit.content), gate_of(audit.gate)).name
     asked = (
         "Which variant may ship?",
-        f"Whom does {name} fail, and how sure are we?",
-        "Which images?",
-        "Is it more than seed noise?",
+        f"Whom does {name} harm, and how certain is it?",
+        "Which images change?",
+        "Is the change more than seed noise?",
         "What would settle it?",
     )
     places = [text.index(question) for question in asked]
@@ -64,7 +64,7 @@ def test_five_questions_are_answered_each_a_click_from_its_evidence(audit: Any) 
     assert links == ["gate", "groups", "gallery", "topline", "gate"]
     assert set(links) <= {a.get("id") for _, a in page.tags}
     excess = points(audit.content["divergence"][name]["cie"]["excess"])
-    assert f"Yes: {excess} points of CIEs over the floor of seeds." in text
+    assert f"Yes: {excess} points of CIEs beyond seed noise." in text
     failed = next(v for v in audit.gate["variants"] if v["name"] == name)
     assert "; ".join(failed["sentences"])[1:] in text
     # Where the links lead, the evidence stands.
@@ -82,7 +82,7 @@ def test_seed_noise_is_told_by_the_interval(audit: Any, low: float, high: float,
     excess = content["divergence"]["prune-0.9"]["cie"]["excess"]
     excess |= {"value": (low + high) / 2, "low": low, "high": high}
     found = answers(readable(content), gate_of(audit.gate), "prune-0.9")[3]
-    assert found.question == "Is it more than seed noise?"
+    assert found.question == "Is the change more than seed noise?"
     assert found.text.startswith(said)
 
 
@@ -90,8 +90,8 @@ def test_what_cannot_be_estimated_is_never_drawn_as_0(shipped: Any) -> None:
     text = section(shipped.page, "verdict")
     assert "Few models." in text
     assert "excess not estimable (one model per side" in text
-    assert "Is it more than seed noise? Cannot be said:" in section(shipped.page, "questions")
-    assert "nothing is said about the next training run" in text
+    assert "Is the change more than seed noise? Unknown:" in section(shipped.page, "questions")
+    assert "it says nothing about the next training run" in text
 
 
 def test_what_to_do_names_every_kind_of_verdict() -> None:
@@ -109,10 +109,10 @@ def test_what_to_do_names_every_kind_of_verdict() -> None:
     waived = {"verdict": "FAIL", "rule": "cie", "waived": "old", "waived_until": "2027-03-01"}
     gate["variants"][0]["tests"] = [waived | {"where": "CIE excess", "harm_p_adjusted": 0.01}]
     first, second, third, last = next_steps(gate_of(gate))
-    assert last == "Waived until 2027-03-01, so not counted: cie for a."
+    assert last == "Not counted, because it is waived until 2027-03-01: cie for a."
     assert first.startswith("Do not ship d.")
     assert second == "b and c: about 12 to 30 members would settle this."
-    assert third.startswith("Before a ships: read which limits were kept.")
-    assert sentence(gate_of(gate)) == (
+    assert third.startswith("Before a ships: read the rules.")
+    assert verdict_sentence(gate_of(gate)) == (
         "a may ship by these rules; d fails; UNSURE for b and c: the test set is too small."
     )

@@ -57,8 +57,8 @@ def file(records: list[LoggedAudit], tmp_path_factory: pytest.TempPathFactory) -
 def test_every_audit_is_there_with_its_numbers_and_n(records: list[LoggedAudit]) -> None:
     page = render_trend("faces", records)
     assert "2 audits from 2027-01-01 to 2027-05-01" in page
-    beside = "1 did not end, 1 had nothing new, 1 cannot be read"
-    assert f"Beside them {beside}." in page
+    beside = "1 failed, 1 had nothing new, 1 cannot be read"
+    assert f"Also: {beside}." in page
     assert "+30.00" in page
     assert "[+20.00, +40.00]" in page
     assert page == render_trend("faces", copy.deepcopy(records))
@@ -84,16 +84,16 @@ def test_names_are_text_wherever_they_come_from(records: list[LoggedAudit]) -> N
 def test_an_audit_whose_files_cannot_be_read_says_why(records: list[LoggedAudit]) -> None:
     missing = audited(replace(records[0], gate=None))
     assert missing.state == "unreadable"
-    assert missing.reason.startswith("MLflow holds no audit.json")
+    assert missing.reason.startswith("MLflow holds no readable audit.json")
     older = audited(replace(records[0], audit=None, reason="audit.json must have version 2, got 1"))
     assert (older.state, older.reason) == ("unreadable", "audit.json must have version 2, got 1")
 
 
 def test_a_project_without_a_result_has_a_page(records: list[LoggedAudit]) -> None:
     page = render_trend("new", records[1:2])
-    assert "0 audits from 2027-02-01 to 2027-02-01. Beside them 1 did not end." in page
+    assert "0 audits from 2027-02-01 to 2027-02-01. Also: 1 failed." in page
     assert "No excess could be estimated." in page
-    assert "No audit has ended yet." in render_trend("new", [])
+    assert "No audit has finished yet." in render_trend("new", [])
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1440, "light")])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scotoma.run import Run, read_json
 from scotoma.tracking import metric_names
-from scotoma.tracking.records import Record
+from scotoma.tracking.records import RunRecord
 from scotoma.uncertainty import undefined
 from tests.tracking.typed import member_records, variant_records, worst_change
 
@@ -33,17 +33,17 @@ def audit(run: Run, audit_of: Callable[[Run], dict[str, Any]]) -> dict[str, Any]
     return audit_of(run)
 
 
-def variant(audit: dict[str, Any], name: str) -> Record:
+def variant(audit: dict[str, Any], name: str) -> RunRecord:
     (found,) = (record for record in variant_records(audit, RECIPE) if record.name == name)
     return found
 
 
-def members(run: Run, audit: dict[str, Any]) -> dict[str, Record]:
+def members(run: Run, audit: dict[str, Any]) -> dict[str, RunRecord]:
     manifests = {name: read_json(run.population(name) / "manifest.json") for name in VARIANTS}
     return {record.name: record for record in member_records(audit, RECIPE, manifests)}
 
 
-def numbers(record: Record) -> dict[str, float]:
+def numbers(record: RunRecord) -> dict[str, float]:
     """Its metrics but for curves, each there once."""
     found = {name: value for name, value, step in record.metrics if step == 0}
     assert len(found) == sum(step == 0 for _, _, step in record.metrics)

@@ -211,7 +211,7 @@ def test_the_artifact_viewer_shows_the_report(audited: Audited, page: Any) -> No
     )
     report = page.frame_locator("iframe")
     report.get_by_role("heading", name="small: what compression changed").wait_for()
-    assert report.get_by_role("heading", name="Who pays: groups").count() == 1
+    assert report.get_by_role("heading", name="Which groups are affected").count() == 1
     # Its own style holds, and its pictures are drawn, inside the viewer's sandbox.
     table = report.locator("table").first
     assert table.evaluate("table => getComputedStyle(table).borderCollapse") == "collapse"

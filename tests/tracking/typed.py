@@ -32,11 +32,13 @@ def register(gate: Content, *others: str) -> tracking.Registered:
     return tracking.register(verdict(gate), *others)
 
 
-def variant_records(content: Content, recipe: Content) -> list[records.Record]:
+def variant_records(content: Content, recipe: Content) -> list[records.RunRecord]:
     return records.variant_records(whole(content), recipe)
 
 
-def member_records(content: Content, recipe: Content, manifests: Content) -> list[records.Record]:
+def member_records(
+    content: Content, recipe: Content, manifests: Content
+) -> list[records.RunRecord]:
     return records.member_records(whole(content), recipe, manifests)
 
 

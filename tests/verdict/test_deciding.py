@@ -65,7 +65,7 @@ def one(asked: Question, text: str = "") -> Finding:
 # --- one question ---------------------------------------------------------------------------------
 
 
-def test_harm_beyond_both_limits_fails() -> None:
+def test_harm_beyond_both_margins_fails() -> None:
     assert one(question(2.0)).verdict == "FAIL"
 
 
@@ -78,7 +78,7 @@ def test_no_change_that_is_hardly_known_is_unsure() -> None:
 
 
 def test_a_large_ratio_of_small_rates_does_not_fail() -> None:
-    """Three times 0.1% is 0.3%: beyond the relative limit, inside the absolute."""
+    """Three times 0.1% is 0.3%: beyond the relative margin, inside the absolute."""
     found = one(question(3.0, 0.1, rate=0.001))
     assert found.verdict == "PASS"
     assert found.deciding is not None
@@ -86,7 +86,7 @@ def test_a_large_ratio_of_small_rates_does_not_fail() -> None:
 
 
 def test_a_large_difference_of_large_rates_does_not_fail() -> None:
-    """From 50% to 55%: beyond the absolute limit, inside the relative."""
+    """From 50% to 55%: beyond the absolute margin, inside the relative."""
     found = one(question(1.1, 0.01, rate=0.5))
     assert found.verdict == "PASS"
     assert found.deciding is not None
@@ -104,11 +104,11 @@ def test_p_values_are_those_of_student() -> None:
     assert found.noninferiority_p == pytest.approx(min(1, 2 * min(t.cdf(log), t.cdf(points))))
 
 
-@pytest.mark.parametrize("limit", ["relative", "absolute"])
-def test_a_single_limit_has_its_own_p_value(limit: str) -> None:
-    asked = question(1.35, 0.12, **{"relative": None, "absolute": None} | {limit: 0.004})
-    estimate = asked.limits[0][1]
-    bound = 0.4 if limit == "relative" else 0.004
+@pytest.mark.parametrize("kind", ["relative", "absolute"])
+def test_a_single_margin_has_its_own_p_value(kind: str) -> None:
+    asked = question(1.35, 0.12, **{"relative": None, "absolute": None} | {kind: 0.004})
+    estimate = asked.margins[0][1]
+    bound = 0.4 if kind == "relative" else 0.004
     found = one(asked)
     assert found.harm_p == pytest.approx(estimate.p_above(bound))
     assert found.noninferiority_p == pytest.approx(estimate.p_below(bound))
@@ -118,7 +118,7 @@ def test_too_few_carriers_are_unsure_whatever_the_numbers_say() -> None:
     for ratio, se in ((9.0, 0.01), (1.0, 0.001)):
         found = one(question(ratio, se, events=9.8))
         assert found.verdict == "UNSURE"
-        assert found.reason == "9 examples carry it, min.effective_events asks for 10"
+        assert found.reason == "9 effective events, min.effective_events asks for 10"
         assert math.isnan(found.harm_p)
         assert found.deciding is None
     assert one(question(9.0, 0.01, events=10.0)).verdict == "FAIL"
@@ -225,8 +225,8 @@ def test_picture_and_verdict_never_disagree(
         assert estimate.level >= 1 - alpha - 1e-12
 
 
-def test_a_change_that_one_of_two_limits_nearly_clears_is_shown_across_it() -> None:
-    """Clear at 2.5% of one limit, which is not clear at twice that of two."""
+def test_a_change_that_one_of_two_margins_nearly_clears_is_shown_across_it() -> None:
+    """Clear at 2.5% of one margin, which is not clear at twice that of two."""
     found = one(question(1.0, 0.081))
     assert found.verdict == "UNSURE"
     assert 0.025 < found.noninferiority_p < 0.05

@@ -18,7 +18,7 @@ from scotoma.config.gate import default_rules, parse_rules
 from scotoma.printable import printable
 from scotoma.summary import summary
 from scotoma.verdict import Gate, gate_result
-from scotoma.verdict.documents import code, junit, markdown
+from scotoma.verdict.documents import code_span, junit, markdown
 from scotoma.verdict.gate import AuditFacts
 from scotoma.verdict.words import level_words
 from tests.audits import judge, whole
@@ -181,7 +181,7 @@ def test_hostile_names_are_text_in_markdown(mixed: dict[str, Any], name: str) ->
 
 @given(text=st.text())
 def test_any_text_is_one_code_span_and_one_cell(text: str) -> None:
-    row = f"| a | b |\n|---|---|\n| {code(text)} | end |\n"
+    row = f"| a | b |\n|---|---|\n| {code_span(text)} | end |\n"
     parser = MarkdownIt("commonmark").enable("table")
     cells = [token for token in parser.parse(row) if token.type == "inline"]
     assert len(cells) == 4
@@ -189,13 +189,13 @@ def test_any_text_is_one_code_span_and_one_cell(text: str) -> None:
     assert span.type == "code_inline"
     assert cells[3].content == "end"
     # A renderer that counts backslashes in pairs sees every bar escaped too.
-    assert "\\\\|" not in code(text).replace("\\ ", "")
+    assert "\\\\|" not in code_span(text).replace("\\ ", "")
 
 
 def test_the_page_names_the_variants_tried_and_the_risks(mixed: dict[str, Any]) -> None:
     page = markdown(judged(mixed))
     assert page.startswith("# Gate: FAIL\n")
-    assert "3 variants were tried" in page
+    assert "3 variants were judged" in page
     assert "after Holm, at 2.5%" in page
     assert "Judged as of 2027-03-01." in page
 
@@ -203,7 +203,7 @@ def test_the_page_names_the_variants_tried_and_the_risks(mixed: dict[str, Any]) 
 def test_very_many_open_tests_are_cut_short(whole_audit: Any) -> None:
     audit = whole_audit(n=300)
     rows = audit["classes"]["prune-0.9"]
-    few = rows[0] | {"events": 3.0}
+    few = rows[0] | {"effective_events": 3.0}
     audit["classes"]["prune-0.9"] = [few | {"class": f"c{place}"} for place in range(1000)]
     page = markdown(judged(audit))
     assert page.count("recall loss of class c") <= 21

@@ -78,7 +78,7 @@ def test_slices_are_hurt_where_their_error_rises_beyond_the_margin(
     assert [finding.verdict for finding in findings] == verdicts
     asked = [finding.question.where for finding in findings]
     named = [f"error of slice job = {place}" for place in range(len(rises))]
-    assert asked == (named or ["error of all examples, no slice standing out"])
+    assert asked == (named or ["error of all examples, as no slice stands out"])
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_class_is_hurt_where_its_recall_falls(
     """The audit has gains of recall in points; half a point of standard error, one of margin."""
     audit = whole_audit()
     row = audit["classes"]["prune-0.9"][0] | {"normalised": normalised, "se": 0.5, "df": 20.0}
-    audit["classes"]["prune-0.9"] = [row | {"events": 50.0, "reason": ""}]
+    audit["classes"]["prune-0.9"] = [row | {"effective_events": 50.0, "reason": ""}]
     chosen = parse_rules("rules: [{id: c, metric: classes_hurt, margin: 0.01}]", "g")
     (finding,) = judge(audit, chosen, TODAY).variants[0].findings
     assert finding.verdict == verdict
@@ -101,13 +101,13 @@ def test_a_rise_from_nothing_is_not_tested_and_pointed_out(whole_audit: Any) -> 
     audit = whole_audit({"men": 0.0, "women": 1.5}, n=4000)
     for row in audit["subgroups"]["prune-0.9"]:
         for part in ("dense", "compressed", "relative", "absolute"):
-            row[part]["events"] = 0.0
+            row[part]["effective_events"] = 0.0
     gate = judge(audit, rules(), TODAY)
     assert gate.verdict == "UNSURE"
     (warning,) = gate.warnings
     assert warning.startswith(
-        "prune-0.9: FPR women is not tested (0 examples carry it, min.effective_events asks for "
-        "10), but its change lies above 0.5 points, at "
+        "prune-0.9: FPR women is not tested (0 effective events, min.effective_events asks for "
+        "10), but it rises by at least "
     )
 
 
@@ -138,7 +138,7 @@ def test_a_waiver_changes_no_other_test(whole_audit: Any) -> None:
 def test_a_waiver_of_a_variant_that_is_not_there_is_named(whole_audit: Any) -> None:
     text = WAIVED.replace("prune-0.9", "prune-0.99")
     (warning,) = judge(whole_audit(), parse_rules(text, "g"), TODAY).warnings
-    assert warning == "the waiver of fpr names prune-0.99, which this audit does not have"
+    assert warning == "the waiver of fpr is for prune-0.99, which this audit does not have"
 
 
 @pytest.mark.parametrize("correct", ["bh", "none"])

@@ -212,7 +212,7 @@ def test_what_the_last_audit_did_not_have_is_named(whole_audit: Any) -> None:
     )
     other = copy.deepcopy(audit) | {"examples": audit["examples"] | {"positive": "0"}}
     (first, _) = judge(audit, RULES, TODAY, previous(other)).warnings
-    assert first.endswith("the classes, or the positive one, were others")
+    assert first.endswith("its classes or its positive class differ")
 
 
 def test_words_for_a_change_are_holms() -> None:

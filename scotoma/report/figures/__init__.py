@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 from scotoma.audit import Audit, GateResult
 from scotoma.audit.frontier import FrontierRow
-from scotoma.report.figures.classes import classes
-from scotoma.report.figures.figure import Figure, Table
-from scotoma.report.figures.frontier import frontier
-from scotoma.report.figures.gate import gate_bars
-from scotoma.report.figures.groups import amplification, forest
-from scotoma.report.figures.over_index import over_index
-from scotoma.report.figures.slices import slices
-from scotoma.report.figures.taxicab import taxicab
-from scotoma.report.figures.topline import topline
-from scotoma.report.figures.variance import variance
+from scotoma.report.figures.classes import draw_classes
+from scotoma.report.figures.figure import Figure, FigureTable
+from scotoma.report.figures.frontier import draw_frontier
+from scotoma.report.figures.gate import draw_gate
+from scotoma.report.figures.groups import draw_amplification, draw_forest
+from scotoma.report.figures.over_index import draw_over_index
+from scotoma.report.figures.slices import draw_slices
+from scotoma.report.figures.taxicab import draw_taxicab
+from scotoma.report.figures.topline import draw_topline
+from scotoma.report.figures.variance import draw_variance
 
-__all__ = ["Figure", "Table", "figures"]
+__all__ = ["Figure", "FigureTable", "figures"]
 
 
 def figures(
@@ -34,16 +34,16 @@ def figures(
         Figures by slug: topline, gate, amplification, forest, taxicab, over_index, classes,
         slices, variance, frontier. One that has nothing to show is left out.
     """
-    found = (
-        topline(audit),
-        gate_bars(gate),
-        amplification(audit),
-        forest(audit, gate),
-        taxicab(audit),
-        over_index(audit),
-        classes(audit),
-        slices(audit),
-        variance(audit),
-        frontier(rows),
+    drawn = (
+        draw_topline(audit),
+        draw_gate(gate),
+        draw_amplification(audit),
+        draw_forest(audit, gate),
+        draw_taxicab(audit),
+        draw_over_index(audit),
+        draw_classes(audit),
+        draw_slices(audit),
+        draw_variance(audit),
+        draw_frontier(rows),
     )
-    return {figure.slug: figure for figure in found if figure is not None}
+    return {figure.slug: figure for figure in drawn if figure is not None}

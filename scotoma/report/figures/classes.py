@@ -1,4 +1,4 @@
-"""Which classes pay: recall against the model's accuracy, and recall itself."""
+"""Which classes are affected: recall against the model's accuracy, and recall itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from scotoma.audit import Audit
 from scotoma.audit.groups import ClassRow
 from scotoma.report import numbers
-from scotoma.report.figures.figure import Figure, Table, named, said
+from scotoma.report.figures.figure import Figure, FigureTable, cell_text, isolated
 from scotoma.report.figures.grammar import (
     FAMILY,
     GROUND,
@@ -27,13 +27,13 @@ from scotoma.report.figures.grammar import (
     words,
 )
 
-__all__ = ["classes"]
+__all__ = ["draw_classes"]
 
 MOST = 30  # classes drawn of a variant: half of those that lose most, half that gain most
 BLUE, ORANGE = FAMILY[:2]
 
 
-def classes(audit: Audit) -> Figure | None:
+def draw_classes(audit: Audit) -> Figure | None:
     """Normalised bars and absolute dots by class, as in the PIE paper's Figure 4."""
     kept = {v.name: _ends(audit.classes[v.name]) for v in audit.compressed}
     kept = {name: rows for name, rows in kept.items() if rows}
@@ -46,14 +46,14 @@ def classes(audit: Audit) -> Figure | None:
     left_out = f" Drawn: the {MOST} that change most, of {of}." if of > MOST else ""
     return Figure(
         slug="classes",
-        title="Which classes pay more than their share",
+        title="Classes that lose more recall than the model loses accuracy",
         summary=(
-            "Bars: change of a class’s recall beyond the change of accuracy, dark with a star "
+            "Bars: change of a class’s recall beyond that of accuracy, dark with a star "
             "where significant (Benjamini-Hochberg over classes). Rings: change of recall itself. "
-            f"Significant under {named(chosen)}: {significant[chosen]} of {of}.{left_out}"
+            f"Significant in {isolated(chosen)}: {significant[chosen]} of {of}.{left_out}"
         ),
         spec=_spec(rows, list(kept), chosen),
-        table=Table(
+        table=FigureTable(
             "Change of recall, points",
             ("Variant", "Class", "n", "Normalised, 95% interval", "Absolute", "Adjusted p",
              "Significant"),
@@ -91,7 +91,7 @@ def _row(name: str, row: ClassRow) -> tuple[str, ...]:
         name,
         row.class_name,
         numbers.count(row.n),
-        said(numbers.class_change(numbers.normalised(row))),
+        cell_text(numbers.class_change(numbers.normalised(row))),
         numbers.class_change(numbers.absolute(row)).value or missing,
         missing if row.p_adjusted is None else numbers.p_value(row.p_adjusted),
         "yes" if row.significant else "no",

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from scotoma.report.figures.figure import Figure, Table
+from scotoma.report.figures.figure import Figure, FigureTable
 from scotoma.report.figures.names import with_short_names
 
 __all__ = ["Drawn", "drawn"]
@@ -35,7 +35,7 @@ class Drawn:
     slug: str
     title: str
     summary: str
-    table: Table
+    table: FigureTable
     svg: Markup
     vega: Markup
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from scotoma.report.numbers import Shown
 
-__all__ = ["Figure", "Table", "named", "said"]
+__all__ = ["Figure", "FigureTable", "cell_text", "isolated"]
 
 
 @dataclass(frozen=True)
-class Table:
+class FigureTable:
     """The numbers of a figure as text.
 
     Attributes:
@@ -48,15 +48,15 @@ class Figure:
     title: str
     summary: str
     spec: dict[str, Any]
-    table: Table
+    table: FigureTable
 
 
-def said(shown: Shown) -> str:
+def cell_text(shown: Shown) -> str:
     """A number with its interval in one cell, or the reason why there is none.
 
-    >>> said(Shown("+4.1%", "+2.0", "+6.3", "", ("few events",)))
+    >>> cell_text(Shown("+4.1%", "+2.0", "+6.3", "", ("few events",)))
     '+4.1% [+2.0, +6.3] (few events)'
-    >>> said(Shown("", "", "", "no negatives", ()))
+    >>> cell_text(Shown("", "", "", "no negatives", ()))
     'no negatives'
     """
     if not shown.value:
@@ -66,10 +66,10 @@ def said(shown: Shown) -> str:
     return f"{shown.value}{interval}" + (f" ({'; '.join(asides)})" if asides else "")
 
 
-def named(name: str) -> str:
+def isolated(name: str) -> str:
     """A name from the data inside a sentence: no writing direction in it turns its neighbours.
 
-    >>> len(named("male")) - len("male")
+    >>> len(isolated("male")) - len("male")
     2
     """
     return f"\N{FIRST STRONG ISOLATE}{name}\N{POP DIRECTIONAL ISOLATE}"

@@ -1,4 +1,4 @@
-"""How far one can compress: what each variant gives up beside what it saves."""
+"""How far one can compress: what each variant loses beside what it saves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from scotoma.audit.frontier import FrontierRow
 from scotoma.report import numbers
-from scotoma.report.figures.figure import Figure, Table, named, said
+from scotoma.report.figures.figure import Figure, FigureTable, cell_text, isolated
 from scotoma.report.figures.grammar import (
     category,
     clipped,
@@ -21,7 +21,7 @@ from scotoma.report.figures.grammar import (
     whisker,
 )
 
-__all__ = ["frontier"]
+__all__ = ["draw_frontier"]
 
 PANEL = 312  # width of one drawing with its labels, pixels
 BASELINE = "not judged"
@@ -30,7 +30,7 @@ Costs = Mapping[str, Any]  # of one member, as measurements.json has them
 Mark = tuple[float | None, ...]  # value, low end, high end
 
 
-def frontier(rows: Sequence[FrontierRow]) -> Figure | None:
+def draw_frontier(rows: Sequence[FrontierRow]) -> Figure | None:
     """Accuracy, worst group, size and latency of each variant, its verdict as the shape."""
     if not rows:
         return None
@@ -40,7 +40,7 @@ def frontier(rows: Sequence[FrontierRow]) -> Figure | None:
     drawings = [
         _panel("Top-1 accuracy", "per cent, 95% interval", names, verdicts,
                [ends(row.top1, 100.0) for row in rows]),
-        _panel("Worst change of a group", "per cent, 95% interval", names, verdicts, worst,
+        _panel("Most affected group", "per cent, 95% interval", names, verdicts, worst,
                zero=True),
     ]  # fmt: skip
     costs = [row.costs for row in rows]
@@ -60,7 +60,7 @@ def frontier(rows: Sequence[FrontierRow]) -> Figure | None:
         )  # fmt: skip
     return Figure(
         slug="frontier",
-        title="What each variant gives up and saves",
+        title="What each variant loses and saves",
         summary=_summary(rows),
         spec=panels(drawings, PANEL, columns=2),
         table=_table(rows),
@@ -86,12 +86,14 @@ def _summary(rows: Sequence[FrontierRow]) -> str:
         verdict: [row.variant for row in rows if row.verdict == verdict]
         for verdict in ("PASS", "UNSURE", "FAIL")
     }
-    said_of = "; ".join(
-        f"{verdict}: {', '.join(map(named, names))}" for verdict, names in judged.items() if names
+    verdict_words = "; ".join(
+        f"{verdict}: {', '.join(map(isolated, names))}"
+        for verdict, names in judged.items()
+        if names
     )
     return (
-        f"{said_of or 'Nobody judged'}. Circles pass, diamonds are unsure, triangles fail, squares "
-        "are not judged; crosses: not estimable or not measured."
+        f"{verdict_words or 'No gate was applied'}. Circles pass, diamonds are unsure, triangles "
+        "fail, squares are not judged; crosses: not estimable or not measured."
     )
 
 
@@ -107,7 +109,8 @@ def _panel(
 ) -> dict[str, Any]:
     variant, verdict, value, low, high = fields(5)
     rows = [
-        (name, said_of, *mark) for name, said_of, mark in zip(names, verdicts, marks, strict=True)
+        (name, verdict_words, *mark)
+        for name, verdict_words, mark in zip(names, verdicts, marks, strict=True)
     ]
     known = [m[0] for m in marks if m[0] is not None]
     crosses = {
@@ -129,17 +132,17 @@ def _panel(
     }
 
 
-def _table(rows: Sequence[FrontierRow]) -> Table:
-    return Table(
+def _table(rows: Sequence[FrontierRow]) -> FigureTable:
+    return FigureTable(
         "Size and latency are of one member on one machine",
-        ("Variant", "Gate", "Top-1", "Worst change of a group", "Of", "Packed, bytes",
+        ("Variant", "Gate", "Top-1", "Worst change of a group", "Which", "Packed, bytes",
          "Latency of one image, ms"),
         tuple(
             (
                 row.variant,
                 row.verdict or BASELINE,
-                said(numbers.rate(row.top1)),
-                said(numbers.percent(row.worst.relative)) if row.worst else "none",
+                cell_text(numbers.rate(row.top1)),
+                cell_text(numbers.percent(row.worst.relative)) if row.worst else "none",
                 f"{row.worst.metric} of {row.worst.group}" if row.worst else "",
                 numbers.count(row.costs["compressed_bytes"]) if row.costs else "not measured",
                 _time(row.costs),

@@ -1,4 +1,4 @@
-"""The gate's tests: each interval beside its limit, on one scale for all rules."""
+"""The gate's tests: each interval beside its margin, on one scale for all rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from scotoma.audit import GateResult
 from scotoma.audit.gate import DecidingInterval, TestResult
 from scotoma.report import numbers
-from scotoma.report.figures.figure import Figure, Table, said
+from scotoma.report.figures.figure import Figure, FigureTable, cell_text
 from scotoma.report.figures.grammar import (
     INK,
     PICKED,
@@ -27,15 +27,15 @@ from scotoma.report.figures.grammar import (
     words,
 )
 
-__all__ = ["gate_bars"]
+__all__ = ["draw_gate"]
 
 MOST = 16  # tests drawn of a variant, those nearest to failing
-DOMAIN = (-2.0, 6.0)  # of the axis, in limits; what lies beyond ends in an arrow
+DOMAIN = (-2.0, 6.0)  # of the axis, in margins; what lies beyond ends in an arrow
 ORDER = ("FAIL", "UNSURE", "PASS")
 
 
-def gate_bars(gate: GateResult | None) -> Figure | None:
-    """What decides each test of a variant: the interval, in units of its limit."""
+def draw_gate(gate: GateResult | None) -> Figure | None:
+    """What decides each test of a variant: the interval, in units of its margin."""
     if gate is None or not any(variant.tests for variant in gate.variants):
         return None
     kept = {v.name: _nearest(v.tests) for v in gate.variants if v.tests}
@@ -43,12 +43,12 @@ def gate_bars(gate: GateResult | None) -> Figure | None:
     rows = [_drawn(name, test) for name, tests in kept.items() for test in tests]
     return Figure(
         slug="gate",
-        title="Every test beside its limit",
+        title="Every test beside its margin",
         summary=_summary(gate),
         spec=_spec(rows, list(kept), worst if worst in kept else next(iter(kept))),
-        table=Table(
+        table=FigureTable(
             f"Tests nearest to failing, at most {MOST} a variant; gate.json holds all",
-            ("Variant", "Test", "Gate", "Change and the interval that decides", "Limit", "n"),
+            ("Variant", "Test", "Gate", "Change and the interval that decides", "Margin", "n"),
             tuple(_row(name, test) for name, tests in kept.items() for test in tests),
             labels=3,
         ),
@@ -70,7 +70,7 @@ def _summary(gate: GateResult) -> str:
     many = {verdict: sum(t.verdict == verdict for t in tests) for verdict in ORDER}
     return (
         f"Of {numbers.count(len(tests))} tests {many['FAIL']} fail (triangles), {many['UNSURE']} "
-        f"are unsure (diamonds), {many['PASS']} pass (circles). Crosses: too few events to test."
+        f"are unsure (diamonds), {many['PASS']} pass (circles). Crosses: not tested."
     )
 
 
@@ -92,7 +92,7 @@ def _change(decided: DecidingInterval) -> numbers.Shown:
     return replace(shown, value=shown.value and f"{shown.value} points")
 
 
-def _limit(test: TestResult) -> str:
+def _margin(test: TestResult) -> str:
     margins = test.margins
     parts = []
     if margins.relative is not None:
@@ -105,21 +105,21 @@ def _limit(test: TestResult) -> str:
 def _row(name: str, test: TestResult) -> tuple[str, ...]:
     decided = test.decided_by
     if decided is None:
-        return (name, test.where, test.verdict, test.reason, _limit(test), "")
+        return (name, test.where, test.verdict, test.reason, _margin(test), "")
     interval = decided.interval
     return (
         name,
         test.where,
         test.verdict,
-        f"{said(_change(decided))} at {100 * interval.level:.4g}%",
-        _limit(test),
+        f"{cell_text(_change(decided))} at {100 * interval.level:.4g}%",
+        _margin(test),
         numbers.count(interval.n),
     )
 
 
 def _spec(rows: list[tuple[Any, ...]], names: list[str], chosen: str) -> dict[str, Any]:
     variant, where, verdict, value, low, high, goes_left, goes_right, label = fields(9)
-    title = "change, in limits (1, dashed)"
+    title = "change / margin (dashed: 1)"
     right = {"value": "width"}
     return single(
         title=PICKED,

@@ -162,11 +162,11 @@ def category(field: str, **more: Any) -> Spec:
 
 def picker(options: Sequence[str], chosen: str, name: str = "variant") -> Spec:
     """A choice that the reader makes; the drawing without scripts shows `chosen`."""
-    said = f"{name[0].upper()}{name[1:]}"
+    label = f"{name[0].upper()}{name[1:]}"
     return {
         "name": name,
         "value": chosen,
-        "bind": {"input": "select", "options": list(options), "name": said},
+        "bind": {"input": "select", "options": list(options), "name": label},
     }
 
 

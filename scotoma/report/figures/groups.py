@@ -1,4 +1,4 @@
-"""Which groups pay: their rates against the level of compression, and by how much each changes."""
+"""Which groups are affected? Their rates in every variant, and by how much each changes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scotoma.audit import Audit, GateResult, Quantity
 from scotoma.audit.groups import RateChange
 from scotoma.config.gate import ChangeRule
 from scotoma.report import numbers
-from scotoma.report.figures.figure import Figure, Table, named, said
+from scotoma.report.figures.figure import Figure, FigureTable, cell_text, isolated
 from scotoma.report.figures.grammar import (
     CONFIG,
     FAMILY,
@@ -34,7 +34,7 @@ from scotoma.report.figures.grammar import (
     words,
 )
 
-__all__ = ["amplification", "forest"]
+__all__ = ["draw_amplification", "draw_forest"]
 
 METRICS = {"error": "error", "fpr": "false positive rate", "fnr": "false negative rate"}
 SHORT = {"error": "error", "fpr": "FPR", "fnr": "FNR"}
@@ -48,7 +48,7 @@ Changes = Mapping[str, Sequence[RateChange]]
 Cell = tuple[str, str, str, Quantity]  # group, variant, metric, rate
 
 
-def amplification(audit: Audit) -> Figure | None:
+def draw_amplification(audit: Audit) -> Figure | None:
     """Rates of each group for every variant: one panel a group, one line a metric."""
     rows = _changes(audit)
     if not rows:
@@ -62,29 +62,35 @@ def amplification(audit: Audit) -> Figure | None:
     cells.sort(key=lambda c: (groups.index(c[0]), list(METRICS).index(c[2]), names.index(c[1])))
     return Figure(
         slug="amplification",
-        title="Each group’s rates as compression grows",
+        title="Rates of each group in every variant",
         summary=_amplified(audit, rows, len(groups)),
         spec=_panels(cells, groups, names, audit),
-        table=Table(
+        table=FigureTable(
             "Rates of each group, with 95% intervals",
             ("Group", "Rate", "Variant", "Mean over members", "n"),
             tuple(
-                (group, METRICS[metric], name, said(numbers.rate(found)), numbers.count(found.n))
-                for group, name, metric, found in cells
+                (
+                    group,
+                    METRICS[metric],
+                    name,
+                    cell_text(numbers.rate(changes)),
+                    numbers.count(changes.n),
+                )
+                for group, name, metric, changes in cells
             ),
             labels=3,
         ),
     )
 
 
-def forest(audit: Audit, gate: GateResult | None) -> Figure | None:
+def draw_forest(audit: Audit, gate: GateResult | None) -> Figure | None:
     """The relative change of every group's rates under one variant, which the reader picks."""
     rows = _changes(audit)
     if not rows:
         return None
     groups = _most_changed(audit, rows, MOST_ROWS)
-    kept = {name: [row for row in found if row.group in groups] for name, found in rows.items()}
-    domain = _domain([row.relative for found in kept.values() for row in found])
+    kept = {name: [row for row in changes if row.group in groups] for name, changes in rows.items()}
+    domain = _domain([row.relative for changes in kept.values() for row in changes])
     drawn = [
         (
             name,
@@ -93,17 +99,17 @@ def forest(audit: Audit, gate: GateResult | None) -> Figure | None:
             numbers.percent(row.relative).value or MISSING,
             _beyond(row.relative),
         )
-        for name, found in kept.items()
-        for row in sorted(found, key=lambda r: groups.index(r.group))
+        for name, changes in kept.items()
+        for row in sorted(changes, key=lambda r: groups.index(r.group))
     ]
     chosen = max(kept, key=lambda name: max(map(_height, kept[name])))
-    limit = _limit(gate)
+    margin = _margin(gate)
     return Figure(
         slug="forest",
-        title="Change of each group under one variant",
-        summary=_worst(kept, limit),
-        spec=_forest(drawn, list(kept), chosen, domain, limit),
-        table=Table(
+        title="Change of each group’s rates in one variant",
+        summary=_worst(kept, margin),
+        spec=_forest(drawn, list(kept), chosen, domain, margin),
+        table=FigureTable(
             "Change from dense to compressed, with 95% intervals",
             ("Variant", "Group", "Rate", "Relative change", "Change, points", "n"),
             tuple(
@@ -111,12 +117,12 @@ def forest(audit: Audit, gate: GateResult | None) -> Figure | None:
                     name,
                     row.group,
                     METRICS[row.metric],
-                    said(numbers.percent(row.relative)),
-                    said(numbers.points(row.absolute)),
+                    cell_text(numbers.percent(row.relative)),
+                    cell_text(numbers.points(row.absolute)),
                     numbers.count(row.relative.n),
                 )
-                for name, found in kept.items()
-                for row in found
+                for name, changes in kept.items()
+                for row in changes
             ),
             labels=3,
         ),
@@ -142,7 +148,7 @@ def _most_changed(audit: Audit, rows: Changes, most: int) -> list[str]:
     """Everyone first, then the groups, in the audit's order, whose change lies highest."""
     names = [group.name for group in audit.groups]
     highest = dict.fromkeys(names, float("-inf"))
-    for row in (row for found in rows.values() for row in found):
+    for row in (row for changes in rows.values() for row in changes):
         highest[row.group] = max(highest[row.group], _height(row))
     kept = {names[0], *sorted(names[1:], key=lambda name: -highest[name])[: most - 1]}
     return [name for name in names if name in kept]
@@ -155,27 +161,30 @@ def _left_out(audit: Audit, drawn: int) -> str:
 
 def _amplified(audit: Audit, rows: Changes, drawn: int) -> str:
     name, row = max(
-        ((name, row) for name, found in rows.items() for row in found), key=lambda p: _height(p[1])
+        ((name, row) for name, changes in rows.items() for row in changes),
+        key=lambda p: _height(p[1]),
     )
     if row.relative.value is None:
         return "No relative change can be estimated." + _left_out(audit, drawn)
     before, after = numbers.rate(row.dense), numbers.rate(row.compressed)
     return (
-        f"The change whose interval lies highest: {METRICS[row.metric]} of "
-        f"{named(row.group)} under {named(name)}, from {said(before)} to {said(after)}."
+        f"The change with the highest interval: {METRICS[row.metric]} of "
+        f"{isolated(row.group)} in {isolated(name)}, from {cell_text(before)} to "
+        f"{cell_text(after)}."
         f"{_left_out(audit, drawn)}"
     )
 
 
-def _worst(rows: Changes, limit: float | None) -> str:
+def _worst(rows: Changes, margin: float | None) -> str:
     name, row = max(
-        ((name, row) for name, found in rows.items() for row in found), key=lambda p: _height(p[1])
+        ((name, row) for name, changes in rows.items() for row in changes),
+        key=lambda p: _height(p[1]),
     )
-    shown = said(numbers.percent(row.relative))
+    shown = cell_text(numbers.percent(row.relative))
     return (
-        f"Filled: the 95% interval leaves out 0. Open: it holds 0. Cross: {MISSING}."
-        f"{'' if limit is None else f' Dashed: the gate’s limit, +{limit:g}%.'} "
-        f"The highest: {METRICS[row.metric]} of {named(row.group)} under {named(name)}, "
+        f"Filled: the 95% interval excludes 0. Open: it includes 0. Cross: {MISSING}."
+        f"{'' if margin is None else f' Dashed: the gate’s margin, +{margin:g}%.'} "
+        f"Highest interval: {METRICS[row.metric]} of {isolated(row.group)} in {isolated(name)}, "
         f"{shown}."
     )
 
@@ -191,8 +200,8 @@ def _panels(
     size = {g.name: g.n for g in audit.groups}
     title = {name: f"n {numbers.count(size[name])} · {name}" for name in groups}
     rows = [
-        (title[g], name, METRICS[m], *ends(found, 100.0), level[name])
-        for g, name, m, found in cells
+        (title[g], name, METRICS[m], *ends(changes, 100.0), level[name])
+        for g, name, m, changes in cells
     ]
     metrics = [METRICS[m] for m in METRICS if any(cell[2] == m for cell in cells)]
     scale = {"domain": metrics, "range": FAMILY[: len(metrics)]}
@@ -255,11 +264,11 @@ def _beyond(change: Quantity) -> bool:
     return low is not None and high is not None and (low > 0 or high < 0)
 
 
-def _limit(gate: GateResult | None) -> float | None:
-    """The gate's limit on a relative change of groups, per cent."""
+def _margin(gate: GateResult | None) -> float | None:
+    """The gate's margin on a relative change of groups, per cent."""
     rules = [] if gate is None else gate.rules.rules
-    limits = [rule.max_increase.relative for rule in rules if isinstance(rule, ChangeRule)]
-    return next((100.0 * limit for limit in limits if limit is not None), None)
+    margins = [rule.max_increase.relative for rule in rules if isinstance(rule, ChangeRule)]
+    return next((100.0 * margin for margin in margins if margin is not None), None)
 
 
 def _forest(
@@ -267,7 +276,7 @@ def _forest(
     names: list[str],
     chosen: str,
     domain: tuple[float, float],
-    limit: float | None,
+    margin: float | None,
 ) -> dict[str, Any]:
     variant, label, value, low, high, goes_left, goes_right, change, beyond = fields(9)
     within = {"test": f"!datum.{beyond}", "value": GROUND}
@@ -275,7 +284,7 @@ def _forest(
     layers = [
         words(change, {"value": "width"}, dx=8),
         upright(0.0),
-        *([] if limit is None else [upright(limit, strokeDash=[5, 3])]),
+        *([] if margin is None else [upright(margin, strokeDash=[5, 3])]),
         whisker(
             low,
             high,

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["cut", "with_short_names"]
+__all__ = ["shorten", "with_short_names"]
 
 COLUMNS = 34  # of text, where a specification names no other number
 WIDE = {"W", "F"}  # East Asian widths that take two columns, emoji among them
@@ -26,8 +26,8 @@ def with_short_names(spec: dict[str, Any]) -> dict[str, Any]:
         spec: Vega-Lite; `usermeta.cut` is the longest text in columns.
 
     >>> long = {"values": [{"c0": n} for n in (40 * "n", 41 * "n", "owl", "a\x00", "a\x1b")]}
-    >>> found = with_short_names({"data": long, "usermeta": {"cut": 6}})
-    >>> [row["c0"] for row in found["data"]["values"]]
+    >>> shown = with_short_names({"data": long, "usermeta": {"cut": 6}})
+    >>> [row["c0"] for row in shown["data"]["values"]]
     ['nnnnn…', 'nnnn…2', 'owl', 'a\ufffd', 'a\ufffd…2']
     """
     columns = spec.get("usermeta", {}).get("cut", COLUMNS)
@@ -49,15 +49,17 @@ def with_short_names(spec: dict[str, Any]) -> dict[str, Any]:
             return shown.get(value) or NO_XML.sub("\ufffd", value)
         return value
 
-    found: dict[str, Any] = replaced(spec)
-    return found
+    shortened: dict[str, Any] = replaced(spec)
+    return shortened
 
 
-def cut(text: str, columns: int, ending: str = "…") -> str:
+def shorten(text: str, columns: int, ending: str = "…") -> str:
     """The beginning of a text and an ending, in so many columns.
 
-    >>> cut("owl", 4), cut("owls and more", 6), cut(4 * chr(0x1F600), 6) == 2 * chr(0x1F600) + "…"
-    ('owl', 'owls …', True)
+    >>> shorten("owl", 4), shorten("owls and more", 6)
+    ('owl', 'owls …')
+    >>> shorten(4 * chr(0x1F600), 6) == 2 * chr(0x1F600) + "…"
+    True
     """
     if _columns(text) <= columns:
         return text
@@ -74,12 +76,12 @@ def cut(text: str, columns: int, ending: str = "…") -> str:
 def _free(text: str, columns: int, taken: set[str]) -> str:
     """The text as it can be shown, numbered where another already looks like it."""
     text = NO_XML.sub("\ufffd", text)
-    found, number = cut(text, columns), 1
-    while found in taken:
+    name, number = shorten(text, columns), 1
+    while name in taken:
         number += 1
         ending = f"…{number}"
-        found = cut(text, columns - len(ending), "") + ending
-    return found
+        name = shorten(text, columns - len(ending), "") + ending
+    return name
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from scotoma.audit import Audit
 from scotoma.audit.divergence import Representation
 from scotoma.report import numbers
-from scotoma.report.figures.figure import Figure, Table, named, said
+from scotoma.report.figures.figure import Figure, FigureTable, cell_text, isolated
 from scotoma.report.figures.grammar import (
     GROUND,
     HALO,
@@ -26,36 +26,36 @@ from scotoma.report.figures.grammar import (
     single,
 )
 
-__all__ = ["over_index"]
+__all__ = ["draw_over_index"]
 
 APART = (0.25, 0.3)  # of the training set, of a doubling: nearer labels cover each other
 LEAST, MOST = 0.125, 8.0  # of the axis: an eighth of the share in the data, eight times it
 
 
-def over_index(audit: Audit) -> Figure | None:
+def draw_over_index(audit: Audit) -> Figure | None:
     """Relative representation of each group among the CIEs, as in the CIE paper's Figure 2."""
-    found = {v.name: audit.divergence[v.name].over_index for v in audit.variants[1:]}
-    found = {name: rows for name, rows in found.items() if rows}
+    by_variant = {v.name: audit.divergence[v.name].over_index for v in audit.variants[1:]}
+    by_variant = {name: rows for name, rows in by_variant.items() if rows}
     train = audit.examples.train
-    if not found or not train:
+    if not by_variant or not train:
         return None
     shares = {group.name: group.train / train for group in audit.groups}
-    chosen = max(found, key=lambda name: audit.divergence[name].cie.cie.count)
+    chosen = max(by_variant, key=lambda name: audit.divergence[name].cie.cie.count)
     rows = [
         (name, label, round(100 * shares[row.attribute], 4), *_ratio(row.change))
-        for name, entries in found.items()
+        for name, entries in by_variant.items()
         for row, label in zip(entries, _labels(entries, shares), strict=True)
     ]
     return Figure(
         slug="over_index",
-        title="Who is over-represented among the CIEs",
+        title="Groups that are over-represented among the CIEs",
         summary=(
-            "1: as frequent among the CIEs as in the test data; 2: twice as frequent. Before each "
-            "name its CIEs. Filled: the 95% interval leaves out 1. Cross: "
-            f"{MISSING}. {_most(found)}"
+            "1: as frequent among the CIEs as in the test data; 2: twice as frequent. Each "
+            "number counts CIEs. Filled: the 95% interval excludes 1. Cross: "
+            f"{MISSING}. {_most(by_variant)}"
         ),
-        spec=_spec(rows, list(found), chosen),
-        table=Table(
+        spec=_spec(rows, list(by_variant), chosen),
+        table=FigureTable(
             "Share among the CIEs against share in the data; 95% intervals are for these "
             "populations on another test set",
             ("Variant", "Group", "Share in training", "Share in the data", "CIEs",
@@ -68,9 +68,9 @@ def over_index(audit: Audit) -> Figure | None:
                     numbers.share(row.share_in_data, "no examples"),
                     numbers.count(row.n_flagged),
                     numbers.share(row.share_in_flagged, "no CIE"),
-                    said(numbers.percent(row.change)),
+                    cell_text(numbers.percent(row.change)),
                 )
-                for name, entries in found.items()
+                for name, entries in by_variant.items()
                 for row in entries
             ),
             labels=2,
@@ -93,18 +93,18 @@ def _labels(entries: Sequence[Representation], shares: Mapping[str, float]) -> l
     return labels
 
 
-def _most(found: Mapping[str, Sequence[Representation]]) -> str:
+def _most(by_variant: Mapping[str, Sequence[Representation]]) -> str:
     known = [
         (row.change.low, name, row)
-        for name, rows in found.items()
+        for name, rows in by_variant.items()
         for row in rows
         if row.change.low is not None
     ]
     if not known:
         return "No change can be estimated."
-    _, name, row = max(known, key=lambda found: found[0])
-    shown = said(numbers.percent(row.change))
-    return f"The highest: {named(row.attribute)} under {named(name)}, {shown}."
+    _, name, row = max(known, key=lambda entry: entry[0])
+    shown = cell_text(numbers.percent(row.change))
+    return f"Highest: {isolated(row.attribute)} in {isolated(name)}, {shown}."
 
 
 def _ratio(change: numbers.Ranged) -> tuple[float | None, float | None, float | None, bool]:

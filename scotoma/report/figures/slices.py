@@ -8,7 +8,7 @@ from typing import Any
 from scotoma.audit import Audit
 from scotoma.audit.slices import Candidates, SliceSearch
 from scotoma.report import numbers
-from scotoma.report.figures.figure import Figure, Table, named, said
+from scotoma.report.figures.figure import Figure, FigureTable, cell_text, isolated
 from scotoma.report.figures.grammar import (
     FAMILY,
     GROUND,
@@ -22,7 +22,7 @@ from scotoma.report.figures.grammar import (
     single,
 )
 
-__all__ = ["slices"]
+__all__ = ["draw_slices"]
 
 MOST = 150  # candidates drawn of a variant, those with the smallest p; found ones always
 TABLE_ROWS = 20  # of a variant
@@ -43,7 +43,7 @@ class Candidate:
     found: bool
 
 
-def slices(audit: Audit) -> Figure | None:
+def draw_slices(audit: Audit) -> Figure | None:
     """Support against effect of the candidates, with what a search of shuffled outcomes finds."""
     order = [variant.name for variant in audit.compressed if variant.name in audit.slices]
     searched = {name: audit.slices[name] for name in order}
@@ -63,14 +63,14 @@ def slices(audit: Audit) -> Figure | None:
     overall = [(name, _percent(searched[name].change.value)) for name in drawn]
     return Figure(
         slug="slices",
-        title="Support against effect of the slices tested",
+        title="Slices by their size and by the rise of their error",
         summary=(
-            f"Under {named(chosen)} the search {searched[chosen].summary}. Diamonds: found and "
+            f"In {isolated(chosen)} the search {searched[chosen].summary}. Diamonds: found and "
             "confirmed on the other half. Rings: tested and not found. Dashed: all examples, "
             f"{everyone[chosen]} points."
         ),
         spec=_spec(rows, overall, list(drawn), chosen),
-        table=Table(
+        table=FigureTable(
             f"Slices with the smallest p, at most {TABLE_ROWS} a variant; the effect of one "
             "not found has no interval: it is what the search looked at",
             ("Variant", "Slice", "Found", "Examples", "Rise of the error, points", "p"),
@@ -109,7 +109,7 @@ def _row(name: str, row: Candidate, search: SliceSearch) -> tuple[str, ...]:
         row.text,
         "yes" if row.found else "no",
         numbers.count(row.size),
-        effect if confirmed is None else said(numbers.points(confirmed)),
+        effect if confirmed is None else cell_text(numbers.points(confirmed)),
         numbers.p_value(row.p),
     )
 
@@ -118,7 +118,7 @@ def _spec(
     rows: list[tuple[Any, ...]], overall: list[tuple[Any, ...]], names: list[str], chosen: str
 ) -> dict[str, Any]:
     variant, support, effect, found, text = fields(5)
-    mine = {"filter": f"datum.{variant} === variant"}
+    of_variant = {"filter": f"datum.{variant} === variant"}
     x = numeric(
         support,
         "share of the examples, per cent",
@@ -129,7 +129,7 @@ def _spec(
     left_of = f"datum.{support} > 20"  # per cent: there a name has no room to the right
     named: dict[str, Any] = {
         "transform": [
-            mine,
+            of_variant,
             {"filter": f"datum.{found}"},
             {"window": [{"op": "row_number", "as": "rank"}]},
             {"filter": f"datum.rank <= {NAMED}"},
@@ -149,7 +149,7 @@ def _spec(
         height=280,
         layer=[
             {
-                "transform": [mine, {"filter": f"!datum.{found}"}],
+                "transform": [of_variant, {"filter": f"!datum.{found}"}],
                 "mark": {"type": "point", "size": 35, "opacity": 0.8, "stroke": QUIET,
                          "tooltip": {"expr": f"datum.{text}"}},
                 "encoding": {"x": x, "y": y},
@@ -161,12 +161,12 @@ def _spec(
             },
             {
                 "data": data(overall),
-                "transform": [mine],
+                "transform": [of_variant],
                 "mark": {"type": "rule", "strokeDash": [5, 3]},
                 "encoding": {"y": {"field": support, "type": "quantitative"}},
             },
             {
-                "transform": [mine, {"filter": f"datum.{found}"}],
+                "transform": [of_variant, {"filter": f"datum.{found}"}],
                 "mark": {"type": "point", "shape": "diamond", "size": 130, "opacity": 1,
                          "filled": True, "color": FAMILY[1], "stroke": GROUND, "strokeWidth": 1,
                          "tooltip": {"expr": f"datum.{text}"}},

@@ -1,4 +1,4 @@
-"""How far apart the votes lie, and who is left beyond a threshold that the reader moves."""
+"""How far apart are the votes, and which groups lie beyond a threshold that the reader moves?"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from scotoma.audit import Audit
 from scotoma.audit.divergence import DistanceGroup, Distances, Percentile
 from scotoma.report import numbers
-from scotoma.report.figures.figure import Figure, Table, named
+from scotoma.report.figures.figure import Figure, FigureTable, isolated
 from scotoma.report.figures.grammar import (
     FAMILY,
     PICKED,
@@ -25,14 +25,14 @@ from scotoma.report.figures.grammar import (
     upright,
 )
 
-__all__ = ["taxicab"]
+__all__ = ["draw_taxicab"]
 
 MOST_BARS = 60  # distances of a variant; more are put into this many bins
 MOST_GROUPS = 10
 PANEL, WIDTH, HEIGHT = 312, 200, 180  # pixels
 
 
-def taxicab(audit: Audit) -> Figure | None:
+def draw_taxicab(audit: Audit) -> Figure | None:
     """The histogram of taxicab distances, and the groups beyond a threshold."""
     binned = {
         name: _binned(divergence.taxicab)
@@ -67,17 +67,17 @@ def taxicab(audit: Audit) -> Figure | None:
         drawings.append(_groups(binned, order, audit))
     return Figure(
         slug="taxicab",
-        title="How far apart the votes lie",
+        title="How far apart the votes of dense and compressed models are",
         summary=(
-            f"Under {named(chosen)} {numbers.count(at_zero)} of "
+            f"In {isolated(chosen)} {numbers.count(at_zero)} of "
             f"{numbers.count(binned[chosen].n)} "
-            "examples lie at distance 0, where both populations vote alike, and have no bar. What "
-            "is said beyond the threshold describes these examples and has no interval."
+            "examples lie at distance 0, where both populations vote alike, and have no bar. "
+            "Numbers beyond the threshold describe these examples and have no interval."
         ),
         spec=panels(
             drawings, PANEL, columns=2, title=PICKED, params=[picker(order, chosen), slider]
         ),
-        table=Table(
+        table=FigureTable(
             "Examples at or beyond each distance; no intervals: they describe these examples",
             ("Variant", "Distance", "Examples there", "There or beyond", "Dense right",
              "Compressed right"),
@@ -176,8 +176,8 @@ def _histogram(
     summed = ("examples", "before", "after", "of_before", "of_after")
     columns = (examples, dense_right, compressed_right, of_dense, of_compressed)
     percent = "format({} / {}, '.1%')".format
-    said = (
-        "datum.examples == 0 ? ['no example lies so far out'] : "
+    caption = (
+        "datum.examples == 0 ? ['no example has so large a distance'] : "
         "[format(datum.examples, ',') + ' of ' + format(datum.everyone, ',') + ' examples, ' + "
         f"{percent('datum.examples', 'datum.everyone')}, "
         f"'right: dense ' + {percent('datum.before', 'datum.of_before')} + "
@@ -226,13 +226,13 @@ def _histogram(
                             *({"op": "sum", "field": name, "as": name} for name in summed),
                         ]
                     },
-                    {"calculate": said, "as": "said"},
+                    {"calculate": caption, "as": "caption"},
                 ],
                 "mark": {"type": "text", "align": "left", "baseline": "top", "lineHeight": 16},
                 "encoding": {
                     "x": {"value": 0},
                     "y": {"value": -40},
-                    "text": {"field": "said"},
+                    "text": {"field": "caption"},
                 },
             },
         ],
@@ -271,7 +271,7 @@ def _groups(binned: Mapping[str, Distances], order: Sequence[str], audit: Audit)
                 "calculate": f"datum.everyone ? datum.here / datum.everyone / datum.{share} : null",
                 "as": "ratio",
             },
-            {"calculate": "datum.here + ' of ' + datum.everyone", "as": "said"},
+            {"calculate": "datum.here + ' of ' + datum.everyone", "as": "caption"},
         ],
         "width": WIDTH - 40,
         "height": {"step": 22},

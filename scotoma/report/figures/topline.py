@@ -8,7 +8,7 @@ from typing import Any
 from scotoma.audit import Audit
 from scotoma.audit.divergence import Excess
 from scotoma.report import numbers
-from scotoma.report.figures.figure import Figure, Table, named, said
+from scotoma.report.figures.figure import Figure, FigureTable, cell_text, isolated
 from scotoma.report.figures.grammar import (
     FAMILY,
     MISSING,
@@ -25,14 +25,14 @@ from scotoma.report.figures.grammar import (
     words,
 )
 
-__all__ = ["topline"]
+__all__ = ["draw_topline"]
 
 PANEL = 252  # width of one drawing with its labels, pixels
 SIZE = {"width": 150, "height": {"step": 22}}
 BLUE, ORANGE = FAMILY[:2]
 
 
-def topline(audit: Audit) -> Figure | None:
+def draw_topline(audit: Audit) -> Figure | None:
     """Top-1 accuracy of each variant, its CIEs beside the floor, and their excess over it."""
     names = [variant.name for variant in audit.variants]
     if not audit.divergence:
@@ -41,14 +41,14 @@ def topline(audit: Audit) -> Figure | None:
     n = audit.examples.test
     return Figure(
         slug="topline",
-        title="The top line hides it",
+        title="Accuracy, changed examples, and their excess over seed noise",
         summary=_summary(audit, cies),
         spec=panels(
             [_top1(audit, names), _counts(names, cies, n), _excess(names, cies)],
             PANEL,
             columns=3,
         ),
-        table=Table(
+        table=FigureTable(
             f"Top-1 accuracy and CIEs among {numbers.count(n)} test examples",
             ("Variant", "Top-1", "CIEs", "Range over ties", "Floor of the count", "Excess, points"),
             tuple(_row(audit, name, cies.get(name)) for name in names),
@@ -60,21 +60,19 @@ def _summary(audit: Audit, cies: Mapping[str, Excess]) -> str:
     most = max(cies, key=lambda name: cies[name].cie.count)
     floor = cies[most].floor_at_k.value
     beside = (
-        "the floor cannot be told from so few members"
+        "there are too few members for a floor"
         if floor is None
-        else f"two dense populations would disagree on about {floor * cies[most].n:.0f}"
+        else f"seeds alone would change about {floor * cies[most].n:.0f}"
     )
     values = [audit.accuracy[v.name].top1.value for v in audit.variants]
     known = [100 * value for value in values if value is not None]
-    spread = (
-        f"Top-1 accuracy lies between {min(known):.1f}% and {max(known):.1f}%. " if known else ""
-    )
+    spread = f"Top-1 accuracy ranges from {min(known):.1f}% to {max(known):.1f}%. " if known else ""
     count, n = (numbers.count(x) for x in (cies[most].cie.count, cies[most].n))
-    return f"{spread}Most examples change under {named(most)}: {count} of {n}; {beside}."
+    return f"{spread}Most examples change in {isolated(most)}: {count} of {n}; {beside}."
 
 
 def _row(audit: Audit, name: str, cie: Excess | None) -> tuple[str, ...]:
-    top1 = said(numbers.rate(audit.accuracy[name].top1))
+    top1 = cell_text(numbers.rate(audit.accuracy[name].top1))
     if cie is None:
         return (name, top1, "baseline", "", "", "")
     count, floor = cie.cie, cie.floor_at_k
@@ -84,7 +82,7 @@ def _row(audit: Audit, name: str, cie: Excess | None) -> tuple[str, ...]:
         numbers.count(count.count),
         f"{numbers.count(count.low)} to {numbers.count(count.high)}",
         floor.reason if floor.value is None else f"{floor.value * cie.n:.0f}",
-        said(numbers.points(cie.excess)),
+        cell_text(numbers.points(cie.excess)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Audits in time: their verdicts, the worst group and the excess of CIEs of every variant."""
+"""How do audits change over time? Verdicts, the most affected group, and the CIE excess."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from scotoma.audit import Quantity
 from scotoma.report import numbers
-from scotoma.report.figures.figure import Figure, Table, named, said
+from scotoma.report.figures.figure import Figure, FigureTable, cell_text, isolated
 from scotoma.report.figures.grammar import (
     GROUND,
     INK,
@@ -24,7 +24,7 @@ from scotoma.report.figures.grammar import (
     single,
 )
 from scotoma.report.numbers import Shown
-from scotoma.report.timeline import Audited, Measured
+from scotoma.report.timeline import Audited, TrendVariant
 
 __all__ = ["trend_figures"]
 
@@ -50,12 +50,12 @@ def trend_figures(audits: Sequence[Audited]) -> dict[str, Figure]:
     Returns:
         Figures by slug: verdicts, worst, excess.
     """
-    found = (
+    drawn = (
         _verdicts(audits),
         _panels(
             audits,
             slug="worst",
-            title="The worst group of each audit",
+            title="The most affected group of each audit",
             unit="% of the dense rate",
             of=lambda one: one.worst,
             shown=numbers.percent,
@@ -71,7 +71,7 @@ def trend_figures(audits: Sequence[Audited]) -> dict[str, Figure]:
             factor=100.0,
         ),
     )
-    return {figure.slug: figure for figure in found if figure is not None}
+    return {figure.slug: figure for figure in drawn if figure is not None}
 
 
 def _verdicts(audits: Sequence[Audited]) -> Figure | None:
@@ -90,7 +90,7 @@ def _verdicts(audits: Sequence[Audited]) -> Figure | None:
     lines = [*names, *([ROW] if any(row[1] == ROW for row in rows) else [])]
     return Figure(
         slug="verdicts",
-        title="Verdicts in time",
+        title="Verdicts over time",
         summary=_last_verdicts(audits),
         spec=single(
             data=data(rows),
@@ -116,7 +116,7 @@ def _verdicts(audits: Sequence[Audited]) -> Figure | None:
                 }
             ],
         ),
-        table=Table(
+        table=FigureTable(
             "Verdict of each variant, audit by audit",
             ("Audit", "Variant", "Verdict", "n"),
             tuple(row for audit in audits for row in _said(audit)),
@@ -139,13 +139,13 @@ def _panels(
     slug: str,
     title: str,
     unit: str,
-    of: Callable[[Measured], Quantity | None],
+    of: Callable[[TrendVariant], Quantity | None],
     shown: Callable[[Quantity], Shown],
     factor: float,
 ) -> Figure | None:
     """One panel a variant: a number with its interval, audit by audit."""
-    found = [(a, one, of(one)) for a in audits for one in a.variants]
-    known = [(a, one, e) for a, one, e in found if e is not None and _is_finite(e.value)]
+    rows = [(a, one, of(one)) for a in audits for one in a.variants]
+    known = [(a, one, e) for a, one, e in rows if e is not None and _is_finite(e.value)]
     if not known:
         return None
     domain = _domain([estimate for _, _, estimate in known], factor)
@@ -160,24 +160,24 @@ def _panels(
     last = known[-1][0]
     newest = [(one, estimate) for audit, one, estimate in known if audit is last]
     one, estimate = max(newest, key=lambda pair: pair[1].value or 0.0)
-    where = f", {named(one.where)}" if slug == "worst" else ""
+    where = f", {isolated(one.where)}" if slug == "worst" else ""
     where_head = ("Where",) if slug == "worst" else ()
     return Figure(
         slug=slug,
         title=title,
-        summary=f"Highest in the audit of {last.day}: {named(one.variant)}{where}, "
-        f"{said(shown(estimate))}, n = {numbers.count(estimate.n)}.",
+        summary=f"Highest in the audit of {last.day}: {isolated(one.variant)}{where}, "
+        f"{cell_text(shown(estimate))}, n = {numbers.count(estimate.n)}.",
         spec=panels(each, PANEL, columns=3),
-        table=Table(
+        table=FigureTable(
             f"{title}, with 95% intervals",
             ("Audit", "Variant", *where_head, "Number", "n", "Members"),
             tuple(
                 (
                     audit.day, one.variant, *((one.where,) if slug == "worst" else ()),
-                    "not estimable" if e is None else said(shown(e)),
+                    "not estimable" if e is None else cell_text(shown(e)),
                     "" if e is None else numbers.count(e.n), f"{one.members}",
                 )
-                for audit, one, e in found
+                for audit, one, e in rows
             ),
             labels=3 if slug == "worst" else 2,
         ),
@@ -286,6 +286,6 @@ def _ms(audit: Audited) -> int:
 def _last_verdicts(audits: Sequence[Audited]) -> str:
     ended = [audit for audit in audits if audit.variants]
     if not ended:
-        return "No audit has ended with a result."
-    words = ", ".join(f"{named(one.variant)} {one.verdict}" for one in ended[-1].variants)
-    return f"The newest, of {ended[-1].day}: {words}."
+        return "No audit has finished."
+    words = ", ".join(f"{isolated(one.variant)} {one.verdict}" for one in ended[-1].variants)
+    return f"The newest, from {ended[-1].day}: {words}."

@@ -1,4 +1,4 @@
-"""From run to run: how members scatter, and how often few models would say the opposite of all."""
+"""How much do models of different seeds differ, and how often do a few of them contradict all?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from scotoma.audit import Audit
 from scotoma.audit.document import FewModelsRow
 from scotoma.report import numbers
-from scotoma.report.figures.figure import Figure, Table, named
+from scotoma.report.figures.figure import Figure, FigureTable, isolated
 from scotoma.report.figures.grammar import (
     FAMILY,
     INK,
@@ -19,7 +19,7 @@ from scotoma.report.figures.grammar import (
     panels,
 )
 
-__all__ = ["variance"]
+__all__ = ["draw_variance"]
 
 PANEL, WIDTH = 312, 200  # pixels
 OWN_LEGEND = {"scale": {"color": "independent", "shape": "independent"}}
@@ -29,7 +29,7 @@ MOST_LINES = len(SHAPES)  # variants drawn in the right panel, those most often 
 Drawn = Mapping[str, Sequence[FewModelsRow]]
 
 
-def variance(audit: Audit) -> Figure | None:
+def draw_variance(audit: Audit) -> Figure | None:
     """Accuracy of every member, and the one-model trap by number of models."""
     members = {v.name: audit.accuracy[v.name].members for v in audit.variants}
     trap = {v.name: audit.one_model.variants.get(v.name, ()) for v in audit.compressed}
@@ -41,14 +41,14 @@ def variance(audit: Audit) -> Figure | None:
         drawings.append(_trap(_most_often(trap)))
     return Figure(
         slug="variance",
-        title="One run is not the next",
+        title="Models that differ only in their seed",
         summary=_summary(members, trap),
         spec=panels(drawings, PANEL, columns=2, resolve=OWN_LEGEND),
-        table=Table(
-            "Chance that few models a side contradict all of them; no interval: the same ones "
-            "stand in many draws",
+        table=FigureTable(
+            "Chance that a few models a side contradict all of them; no interval: the same "
+            "models appear in many draws",
             ("Variant", "Models a side", "Comparisons drawn", "Wrong about any group",
-             "Wrong about the group hurt most"),
+             "Wrong about the most affected group"),
             tuple(
                 (
                     name,
@@ -62,7 +62,7 @@ def variance(audit: Audit) -> Figure | None:
             ),
         )
         if trap
-        else Table(
+        else FigureTable(
             "Top-1 accuracy of the members, lowest and highest",
             ("Variant", "Members", "Lowest", "Highest"),
             tuple(
@@ -77,16 +77,16 @@ def _summary(members: Mapping[str, Sequence[float]], trap: Drawn) -> str:
     spread = {name: 100 * (max(tops) - min(tops)) for name, tops in members.items()}
     widest = max(spread, key=lambda name: spread[name])
     scatter = (
-        f"Members of {named(widest)} differ by up to {spread[widest]:.2f} points of accuracy "
-        f"(n {len(members[widest])} members)."
+        f"Members of {isolated(widest)} differ by up to {spread[widest]:.2f} points of accuracy "
+        f"({len(members[widest])} members)."
     )
     if not trap:
-        return f"{scatter} From so few members the one-model trap cannot be drawn."
+        return f"{scatter} There are too few members to draw the one-model trap."
     worst = max(trap, key=lambda name: trap[name][0].wrong or 0.0)
     first = trap[worst][0]
     return (
-        f"{scatter} One dense and one compressed model would say of {named(worst)} the "
-        f"opposite of all models in {numbers.share(first.wrong, 'no draw')} of "
+        f"{scatter} For {isolated(worst)}, one dense and one compressed model contradict "
+        f"all models in {numbers.share(first.wrong, 'no draw')} of "
         f"{numbers.count(first.draws)} comparisons."
     )
 
@@ -126,8 +126,8 @@ def _trap(trap: Drawn) -> dict[str, Any]:
     variant, members, wrong = fields(3)
     rows = [
         (name, row.members, round(100 * row.wrong, 3))
-        for name, found in trap.items()
-        for row in found
+        for name, comparisons in trap.items()
+        for row in comparisons
         if row.wrong is not None
     ]
     names = list(trap)
@@ -135,7 +135,7 @@ def _trap(trap: Drawn) -> dict[str, Any]:
     shapes = {"domain": names, "range": SHAPES[: len(names)]}
     below = {"orient": "bottom", "columns": 2}
     return {
-        "title": "Chance of a wrong verdict",
+        "title": "Chance of contradicting all models",
         "data": data(rows),
         "width": WIDTH + 40,
         "height": 130,
