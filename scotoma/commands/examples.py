@@ -11,11 +11,12 @@ import numpy as np
 import polars as pl
 
 from scotoma.commands.slices_search import harmless
-from scotoma.commands.tables import lines, naturally, quoted
+from scotoma.commands.tables import lines, quoted
 from scotoma.datasets import Examples
 from scotoma.errors import ConfigError, DataError
 from scotoma.hashing import hash_ids
 from scotoma.jsonable import jsonable
+from scotoma.natural import natural_order
 from scotoma.printable import nearest, printable
 from scotoma.run import Run, checksums
 
@@ -135,7 +136,7 @@ def _page(found: pl.DataFrame) -> list[str]:
         return ["No example differs under any variant."]
     page = []
     header = ("example", "label", "dense says", "compressed says", "taxicab", "CIE", "")
-    for name in naturally(found["variant"]):
+    for name in natural_order(found["variant"]):
         mine = found.filter(variant=name)
         page += ["", f"{printable(name)}: {mine.height:,} examples, the most divergent first"]
         rows = [_cells(row) for row in mine.head(SHOWN).iter_rows(named=True)]

@@ -11,9 +11,10 @@ import polars as pl
 import typer
 import yaml
 
-from scotoma.commands.tables import column, listed, naturally, quoted, read_table
+from scotoma.commands.tables import column, listed, quoted, read_table
 from scotoma.config import parse_config
 from scotoma.errors import ConfigError
+from scotoma.natural import natural_order
 from scotoma.storage.files import written
 
 __all__ = ["draft", "run_init"]
@@ -120,7 +121,7 @@ def draft(
             "kind": "image_folder", "images": images, "attributes": str(table),
             "split": _split(frame),
         }  # fmt: skip
-    classes = naturally(frame[label].drop_nulls().cast(pl.String))
+    classes = natural_order(frame[label].drop_nulls().cast(pl.String))
     target: dict[str, Any] = {"column": label}
     if len(classes) == 2:
         target["positive"] = classes[-1]

@@ -151,22 +151,6 @@ def numbers(table: pl.DataFrame, name: str) -> npt.NDArray[np.float64]:
     return cast
 
 
-def naturally(values: Iterable[str]) -> list[str]:
-    """Distinct values, numbers by size before words by alphabet.
-
-    >>> naturally(["10", "b", "9", "a", "9"])
-    ['9', '10', 'a', 'b']
-    """
-
-    def key(value: str) -> tuple[int, float, str]:
-        try:
-            return (0, float(value), value)
-        except ValueError:
-            return (1, 0.0, value)
-
-    return sorted(set(values), key=key)
-
-
 def quoted(text: str) -> str:
     r"""A name from a table or a command line inside a message: printable, not too long.
 
