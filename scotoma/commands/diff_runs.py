@@ -14,7 +14,8 @@ from scotoma.audit import read_audit
 from scotoma.audit.previous import Comparable
 from scotoma.bias import amplification
 from scotoma.commands.finished_run import open_run
-from scotoma.commands.tables import lines, shown
+from scotoma.commands.tables import shown
+from scotoma.commands.text_table import table_lines
 from scotoma.datasets import Examples
 from scotoma.errors import DataError
 from scotoma.jsonable import jsonable
@@ -213,14 +214,17 @@ def _page(rows: list[Difference], facts: dict[str, Any]) -> list[str]:
         mine = [row for row in rows if row.verdict == word]
         page += ["", f"{word}: {len(mine)} of {len(rows)} rates (Holm, {facts['alpha']:g})"]
         if mine:
-            header = ("variant", "where", "before", "after", f"change [{level}]", "")
-            page += lines(header, [_cells(row) for row in mine], right=2)
+            header = ("variant", "where", "before", "after", f"change [{level}]")
+            page += table_lines(header, [_cells(row) for row in mine], right=2)
     undecided = [row for row in rows if row.verdict == "undecided"]
     page += ["", f"undecided: {len(undecided)}; the widest change that cannot be excluded:"]
     known = [row for row in undecided if not np.isnan(row.change.high)]
     widest = sorted(known, key=lambda row: -row.change.high)[:5]
-    header = ("variant", "where", "before", "after", f"change [{level}]", "")
-    return [*page, *(lines(header, [_cells(row) for row in widest], right=2) if widest else [])]
+    header = ("variant", "where", "before", "after", f"change [{level}]")
+    return [
+        *page,
+        *(table_lines(header, [_cells(row) for row in widest], right=2) if widest else []),
+    ]
 
 
 def _cells(row: Difference) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ import polars as pl
 
 from scotoma.commands.finished_run import open_run
 from scotoma.commands.slices_search import harmless
-from scotoma.commands.tables import lines, quoted
+from scotoma.commands.tables import quoted
+from scotoma.commands.text_table import table_lines
 from scotoma.datasets import Examples
 from scotoma.errors import ConfigError, DataError
 from scotoma.hashing import hash_ids
@@ -121,12 +122,12 @@ def _page(found: pl.DataFrame) -> list[str]:
     if not found.height:
         return ["No example differs under any variant."]
     page = []
-    header = ("example", "label", "dense says", "compressed says", "taxicab", "CIE", "")
+    header = ("example", "label", "dense says", "compressed says", "taxicab", "CIE")
     for name in natural_order(found["variant"]):
         mine = found.filter(variant=name)
         page += ["", f"{printable(name)}: {mine.height:,} examples, the most divergent first"]
         rows = [_cells(row) for row in mine.head(SHOWN).iter_rows(named=True)]
-        page += lines(header, rows, right=4)
+        page += table_lines(header, rows, right=4)
         if mine.height > SHOWN:
             page.append(f"and {mine.height - SHOWN:,} more")
     return page[1:]

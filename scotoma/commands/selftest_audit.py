@@ -13,7 +13,8 @@ from pathlib import Path
 import polars as pl
 
 from scotoma.audit import Audit, GateResult, read_audit, read_part
-from scotoma.commands.tables import lines, shown
+from scotoma.commands.tables import shown
+from scotoma.commands.text_table import table_lines
 from scotoma.config import parse_config
 from scotoma.config.gate import parse_rules
 from scotoma.errors import ScotomaError
@@ -186,6 +187,6 @@ def _page(rows: list[Recovered], verdicts: dict[str, str]) -> list[str]:
         )
         for row in rows
     ]
-    header = ("variant", "group", "planted", f"recovered [{level}]", "")
+    header = ("variant", "group", "planted", f"recovered [{level}]")
     said = [f"{name}: {found}" for name, found in verdicts.items()]
-    return ["rise of the error", *lines(header, cells, right=2), "", *said]
+    return ["rise of the error", *table_lines(header, cells, right=2), "", *said]

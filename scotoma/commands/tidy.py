@@ -65,11 +65,11 @@ def tidy(
         content = {"version": 1, "dry_run": dry_run, "audits": shown, "notes": notes}
         sys.stdout.write(json.dumps(jsonable(content), indent=1, ensure_ascii=False) + "\n")
     elif audits:
-        from scotoma.commands.tables import lines
+        from scotoma.commands.text_table import table_lines
 
         rows = [_cells(one, dry_run=dry_run) for one in audits]
-        header = ("run", "ended", "verdict", "large files", "")
-        sys.stdout.write("\n".join(lines(header, rows, right=3)) + "\n")
+        header = ("run", "ended", "verdict", "large files")
+        sys.stdout.write("\n".join(table_lines(header, rows, right=3)) + "\n")
     if not quiet:
         freed = sum(one.size for one in audits if not one.kept) / 1e6
         done = "would be deleted" if dry_run else "deleted"

@@ -17,8 +17,6 @@ import polars as pl
 from scotoma.commands.tables import (
     aside,
     column,
-    cut,
-    lines,
     listed,
     number,
     numbers,
@@ -27,6 +25,7 @@ from scotoma.commands.tables import (
     shown,
     texts,
 )
+from scotoma.commands.text_table import crop, table_lines
 from scotoma.errors import ConfigError, DataError
 from scotoma.jsonable import jsonable
 from scotoma.uncertainty import check_level
@@ -233,7 +232,7 @@ def _spread(found: Spread, runs: Runs) -> dict[str, Any]:
 
 def _page(name: str, found: dict[str, Any], question: VarianceQuestion) -> Iterator[str]:
     level = f"{100 * question.level:g}%"
-    yield cut(f"{name}: spread over identical runs, intervals {level}")
+    yield crop(f"{name}: spread over identical runs, intervals {level}")
     yield "All of it is about training runs on this test set; sigma takes the runs as normal."
     yield ""
     yield from _spread_table(found["spread"])
@@ -241,9 +240,9 @@ def _page(name: str, found: dict[str, Any], question: VarianceQuestion) -> Itera
         return
     several = "Benjamini-Hochberg" if question.protocol == "sound" else "none"
     yield ""
-    yield cut(
+    yield crop(
         f"Means and variances against {quoted(question.base or '')}: protocol {question.protocol}, "
-        f"{found['tests_in_family']} comparisons, correction {several}"
+        f"{_comparisons(found['tests_in_family'])}, correction {several}"
     )
     yield ""
     yield from _means(found["comparisons"])
@@ -262,12 +261,12 @@ def _spread_table(rows: list[dict[str, Any]]) -> Iterator[str]:
         if row["worst_class"] is not None:
             worst = [_four(one.class_max_diff), _four(one.class_std), ""]
             of_class.append([*names, row["worst_class"], str(one.runs), *worst])
-    header = ["technique", "metric", "runs", "max diff", "std", "sigma", ""]
-    yield from lines(header, cells, right=2)
+    header = ["technique", "metric", "runs", "max diff", "std", "sigma"]
+    yield from table_lines(header, cells, right=2)
     if of_class:
         yield ""
-        header = ["technique", "metric", "class moving most", "runs", "max diff", "std", ""]
-        yield from lines(header, of_class, right=3)
+        header = ["technique", "metric", "class moving most", "runs", "max diff", "std"]
+        yield from table_lines(header, of_class, right=3)
 
 
 def _means(rows: list[dict[str, Any]]) -> list[str]:
@@ -290,8 +289,8 @@ def _means(rows: list[dict[str, Any]]) -> list[str]:
                 "; ".join(filter(None, [effect, said])),
             ]
         )
-    return lines(
-        ["technique", "metric", "runs", "difference", "Cohen's d", "U p", "mean", ""],
+    return table_lines(
+        ["technique", "metric", "runs", "difference", "Cohen's d", "U p", "mean"],
         cells,
         right=2,
     )
@@ -315,7 +314,11 @@ def _variances(rows: list[dict[str, Any]]) -> list[str]:
             ]
         )
     header = ["technique", "metric", "runs", "ratio of standard deviations", "Levene p"]
-    return lines([*header, "variance", ""], cells, right=2)
+    return table_lines([*header, "variance"], cells, right=2)
+
+
+def _comparisons(count: int) -> str:
+    return f"{count} comparison{'s' * (count != 1)}"
 
 
 def _sizes(row: dict[str, Any]) -> str:
