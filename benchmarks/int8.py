@@ -43,7 +43,7 @@ from scotoma.quantization.compress import compress
 from scotoma.quantization.graphs import export_graph, fold, numpy_weights
 from scotoma.quantization.int8_static import plan_static
 from scotoma.run import Run, write_json
-from scotoma.stages import populations as stages
+from scotoma.stages import perform
 from scotoma.stages.shards import shards
 from scotoma.training.models import build_model
 
@@ -93,7 +93,7 @@ def main() -> None:
                 pruned="" if asked.weights else PRUNED,
             )
             run = Run.create(asked.out or Path(folder), parse_config(text, "int8"))
-            stages.prepare(run)
+            perform("prepare", run)
             if asked.weights:
                 take_in(run, asked.weights)
             else:
@@ -117,18 +117,18 @@ def train(run: Run) -> None:
     """Train what is not there."""
     (shard,) = shards(run.config.population.models, 1)
     began = time.perf_counter()
-    for stage in (stages.train, stages.prune):
-        stage(run, shard)
+    for step in ("train", "prune"):
+        perform(step, run, str(shard))
     print(f"trained in {time.perf_counter() - began:.0f} s (0: was there)", flush=True)
 
 
 def accuracy(run: Run) -> None:
     """Compress and predict; accuracy by variant, and the labels of torch and ONNX."""
     (shard,) = shards(run.config.population.models, 1)
-    for step in (stages.quantize, stages.predict):
+    for step in ("quantize", "predict"):
         began = time.perf_counter()
-        step(run, shard)
-        print(f"{step.__name__} {time.perf_counter() - began:.1f} s", flush=True)
+        perform(step, run, str(shard))
+        print(f"{step} {time.perf_counter() - began:.1f} s", flush=True)
     test = Examples.read(run.examples).split("test")
     top1 = {}
     print(f"{'variant':<26} {'top-1 %':>8} {'against what it derives from, points':>38}  labels")

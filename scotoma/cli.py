@@ -11,10 +11,29 @@ from typing import Annotated, Any
 import typer
 
 from scotoma._version import __version__
-from scotoma.commands import audit_cli, check, more_cli, pipeline_cli, slices, tables_cli
-from scotoma.commands import gate as gate_command
+from scotoma.commands import pipeline_cli
+from scotoma.commands.audit import audit
+from scotoma.commands.bias import bias
+from scotoma.commands.check import check
+from scotoma.commands.diff import diff
+from scotoma.commands.examples import examples
+from scotoma.commands.gate import gate
+from scotoma.commands.init import init
+from scotoma.commands.report import report
+from scotoma.commands.schema import schema
+from scotoma.commands.selftest import selftest
+from scotoma.commands.slices import slices
+from scotoma.commands.tidy import tidy
+from scotoma.commands.trend import trend
+from scotoma.commands.variance import variance
+from scotoma.commands.verify import verify
 from scotoma.errors import ScotomaError
 from scotoma.printable import printable
+
+COMMANDS: tuple[Callable[..., None], ...] = (  # in the order in which --help lists them
+    audit, check, gate, schema, bias, slices, variance, report, init, examples, diff, selftest,
+    tidy, trend, verify,
+)  # fmt: skip
 
 app = typer.Typer(
     name="scotoma",
@@ -25,8 +44,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"scotoma {__version__}")
         raise typer.Exit
 
@@ -35,54 +54,37 @@ def _print_version(asked: bool) -> None:
 def _root(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print and exit."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Find the blind spots that pruning and int8 quantization open in a model."""
 
 
-def _whole(command: Callable[..., None]) -> Callable[..., None]:
-    """The command; click ends an EOFError, such as a dead worker's, with 1, which is a verdict.
-
-    And an interrupt in silence.
-    """
+def _guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """Keep click from ending an EOFError with 1, which is a verdict, and an interrupt silently."""
 
     @functools.wraps(command)
-    def called(*arguments: Any, **options: Any) -> None:
+    def guarded(*arguments: Any, **options: Any) -> None:
         try:
             command(*arguments, **options)
         except EOFError as error:
             raise RuntimeError("a file or a pipe ended too early") from error
         except KeyboardInterrupt as error:
-            sys.stderr.write("scotoma: interrupted; repeat the command to go on from here\n")
+            sys.stderr.write("scotoma: interrupted; repeat the command to resume\n")
             raise typer.Exit(130) from error
 
-    return called
+    return guarded
 
 
-for command in (
-    audit_cli.audit,
-    check.check,
-    gate_command.gate,
-    audit_cli.schema,
-    tables_cli.bias,
-    slices.slices,
-    tables_cli.variance,
-    more_cli.report,
-    more_cli.init,
-    more_cli.examples,
-    more_cli.diff,
-    more_cli.selftest,
-    more_cli.tidy,
-    more_cli.trend,
-    more_cli.verify,
-):
-    app.command()(_whole(command))
+for command in COMMANDS:
+    app.command()(_guarded(command))
 app.add_typer(pipeline_cli.app)
 
 
 def main() -> None:
-    """Run the command; an expected error is one sentence on stderr and its exit code."""
+    """Run the command; print an expected error as one sentence on stderr and exit with its code."""
     try:
         app()
     except ScotomaError as error:
@@ -91,7 +93,7 @@ def main() -> None:
     except OSError as error:
         sys.stderr.write(f"scotoma: {printable(str(error))}; free the path or the disk, repeat\n")
         sys.exit(5)
-    except Exception:  # left alone it would end with 1, which is a verdict of the gate
+    except Exception:  # Python would exit with 1, which is a verdict of the gate
         traceback.print_exc()
         sys.exit(5)
 

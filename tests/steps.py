@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from scotoma.commands import audit
+from scotoma.commands import audit_run
 from scotoma.errors import ScotomaError
 from scotoma.processes.child import STEP_ENVIRONMENT, TRACKING_VARIABLE
 from scotoma.progress import PROGRESS_VARIABLE, read_events
@@ -59,7 +59,7 @@ def run_here(
 def steps_in_this_process(folder: Path) -> Iterator[None]:
     """A block in which `scotoma audit`, called from `folder`, starts no process for its steps."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(audit, "run_steps_in_child", run_here)
+        patch.setattr(audit_run, "run_steps_in_child", run_here)
         patch.setattr(signal, "signal", lambda *_: None)
         patch.chdir(folder)
         yield

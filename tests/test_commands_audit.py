@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from scotoma.commands import audit
+from scotoma.commands import audit_run
 from scotoma.config import load_config
 from scotoma.errors import ScotomaError
 from scotoma.run import Run
@@ -134,11 +134,11 @@ def test_a_fault_of_our_own_is_one_sentence_and_a_traceback_in_the_logs(
     def stumble(*_: object, **__: object) -> None:
         raise ZeroDivisionError("s3cret")
 
-    monkeypatch.setattr(audit, "run_steps_in_child", stumble)
+    monkeypatch.setattr(audit_run, "run_steps_in_child", stumble)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     options: dict[str, Any] = {"deterministic": False, "seed": None, "data": None, "as_json": False}
     with pytest.raises(ScotomaError) as caught:
-        audit.run_audit(home / "audit.yaml", "run", quiet=True, **options)
+        audit_run.run_audit(home / "audit.yaml", "run", quiet=True, **options)
     log = home / "run" / "logs" / "audit.log"
     assert str(caught.value) == (
         f"the audit ended with an internal error (ZeroDivisionError); its traceback is in {log}"

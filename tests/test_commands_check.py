@@ -110,7 +110,7 @@ members.
 ** Expect no interval and no verdict: fewer than 5 examples carry the error.
 Collect more of the group, or leave it out.
 
-variant        weights  predictions  time
+variant        weights  predictions   time
 dense           2.0 MB     ≤ 2.4 KB  5.0 s
 prune-0.5       2.0 MB     ≤ 2.4 KB  5.0 s
 int8-dynamic  ≈ 489 KB     ≤ 2.4 KB  < 1 s

@@ -15,8 +15,8 @@ from scipy import stats
 
 from scotoma.bias.clarify import METRICS
 from scotoma.bias.clarify.guide import GUIDE
-from scotoma.commands.diff import compare_runs
-from scotoma.commands.selftest import PLANTED, self_test
+from scotoma.commands.diff_runs import compare_runs
+from scotoma.commands.selftest_audit import PLANTED, self_test
 from scotoma.config import load_config
 from scotoma.run import Run
 from tests.commands import measured, scotoma
@@ -81,7 +81,7 @@ def test_the_list_does_not_depend_on_the_order_of_rows(first: Run, tmp_path: Pat
     [
         (("--percentile", "100"), 2, "--percentile must lie between 0 and 100, got 100: write 99"),
         (("--variant", "int4"), 2, "--variant must be one of int8, got 'int4'; did you mean 'int"),
-        (("--csv", "--json"), 2, "--csv and --json are both asked for; choose one"),
+        (("--csv", "--json"), 2, "--csv and --json exclude each other; choose one"),
     ],
 )
 def test_examples_refuses(first: Run, arguments: tuple[str, ...], code: int, sentence: str) -> None:
@@ -186,7 +186,7 @@ def test_what_is_planted_is_recovered_and_dense_against_dense_passes() -> None:
 def test_selftest_fails_where_nothing_is_recovered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PLANTED, "women", 1.0)
     found = self_test(0)
-    monkeypatch.setattr("scotoma.commands.selftest.self_test", lambda seed: (
+    monkeypatch.setattr("scotoma.commands.selftest_audit.self_test", lambda seed: (
         [row.__class__(row.variant, row.group, row.planted + 90, row.found) for row in found[0]],
         found[1],
     ))  # fmt: skip

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
         (
             KeyboardInterrupt(),
             130,
-            "scotoma: interrupted; repeat the command to go on from here\n",
+            "scotoma: interrupted; repeat the command to resume\n",
         ),
         (EOFError(), 5, "Traceback (most recent call last):\n"),
     ],

@@ -24,6 +24,7 @@ FOLDERS = {
 SERVING = {"_version", "audit", "config", "errors", "extras", "hashing", "jsonable"}
 SERVING |= {
     "machine",
+    "natural",
     "printable",
     "progress",
     "storage",

@@ -120,13 +120,13 @@ def test_the_command_says_first_and_does_then(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert (tmp_path / "runs" / "m1" / LARGE[0]).exists()
     code, out, err = scotoma(*command)
-    assert (code, err) == (0, "note    0.0 MB were deleted\n")
-    assert [line.split()[-1] for line in out.splitlines()[1:]] == ["up", "up"]
+    assert (code, err) == (0, "note    0.0 MB deleted\n")
+    assert [line.split()[-1] for line in out.splitlines()[1:]] == ["deleted", "deleted"]
     assert not (tmp_path / "runs" / "m1" / LARGE[0]).exists()
     config.write_text("variants: [dense, {prune: [0.9]}]")
     code, out, err = scotoma(*command)
     assert code == 2
-    assert "must say what is kept, got no retraining.keep" in err
+    assert "has no retraining.keep" in err
 
 
 @given(

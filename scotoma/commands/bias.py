@@ -1,201 +1,95 @@
-"""The bias command: a table of labels, predictions and groups, and every number about it."""
+"""`scotoma bias`."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-import numpy as np
+import typer
 
-from scotoma.commands.bias_page import page
-from scotoma.commands.bias_table import Audited, BiasQuestion, read_audited
-from scotoma.commands.long_table import widened
-from scotoma.commands.tables import read_table
-from scotoma.jsonable import jsonable
+from scotoma.commands import options
 
-__all__ = ["BiasQuestion", "measure_bias", "run_bias"]
+__all__ = ["bias"]
 
 
-def run_bias(
-    path: Path,
-    question: BiasQuestion,
-    *,
-    examples: Path | None = None,
-    as_json: bool,
-    quiet: bool,
+def _explain(wanted: bool) -> None:
+    if wanted:
+        from scotoma.commands.bias_explain import print_guide
+
+        print_guide()
+        raise typer.Exit
+
+
+def bias(
+    table: options.Table,
+    label: Annotated[str, typer.Option(help="Column of the true labels.")],
+    predicted: Annotated[
+        list[str],
+        typer.Option(
+            help="Column of predicted labels. Repeat it, or give a pattern such as 'pruned_*', "
+            "for several models."
+        ),
+    ],
+    group: Annotated[
+        list[str], typer.Option(help="Column whose values are groups. Can be repeated.")
+    ],
+    examples: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of labels and groups, if TABLE holds only example_id, variant, model and "
+            "predicted."
+        ),
+    ] = None,
+    baseline: Annotated[
+        list[str] | None,
+        typer.Option(help="Column, or pattern, of the models to compare with. Can be repeated."),
+    ] = None,
+    positive: Annotated[str | None, typer.Option(help="The favourable label.")] = None,
+    advantaged: Annotated[
+        list[str] | None,
+        typer.Option(help="The advantaged group: VALUE or COLUMN=VALUE. Can be repeated."),
+    ] = None,
+    intersections: Annotated[
+        bool, typer.Option("--intersections", help="Measure every combination of groups too.")
+    ] = False,
+    paired: Annotated[
+        bool, typer.Option("--paired", help="Each model was made from its baseline model.")
+    ] = False,
+    identifier: Annotated[
+        str | None, typer.Option("--id", help="Column of example ids, which must be unique.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="Column of clusters: rows that belong together, such as one person's."),
+    ] = None,
+    strata: Annotated[
+        str | None, typer.Option(help="Column of strata, for the metrics CDDL and CDDPL.")
+    ] = None,
+    feature: Annotated[
+        list[str] | None,
+        typer.Option(help="Column of numbers, or a pattern, for the metric FT. Can be repeated."),
+    ] = None,
+    level: options.Level = 0.95,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap for upper bounds.", min=0)] = 0,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            callback=_explain,
+            is_eager=True,
+            help="Explain which question each of the 21 metrics answers, and exit.",
+        ),
+    ] = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
-    """Print error rates by group, the 21 Clarify metrics and the seven of the fixed-seed study.
+    """Measure which groups a model fails, from a table of its predictions."""
+    from scotoma.commands.bias_measure import BiasQuestion, run_bias
 
-    Args:
-        path: CSV or Parquet, one row an example; with `examples` one row an example and model.
-        question: What is asked.
-        examples: CSV or Parquet of labels and groups, where `path` has predictions alone.
-        as_json: Print JSON instead of the tables.
-        quiet: Write nothing to stderr.
-
-    Raises:
-        ScotomaError: The options or the table do not fit together.
-    """
-    table = read_table(path)
-    if examples is not None:
-        table, question = widened(table, read_table(examples), question)
-    audited = read_audited(table, question)
-    if not quiet:
-        sys.stderr.writelines(f"{message}\n" for message in audited.messages)
-    found = measure_bias(audited, question)
-    if as_json:
-        sys.stdout.write(json.dumps(jsonable(found), indent=1, allow_nan=False) + "\n")
-    else:
-        sys.stdout.write("\n".join(page(path.name, found)) + "\n")
-
-
-def measure_bias(audited: Audited, question: BiasQuestion) -> dict[str, Any]:
-    """Every number of the command, with its n and interval or the reason why it has none.
-
-    Args:
-        audited: From `read_audited`.
-        question: What is asked.
-
-    Returns:
-        `groups`, `subgroups`, `clarify` and `fairness`, rows that hold estimates.
-    """
-    rows, members = audited.predicted.shape
-    classes = audited.classes
-    return {
-        "examples": rows,
-        "sources": rows if audited.clusters is None else int(audited.clusters.max()) + 1,
-        "models": members,
-        "baseline_models": 0 if audited.baseline is None else audited.baseline.shape[1],
-        "paired": question.paired,
-        "classes": classes,
-        "positive": None if audited.positive is None else classes[audited.positive],
-        "level": question.level,
-        "groups": [
-            {"group": name, "examples": int(mask.sum())} for name, mask in audited.groups.items()
-        ],
-        "subgroups": _subgroups(audited, question),
-        "clarify": list(_clarify(audited, question)),
-        "fairness": list(_fairness(audited, question)),
-    }
-
-
-def _subgroups(audited: Audited, question: BiasQuestion) -> list[dict[str, Any]]:
-    from scotoma.bias import amplification, rates
-
-    names, masks = list(audited.groups), np.stack(list(audited.groups.values()))
-    n_classes, positive = len(audited.classes), audited.positive
-    if audited.baseline is None:
-        found: Sequence[Any] = rates(
-            audited.labels, audited.predicted, masks, names, positive=positive,
-            n_classes=n_classes, clusters=audited.clusters, level=question.level,
-        )  # fmt: skip
-        numbers_of = [{"predicted": one.rate} for one in found]
-    else:
-        found = amplification(
-            audited.labels, audited.baseline, audited.predicted, masks, names, positive=positive,
-            n_classes=n_classes, clusters=audited.clusters, paired=question.paired,
-            level=question.level,
-        )  # fmt: skip
-        numbers_of = [
-            {
-                "baseline": one.dense,
-                "predicted": one.compressed,
-                "absolute": one.absolute,
-                "relative": one.relative,
-            }
-            for one in found
-        ]
-    return [
-        {
-            "group": one.group,
-            "metric": one.metric,
-            "class": None if one.class_id is None else audited.classes[one.class_id],
-        }
-        | part
-        for one, part in zip(found, numbers_of, strict=True)
-    ]
-
-
-def _clarify(audited: Audited, question: BiasQuestion) -> Iterator[dict[str, Any]]:
-    from scotoma.bias.clarify import METRICS, all_metrics, changes
-
-    outcome = audited.positive
-    y = None if outcome is None else audited.labels == outcome
-    after = None if outcome is None else audited.predicted == outcome
-    before = None
-    if audited.baseline is not None and outcome is not None:
-        before = audited.baseline == outcome
-    late = [name for name, metric in METRICS.items() if metric.stage == "post-training"]
-    for facet in audited.facets:
-        table = partial(
-            all_metrics, d=facet.d, y=y, strata=audited.strata, features=audited.features,
-            labels=audited.labels, clusters=audited.clusters, level=question.level,
-            seed=question.seed,
-        )  # fmt: skip
-        parts = {"predicted": table(p=after)}
-        if before is not None and after is not None:
-            parts["baseline"] = table(p=before, only=late)
-            parts["change"] = changes(
-                d=facet.d, dense=before, compressed=after, y=y, strata=audited.strata,
-                features=audited.features, clusters=audited.clusters, paired=question.paired,
-                level=question.level,
-            )  # fmt: skip
-        for name, metric in METRICS.items():
-            yield {
-                "column": facet.column,
-                "disadvantaged": facet.disadvantaged,
-                "advantaged": facet.advantaged,
-                "metric": name,
-                "title": metric.title,
-                "lacks": _lacking(metric.needs, audited),
-            } | {part: table[name] for part, table in parts.items() if name in table}
-
-
-def _lacking(needs: Sequence[str], audited: Audited) -> str:
-    """Options without which a metric is not computed."""
-    options = {
-        "y": ("--positive", audited.positive is None),
-        "p": ("--positive", audited.positive is None),
-        "strata": ("--strata", audited.strata is None),
-        "features": ("--feature", audited.features is None),
-    }
-    lacking = [options[need][0] for need in needs if need in options and options[need][1]]
-    return " and ".join(dict.fromkeys(lacking))
-
-
-def _fairness(audited: Audited, question: BiasQuestion) -> Iterator[dict[str, Any]]:
-    from scotoma.bias.fairness import NAMES, SIGNED, signed, upper_bounds
-
-    labels, outcome, n_classes = audited.labels, audited.positive, len(audited.classes)
-    populations = {"baseline": audited.baseline, "predicted": audited.predicted}
-    if outcome is not None:  # one class against the rest: the other classes need no counts apart
-        labels, n_classes = (labels == outcome).astype(np.intp), 2
-    for name, (values, codes) in audited.values.items():
-        masks = codes == np.arange(len(values))[:, None]
-        said = {
-            part: ids if outcome is None else (ids == outcome).astype(np.intp)
-            for part, ids in populations.items()
-            if ids is not None
-        }
-        bounds = {
-            part: upper_bounds(
-                NAMES, labels, ids, masks, n_classes=n_classes,
-                class_id=None if outcome is None else 1, clusters=audited.clusters,
-                level=question.level, seed=question.seed,
-            )
-            for part, ids in said.items()
-        }  # fmt: skip
-        for metric in NAMES:
-            row: dict[str, Any] = {"column": name, "groups": values, "metric": metric}
-            for part, ids in said.items():
-                row[part] = bounds[part][metric]
-                if metric in SIGNED and outcome is not None and len(values) == 2:
-                    row[f"{part}_signed"] = signed(
-                        metric, labels, ids, masks, class_id=1, clusters=audited.clusters,
-                        level=question.level,
-                    )  # fmt: skip
-            yield row
+    question = BiasQuestion(
+        label=label, predicted=predicted, groups=group, baseline=baseline or (),
+        advantaged=advantaged or (), intersections=intersections, positive=positive,
+        identifier=identifier, cluster=cluster, strata=strata, features=feature or (),
+        paired=paired, level=level, seed=seed,
+    )  # fmt: skip
+    run_bias(table, question, examples=examples, as_json=as_json, quiet=quiet)

@@ -7,10 +7,9 @@ import textwrap
 
 from scotoma.bias.clarify import METRICS
 from scotoma.bias.clarify.guide import GUIDE
+from scotoma.commands.text_table import WIDTH
 
 __all__ = ["print_guide"]
-
-WIDTH = 80
 
 
 def print_guide() -> None:

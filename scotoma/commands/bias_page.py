@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-from scotoma.commands.tables import aside, cut, lines, quoted, shown
+from scotoma.commands.tables import aside, quoted, shown
+from scotoma.commands.text_table import crop, table_lines
 from scotoma.uncertainty import ONE_RUN
 
 SAID_ONCE = (ONE_RUN, "upper bound only", "not computed")  # at the head, not in every row
@@ -35,7 +36,7 @@ def page(name: str, found: dict[str, Any]) -> Iterator[str]:
         found["clarify"], lambda row: (row["column"], row["disadvantaged"], row["advantaged"])
     ):
         yield ""
-        yield cut(f"{column}: d = {d}, a = {a}")
+        yield crop(f"{column}: d = {d}, a = {a}")
         yield from _clarify(list(rows))
     yield ""
     what = "of the positive class" if found["positive"] is not None else "mean over the classes"
@@ -43,7 +44,7 @@ def page(name: str, found: dict[str, Any]) -> Iterator[str]:
     for column, rows in groupby(found["fairness"], lambda row: row["column"]):
         kept = list(rows)
         yield ""
-        yield cut(f"{column}: {', '.join(kept[0]['groups'])}")
+        yield crop(f"{column}: {', '.join(kept[0]['groups'])}")
         yield from _fairness(kept)
         yield from _signed(kept)
 
@@ -59,7 +60,7 @@ def _head(name: str, found: dict[str, Any]) -> Iterator[str]:
     if found["positive"] is not None:
         parts.append(f"positive {quoted(found['positive'])}")
     parts.append(f"intervals {100 * found['level']:g}%")
-    yield cut(f"{name}: {', '.join(parts)}")
+    yield crop(f"{name}: {', '.join(parts)}")
     if models == 1 or before == 1:
         yield "One training run: intervals speak of another test set, not of the next training run."
     else:
@@ -83,7 +84,7 @@ def _rates(found: dict[str, Any]) -> list[str]:
         for row in found["subgroups"]
     ]
     titles = [f"{part} %" for part in populations]
-    return lines(["group", "rate", "n", *titles, ""], cells, right=2)
+    return table_lines(["group", "rate", "n", *titles], cells, right=2)
 
 
 def _changes(found: dict[str, Any]) -> list[str]:
@@ -98,7 +99,7 @@ def _changes(found: dict[str, Any]) -> list[str]:
         ]
         for row in found["subgroups"]
     ]
-    return lines(["group", "rate", "n", "change, points", "relative, %", ""], cells, right=2)
+    return table_lines(["group", "rate", "n", "change, points", "relative, %"], cells, right=2)
 
 
 def _clarify(rows: list[Row]) -> list[str]:
@@ -118,8 +119,8 @@ def _clarify(rows: list[Row]) -> list[str]:
         else:
             cells.append([row["metric"], n, *texts, said])
     if len(populations) == 1:
-        return lines(["metric", "", "n", "value", ""], cells, right=2)
-    return lines(["metric", "n", *populations, ""], cells, right=1)
+        return table_lines(["metric", "", "n", "value"], cells, right=2)
+    return table_lines(["metric", "n", *populations], cells, right=1)
 
 
 def _fairness(rows: list[Row]) -> list[str]:
@@ -133,7 +134,7 @@ def _fairness(rows: list[Row]) -> list[str]:
         ]
         for row in rows
     ]
-    return lines(["metric", "n", *parts, ""], cells, right=1)
+    return table_lines(["metric", "n", *parts], cells, right=1)
 
 
 def _signed(rows: list[Row]) -> Iterator[str]:
@@ -148,5 +149,5 @@ def _signed(rows: list[Row]) -> Iterator[str]:
         + [aside((row[f"{part}_signed"] for part in parts), *SAID_ONCE)]
         for row in kept
     ]
-    yield cut(f"signed: rate of {kept[0]['groups'][0]} minus that of {kept[0]['groups'][1]}")
-    yield from lines(["metric", "n", *parts, ""], cells, right=1)
+    yield crop(f"signed: rate of {kept[0]['groups'][0]} minus that of {kept[0]['groups'][1]}")
+    yield from table_lines(["metric", "n", *parts], cells, right=1)

@@ -16,12 +16,12 @@ from scotoma.commands.tables import (
     column,
     columns,
     listed,
-    naturally,
     numbers,
     quoted,
     texts,
 )
 from scotoma.errors import ConfigError, DataError
+from scotoma.natural import natural_order
 from scotoma.uncertainty import check_level
 
 __all__ = ["Audited", "BiasQuestion", "Facet", "read_audited"]
@@ -199,11 +199,12 @@ def _classes(truth: Texts, said: dict[str, Texts], label: str) -> tuple[list[str
     """Values of labels and predictions, and what to say where they differ."""
     known, messages = set(truth), []
     for name, rows in said.items():
-        new = naturally(set(rows) - known)
+        new = natural_order(set(rows) - known)
         if new and not set(rows) & known:
             raise DataError(
                 f"predictions must be labels, but column {quoted(name)} holds {listed(new)} and "
-                f"label {quoted(label)} {listed(naturally(known))}: write both with the same names"
+                f"label {quoted(label)} {listed(natural_order(known))}: write both with the same "
+                "names"
             )
         if fraction := next((value for value in new if _is_fraction(value)), None):
             raise DataError(
@@ -214,7 +215,7 @@ def _classes(truth: Texts, said: dict[str, Texts], label: str) -> tuple[list[str
             messages.append(
                 f"column {quoted(name)} predicts {listed(new)}, which no example of the table is"
             )
-    classes = naturally(known.union(*said.values()))
+    classes = natural_order(known.union(*said.values()))
     if len(classes) < 2:
         raise DataError(
             f"label {quoted(label)} and all predictions are {quoted(classes[0])}: bias needs at "
@@ -247,7 +248,7 @@ def _ids(rows: Texts, classes: list[str]) -> Codes:
 
 
 def _coded(rows: Texts, name: str) -> tuple[list[str], Codes]:
-    values = naturally(rows)
+    values = natural_order(rows)
     if len(values) < 2:
         raise DataError(
             f"column {quoted(name)} holds one value, {quoted(values[0])}: a comparison of groups "

@@ -1,4 +1,4 @@
-"""The `check` command, as the command line takes it."""
+"""`scotoma check`."""
 
 from __future__ import annotations
 
@@ -7,31 +7,30 @@ from typing import Annotated
 
 import typer
 
+from scotoma.commands import options
+
 __all__ = ["check"]
 
 
 def check(
     config: Annotated[
         Path | None,
-        typer.Argument(help="YAML file; without one, the embedded digits are checked."),
+        typer.Argument(help="Configuration (YAML). Default: an audit of the built-in digits."),
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="Overrides source.data: a folder or s3:// prefix.")
+        str | None, typer.Option(help="Replace source.data: a folder or s3:// prefix.")
     ] = None,
     assumed_error: Annotated[
-        float, typer.Option(help="Error of the dense members that is assumed, a fraction.")
+        float, typer.Option(help="Error rate to assume for the dense models, between 0 and 1.")
     ] = 0.05,
     trial: Annotated[
-        bool, typer.Option("--trial/--no-trial", help="Time a few real steps, for about 5 s.")
+        bool, typer.Option("--trial/--no-trial", help="Time a few training steps, for about 5 s.")
     ] = True,
-    allow_code: Annotated[
-        bool,
-        typer.Option("--allow-code", help="Run the code that source.model names, if it is code."),
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, unrounded.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    allow_code: options.AllowCode = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
-    """Show what an audit will see, what it can find and what it will cost; nothing is trained."""
+    """Show which examples an audit would use, what it could detect, and what it would cost."""
     from scotoma.commands.forecast import print_forecast
 
     print_forecast(

@@ -1,235 +1,25 @@
-"""The diff command: what got better, worse, or cannot be told apart between two audits."""
+"""`scotoma diff`."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated
 
-import numpy as np
+import typer
 
-from scotoma.audit import read_audit
-from scotoma.audit.previous import Comparable
-from scotoma.bias import amplification
-from scotoma.commands.examples import open_run
-from scotoma.commands.tables import lines, shown
-from scotoma.datasets import Examples
-from scotoma.errors import DataError
-from scotoma.jsonable import jsonable
-from scotoma.predictions import Predictions
-from scotoma.printable import printable
-from scotoma.run import Run
-from scotoma.uncertainty import Estimate
-from scotoma.verdict.since_previous import Change, changes, judged
+from scotoma.commands import options
 
-__all__ = ["Difference", "compare_runs", "run_diff"]
-
-ALPHA = 0.05
-WORDS = {"error": "error", "fpr": "FPR", "fnr": "FNR", "cie_share_excess": "CIE excess"}
+__all__ = ["diff"]
 
 
-@dataclass(frozen=True)
-class Difference:
-    """One rate of one variant in two audits.
+def diff(
+    first: Annotated[
+        str, typer.Argument(help="The earlier audit: a folder or s3://BUCKET/PREFIX.")
+    ],
+    second: Annotated[str, typer.Argument(help="The later audit.")],
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """List what got better, got worse, or is undecided between two audits."""
+    from scotoma.commands.diff_runs import run_diff
 
-    Attributes:
-        variant: The variant.
-        metric: `error`, `fpr` or `fnr`; without shared examples `cie_share_excess` too.
-        group: Name of the group.
-        before: The rate in the first run, a fraction.
-        after: The rate in the second run, a fraction.
-        change: after - before, with its pointwise interval.
-        p: Two-sided p-value of no change; nan where there is none.
-        p_adjusted: The same, adjusted by Holm over the whole table.
-        verdict: `better`, `worse` or `undecided`.
-    """
-
-    variant: str
-    metric: str
-    group: str
-    before: Estimate
-    after: Estimate
-    change: Estimate
-    p: float
-    p_adjusted: float
-    verdict: str
-
-
-def run_diff(first: str, second: str, *, as_json: bool, quiet: bool) -> None:
-    """Print what changed from one audit to another.
-
-    Args:
-        first: Folder of the earlier run, or its `s3://BUCKET/PREFIX`.
-        second: That of the later one.
-        as_json: Print JSON instead of the tables.
-        quiet: No messages.
-
-    Raises:
-        ScotomaError: A run is not one, or they share no class.
-    """
-    runs = open_run(first), open_run(second)
-    rows, facts = compare_runs(*runs)
-    if as_json:
-        found = {"version": 1, "runs": [first, second], **facts, "rows": rows}
-        sys.stdout.write(json.dumps(jsonable(found), indent=1, ensure_ascii=False) + "\n")
-        return
-    sys.stdout.write("\n".join(_page(rows, facts)) + "\n")
-    if not quiet:
-        for note in facts["notes"]:
-            sys.stderr.write(f"note    {printable(note)}\n")
-
-
-def compare_runs(first: Run, second: Run) -> tuple[list[Difference], dict[str, Any]]:
-    """Every rate of every variant that two audits share, on the examples that both have.
-
-    Both populations are asked the same examples, so that the change is tested as that between a
-    dense and a compressed population is: over examples and training runs, crossed. Audits without
-    a common example, such as those of two months' data, are compared by what each has found, and
-    the uncertainty of both adds. Members of two audits are taken as independent. One family over
-    the table: Holm.
-
-    Args:
-        first: The earlier audit, finished.
-        second: The later one.
-
-    Returns:
-        Rows, variants in the order of the first run; and what both share: `examples`, `classes`,
-        `level`, `alpha`, `notes`.
-
-    Raises:
-        DataError: An audit has not ended, or they disagree on labels or classes.
-    """
-    tests = [_test(run) for run in (first, second)]
-    if tests[0].classes != tests[1].classes:
-        raise DataError(
-            "both runs must have the same classes, got "
-            f"{len(tests[0].classes)} and {len(tests[1].classes)} that differ; audit both on one "
-            "table of examples"
-        )
-    ids, places = _shared(tests)
-    names = [v.name for v in first.config.resolved_variants]
-    common = [n for n in names if n in [v.name for v in second.config.resolved_variants]]
-    notes = _notes(tests, ids, names, common, second)
-    found = (
-        list(_on_shared(tests, places, (first, second), common))
-        if ids
-        else list(_on_their_own((first, second), common))
-    )
-    rows = [
-        Difference(name, c.metric, c.group, c.before, c.after, c.change, p, adjusted, word)
-        for (name, c), (p, adjusted, word) in zip(
-            found, judged([c.change for _, c in found], ALPHA), strict=True
-        )
-    ]
-    return rows, {
-        "examples": len(ids), "classes": tests[0].classes, "level": 0.95, "alpha": ALPHA,
-        "notes": notes,
-    }  # fmt: skip
-
-
-def _test(run: Run) -> Examples:
-    run.fetch(run.examples)
-    if not run.examples.exists():
-        raise DataError(f"{run.place} has no examples.parquet; let scotoma audit end first")
-    return Examples.read(run.examples, images=False, split="test")
-
-
-def _shared(tests: list[Examples]) -> tuple[list[str], list[list[int]]]:
-    """Ids that both have, in the order of the first, and their rows in each."""
-    where = [{example: row for row, example in enumerate(test.ids)} for test in tests]
-    ids = [example for example in tests[0].ids if example in where[1]]
-    return ids, [[rows[example] for example in ids] for rows in where]
-
-
-def _notes(
-    tests: list[Examples], ids: list[str], names: list[str], common: list[str], second: Run
-) -> list[str]:
-    notes = []
-    if not ids:
-        notes.append("no test example is in both runs: each is taken at its own, and both vary")
-    elif lost := sum(len(test.ids) - len(ids) for test in tests):
-        notes.append(f"{lost:,} test examples are in one run only and were left out")
-    others = {v.name for v in second.config.resolved_variants} ^ set(names)
-    if others:
-        notes.append(f"in one run only: {', '.join(sorted(others))}")
-    if tests[0].attributes != tests[1].attributes:
-        notes.append(
-            "groups are those of the first run" if ids else "groups of one run are left out"
-        )
-    return notes
-
-
-def _on_shared(
-    tests: list[Examples], places: list[list[int]], runs: tuple[Run, Run], names: list[str]
-) -> Iterator[tuple[str, Change]]:
-    """Variant and change of each rate, example by example."""
-    kept = [
-        Examples(test.table[rows], test.classes, test.attributes, test.intersections)
-        for test, rows in zip(tests, places, strict=True)
-    ]
-    if kept[0].table["label"].to_list() != kept[1].table["label"].to_list():
-        raise DataError(
-            "both runs must label their shared examples alike, got different labels; audit both on "
-            "one table of examples"
-        )
-    test, positive = kept[0], runs[0].config.label.positive
-    groups = test.partition()
-    for name in names:
-        said = []
-        for run, rows in zip(runs, places, strict=True):
-            run.fetch(run.predictions(name))
-            said.append(Predictions.read(run.predictions(name)).predicted[rows])
-        for row in amplification(
-            test.labels, said[0], said[1], groups.masks, groups.names,
-            positive=None if positive is None else test.classes.index(str(positive)),
-            n_classes=len(test.classes), clusters=test.clusters,
-        ):  # fmt: skip
-            if row.class_id is None or positive is not None:
-                yield name, Change(row.metric, row.group, row.dense, row.compressed, row.absolute)
-
-
-def _on_their_own(runs: tuple[Run, Run], names: list[str]) -> Iterator[tuple[str, Change]]:
-    """Variant and change of each number, from what each audit has found."""
-    audits = []
-    for run in runs:
-        path = run.path("audit.json")
-        run.fetch(path)
-        audits.append(read_audit(path, run.mirror.place(path)))
-    before, after = map(Comparable.of, audits)
-    for name in names:
-        for row in changes(before, after, name):
-            yield name, replace(row, group=audits[1].group_names[row.group])
-
-
-def _page(rows: list[Difference], facts: dict[str, Any]) -> list[str]:
-    level = f"{100 * facts['level']:g}%"
-    both = f"{facts['examples']:,} test examples in both runs" if facts["examples"] else (
-        "no test example in both runs"
-    )  # fmt: skip
-    page = [f"{both}; rates in %, changes in points"]
-    for word in ("worse", "better"):
-        mine = [row for row in rows if row.verdict == word]
-        page += ["", f"{word}: {len(mine)} of {len(rows)} rates (Holm, {facts['alpha']:g})"]
-        if mine:
-            header = ("variant", "where", "before", "after", f"change [{level}]", "")
-            page += lines(header, [_cells(row) for row in mine], right=2)
-    undecided = [row for row in rows if row.verdict == "undecided"]
-    page += ["", f"undecided: {len(undecided)}; the widest change that cannot be excluded:"]
-    known = [row for row in undecided if not np.isnan(row.change.high)]
-    widest = sorted(known, key=lambda row: -row.change.high)[:5]
-    header = ("variant", "where", "before", "after", f"change [{level}]", "")
-    return [*page, *(lines(header, [_cells(row) for row in widest], right=2) if widest else [])]
-
-
-def _cells(row: Difference) -> tuple[str, ...]:
-    where = f"{WORDS[row.metric]} {row.group}"
-    return (
-        row.variant,
-        where,
-        f"{100 * row.before.value:.2f}",
-        f"{100 * row.after.value:.2f}",
-        shown(row.change, factor=100, digits=2, sign="+"),
-        "",
-    )
+    run_diff(first, second, as_json=as_json, quiet=quiet)

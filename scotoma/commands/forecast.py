@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from scotoma.commands.audit import configuration, own_code
+from scotoma.commands.configuration import configuration, own_code
 from scotoma.commands.forecast_groups import POWER, GroupForecast, forecast_groups
 from scotoma.commands.forecast_text import forecast_text, steps_text
 from scotoma.config import CelebaSource, Config, FolderSource, OnnxSource, PredictionsSource

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from scotoma.commands.text_table import WIDTH, table_lines
 from scotoma.costs.estimate import WITHIN
 from scotoma.costs.measure import NetworkCost
 from scotoma.printable import printable
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["bytes_text", "duration_text", "forecast_text", "steps_text"]
 
-WIDTH = 80
 UNITS = ((31557600.0, "years"), (86400.0, "days"), (3600.0, "h"), (60.0, "min"), (0.0, "s"))
 
 
@@ -67,11 +67,13 @@ def forecast_text(forecast: Forecast) -> str:
 
 def steps_text(forecast: Forecast) -> str:
     """Write what `scotoma audit --dry-run` prints: the steps in their order."""
-    rows: list[tuple[str, ...]] = [("step", "time", "disk", "what it does")]
+    rows = []
     for step in forecast.steps:
         disk = bytes_text(step.disk_bytes or None)
         rows.append((step.step, duration_text(step.seconds), disk, step.does))
-    lines = [*_head(forecast), "", *_table(rows), "", *_whole(forecast), *_trial(forecast.network)]
+    header = ("step", "time", "disk")
+    lines = [*_head(forecast), "", *table_lines(header, rows, right=1), "", *_whole(forecast)]
+    lines += _trial(forecast.network)
     return "\n".join(lines) + "\n"
 
 
@@ -141,9 +143,9 @@ def _groups(forecast: Forecast) -> list[str]:
     head += ["training", "errors"] if forecast.has_training else ["errors"]
     head += ["detects"] if forecast.independent else []
     head += ["paired"] if forecast.derived else []
-    rows = [tuple(head)]
+    rows = []
     for group in forecast.groups:
-        cells = [printable(group.name), f"{group.n:,}"]
+        cells = [group.name, f"{group.n:,}"]
         cells += [f"{group.clusters:,}"] if shared else []
         cells += [f"{group.positives:,}"] if positive else []
         cells += [f"{group.train:,}"] if forecast.has_training else []
@@ -151,8 +153,8 @@ def _groups(forecast: Forecast) -> list[str]:
         mark = "" if not group.few else "*" if group.estimable else "**"
         answers = [group.independent] if forecast.independent else []
         answers += [group.paired] if forecast.derived else []
-        rows.append((*cells, *(_rise(answer) + mark for answer in answers)))
-    lines = _table(rows, last_is_number=True)
+        rows.append((*cells, *(_rise(answer) + mark for answer in answers), ""))
+    lines = table_lines(head, rows, right=1)
     notes = [
         f"Errors: expected of one member that errs on {100 * forecast.assumed_error:g}% of the "
         f"examples. That is an assumption (--assumed-error): {_unseen(forecast)}.",
@@ -188,13 +190,13 @@ def _rise(value: float | None) -> str:
 
 
 def _variants(forecast: Forecast) -> list[str]:
-    rows: list[tuple[str, ...]] = [("variant", "weights", "predictions", "time")]
+    header, rows = ("variant", "weights", "predictions", "time"), []
     for variant in forecast.variants:
         size = bytes_text(variant.weights_bytes)
         size = f"≈ {size}" if size and not variant.exact else size
         predictions = f"≤ {bytes_text(variant.predictions_bytes)}"
-        rows.append((printable(variant.name), size, predictions, duration_text(variant.seconds)))
-    return [*_table(rows), "", *_whole(forecast), *_trial(forecast.network)]
+        rows.append((variant.name, size, predictions, duration_text(variant.seconds), ""))
+    return [*table_lines(header, rows, right=1), "", *_whole(forecast), *_trial(forecast.network)]
 
 
 def _whole(forecast: Forecast) -> list[str]:
@@ -241,22 +243,3 @@ def _item(name: str, text: str) -> list[str]:
 
 def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, subsequent_indent="  ")
-
-
-def _table(rows: list[tuple[str, ...]], *, last_is_number: bool = False) -> list[str]:
-    """Align columns; a name that is too long has a line of its own."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    numbers = widths[1:] if last_is_number else widths[1:-1]
-    room = WIDTH - sum(width + 2 for width in numbers) - (0 if last_is_number else widths[-1] + 2)
-    first = min(widths[0], max(8, room))
-    lines = []
-    for name, *cells in rows:
-        numbered = "".join(
-            f"  {cell:>{width}}" for cell, width in zip(cells, numbers, strict=False)
-        )
-        last = "" if last_is_number else f"  {cells[-1]}"
-        if len(name) > first:
-            lines += [*textwrap.wrap(name, WIDTH), f"{'':<{first}}{numbered}{last}".rstrip()]
-        else:
-            lines.append(f"{name:<{first}}{numbered}{last}".rstrip())
-    return lines

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
+from scotoma.commands import options
 from scotoma.errors import ConfigError, ScotomaError
 
 if TYPE_CHECKING:  # pydantic comes with them, which `scotoma --help` does without
@@ -25,26 +26,24 @@ __all__ = ["chosen_rules", "day", "gate", "print_out", "run_gate"]
 
 
 def gate(
-    run: Annotated[str, typer.Argument(help="Folder of a finished audit, or s3://BUCKET/PREFIX.")],
-    rules: Annotated[
-        Path | None, typer.Option(help="Gate file (YAML); without one, default rules.")
-    ] = None,
-    as_of: Annotated[
-        str | None, typer.Option(help="Day that expires waivers, YYYY-MM-DD; default the date.")
-    ] = None,
+    run: options.FinishedRun,
+    rules: options.Rules = None,
+    as_of: options.AsOf = None,
     previous: Annotated[
         str | None,
-        typer.Option(help="The audit than which nothing may be worse: a folder or s3://."),
+        typer.Option(
+            help="Previous audit, which this one must not be worse than: a folder or s3://."
+        ),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print gate.json instead of the summary.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No messages.")] = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Judge a finished audit: PASS, UNSURE or FAIL for every variant.
 
-    Exit codes: 0 pass, 1 the gate failed, 2 usage or rules, 3 unsure with on_unsure: fail, 4 data
-    that cannot be judged, 5 internal. Writes gate.json, junit.xml and summary.md into the run.
+    Exit codes: 0 pass, 1 fail, 2 usage or rules, 3 unsure with on_unsure: fail, 4 unusable data,
+    5 internal error. Writes gate.json, junit.xml and summary.md into the run.
     """
     raise typer.Exit(run_gate(run, rules, as_of, previous=previous, as_json=as_json, quiet=quiet))
 

@@ -9,8 +9,9 @@ from fnmatch import fnmatchcase
 import polars as pl
 
 from scotoma.commands.bias_table import BiasQuestion
-from scotoma.commands.tables import column, listed, naturally, quoted, texts
+from scotoma.commands.tables import column, listed, quoted, texts
 from scotoma.errors import ConfigError, DataError
+from scotoma.natural import natural_order
 
 __all__ = ["widened"]
 
@@ -99,13 +100,14 @@ def _variant(known: list[str], patterns: Sequence[str], option: str) -> str:
     """The one variant that the patterns name."""
     found = [
         name
-        for name in naturally(known)
+        for name in natural_order(known)
         if any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
     ]
     if len(found) != 1:
         got = listed(found) if found else f"none by {listed(list(patterns))}"
         raise ConfigError(
-            f"{option} must name one variant, got {got}: choose among {listed(naturally(known))}"
+            f"{option} must name one variant, got {got}: choose among "
+            f"{listed(natural_order(known))}"
         )
     return found[0]
 
@@ -126,7 +128,7 @@ def _models(frame: pl.DataFrame, variant: str, ids: pl.DataFrame) -> dict[str, p
             f"{quoted(variant)} is not among them: add it, or leave its predictions out"
         )
     found = {}
-    for model in naturally(frame["m"]):
+    for model in natural_order(frame["m"]):
         joined = ids.join(frame.filter(m=model), on="i", how="left", maintain_order="left")
         if joined["p"].null_count():
             lacking = joined.filter(pl.col("p").is_null())["i"][0]

@@ -14,14 +14,16 @@ __all__ = ["compile_"]
 
 def compile_(
     config: options.ConfigFile,
-    out: Annotated[Path, typer.Option(help="File to write.")] = Path("pipeline.yaml"),
+    out: Annotated[Path, typer.Option(help="Pipeline file (YAML) to write.")] = Path(
+        "pipeline.yaml"
+    ),
     rules: options.Rules = None,
     seed: options.Seed = None,
     data: options.Data = None,
     deterministic: options.Deterministic = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write the pipeline as YAML, to read it or to upload it by hand."""
+    """Write the pipeline as YAML, to read or to upload by hand."""
     from scotoma.commands.pipeline_connection import Connection
     from scotoma.commands.pipeline_submission import Submission
     from scotoma.errors import ConfigError
@@ -34,5 +36,5 @@ def compile_(
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_bytes(definition.read_bytes())
     Connection(None, None, as_json=False, quiet=quiet).message(
-        f"written {out}; its parameter run_uri is the place of the audit"
+        f"wrote {out}; set its parameter run_uri to where the audit is stored"
     )

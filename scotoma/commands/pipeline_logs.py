@@ -16,7 +16,7 @@ __all__ = ["logs"]
 def logs(
     run: options.RunId,
     step: Annotated[
-        str | None, typer.Option(help="Name of a step; without it, all steps that failed.")
+        str | None, typer.Option(help="Step to show. Default: all steps that failed.")
     ] = None,
     endpoint: options.Endpoint = None,
     namespace: options.Namespace = None,

@@ -17,7 +17,7 @@ def retry(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Resume a run that failed; finished members are not trained again."""
+    """Resume a failed run; finished models are not trained again."""
     from scotoma.commands.pipeline_connection import Connection, wait_for_verdict
 
     connection = Connection(endpoint, namespace, as_json, quiet)

@@ -21,15 +21,19 @@ __all__ = ["schedule"]
 
 
 def schedule(
-    config: Annotated[Path, typer.Argument(help="YAML file with a section `retraining`.")],
+    config: Annotated[
+        Path, typer.Argument(help="Configuration (YAML) with a section `retraining`.")
+    ],
     out: Annotated[
         str | None,
-        typer.Option(help="Place of its audits: s3://BUCKET/PREFIX, or a folder of the volume."),
+        typer.Option(
+            help="Where to store the audits: s3://BUCKET/PREFIX, or a folder of the volume."
+        ),
     ] = None,
     rules: options.Rules = None,
     name: options.ScheduleName = None,
     show: Annotated[
-        bool, typer.Option("--status", help="Show the schedule and change nothing.")
+        bool, typer.Option("--status", help="Show the schedule; change nothing.")
     ] = False,
     seed: options.Seed = None,
     data: options.Data = None,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scotoma import storage
-from scotoma.commands.audit import configuration
+from scotoma.commands.configuration import configuration
 from scotoma.config import Config, Kubeflow
 from scotoma.config.gate import load_rules
 from scotoma.errors import ConfigError
@@ -36,11 +36,13 @@ class Submission:
     deterministic: bool = False
 
     def read(self) -> tuple[Config, Kubeflow]:
-        """Read the configuration, and the cluster that it names."""
+        """Read the configuration, with its variants, and the cluster that it names."""
+        from scotoma.stages.newest import with_variants
+
         config = configuration(
             self.path, deterministic=self.deterministic, seed=self.seed, data=self.data
         )
-        return config, config.kubeflow or Kubeflow()
+        return with_variants(config), config.kubeflow or Kubeflow()
 
     @contextmanager
     def definition(

@@ -14,10 +14,13 @@ __all__ = ["submit"]
 def submit(
     config: options.ConfigFile,
     out: Annotated[
-        str, typer.Option(help="Place of the audit: s3://BUCKET/PREFIX, or a folder of the volume.")
+        str,
+        typer.Option(
+            help="Where to store the audit: s3://BUCKET/PREFIX, or a folder of the volume."
+        ),
     ],
     experiment: Annotated[
-        str | None, typer.Option(help="Experiment in Kubeflow; else kubeflow.experiment.")
+        str | None, typer.Option(help="Experiment in Kubeflow. Default: kubeflow.experiment.")
     ] = None,
     rules: options.Rules = None,
     seed: options.Seed = None,

@@ -16,14 +16,15 @@ __all__ = ["unschedule"]
 
 def unschedule(
     schedule: Annotated[
-        str, typer.Argument(metavar="CONFIG|NAME", help="Its configuration, or its name.")
+        str,
+        typer.Argument(metavar="CONFIG|NAME", help="Configuration (YAML) or name of the schedule."),
     ],
     endpoint: options.Endpoint = None,
     namespace: options.Namespace = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Remove a schedule; its audits stay, and one that has begun goes on."""
+    """Remove a schedule; its audits stay, and a running audit continues."""
     from scotoma.commands.gate import print_out
     from scotoma.commands.pipeline_connection import Connection
     from scotoma.config import load_config

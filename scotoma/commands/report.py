@@ -1,41 +1,43 @@
-"""The report command: the page of a finished audit, drawn again."""
+"""`scotoma report`."""
 
 from __future__ import annotations
 
 import json
 import sys
+from typing import Annotated
 
-from scotoma.commands.examples import open_run
+import typer
+
+from scotoma.commands import options
 from scotoma.errors import ConfigError, ScotomaError
-from scotoma.stages.report import draw
 
-__all__ = ["run_report"]
+__all__ = ["report"]
 
 
-def run_report(place: str, *, no_images: bool, blur: bool, as_json: bool, quiet: bool) -> None:
-    """Draw report.html again and print where it is.
-
-    Args:
-        place: Folder of a finished audit, or its `s3://BUCKET/PREFIX`.
-        no_images: Show no image.
-        blur: Show images as a few squares.
-        as_json: Print JSON.
-        quiet: No messages.
-
-    Raises:
-        ScotomaError: The run cannot be used, or the page not be written.
-    """
+def report(
+    run: options.FinishedRun,
+    no_images: Annotated[bool, typer.Option("--no-images", help="Show no images.")] = False,
+    blur: Annotated[
+        bool, typer.Option("--blur", help="Reduce images to a few squares, beyond recognition.")
+    ] = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Draw report.html again from the files of a finished audit."""
     if no_images and blur:
-        raise ConfigError("--no-images and --blur are both asked for; choose one")
-    run = open_run(place)
+        raise ConfigError("--no-images and --blur exclude each other; choose one")
+    from scotoma.commands.finished_run import open_run
+    from scotoma.stages.report import draw
+
+    finished = open_run(run)
     try:
-        page = draw(run, images=not no_images, blur=blur)
+        page = draw(finished, images=not no_images, blur=blur)
     except OSError as error:
         raise ScotomaError(f"{error}; free the path or the disk, repeat") from error
-    shown, size = run.mirror.place(page), page.stat().st_size
+    place, size = finished.mirror.place(page), page.stat().st_size
     if as_json:
-        sys.stdout.write(json.dumps({"version": 1, "report": shown, "bytes": size}) + "\n")
+        sys.stdout.write(json.dumps({"version": 1, "report": place, "bytes": size}) + "\n")
     else:
-        sys.stdout.write(f"{shown}\n")
+        sys.stdout.write(f"{place}\n")
     if not quiet:
         sys.stderr.write(f"report  {size / 1e6:.1f} MB, works offline\n")

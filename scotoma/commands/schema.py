@@ -1,32 +1,34 @@
-"""The schema command: what an editor completes a file from, and a program checks a result by."""
+"""`scotoma schema`."""
 
 from __future__ import annotations
 
 import json
 import sys
+from typing import Annotated
 
-from scotoma.audit.schemas import RESULTS, result_schema
-from scotoma.config.schemas import SCHEMAS, schema
+import typer
+
 from scotoma.errors import ConfigError
 from scotoma.printable import nearest
 
-__all__ = ["run_schema"]
+__all__ = ["schema"]
 
 
-def run_schema(kind: str) -> None:
-    """Print the JSON Schema of one kind of file.
+def schema(
+    kind: Annotated[
+        str, typer.Argument(help="config, gate (its rules), audit (audit.json) or verdict.")
+    ],
+) -> None:
+    """Print the JSON Schema of a configuration, a gate file, audit.json or gate.json (verdict)."""
+    from scotoma.audit.schemas import RESULTS, result_schema
+    from scotoma.config.schemas import SCHEMAS
+    from scotoma.config.schemas import schema as file_schema
 
-    Args:
-        kind: `config`, `gate` (its rules), `audit` (audit.json) or `verdict` (gate.json).
-
-    Raises:
-        ConfigError: Another kind.
-    """
     known = [*SCHEMAS, *RESULTS]
     if kind not in known:
         raise ConfigError(
             f"schema must be {', '.join(known[:-1])} or {known[-1]}, got {kind!r}"
             f"{nearest(kind, known)}"
         )
-    content = schema(kind) if kind in SCHEMAS else result_schema(kind)
+    content = file_schema(kind) if kind in SCHEMAS else result_schema(kind)
     sys.stdout.write(json.dumps(content, indent=1, ensure_ascii=False) + "\n")

@@ -1,4 +1,4 @@
-"""The slices command, as the command line takes it."""
+"""`scotoma slices`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from scotoma.commands import options
+
 __all__ = ["slices"]
 
 
@@ -15,33 +17,38 @@ def slices(
     table: Annotated[
         str,
         typer.Argument(
-            help="CSV or Parquet, one row an example; with --runner beam a pattern of Parquet "
-            "files ('s3://BUCKET/part-*.parquet')."
+            help="CSV or Parquet file with one row per example; with --runner beam, a pattern of "
+            "Parquet files ('s3://BUCKET/part-*.parquet')."
         ),
     ],
     outcome: Annotated[
         list[str],
         typer.Option(
-            help="Column of errors 0/1 or a loss, with --label of predictions; a pattern "
-            "('int8_*') for several models."
+            help="Column of errors (0 or 1), of losses or, with --label, of predictions. A pattern "
+            "such as 'int8_*' names several models."
         ),
     ],
     baseline: Annotated[
-        list[str] | None, typer.Option(help="Columns of the models to compare with.")
+        list[str] | None,
+        typer.Option(help="Column, or pattern, of the models to compare with. Can be repeated."),
     ] = None,
     paired: Annotated[
-        bool, typer.Option("--paired", help="Each model derives from its baseline model.")
+        bool, typer.Option("--paired", help="Each model was made from its baseline model.")
     ] = False,
     label: Annotated[str | None, typer.Option(help="Column of the true labels.")] = None,
     positive: Annotated[
-        str | None, typer.Option(help="The label that is 1, for fpr, recall, auc and their like.")
+        str | None,
+        typer.Option(help="The positive label, for metrics such as fpr, recall and auc."),
     ] = None,
     feature: Annotated[
         list[str] | None,
-        typer.Option(help="Column that may define slices, or a pattern; default all others."),
+        typer.Option(
+            help="Column, or pattern, that may define slices. Default: all other columns."
+        ),
     ] = None,
     identifier: Annotated[
-        str | None, typer.Option("--id", help="Column of example ids; JSON lists those in slices.")
+        str | None,
+        typer.Option("--id", help="Column of example ids, which --json lists for each slice."),
     ] = None,
     cluster: Annotated[
         str | None,
@@ -57,49 +64,60 @@ def slices(
     ] = "error",
     mode: Annotated[
         str | None,
-        typer.Option(help="cover (default), batch, iterative, or priority for huge searches."),
+        typer.Option(
+            help="cover, batch, iterative or priority (for huge searches). Default: cover."
+        ),
     ] = None,
     direction: Annotated[
-        str | None, typer.Option(help="higher, lower, both; default the metric's worse side.")
+        str | None,
+        typer.Option(
+            help="higher, lower or both. Default: the direction that is worse for the metric."
+        ),
     ] = None,
     reference: Annotated[
         str | None,
         typer.Option(
-            help="rest or baseline: what a slice is compared with; default baseline if any."
+            help="Compare slices with rest or baseline. Default: baseline, if there is one."
         ),
     ] = None,
-    max_cross: Annotated[int, typer.Option(help="Most conditions in a slice.", min=1, max=4)] = 3,
+    max_cross: Annotated[
+        int, typer.Option(help="Most conditions that define a slice.", min=1, max=4)
+    ] = 3,
     min_size: Annotated[
-        int | None, typer.Option(help="Fewest examples in a slice; default 30.", min=1)
+        int | None, typer.Option(help="Fewest examples in a slice. Default: 30.", min=1)
     ] = None,
     alpha: Annotated[
-        float | None, typer.Option(help="Level of corrected p-values; default 0.05.")
+        float | None, typer.Option(help="Significance level of corrected p-values. Default: 0.05.")
     ] = None,
     correction: Annotated[
-        str | None, typer.Option(help="bh, by, holm, bonferroni or none; default bh.")
+        str | None, typer.Option(help="bh, by, holm, bonferroni or none. Default: bh.")
     ] = None,
-    protocol: Annotated[str, typer.Option(help="sound, or published: AutoSlicer's.")] = "sound",
+    protocol: Annotated[
+        str, typer.Option(help="sound, or published to repeat AutoSlicer's own tests.")
+    ] = "sound",
     permutations: Annotated[
         int | None,
         typer.Option(
-            help="Searches of shuffled outcomes beside the result; default 20, with --runner 5.",
+            help="Searches in shuffled outcomes, for comparison. Default: 20; with --runner 5.",
             min=0,
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(help="Slices to describe.", min=1)] = 20,
-    seed: Annotated[int, typer.Option(help="Seed of halves, draws and shuffles.", min=0)] = 0,
+    limit: Annotated[int, typer.Option(help="Number of slices to print.", min=1)] = 20,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.", min=0)] = 0,
     runner: Annotated[
         str | None,
-        typer.Option(help="beam: search tables that no machine holds, with the same result."),
+        typer.Option(help="beam: search tables larger than one machine, with the same result."),
     ] = None,
     beam_options: Annotated[
         str, typer.Option(help="Options of Apache Beam, such as '--runner=FlinkRunner ...'.")
     ] = "",
-    csv: Annotated[Path | None, typer.Option(help="File for one row a slice.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, unrounded.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    csv: Annotated[
+        Path | None, typer.Option(help="CSV file to write, with one row per slice.")
+    ] = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
-    """Find the slices nobody named on which a model, or what compression did to it, is worse."""
+    """Find slices on which a model is worse, or on which compression harms it more."""
     from scotoma.commands.slices_search import run_slices
     from scotoma.commands.slices_table import SlicesQuestion
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 
-from scotoma.commands.tables import aside, cut, number, quoted, shown
+from scotoma.commands.tables import aside, number, quoted, shown
+from scotoma.commands.text_table import WIDTH, table_lines
 from scotoma.printable import printable
 from scotoma.slices import Slice, SliceReport
 from scotoma.slices.evidence.outcomes import METRICS
 from scotoma.uncertainty import ONE_RUN
 
-WIDTH = 80
 SMALLEST = 1e-99
 EFFECTS = {
     ("rest", False): "{inside} minus that of all other examples",
@@ -92,14 +92,10 @@ def _value(report: SliceReport) -> str:
 
 def _table(report: SliceReport) -> Iterator[str]:
     for digits, gap in ((3, 2), (2, 2), (2, 1)):
-        rows = [_titles(report), *(_cells(report, one, digits) for one in report.slices)]
-        widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-        if sum(widths) + gap * (len(widths) - 1) + 2 <= WIDTH:
+        rows = [(*_cells(report, one, digits), "") for one in report.slices]
+        lines = [f"  {line}" for line in table_lines(_titles(report), rows, right=0, gap=gap)]
+        if cell_len(lines[0]) <= WIDTH:
             break
-    lines = [
-        cut("  " + (" " * gap).join(c.rjust(w) for c, w in zip(row, widths, strict=True)), WIDTH)
-        for row in rows
-    ]
     yield lines[0]
     for one, line in zip(report.slices, lines[1:], strict=True):
         yield from _wrapped(f"{one.text} ({_share(one.support)} of the examples)", later="    ")

@@ -16,12 +16,12 @@ from scotoma.commands.tables import (
     column,
     columns,
     listed,
-    naturally,
     numbers,
     quoted,
     texts,
 )
 from scotoma.errors import ConfigError, DataError
+from scotoma.natural import natural_order
 from scotoma.slices.evidence.outcomes import METRICS, Metric
 from scotoma.slices.search.column_types import infer_type
 
@@ -264,10 +264,10 @@ def _outcomes(
         ]
         return None, np.stack(scores, axis=1)
     truth = texts(table, label)
-    classes = naturally(truth)
+    classes = natural_order(truth)
     if metric.labels == "optional":
         predicted = [_predictions(table, name, label, classes) for name in names]
-        every = naturally([*classes, *(label for own in predicted for label in own)])
+        every = natural_order([*classes, *(label for own in predicted for label in own)])
         place = {name: at for at, name in enumerate(every)}
         codes = [np.fromiter((place[x] for x in s), np.int64, len(s)) for s in [truth, *predicted]]
         return codes[0], np.stack(codes[1:], axis=1)
@@ -321,8 +321,8 @@ def _predictions(table: pl.DataFrame, name: str, label: str, classes: list[str])
     if not set(rows) & set(classes):
         raise DataError(
             f"predictions must be labels, but column {quoted(name)} holds "
-            f"{listed(naturally(rows))} and label {quoted(label)} {listed(classes)}: write both "
-            "with the same names, or choose --metric auc for scores"
+            f"{listed(natural_order(rows))} and label {quoted(label)} {listed(classes)}: write "
+            "both with the same names, or choose --metric auc for scores"
         )
     return rows
 

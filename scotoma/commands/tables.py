@@ -1,4 +1,4 @@
-"""Tables of the commands: read from CSV or Parquet, printed in at most 100 columns."""
+"""Tables that commands read from CSV or Parquet, and the words for what is in them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import difflib
 import math
 import os
 import re
-import textwrap
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -14,15 +13,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from rich.cells import cell_len, set_cell_size
 
 from scotoma.errors import ConfigError, DataError
-from scotoma.summary import printable
+from scotoma.printable import printable
 from scotoma.uncertainty import Estimate
 from scotoma.unreadable import UNREADABLE, reason
 
-WIDTH = 100
-INDENT = 4  # of a reason that needs a line of its own
 MISSING = "(missing)"
 
 Texts = npt.NDArray[np.object_]
@@ -151,22 +147,6 @@ def numbers(table: pl.DataFrame, name: str) -> npt.NDArray[np.float64]:
     return cast
 
 
-def naturally(values: Iterable[str]) -> list[str]:
-    """Distinct values, numbers by size before words by alphabet.
-
-    >>> naturally(["10", "b", "9", "a", "9"])
-    ['9', '10', 'a', 'b']
-    """
-
-    def key(value: str) -> tuple[int, float, str]:
-        try:
-            return (0, float(value), value)
-        except ValueError:
-            return (1, 0.0, value)
-
-    return sorted(set(values), key=key)
-
-
 def quoted(text: str) -> str:
     r"""A name from a table or a command line inside a message: printable, not too long.
 
@@ -239,52 +219,3 @@ def aside(estimates: Iterable[Estimate], *hidden: str) -> str:
         if part and not part.startswith(hidden)
     }
     return "; ".join(said)
-
-
-def lines(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: int) -> list[str]:
-    """Cells in columns; the last one, for reasons, goes below its row where it does not fit.
-
-    Args:
-        header: Title of each column; the last one's is not printed.
-        rows: Cells, as many as titles.
-        right: Place of the first column of numbers, which align right; the names before it are
-            cropped where the width does not hold them.
-
-    Returns:
-        Lines of at most 100 cells, as long as the numbers leave room for that.
-
-    >>> lines(["group", "n", ""], [["a", "10", "few events"], ["bb", "9", ""]], right=1)
-    ['group   n', 'a      10  few events', 'bb      9']
-    """
-    clean = [[printable(cell) for cell in row] for row in [[*header[:-1], ""], *rows]]
-    last = len(header) - 1
-    widths = [max(cell_len(row[place]) for row in clean) for place in range(last)]
-    while sum(widths) + 2 * last > WIDTH and max(widths[:right]) > 6:
-        widths[widths.index(max(widths[:right]))] -= 1
-    start = sum(widths) + 2 * last
-    found = []
-    for row in clean:
-        cells = [
-            set_cell_size(cut(cell, width), width)
-            if at < right
-            else " " * (width - cell_len(cell)) + cell
-            for at, (cell, width) in enumerate(zip(row, widths, strict=False))
-        ]
-        if start + cell_len(row[last]) <= WIDTH:
-            found.append("  ".join([*cells, row[last]]).rstrip())
-            continue
-        wide = cell_len(row[last]) > len(row[last])
-        room = (WIDTH - INDENT) // (1 + wide)
-        found.append("  ".join(cells).rstrip())
-        found += [" " * INDENT + part for part in textwrap.wrap(row[last], room)]
-    return found
-
-
-def cut(text: str, width: int = WIDTH) -> str:
-    """Printable text of at most `width` cells.
-
-    >>> cut("abcdef", 4)
-    'abc…'
-    """
-    line = printable(text)
-    return line if cell_len(line) <= width else set_cell_size(line, width - 1).rstrip() + "…"

@@ -1,4 +1,4 @@
-"""The tidy command: which audits of a project keep their models and predictions."""
+"""`scotoma tidy`."""
 
 from __future__ import annotations
 
@@ -7,65 +7,82 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from scotoma import storage
-from scotoma.commands.tables import lines
-from scotoma.config import load_config
+import typer
+
+from scotoma.commands import options
 from scotoma.errors import ConfigError
-from scotoma.jsonable import jsonable
-from scotoma.printable import printable
-from scotoma.run import Run
-from scotoma.stages.retention import Audited, audits_of, sorted_out, tidy
-from scotoma.tracking import tracking_uri
 
-__all__ = ["run_tidy"]
+if TYPE_CHECKING:
+    from scotoma.stages.retention import Audited
+
+__all__ = ["tidy"]
 
 
-def run_tidy(path: Path, runs: str, *, dry_run: bool, as_json: bool, quiet: bool) -> None:
-    """Delete what `retraining.keep` no longer keeps, and print which audits gave it up.
+def tidy(
+    config: Annotated[Path, typer.Argument(help="Configuration (YAML) with `retraining.keep`.")],
+    runs: Annotated[
+        str, typer.Option(help="Folder that holds the project's runs, or s3://BUCKET/PREFIX.")
+    ] = "runs",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be deleted; delete nothing.")
+    ] = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Delete models and predictions of old audits, as `retraining.keep` says.
 
-    Args:
-        path: The configuration, which names the project and what is kept.
-        runs: The folder that holds the folders of the runs, or `s3://BUCKET/PREFIX`.
-        dry_run: Print every audit and what it would give up; delete nothing.
-        as_json: Print JSON instead of the table.
-        quiet: No messages.
-
-    Raises:
-        ScotomaError: The configuration does not say what is kept, or the runs cannot be listed.
+    The newest audit, the newest that passed and unfinished audits keep theirs. Every audit keeps
+    its numbers, verdict and report.
     """
-    config = load_config(path)
-    if config.retraining is None:
+    from scotoma.config import load_config
+    from scotoma.jsonable import jsonable
+    from scotoma.printable import printable
+
+    read = load_config(config)
+    if read.retraining is None:
         raise ConfigError(
-            f"{path} must say what is kept, got no retraining.keep; write how many audits, or days"
+            f"{config} has no retraining.keep; write how many audits, or days, to keep"
         )
-    keep, notes = config.retraining.keep, list[str]()
     if dry_run:
+        from scotoma.stages.retention import audits_of, sorted_out
+
         now = datetime.datetime.now(datetime.UTC)
-        shown = sorted_out(audits_of(config.project, runs), keep, now)
+        audits = sorted_out(audits_of(read.project, runs), read.retraining.keep, now)
+        notes = list[str]()
     else:
+        from scotoma import storage
+        from scotoma.run import Run
+        from scotoma.stages import retention
+        from scotoma.tracking import tracking_uri
+
         beside = storage.join(runs, "another") if storage.is_remote(runs) else ""
-        uri = tracking_uri(Run(Path(runs, "another"), config, beside), dict(os.environ))
-        shown, notes = tidy(config.project, runs, keep, uri)
+        uri = tracking_uri(Run(Path(runs, "another"), read, beside), dict(os.environ))
+        audits, notes = retention.tidy(read.project, runs, read.retraining.keep, uri)
     if as_json:
-        audits = [vars(one) | {"ended": one.ended and one.ended.isoformat()} for one in shown]
-        found = {"version": 1, "dry_run": dry_run, "audits": audits, "notes": notes}
-        sys.stdout.write(json.dumps(jsonable(found), indent=1, ensure_ascii=False) + "\n")
-    elif shown:
-        header = ("run", "ended", "verdict", "large files", "")
-        sys.stdout.write("\n".join(lines(header, [_cells(one) for one in shown], right=4)) + "\n")
+        shown = [vars(one) | {"ended": one.ended and one.ended.isoformat()} for one in audits]
+        content = {"version": 1, "dry_run": dry_run, "audits": shown, "notes": notes}
+        sys.stdout.write(json.dumps(jsonable(content), indent=1, ensure_ascii=False) + "\n")
+    elif audits:
+        from scotoma.commands.text_table import table_lines
+
+        rows = [_cells(one, dry_run=dry_run) for one in audits]
+        header = ("run", "ended", "verdict", "large files")
+        sys.stdout.write("\n".join(table_lines(header, rows, right=3)) + "\n")
     if not quiet:
-        freed = sum(one.size for one in shown if not one.kept)
-        would = "would be" if dry_run else "were"
-        notes = [*notes, f"{freed / 1e6:,.1f} MB {would} deleted"]
+        freed = sum(one.size for one in audits if not one.kept) / 1e6
+        done = "would be deleted" if dry_run else "deleted"
+        notes = [*notes, f"{freed:,.1f} MB {done}"]
         sys.stderr.write("".join(f"note    {printable(note)}\n" for note in notes))
 
 
-def _cells(audit: Audited) -> tuple[str, ...]:
+def _cells(audit: Audited, *, dry_run: bool) -> tuple[str, ...]:
+    deleted = "to be deleted" if dry_run else "deleted"
     return (
-        printable(audit.place.rpartition("/")[2]),
+        audit.place.rpartition("/")[2],
         "" if audit.ended is None else f"{audit.ended:%Y-%m-%d %H:%M}",
         audit.verdict,
         f"{audit.size / 1e6:,.1f} MB",
-        f"kept: {audit.kept}" if audit.kept else "given up" if audit.large else "gave up before",
+        f"kept: {audit.kept}" if audit.kept else deleted if audit.large else "deleted before",
     )

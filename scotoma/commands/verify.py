@@ -1,4 +1,4 @@
-"""The verify command: whether every file of a run is what its audit left."""
+"""`scotoma verify`."""
 
 from __future__ import annotations
 
@@ -7,42 +7,50 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from scotoma import storage
+from scotoma.commands import options
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable
-from scotoma.run.checksums import verify
-from scotoma.run.mirror import Mirror, local_folder
 
-__all__ = ["run_verify"]
+__all__ = ["verify"]
 
 
-def run_verify(place: str, *, as_json: bool, quiet: bool) -> None:
-    """Compare every file of a finished run with its checksum, and name those that differ.
+def verify(
+    run: options.FinishedRun, as_json: options.Json = False, quiet: options.Quiet = False
+) -> None:
+    """Compare every file of a finished audit with its checksum.
 
-    Args:
-        place: Folder of a finished audit, or its `s3://BUCKET/PREFIX`.
-        as_json: Print JSON.
-        quiet: No messages.
-
-    Raises:
-        ConfigError: The place is no folder.
-        DataError: A file is damaged, missing or not the audit's; or the audit has not ended.
+    Exit codes: 0 all files match, 2 usage, 4 a file is damaged, missing or extra, or the audit has
+    not ended. This detects corruption, not tampering.
     """
-    remote = storage.is_remote(place)
-    if not (remote or Path(place).is_dir()):
-        raise ConfigError(f"run {place} is not a folder; name one that scotoma audit made")
-    found = verify(Mirror(local_folder(place), place if remote else ""))
-    named = {"damaged": found.damaged, "missing": found.missing, "extra": found.extra}
+    from scotoma import storage
+    from scotoma.run import checksums
+    from scotoma.run.mirror import Mirror, local_folder
+
+    remote = storage.is_remote(run)
+    if not (remote or Path(run).is_dir()):
+        raise ConfigError(f"run {run} is not a folder; name one that scotoma audit made")
+    check = checksums.verify(Mirror(local_folder(run), run if remote else ""))
+    by_kind = {"damaged": check.damaged, "missing": check.missing, "extra": check.extra}
     if as_json:
-        sys.stdout.write(json.dumps({"version": 1, "run": place, **asdict(found)}, indent=1) + "\n")
+        sys.stdout.write(json.dumps({"version": 1, "run": run, **asdict(check)}, indent=1) + "\n")
     else:
-        for word, names in named.items():
-            sys.stdout.writelines(f"{word:<8} {printable(name)}\n" for name in names)
-    if not found.whole:
-        counts = ", ".join(f"{len(names)} {word}" for word, names in named.items() if names)
-        raise DataError(
-            f"run {place} must be what its audit left, got {counts} of its files; remove what is "
-            "extra, and repeat the audit, which makes the others again"
-        )
+        for kind, names in by_kind.items():
+            sys.stdout.writelines(f"{kind:<8} {printable(name)}\n" for name in names)
+    if not check.whole:
+        raise DataError(f"run {run} {_difference(by_kind)}")
     if not quiet:
-        sys.stderr.write(f"{found.files:,} files are what the audit left\n")
+        sys.stderr.write(f"all {check.files:,} files match their checksums\n")
+
+
+def _difference(by_kind: dict[str, tuple[str, ...]]) -> str:
+    """Say how many files differ, and how, with the name of the first.
+
+    >>> _difference({"damaged": ("a.json", "b.json"), "missing": (), "extra": ("c",)})
+    'has 2 damaged, 1 extra files, such as a.json; delete extra files, then repeat the audit'
+    """
+    counts = ", ".join(f"{len(names):,} {kind}" for kind, names in by_kind.items() if names)
+    every = [name for names in by_kind.values() for name in names]
+    return (
+        f"has {counts} file{'s' * (len(every) != 1)}, such as {every[0]}; delete extra files, then "
+        "repeat the audit"
+    )

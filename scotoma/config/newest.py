@@ -10,10 +10,11 @@ from scotoma.config.model import Config
 from scotoma.config.reading import LOCATIONS
 from scotoma.config.registered import RegisteredModel
 from scotoma.errors import DataError
+from scotoma.natural import natural_order
 from scotoma.printable import printable
 from scotoma.storage.files import redact
 
-__all__ = ["MARK", "Newest", "at_newest", "natural"]
+__all__ = ["MARK", "Newest", "at_newest"]
 
 MARK = "{newest}"
 FOLDERS = ("source.images", "source.data", "source.models")  # the others are files
@@ -70,16 +71,6 @@ def at_newest(config: Config, known: str = "") -> tuple[Config, str | None]:
     return config.model_copy(update={"source": source}), name
 
 
-def natural(name: str) -> tuple[tuple[str | int, ...], str]:
-    """A key that sorts names as people do: numbers by their value, so that dates come in order.
-
-    >>> sorted(["v10", "v9", "2026-11", "2026-2"], key=natural)
-    ['2026-2', '2026-11', 'v9', 'v10']
-    """
-    parts = re.split(r"([0-9]+)", name)  # text and digits in turn, so that like meets like
-    return tuple(int(part) if index % 2 else part for index, part in enumerate(parts)), name
-
-
 @dataclass(frozen=True)
 class _Pattern:
     """A path with a placeholder.
@@ -134,9 +125,9 @@ def _newest(patterns: list[_Pattern]) -> str:
                 f"{redact(pattern.path)}; correct the path, or put data there"
             )
     if common := set.intersection(*found.values()):
-        return max(common, key=natural)
+        return natural_order(common)[-1]
     last = ", ".join(
-        f"{printable(max(names, key=natural))!r} in {pattern.key}"
+        f"{printable(natural_order(names)[-1])!r} in {pattern.key}"
         for pattern, names in found.items()
     )
     raise DataError(

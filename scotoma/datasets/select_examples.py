@@ -11,6 +11,7 @@ from scotoma.config import Config, PredictionsSource
 from scotoma.config.model import threshold_classes
 from scotoma.datasets.examples import Examples
 from scotoma.errors import DataError
+from scotoma.natural import natural_order
 from scotoma.printable import nearest, printable
 
 __all__ = ["absent_column", "examples_from_source", "refuse_empty_labels"]
@@ -165,7 +166,7 @@ def _classes(table: pl.DataFrame, config: Config, origin: str) -> tuple[list[str
     for split, part in (("train", train), ("test", test)):
         if not part.height:
             raise DataError(f"the {split} split of {origin} holds no row; check source.split")
-    classes = sorted({*train["label"].unique(), *known}, key=_natural)
+    classes = natural_order({*train["label"].unique(), *known})
     if len(classes) < 2:
         raise DataError(
             f"label column {column!r} has one value, {classes[0]!r}, in {where}; a classifier "
@@ -212,11 +213,3 @@ def _missing(table: pl.DataFrame, config: Config) -> Iterator[str]:
                     "them, or leave it so"
                 )
                 break
-
-
-def _natural(value: str) -> tuple[int, float, str]:
-    """Numbers in the order of their size, before words in the order of the alphabet."""
-    try:
-        return (0, float(value), value)
-    except ValueError:
-        return (1, 0.0, value)

@@ -10,6 +10,7 @@ import polars as pl
 
 from scotoma.columns import is_plain
 from scotoma.errors import DataError
+from scotoma.natural import natural_order
 from scotoma.predictions.matrix import Predictions, smallest_type
 from scotoma.printable import nearest
 from scotoma.unreadable import UNREADABLE, reason
@@ -118,12 +119,4 @@ def _read(path: Path) -> pl.DataFrame:
 
 def _classes(predicted: pl.Series) -> tuple[str, ...]:
     names = predicted.unique().cast(pl.String).to_list()
-    return tuple(sorted(names, key=_natural))
-
-
-def _natural(name: str) -> tuple[int, float, str]:
-    """Numbers in the order of their size, before words in the order of the alphabet."""
-    try:
-        return (0, float(name), name)
-    except ValueError:
-        return (1, 0.0, name)
+    return tuple(natural_order(names))

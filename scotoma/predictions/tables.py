@@ -11,6 +11,7 @@ import polars as pl
 
 from scotoma import storage
 from scotoma.errors import DataError
+from scotoma.natural import natural_order
 from scotoma.printable import nearest, printable
 from scotoma.unreadable import UNREADABLE, reason
 
@@ -116,9 +117,7 @@ def models_by_variant(tables: Sequence[PredictionTable]) -> dict[str, list[str]]
             refuse_missing(pairs[name], table)
         for variant, model in pairs.iter_rows():
             models.setdefault(variant, set()).add(model)
-    return {
-        variant: sorted(models[variant], key=_natural) for variant in sorted(models, key=_natural)
-    }
+    return {variant: natural_order(models[variant]) for variant in natural_order(models)}
 
 
 def refuse_missing(values: pl.Series, table: PredictionTable) -> None:
@@ -208,11 +207,3 @@ def _unreadable(table: PredictionTable, error: BaseException) -> DataError:
         f"{printable(table.place)} cannot be read ({reason(error)}); write it as Parquet, or as "
         "CSV in UTF-8 with one header line"
     )
-
-
-def _natural(name: str) -> tuple[int, float, str]:
-    """Numbers in the order of their size, before words in the order of the alphabet."""
-    try:
-        return (0, float(name), name)
-    except ValueError:
-        return (1, 0.0, name)

@@ -10,14 +10,16 @@ from dataclasses import fields
 from pathlib import Path
 
 from scotoma import storage
-from scotoma.config import Config, OnnxSource
+from scotoma.config import Config, OnnxSource, PredictionsSource
 from scotoma.config.newest import Newest, at_newest
 
-__all__ = ["looked_at", "resolved"]
+__all__ = ["looked_at", "resolved", "with_variants"]
 
 
 def resolved(config: Config, place: str) -> tuple[Config, Newest | None]:
-    """A configuration that names its data and models, and no more asks for the newest.
+    """Name the data, models and variants that a configuration asks for: the newest, and all.
+
+    This lists folders and may ask MLflow, so it is a step of its own after reading.
 
     Args:
         config: Its source may have `{newest}` in paths, and `models:/NAME@ALIAS`.
@@ -28,9 +30,36 @@ def resolved(config: Config, place: str) -> tuple[Config, Newest | None]:
         The configuration, and what was found; None where it does not ask.
 
     Raises:
-        ConfigError: MLflow is to be asked, and none is named.
+        ConfigError: MLflow is to be asked, and none is named; or a variant is not in the files.
         DataError: There is nothing, or it cannot be looked up.
     """
+    found, newest = _resolved(config, place)
+    return _complete(found), newest
+
+
+def with_variants(config: Config) -> Config:
+    """Name the variants that the newest files of predictions hold; paths stay as written.
+
+    Args:
+        config: Of another kind of source it stays as it is, and nothing is opened.
+
+    Raises:
+        ScotomaError: The files cannot be read, or do not hold what the configuration names.
+    """
+    if not isinstance(config.source, PredictionsSource):
+        return config
+    return _complete(at_newest(config)[0]).model_copy(update={"source": config.source})
+
+
+def _complete(config: Config) -> Config:
+    if not isinstance(config.source, PredictionsSource):
+        return config
+    from scotoma.stages.external.predictions import complete  # Polars comes with it
+
+    return complete(config)
+
+
+def _resolved(config: Config, place: str) -> tuple[Config, Newest | None]:
     known = _known(place)
     config, name = at_newest(config, known.name)
     asked = config.source.registered if isinstance(config.source, OnnxSource) else None
@@ -46,7 +75,7 @@ def resolved(config: Config, place: str) -> tuple[Config, Newest | None]:
 
 @contextlib.contextmanager
 def looked_at(config: Config) -> Iterator[tuple[Config, Newest | None]]:
-    """As of `resolved`, without a run: models of a registry are here until the block ends."""
+    """Resolve as `resolved` does, without a run; registered models stay until the block ends."""
     found, newest = resolved(config, "")
     if not isinstance(found.source, OnnxSource) or found.source.registered is None:
         yield found, newest

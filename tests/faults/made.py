@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from scotoma.commands.audit import configuration
+from scotoma.commands.configuration import configuration
 from scotoma.run import Run
 from scotoma.stages import perform
 from scotoma.stages.judging.terms import Judging
+from scotoma.stages.newest import resolved
 from scotoma.stages.steps import groups
 from scotoma.stages.verdict import give_verdict
 
@@ -52,7 +53,8 @@ def predictions_made_elsewhere(home: Path) -> Path:
 
 def audited_here(config: Path, out: Path) -> Path:
     """Run an audit of predictions in this process, step by step: sooner, and left in peace."""
-    run = Run.create(out, configuration(config, deterministic=True, seed=None, data=None))
+    read = configuration(config, deterministic=True, seed=None, data=None)
+    run = Run.create(out, resolved(read, str(out))[0])
     judging = Judging(None, datetime.date.today())
     judging.leave(run)
     for step in (step for group in groups(run.config) for step in group):

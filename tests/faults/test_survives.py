@@ -118,7 +118,7 @@ def test_a_full_disk_a_wrong_clock_and_no_network_cost_nothing(
     assert done.returncode == 2
     assert "cannot be written: Read-only file system; choose another --out" in refused(done)
     code, _, said = scotoma("verify", out)
-    assert (code, said) == (0, f"{len(files(out))} files are what the audit left\n")
+    assert (code, said) == (0, f"all {len(files(out))} files match their checksums\n")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="no rights that could be given up")
@@ -178,7 +178,7 @@ def test_a_flipped_bit_is_found_and_named_in_every_file(copy: Path) -> None:
         code, out, said = scotoma("verify", copy)
         name = path.relative_to(copy).as_posix()
         assert (code, out) == (4, f"damaged  {name}\n"), name
-        assert "got 1 damaged of its files" in said
+        assert "has 1 damaged file, such as" in said
         path.write_bytes(content)
     assert scotoma("verify", copy, "--quiet") == (0, "", "")
 
@@ -189,8 +189,8 @@ def test_missing_and_extra_files_are_named(copy: Path) -> None:
     code, out, said = scotoma("verify", copy)
     assert (code, out) == (4, "missing  audit.json\nextra    sections/n ew.json\n")
     assert said == (
-        f"scotoma: run {copy} must be what its audit left, got 1 missing, 1 extra of its files; "
-        "remove what is extra, and repeat the audit, which makes the others again\n"
+        f"scotoma: run {copy} has 1 missing, 1 extra files, such as audit.json; delete extra "
+        "files, then repeat the audit\n"
     )
     code, out, _ = scotoma("verify", copy, "--json")
     found = json.loads(out)

@@ -59,7 +59,7 @@ def test_a_compiled_pipeline_holds_the_configuration_and_the_gate(
         "pipeline", "compile", config, "--out", out, "--rules", rules, "--seed", "7"
     )
     assert (code, printed) == (0, "")
-    assert f"written {out}" in "".join(err.splitlines())
+    assert f"wrote {out}" in "".join(err.splitlines())
     text = out.read_text()
     ir, _ = yaml.safe_load_all(text)
     step = ir["components"]["comp-exit-handler-1"]["dag"]["tasks"]["prepare-data"]

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from scotoma.commands.audit import configuration
+from scotoma.commands.configuration import configuration
 from scotoma.run import Run
 from scotoma.stages.judging.terms import Judging
+from scotoma.stages.newest import resolved
 from tests.commands import scotoma
 from tests.faults.made import TRAINED, predictions_made_elsewhere
 from tests.pipelines import kfp_local
@@ -26,7 +27,8 @@ def test_kfp_leaves_the_bytes_that_the_command_leaves(kind: str, tmp_path: Path)
         code, _, err = scotoma("audit", config, "--deterministic", "--out", "here")
     assert code == 0, err
 
-    settled = configuration(config, deterministic=True, seed=None, data=None)
+    read = configuration(config, deterministic=True, seed=None, data=None)
+    settled, _ = resolved(read, "")
     run = Run.create(tmp_path / "kfp", settled)
     Judging(None, datetime.date.today()).leave(run)
     temporary = tmp_path / "temporary"

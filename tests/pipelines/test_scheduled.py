@@ -221,7 +221,8 @@ def test_a_failure_before_anything_began_has_nothing_to_log(schedule: Schedule) 
 PREDICTED = """\
 version: 1
 project: repeated
-source: {kind: predictions, files: "%s/{newest}/*.csv", examples: "%s/{newest}/examples.csv"}
+source: {kind: predictions, files: "%s/{newest}/{variant}-{model}.csv",
+         examples: "%s/{newest}/examples.csv"}
 label: {column: label}
 variants: [dense, {predictions: [small]}]
 population: {models: 3}
@@ -258,7 +259,8 @@ def test_kfp_runs_the_audit_of_what_is_new_and_no_other(tmp_path: Path) -> None:
     data = tmp_path / "data" / "2026-06"
     data.mkdir(parents=True)
     (data / "examples.csv").write_text("example_id,other\ne1,x\n")
-    (data / "dense.csv").write_text("example_id,predicted\ne1,x\n")
+    for name in (f"{variant}-{model}.csv" for variant in ("dense", "small") for model in range(3)):
+        (data / name).write_text("example_id,predicted\ne1,x\n")
     done = subprocess.run(
         [sys.executable, "-c", RUN, str(tmp_path)],
         env={**os.environ, "TMPDIR": str(tmp_path), "HOME": str(tmp_path)},

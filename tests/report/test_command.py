@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from scotoma.commands.report import run_report
+from scotoma.commands.report import report
 from scotoma.config.gate import parse_rules
 from scotoma.config.newest import Newest
 from scotoma.errors import ConfigError, DataError
@@ -45,7 +45,7 @@ def test_drawn_again_it_has_the_bytes_that_the_audit_wrote(
     audit: Any, run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run.path("report.html").unlink()
-    run_report(str(run.root), no_images=False, blur=False, as_json=False, quiet=False)
+    report(str(run.root), no_images=False, blur=False, as_json=False, quiet=False)
     assert run.path("report.html").read_text(encoding="utf-8") == audit.page
     told = capsys.readouterr()
     assert told.out == f"{run.path('report.html')}\n"
@@ -97,12 +97,12 @@ def test_a_verdict_on_another_audit_is_not_drawn(run: Run) -> None:
 
 def test_what_cannot_be_drawn_is_said_in_a_sentence(run: Run, tmp_path: Path) -> None:
     options = {"as_json": False, "quiet": True}
-    with pytest.raises(ConfigError, match="--no-images and --blur are both asked for; choose one"):
-        run_report(str(run.root), no_images=True, blur=True, **options)
+    with pytest.raises(ConfigError, match="--no-images and --blur exclude each other; choose one"):
+        report(str(run.root), no_images=True, blur=True, **options)
     with pytest.raises(ConfigError, match=r"holds no config\.yaml; name a folder"):
-        run_report(str(tmp_path), no_images=False, blur=False, **options)
+        report(str(tmp_path), no_images=False, blur=False, **options)
     before = run.path("report.html").read_bytes()
     run.path("audit.json").unlink()
     with pytest.raises(DataError, match=r"audit\.json is not there; let scotoma audit end first"):
-        run_report(str(run.root), no_images=False, blur=False, **options)
+        report(str(run.root), no_images=False, blur=False, **options)
     assert run.path("report.html").read_bytes() == before

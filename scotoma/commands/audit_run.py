@@ -1,0 +1,283 @@
+"""The audit command: all steps, or one of them, and a summary of the numbers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import signal
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from scotoma import storage
+from scotoma.audit import read_audit
+from scotoma.commands.configuration import configuration, own_code
+from scotoma.commands.gate import chosen_rules, day, print_out
+from scotoma.commands.installed import require_extras
+from scotoma.config import Config
+from scotoma.errors import ConfigError, DataError, ScotomaError
+from scotoma.exhausted import exhausted
+from scotoma.printable import printable
+from scotoma.processes.child import run_steps_in_child
+from scotoma.run import Run, checksums, read_json
+from scotoma.run.lock import locked
+from scotoma.run.mirror import local_folder
+from scotoma.stages.judging.terms import Judging
+from scotoma.stages.newest import resolved, with_variants
+from scotoma.stages.run_steps import refuse_too_early
+from scotoma.stages.steps import named
+from scotoma.storage.files import remove_partial
+
+if TYPE_CHECKING:
+    from scotoma.stages.verdict import Judged
+
+__all__ = ["run_audit"]
+
+
+def run_audit(
+    path: Path | None,
+    out: str | None,
+    *,
+    deterministic: bool,
+    seed: int | None,
+    data: str | None,
+    as_json: bool,
+    quiet: bool,
+    models: int | None = None,
+    rules: Path | None = None,
+    as_of: str | None = None,
+    allow_code: bool = False,
+    resume: bool = False,
+    step: str | None = None,
+    previous: str | None = None,
+) -> int:
+    """Run the whole pipeline, judge what it found and print its summary.
+
+    Args:
+        path: Configuration; None for the embedded default.
+        out: Folder of the run, or `s3://BUCKET/PREFIX`; None for a folder named after the project
+            and the configuration.
+        deterministic: Overrides `deterministic` with True.
+        seed: Overrides `population.seed`.
+        data: Overrides `source.data`.
+        as_json: Print audit.json instead of the summary.
+        quiet: Write nothing to stderr.
+        models: Overrides `population.models`.
+        rules: Gate file; None for the default rules.
+        as_of: Day that decides which waivers have expired, YYYY-MM-DD; None for today.
+        allow_code: Whether code that the configuration names may run.
+        resume: Refuse to begin a run; one that is there goes on, by its own configuration where
+            `path` is None and `out` says where it is.
+        step: The one step to run, from what those before it left; nothing is judged or summed up.
+        previous: Place of the previous audit; None for the newest in MLflow, where the
+            configuration asks for a comparison.
+
+    Returns:
+        What `scotoma gate` would end with: 0 pass, 1 failed, 3 unsure where that fails.
+
+    Raises:
+        ScotomaError: The configuration or the data cannot be audited, nothing is left behind; or
+            something went wrong inside, whose traceback is in the logs of the run.
+    """
+    if step is not None:
+        named(step)
+    written = path
+    if resume and path is None and out is not None:
+        _refuse_nothing(out)
+        written = Run.open(out).path("config.yaml")
+    config = configuration(
+        written, deterministic=deterministic, seed=seed, data=data, models=models
+    )
+    place = out or _default_place(config)
+    if resume:
+        _refuse_nothing(place)
+    with own_code(config, path, allowed=allow_code):
+        return _audit(
+            config,
+            place,
+            Judging(chosen_rules(rules), day(as_of)),
+            previous,
+            as_json=as_json,
+            quiet=quiet,
+            step=step,
+        )
+
+
+def _default_place(config: Config) -> str:
+    """The folder of a run that no --out names; other variants of predictions are another run."""
+    digest = with_variants(config).digest()[:8]
+    return str(Path("runs", f"{config.project.replace(' ', '-')}-{digest}"))
+
+
+def _refuse_nothing(place: str) -> None:
+    if not storage.exists(storage.join(place, "config.yaml")):
+        raise ConfigError(
+            f"--resume goes on with a run, and there is none at {place}; leave it out to begin "
+            "one, or correct --out"
+        )
+
+
+def _audit(
+    config: Config,
+    place: str,
+    judging: Judging,
+    previous: str | None,
+    *,
+    as_json: bool,
+    quiet: bool,
+    step: str | None,
+) -> int:
+    require_extras(config, place)
+    traces = Traces.before(place)
+    config, newest = resolved(config, place)
+    run = Run.create(place, config)
+    for name in (signal.SIGTERM, signal.SIGHUP):  # a closed terminal ends the children too
+        signal.signal(name, signal.default_int_handler)
+    console = Console(stderr=True, quiet=quiet)
+    with locked(run.root) as lock:
+        try:
+            began = time.perf_counter()
+            remove_partial(run.root)
+            checksums.unseal(run.mirror)
+            judging.leave(run)
+            run.leave_newest(newest)
+            if previous is not None:
+                from scotoma.stages.judging.previous import leave_previous, margin_of
+
+                leave_previous(run.mirror, previous, margin_of(run.config))
+            if step is not None:
+                refuse_too_early(run, step)
+                run_steps_in_child(run, console, lock, only=step)
+                checksums.seal(run.mirror)
+                _say_step(run, step, as_json=as_json)
+                return 0
+            judging_needs = ("scotoma.stages.verdict", "scipy.special")
+            run_steps_in_child(run, console, lock, meanwhile=judging_needs)
+            from scotoma.stages.verdict import give_verdict
+
+            given = give_verdict(run.mirror, judging.rules, judging.as_of)
+            _say(run, place, console, time.perf_counter() - began, given, as_json=as_json)
+        except (ConfigError, DataError):
+            if not run.path("populations").exists():  # what was trained is never taken back
+                traces.remove()
+            raise
+        except ScotomaError:
+            raise
+        except OSError as error:  # a broken pipe too: left alone it would end the command with 1
+            why = exhausted(error) or f"{error}; free the path"
+            raise ScotomaError(f"{why}, and repeat the command to go on") from error
+        except Exception as error:
+            log = run.path("logs", "audit.log")
+            log.parent.mkdir(exist_ok=True)
+            log.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+            raise ScotomaError(
+                f"the audit ended with an internal error ({type(error).__name__}); its traceback "
+                f"is in {log}"
+            ) from error
+    return given.gate.exit_code
+
+
+def _say_step(run: Run, step: str, *, as_json: bool) -> None:
+    """The files that a step has left, on stdout."""
+    left = sorted(
+        name
+        for record in run.path("steps").glob("*.json")
+        if re.fullmatch(rf"{step}(-\d+)?", record.stem)
+        for name in read_json(record)["outputs"]
+    )
+    content = json.dumps({"step": step, "files": left}, indent=1) if as_json else "\n".join(left)
+    print_out(content + "\n", sys.stdout)
+
+
+def _say(
+    run: Run, place: str, console: Console, seconds: float, given: Judged, *, as_json: bool
+) -> None:
+    """The numbers on stdout; on stderr how long it took, and where everything is."""
+    audit, tracking, page = map(run.path, ("audit.json", "tracking.json", "report.html"))
+    run.fetch(audit, tracking, page)
+    print_out(audit.read_text(encoding="utf-8") if as_json else given.summary, sys.stdout)
+    tracked = read_json(tracking)
+    lines = [f"note    {printable(note)}" for note in read_audit(audit).examples.notes]
+    lines += given.notes
+    if run.newest:
+        lines.append(f"newest  {printable(run.newest)}")
+    lines.append(f"took    {seconds:.0f} s")
+    if tracked["reason"]:
+        lines.append(f"mlflow  not logged: {printable(tracked['reason'])}")
+    elif tracked["link"]:
+        lines.append(f"mlflow  {tracked['link']}")
+    if made := tracked.get("registered", {}).get("version"):
+        named = tracked["registered"]["alias"]
+        shown = f"model   {tracked['registered']['model']} version {made}"
+        lines.append(printable(f"{shown} is now {named}" if named else shown))
+    if run.uri:
+        lines += [f"report  {run.mirror.place(page)}", f"copy    {page}"]
+    else:
+        lines.append(f"report  {Path(place) / page.name}")
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class Traces:
+    """What a command that is refused has to take back.
+
+    Attributes:
+        root: Folder of the run.
+        standing: The nearest folder that was there before; None where the run itself was.
+        uri: Of a run in object storage of which nothing was there before; else empty.
+    """
+
+    root: Path
+    standing: Path | None
+    uri: str = ""
+
+    @classmethod
+    def before(cls, place: str) -> Traces:
+        """What is at a place before the command makes anything there.
+
+        Raises:
+            ScotomaError: The object storage cannot be asked.
+        """
+        if not storage.is_remote(place):
+            return cls(Path(place), _standing(Path(place)))
+        root = local_folder(place)
+        return cls(root, _standing(root), "" if storage.list_files(place) else place)
+
+    def remove(self) -> None:
+        """Take back all that the command made."""
+        _remove_what_is_new(self.root, self.standing)
+        if self.uri:
+            with contextlib.suppress(DataError):  # what was refused first is what to say
+                found = storage.list_files(self.uri)
+                if not any(name.startswith("populations/") for name in found):
+                    for name in found:
+                        storage.remove(storage.join(self.uri, name))
+
+
+def _standing(root: Path) -> Path | None:
+    """The nearest folder that is there already; None where `root` itself holds a run."""
+    if root.is_dir() and any(root.iterdir()):
+        return None
+    return next((path for path in (root, *root.parents) if path.exists()), None)
+
+
+def _remove_what_is_new(root: Path, standing: Path | None) -> None:
+    """Take back all that the command made below the folder that was there before."""
+    if standing is None:
+        return
+    for path in (root, *root.parents):
+        if path == standing:
+            break
+        if path == root or not any(path.iterdir()):
+            shutil.rmtree(path)
+    if root == standing:
+        for path in root.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -1,0 +1,27 @@
+"""Which run does a command on finished audits read?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scotoma.errors import ConfigError
+from scotoma.run import Run
+
+__all__ = ["open_run"]
+
+
+def open_run(place: str) -> Run:
+    """Open a run that an audit made.
+
+    Args:
+        place: Its folder, or `s3://BUCKET/PREFIX`.
+
+    Raises:
+        ConfigError: The folder holds no run.
+        DataError: The object storage holds none.
+    """
+    if "://" not in place and not Path(place, "config.yaml").is_file():
+        raise ConfigError(
+            f"run {place} holds no config.yaml; name a folder that scotoma audit made"
+        )
+    return Run.open(place)
