@@ -231,7 +231,7 @@ def test_a_page_is_at_most_100_columns_wide_and_has_every_section(table):
         "table.csv: 900 examples, 3 models against 3 models, positive 'c1', intervals 95%"
     )
     assert {line.split()[0] for line in lines if line} >= {*METRICS, "DP", "SPSF", "EOTP", "BA"}
-    assert any(line.startswith("sex=female & age=old") for line in lines)
+    assert any(line.startswith("sex=female,age=old") for line in lines)
     assert "sex: d = female, a = male" in lines
     assert "age: d = old, a = young" in lines  # without --advantaged each value in turn
     assert "age: d = young, a = old" in lines

@@ -21,6 +21,7 @@ from scotoma.commands.tables import (
     quoted,
     texts,
 )
+from scotoma.datasets.group_keys import group_key
 from scotoma.errors import ConfigError, DataError
 from scotoma.uncertainty import check_level
 
@@ -95,7 +96,7 @@ class Audited:
         predicted: Class ids, shape (N, K).
         baseline: Class ids, shape (N, K'); None without a baseline.
         positive: Class id of the favourable outcome, or None.
-        groups: Name of each group to its members, shape (N,); the first is all.
+        groups: Key of each group to its members, shape (N,); the first is all.
         values: Group column to its values and each row's value as their place, shape (N,).
         facets: For the Clarify metrics.
         clusters: Codes of shared sources, shape (N,), or None.
@@ -259,17 +260,17 @@ def _coded(rows: Texts, name: str) -> tuple[list[str], Codes]:
 def _groups(
     values: dict[str, tuple[list[str], Codes]], rows: int, *, crossed: bool
 ) -> dict[str, Flags]:
-    groups = {"all": np.ones(rows, np.bool_)}
+    groups = {group_key([]): np.ones(rows, np.bool_)}
     cells = {
-        name: {f"{name}={value}": codes == place for place, value in enumerate(found)}
-        for name, (found, codes) in values.items()
+        name: {(name, value): codes == place for place, value in enumerate(distinct)}
+        for name, (distinct, codes) in values.items()
     }
     for masks in cells.values():
-        groups |= masks
+        groups |= {group_key([pair]): mask for pair, mask in masks.items()}
     if crossed and len(cells) > 1:
         for parts in product(*(masks.items() for masks in cells.values())):
-            names, masks_of = zip(*parts, strict=True)
-            groups[" & ".join(names)] = np.logical_and.reduce(masks_of)
+            pairs, crossed_masks = zip(*parts, strict=True)
+            groups[group_key(pairs)] = np.logical_and.reduce(crossed_masks)
     return groups
 
 

@@ -43,7 +43,7 @@ def limits(finding: Finding) -> str:
     """The limits of a question.
 
     >>> from scotoma.verdict.questions import Question
-    >>> asked = Question("fpr", "fpr", "sex.male", None, "FPR male", 0.2, 0.005, None)
+    >>> asked = Question("fpr", "fpr", "sex=male", None, "FPR male", 0.2, 0.005, None)
     >>> limits(Finding(asked, "UNSURE", math.nan, math.nan, math.nan))
     '+20% and +0.50 points'
     """
