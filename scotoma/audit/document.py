@@ -59,7 +59,7 @@ class GroupSize(Part):
     """One group: examples that share an attribute value, or an intersection of values."""
 
     key: str = Field(
-        description="What every other row calls it: `all` first, then `sex=male`, `sex=male,age=old`."
+        description="What other rows call it: `all` first, then `sex=male`, `sex=male,age=old`."
     )
     name: str = Field(description="What readers call it.")
     n: Count = Field(description="Test examples of the group.")
