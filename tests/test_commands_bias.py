@@ -200,7 +200,7 @@ def test_rows_of_one_source_count_once(tmp_path):
     frame.write_csv(once)
     pl.concat([frame, frame]).write_csv(twice)
     found = [measured("bias", path, *COMPARED, "--cluster", "source") for path in (once, twice)]
-    assert [one["sources"] for one in found] == [150, 150]
+    assert [one["clusters"] for one in found] == [150, 150]
     for one, other in zip(found[0]["subgroups"], found[1]["subgroups"], strict=True):
         assert one["absolute"]["n"] == other["absolute"]["n"]
         assert one["absolute"]["low"] == pytest.approx(other["absolute"]["low"])

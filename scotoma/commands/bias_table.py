@@ -23,6 +23,7 @@ from scotoma.commands.tables import (
 )
 from scotoma.datasets.group_keys import group_key
 from scotoma.errors import ConfigError, DataError
+from scotoma.inputs import cluster_ids
 from scotoma.uncertainty import check_level
 
 __all__ = ["Audited", "BiasQuestion", "Facet", "read_audited"]
@@ -45,7 +46,7 @@ class BiasQuestion:
         intersections: Also measure every combination of values of the group columns.
         positive: The label that is the favourable outcome; None for every class against the rest.
         identifier: Column of example ids, which must be unique.
-        cluster: Column that says which rows share a source.
+        cluster: Column of clusters: rows that belong together.
         strata: Column of the strata of CDDL and CDDPL.
         features: Columns of numbers by which FT finds an example's likes.
         paired: Each predicted model derives from the baseline model at the same place.
@@ -99,7 +100,7 @@ class Audited:
         groups: Key of each group to its members, shape (N,); the first is all.
         values: Group column to its values and each row's value as their place, shape (N,).
         facets: For the Clarify metrics.
-        clusters: Codes of shared sources, shape (N,), or None.
+        clusters: Cluster ids, shape (N,), or None.
         strata: Shape (N,), or None.
         features: Of standard deviation 1, shape (N, F), or None.
         messages: What a reader should know about how the table was read.
@@ -173,9 +174,7 @@ def read_audited(table: pl.DataFrame, question: BiasQuestion) -> Audited:
         groups=_groups(values, table.height, crossed=question.intersections),
         values=values,
         facets=list(_facets(values, _advantaged(question.advantaged, values))),
-        clusters=None
-        if cluster is None
-        else np.unique(texts(table, cluster).astype(str), return_inverse=True)[1].astype(np.intp),
+        clusters=cluster_ids(None if cluster is None else texts(table, cluster), table.height),
         strata=None if strata is None else texts(table, strata).astype(str),
         features=_scaled(table, features),
         messages=tuple(messages),

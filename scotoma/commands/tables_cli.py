@@ -49,7 +49,7 @@ def bias(
         str | None, typer.Option("--id", help="Column of example ids, checked to be unique.")
     ] = None,
     cluster: Annotated[
-        str | None, typer.Option(help="Column that rows of one source share.")
+        str | None, typer.Option(help="Column of clusters: rows that belong together.")
     ] = None,
     strata: Annotated[str | None, typer.Option(help="Column of strata, for CDDL, CDDPL.")] = None,
     feature: Annotated[

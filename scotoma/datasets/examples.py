@@ -86,7 +86,7 @@ class Examples:
 
     @property
     def clusters(self) -> NDArray[np.int64] | None:
-        """Codes of the clusters that rows share, shape (N,); None where every row is its own."""
+        """Cluster ids, shape (N,); None where every row is its own."""
         if "cluster" not in self.table.columns:
             return None
         return self.table["cluster"].rank("dense").to_numpy().astype(np.int64) - 1
