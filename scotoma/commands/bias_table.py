@@ -34,7 +34,7 @@ Codes = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, kw_only=True)
 class BiasQuestion:
-    """What is asked of a table with one row an example.
+    """What to measure in a table with one row an example.
 
     Attributes:
         label: Column of the true labels.
@@ -145,8 +145,8 @@ def read_audited(table: pl.DataFrame, question: BiasQuestion) -> Audited:
         )
     _unique_ids(table, question.identifier)
     truth = texts(table, label)
-    said = {name: texts(table, name) for name in [*before, *after]}
-    classes, messages = _classes(truth, said, label)
+    predictions = {name: texts(table, name) for name in [*before, *after]}
+    classes, messages = _classes(truth, predictions, label)
     positive = _positive(question.positive, classes)
     named = list(dict.fromkeys(column(table, name, "--group") for name in question.groups))
     values = {}
@@ -166,8 +166,8 @@ def read_audited(table: pl.DataFrame, question: BiasQuestion) -> Audited:
     return Audited(
         classes=tuple(classes),
         labels=_ids(truth, classes),
-        predicted=np.stack([_ids(said[name], classes) for name in after], axis=1),
-        baseline=np.stack([_ids(said[name], classes) for name in before], axis=1)
+        predicted=np.stack([_ids(predictions[name], classes) for name in after], axis=1),
+        baseline=np.stack([_ids(predictions[name], classes) for name in before], axis=1)
         if before
         else None,
         positive=positive,
@@ -195,10 +195,12 @@ def _unique_ids(table: pl.DataFrame, name: str | None) -> None:
         )
 
 
-def _classes(truth: Texts, said: dict[str, Texts], label: str) -> tuple[list[str], list[str]]:
-    """Values of labels and predictions, and what to say where they differ."""
+def _classes(
+    truth: Texts, predictions: dict[str, Texts], label: str
+) -> tuple[list[str], list[str]]:
+    """List the values of labels and predictions, and messages where they differ."""
     known, messages = set(truth), []
-    for name, rows in said.items():
+    for name, rows in predictions.items():
         new = naturally(set(rows) - known)
         if new and not set(rows) & known:
             raise DataError(
@@ -214,7 +216,7 @@ def _classes(truth: Texts, said: dict[str, Texts], label: str) -> tuple[list[str
             messages.append(
                 f"column {quoted(name)} predicts {listed(new)}, which no example of the table is"
             )
-    classes = naturally(known.union(*said.values()))
+    classes = naturally(known.union(*predictions.values()))
     if len(classes) < 2:
         raise DataError(
             f"label {quoted(label)} and all predictions are {quoted(classes[0])}: bias needs at "
@@ -279,7 +281,7 @@ def _advantaged(
     """The advantaged values of each column that has some."""
     chosen: dict[str, list[str]] = {}
     for choice in choices:
-        owners = [(name, choice) for name, (found, _) in values.items() if choice in found]
+        owners = [(name, choice) for name, (distinct, _) in values.items() if choice in distinct]
         name, _, value = choice.partition("=")
         if name in values and value in values[name][0]:
             owners = [(name, value)]
@@ -302,14 +304,14 @@ def _advantaged(
 def _facets(
     values: dict[str, tuple[list[str], Codes]], advantaged: dict[str, list[str]]
 ) -> Iterator[Facet]:
-    for name, (found, codes) in values.items():
+    for name, (distinct, codes) in values.items():
         if name in advantaged:
-            others = [value for value in found if value not in advantaged[name]]
-            d = np.isin(codes, [found.index(value) for value in others])
+            others = [value for value in distinct if value not in advantaged[name]]
+            d = np.isin(codes, [distinct.index(value) for value in others])
             yield Facet(name, " or ".join(others), " or ".join(advantaged[name]), d)
             continue
-        for place, value in enumerate(found):
-            rest = found[1 - place] if len(found) == 2 else "the rest"
+        for place, value in enumerate(distinct):
+            rest = distinct[1 - place] if len(distinct) == 2 else "the rest"
             yield Facet(name, value, rest, codes == place)
 
 
