@@ -103,7 +103,7 @@ def report(kind: str, found: list[dict[str, Gate]]) -> None:
             for rule in {f.question.rule for f in gate.variants[0].findings if f.verdict == "FAIL"}
         )
         hit = sum(
-            any(f.verdict == "FAIL" and f.question.group == "sex.male & age.old"
+            any(f.verdict == "FAIL" and f.question.group == "sex=male,age=old"
                 for f in gate.variants[0].findings)
             for gate in gates
         )  # fmt: skip

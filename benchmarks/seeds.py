@@ -51,7 +51,7 @@ def row(audit: dict[str, Any], variant: str) -> tuple[str, ...]:
     (change,) = (
         r["relative"]
         for r in audit["subgroups"][variant]
-        if r["group"] == "exposure.minority" and r["metric"] == "error"
+        if r["group"] == "exposure=minority" and r["metric"] == "error"
     )
     return (
         f"{dense:.2f} to {pruned:.2f}",

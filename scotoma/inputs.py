@@ -251,17 +251,17 @@ def _missing(column: npt.NDArray[Any]) -> int:
     return sum(one is None or one != one for one in column.tolist())
 
 
-def units(clusters: npt.ArrayLike | None, rows: int) -> Codes | None:
-    """Number of each row's unit, from 0 without gaps; None where every row is its own.
+def cluster_ids(clusters: npt.ArrayLike | None, rows: int) -> Codes | None:
+    """Number the clusters of a column from 0 without gaps; None where every row is its own.
 
     Args:
-        clusters: One id a row, shape (rows,), or None.
+        clusters: One id a row, text or numbers, shape (rows,), or None.
         rows: Number of rows.
 
     Raises:
         DataError: Not one id per row, or an id is missing.
 
-    >>> units([7, 3, 7], 3).tolist()
+    >>> cluster_ids([7, 3, 7], 3).tolist()
     [1, 0, 1]
     """
     if clusters is None:
@@ -274,7 +274,7 @@ def units(clusters: npt.ArrayLike | None, rows: int) -> Codes | None:
         )
     if missing := _missing(ids):
         raise DataError(
-            f"clusters must name the source of every row, got {missing:,} of {rows:,} without one: "
-            "give a row that shares its source with none an id of its own"
+            f"clusters must hold an id in every row, got {missing:,} of {rows:,} rows without one: "
+            "give a row that belongs to no cluster an id of its own"
         )
     return coded(ids, "clusters", rows)[1]

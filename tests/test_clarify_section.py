@@ -57,7 +57,7 @@ def test_every_metric_of_every_facet_has_a_number_with_an_interval_or_a_reason(
     examples: Examples, populations: tuple[Any, Any]
 ) -> None:
     data, rows = ClarifyMetrics(examples, 1, seed=0).data(), rows_of(examples, populations)
-    facets = ["sex.male", "age.adult", "age.child", "age.old"]
+    facets = ["sex=male", "age=adult", "age=child", "age=old"]
     found = [(row["disadvantaged"], row["metric"]) for row in data] + list(rows)
     assert sorted(found) == sorted((facet, name) for facet in facets for name in METRICS)
     numbers = [row["value"] for row in data]
@@ -70,7 +70,7 @@ def test_every_metric_of_every_facet_has_a_number_with_an_interval_or_a_reason(
 def test_positives_by_group_and_their_change_are_those_that_polars_counts(
     examples: Examples, populations: tuple[Any, Any]
 ) -> None:
-    row = rows_of(examples, populations)["sex.male", "DPPL"]
+    row = rows_of(examples, populations)["sex=male", "DPPL"]
     shares = []
     for hits in populations:
         rates = examples.table.with_columns(hit=hits.mean(axis=1)).group_by("sex").agg(
@@ -78,7 +78,7 @@ def test_positives_by_group_and_their_change_are_those_that_polars_counts(
         )  # fmt: skip
         by = dict(rates.iter_rows())
         shares.append(by["female"] - by["male"])
-    assert row["advantaged"] == "sex.female"
+    assert row["advantaged"] == "sex=female"
     assert row["dense"].value == pytest.approx(shares[0])
     assert row["compressed"].value == pytest.approx(shares[1])
     assert row["change"].value == pytest.approx(shares[1] - shares[0])
@@ -98,11 +98,11 @@ def test_what_lacks_is_named_in_the_words_of_the_configuration(
 ) -> None:
     alone = table(sex=np.where(np.arange(N) % 3, "f", "m"))
     rows = rows_of(alone, populations)
-    assert rows["sex.m", "CDDPL"]["change"].reason == "not computed (needs a second attribute)"
-    assert "numbers about every example" in rows["sex.m", "FT"]["dense"].reason
-    assert not rows["sex.m", "AD"]["change"].reason
+    assert rows["sex=m", "CDDPL"]["change"].reason == "not computed (needs a second attribute)"
+    assert "numbers about every example" in rows["sex=m", "FT"]["dense"].reason
+    assert not rows["sex=m", "AD"]["change"].reason
     many = rows_of(alone, populations, positive=None)
-    assert many["sex.m", "AD"]["change"].reason == "not computed (needs label.positive)"
+    assert many["sex=m", "AD"]["change"].reason == "not computed (needs label.positive)"
     data = {row["metric"]: row["value"] for row in ClarifyMetrics(alone, None, seed=0).data()}
     assert data["DPL"].reason == "not computed (needs label.positive)"
     assert data["TVD"].value >= 0

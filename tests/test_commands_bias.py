@@ -200,7 +200,7 @@ def test_rows_of_one_source_count_once(tmp_path):
     frame.write_csv(once)
     pl.concat([frame, frame]).write_csv(twice)
     found = [measured("bias", path, *COMPARED, "--cluster", "source") for path in (once, twice)]
-    assert [one["sources"] for one in found] == [150, 150]
+    assert [one["clusters"] for one in found] == [150, 150]
     for one, other in zip(found[0]["subgroups"], found[1]["subgroups"], strict=True):
         assert one["absolute"]["n"] == other["absolute"]["n"]
         assert one["absolute"]["low"] == pytest.approx(other["absolute"]["low"])
@@ -231,7 +231,7 @@ def test_a_page_is_at_most_100_columns_wide_and_has_every_section(table):
         "table.csv: 900 examples, 3 models against 3 models, positive 'c1', intervals 95%"
     )
     assert {line.split()[0] for line in lines if line} >= {*METRICS, "DP", "SPSF", "EOTP", "BA"}
-    assert any(line.startswith("sex=female & age=old") for line in lines)
+    assert any(line.startswith("sex=female,age=old") for line in lines)
     assert "sex: d = female, a = male" in lines
     assert "age: d = old, a = young" in lines  # without --advantaged each value in turn
     assert "age: d = young, a = old" in lines

@@ -45,11 +45,11 @@ def test_a_group_without_members_is_undefined_and_says_so(tmp_path):
     (row,) = [
         row
         for row in found["subgroups"]
-        if (row["group"], row["metric"]) == ("sex=female & age=old", "error")
+        if (row["group"], row["metric"]) == ("sex=female,age=old", "error")
     ]
     for part in ("baseline", "predicted", "absolute", "relative"):
         assert row[part]["value"] is None
-        assert row[part]["reason"] == "undefined (no examples in group 'sex=female & age=old')"
+        assert row[part]["reason"] == "undefined (no examples in group 'sex=female,age=old')"
 
 
 def test_labels_of_one_class_leave_rates_undefined_and_not_zero(tmp_path):

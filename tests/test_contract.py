@@ -38,7 +38,7 @@ PACKAGE = ROOT / "scotoma"
 CORPUS = ROOT / "tests" / "fuzz" / "corpus"
 CONTENT = {
     "variants": [{"name": "dense", "members": 2}, {"name": "prune-0.9", "members": 2}],
-    "subgroups": {"prune-0.9": [{"group": "sex.male", "metric": "error"}]},
+    "subgroups": {"prune-0.9": [{"group": "sex=male", "metric": "error"}]},
 }
 
 
@@ -117,7 +117,7 @@ def test_a_file_that_is_no_audit_gets_one_sentence(fault: str) -> None:
         ({"accuracy": {}}, "accuracy must hold dense, prune-0.9, got nothing"),
         ({"classes": {"int8": []}}, "classes must hold prune-0.9, got int8"),
         ({"variants": []}, "variants should have at least 1 item"),
-        ({"groups": [{"key": "all", "name": "all", "n": 1, "train": 1}]}, "got sex.male"),
+        ({"groups": [{"key": "all", "name": "all", "n": 1, "train": 1}]}, "got sex=male"),
     ],
 )
 def test_a_field_that_breaks_a_rule_is_named(changed: dict[str, Any], sentence: str) -> None:

@@ -14,7 +14,7 @@ def test_groups_detect_what_the_power_of_their_clusters_says() -> None:
     config = default_config()
     examples = survey_examples(config).examples
     groups = {group.key: group for group in forecast_groups(config, examples, 0.03)}
-    everyone, minority = groups["all"], groups["exposure.minority"]
+    everyone, minority = groups["all"], groups["exposure=minority"]
     assert (everyone.n, everyone.clusters) == (1798, 899)
     assert everyone.errors == pytest.approx(1798 * 0.03)
     independent = smallest_amplification(group_n=899, rate=0.03, members=10)

@@ -298,9 +298,9 @@ def test_values_of_an_attribute_are_set_against_each_other_whatever_their_names(
     assert [
         (gap["attribute"], gap["group_a"], gap["group_b"]) for gap in found["gaps"]["prune-0.5"]
     ] == [
-        ("age", "age.old", "age.young & free"),
-        ("age.kind", "age.kind.x", "age.kind.y"),
-        ("colour", "the rest", "colour.blue"),
-        ("colour", "the rest", "colour.green"),
-        ("colour", "the rest", "colour.red"),
+        ("age", "age=old", "age=young & free"),
+        ("age.kind", "age.kind=x", "age.kind=y"),
+        ("colour", "the rest", "colour=blue"),
+        ("colour", "the rest", "colour=green"),
+        ("colour", "the rest", "colour=red"),
     ]

@@ -121,7 +121,7 @@ def test_the_summary_of_a_large_audit_fits_80_columns(audit: dict[str, Any]) -> 
     """Numbers of the size of CelebA's, as the CIE paper prints them."""
     audit["examples"] |= {"test": 19_962, "clusters": 19_962}
     audit["project"] = "celeba-blond"
-    renamed(audit, {"exposure.minority": "male & old", "exposure.majority": "female & young"})
+    renamed(audit, {"exposure=minority": "male & old", "exposure=majority": "female & young"})
     for variant in audit["divergence"]:
         cie = audit["divergence"][variant]["cie"]
         cie["n"] = 19_962
@@ -129,7 +129,7 @@ def test_the_summary_of_a_large_audit_fits_80_columns(audit: dict[str, Any]) -> 
         cie["floor_at_k"] |= {"value": 4_321 / 19_962, "low": 0.2, "high": 0.23}
         cie["excess"] |= {"value": 0.203, "low": 0.181, "high": 0.225}
         for row in audit["subgroups"][variant]:
-            if row["group"] == "exposure.minority" and row["class"] is None:
+            if row["group"] == "exposure=minority" and row["class"] is None:
                 row["metric"] = "fpr"
                 row["relative"] |= {"value": 1020.0, "low": 880.0, "high": 1170.0}
     text = summary(audit)
@@ -201,7 +201,7 @@ def test_nobody_is_said_to_pay_where_an_interval_holds_zero(audit: dict[str, Any
     for variant, gaps in audit["gaps"].items():
         for gap in gaps:
             if gap["gap"]["low"] <= 0 <= gap["gap"]["high"]:
-                names = [key.partition(".")[2] for key in (gap["group_a"], gap["group_b"])]
+                names = [key.partition("=")[2] for key in (gap["group_a"], gap["group_b"])]
                 assert not [
                     line
                     for line in text.split("\n")
@@ -305,7 +305,7 @@ def test_a_hostile_name_cannot_steer_the_terminal(audit: dict[str, Any], name: s
 
 
 def test_a_name_that_looks_like_markup_is_printed_as_it_is(audit: dict[str, Any]) -> None:
-    text = summary(renamed(audit, {"exposure.minority": "[red]x[/red]"}))
+    text = summary(renamed(audit, {"exposure=minority": "[red]x[/red]"}))
     assert "[red]x[/red]" in text
 
 

@@ -58,7 +58,9 @@ class TestData(LabelNames):
 class GroupSize(Part):
     """One group: examples that share an attribute value, or an intersection of values."""
 
-    key: str = Field(description="What every other row calls it; the first is `all`.")
+    key: str = Field(
+        description="What other rows call it: `all` first, then `sex=male`, `sex=male,age=old`."
+    )
     name: str = Field(description="What readers call it.")
     n: Count = Field(description="Test examples of the group.")
     train: Count = Field(description="Training examples of the group.")

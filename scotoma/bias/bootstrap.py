@@ -39,7 +39,7 @@ def weigh(codes: Codes, weights: Array, shape: tuple[int, int, int]) -> Array:
 
 
 def example_draws(
-    rng: np.random.Generator, codes: Codes, source: Codes | None, draws: int, cells: int
+    rng: np.random.Generator, codes: Codes, clusters: Codes | None, draws: int, cells: int
 ) -> Iterator[tuple[Codes, Array]]:
     """Draw examples, or whole clusters, Poisson(1) times each.
 
@@ -49,7 +49,7 @@ def example_draws(
     Args:
         rng: Seeded generator.
         codes: As for `weigh`.
-        source: Number of each row's cluster from 0, shape (U,); None for rows of their own.
+        clusters: Number of each row's cluster from 0, shape (U,); None for rows of their own.
         draws: Number of draws in all.
         cells: Counts that a draw makes per member, which limits how many are made at once.
 
@@ -62,15 +62,15 @@ def example_draws(
     >>> drawn[0][0].ravel(), drawn[0][1].shape
     (array([0, 3]), (5, 2))
     """
-    if source is None:
+    if clusters is None:
         codes, counts = np.unique(codes, axis=0, return_counts=True)
         size = len(codes)
     else:
-        size = int(source.max(initial=-1)) + 1
+        size = int(clusters.max(initial=-1)) + 1
     step = max(1, _CHUNK // max(len(codes), cells * codes.shape[1]))
     for start in range(0, draws, step):
         part = min(step, draws - start)
-        if source is None:
+        if clusters is None:
             yield codes, rng.poisson(counts, size=(part, size)).astype(np.float64)
         else:
-            yield codes, rng.poisson(1.0, size=(part, size))[:, source].astype(np.float64)
+            yield codes, rng.poisson(1.0, size=(part, size))[:, clusters].astype(np.float64)

@@ -19,9 +19,9 @@ from scotoma.inputs import (
     array,
     booleans,
     class_ids,
+    cluster_ids,
     populations,
     true_labels,
-    units,
 )
 from scotoma.uncertainty import ClusterMoments, Moments, Words
 from scotoma.uncertainty.moments import power_table
@@ -122,10 +122,10 @@ def tally(
 ) -> Moments | ClusterMoments:
     """The additive moments of every group and metric; shards merge by `+`.
 
-    The sum over shards is the whole: exactly for rows of their own, to rounding for rows that share
-    sources if every source lies within one shard. A source that is cut counts as a unit in each of
-    its shards, as if its parts were independent, and intervals come out too short: sort by source,
-    and cut between sources.
+    The sum over shards is the whole: exactly where every row is its own, to rounding if every
+    cluster lies within one shard. A cluster that is cut counts once in each of its shards, as if
+    its parts were independent, and intervals come out too short: sort by cluster, and cut between
+    clusters.
 
     Args:
         labels: True class ids, shape (N,).
@@ -135,11 +135,11 @@ def tally(
         positive: The positive class; None for every class against the rest.
         n_classes: Number of classes.
         paired: Member m of `compressed` derives from member m of `dense`.
-        clusters: One id a row where rows share sources, shape (N,).
+        clusters: Id of each row's cluster, shape (N,); None where every row is its own.
 
     Returns:
-        Moments of shape (G, E), of sources where there are clusters, the metrics in the order of
-        `metrics`.
+        Moments of shape (G, E), summed over clusters where there are some, the metrics in the order
+        of `metrics`.
 
     Raises:
         DataError: Ids out of range or shapes that do not fit together.
@@ -158,7 +158,7 @@ def tally(
     masks = group_masks(groups, len(y))
     kinds = len(metrics(n_classes, positive))
     of_dense, of_compressed = (events(y, ids, n_classes, positive) for ids in (d, c))
-    codes = units(clusters, len(y))
+    codes = cluster_ids(clusters, len(y))
     if codes is not None:
         risk = at_risk(n_classes, positive)
         return ClusterMoments.stack(

@@ -21,7 +21,7 @@ from scotoma.bias.clarify.rates import FACETS
 from scotoma.bias.counting import group_masks
 from scotoma.bias.formulas import FORMULAS, Cells, Weights
 from scotoma.errors import DataError
-from scotoma.inputs import Codes, Labels, array, class_ids, floats, true_labels, units
+from scotoma.inputs import Codes, Labels, array, class_ids, cluster_ids, floats, true_labels
 from scotoma.uncertainty import ONE_RUN, Estimate, check_level, undefined
 
 Array = npt.NDArray[np.float64]
@@ -135,7 +135,7 @@ def signed(
         groups: Who belongs to which of the two groups, bool, shape (2, N); rows in neither are
             left out.
         class_id: The class against the rest.
-        clusters: One id a row where rows share sources, shape (N,).
+        clusters: Id of each row's cluster, shape (N,); None where every row is its own.
         level: Coverage, a fraction in (0, 1).
 
     Returns:
@@ -165,12 +165,12 @@ def signed(
             f"a signed difference needs two groups, got {np.asarray(groups).shape[0]}: "
             "choose two, or use upper_bound"
         )
-    source = units(clusters, len(rows))
+    ids = cluster_ids(clusters, len(rows))
     seen = all_metrics(
         d=group == 1,
         y=y == class_id,
         p=p == class_id,
-        clusters=None if source is None else source[rows],
+        clusters=None if ids is None else ids[rows],
         level=level,
         only=[SIGNED[name]],
     )[SIGNED[name]]
@@ -203,7 +203,7 @@ def upper_bound(
         n_classes: Number of classes.
         class_id: The class against the rest; None for the mean over all classes.
         weights: As for `metric`.
-        clusters: One id a row where rows share sources, shape (N,).
+        clusters: Id of each row's cluster, shape (N,); None where every row is its own.
         level: Probability that the truth lies below `high`, a fraction in (0, 1).
         draws: Number of draws.
         seed: Same seed, same bound.
@@ -254,7 +254,7 @@ def upper_bounds(
         n_classes: Number of classes.
         class_id: The class against the rest; None for the mean over all classes.
         weights: As for `metric`.
-        clusters: One id a row where rows share sources, shape (N,).
+        clusters: Id of each row's cluster, shape (N,); None where every row is its own.
         level: Probability that the truth lies below `high`, a fraction in (0, 1).
         draws: Number of draws.
         seed: Same seed, same bounds, whatever the other metrics.
@@ -294,14 +294,14 @@ def upper_bounds(
     codes = (group * n_classes + y)[:, None] * n_classes + p
     whole = weigh(codes, np.ones((1, len(codes))), shape)
     values = {name: float(measured(name, whole).mean()) for name in names}
-    source = units(clusters, np.asarray(labels).shape[0])
-    source = None if source is None else np.unique(source[rows], return_inverse=True)[1]
-    n = len(codes) if source is None else int(source.max(initial=-1)) + 1
+    ids = cluster_ids(clusters, np.asarray(labels).shape[0])
+    ids = None if ids is None else cluster_ids(ids[rows], len(codes))
+    n = len(codes) if ids is None else int(ids.max(initial=-1)) + 1
     drawn: dict[str, list[Array]] = {
         name: [] for name, value in values.items() if not math.isnan(value)
     }
     rng = np.random.Generator(np.random.Philox(key=seed))
-    for rows_drawn, times in example_draws(rng, codes, source, draws, math.prod(shape)):
+    for rows_drawn, times in example_draws(rng, codes, ids, draws, math.prod(shape)):
         counts = weigh(rows_drawn, times, shape)
         for name, found in drawn.items():
             found.append(measured(name, counts).reshape(-1, members))

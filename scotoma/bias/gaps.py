@@ -19,7 +19,7 @@ from scotoma.bias.counting import (
 )
 from scotoma.bias.results import GroupGap
 from scotoma.errors import DataError
-from scotoma.inputs import Codes, Flags, Floats, booleans, populations, true_labels, units
+from scotoma.inputs import Codes, Flags, Floats, booleans, cluster_ids, populations, true_labels
 from scotoma.uncertainty import (
     FEW_EVENTS,
     ChangeEvidence,
@@ -66,7 +66,7 @@ def gap(
         metric: `error`, or `fpr` or `fnr` of the positive class.
         positive: The class whose errors count; None only for the error over all classes.
         n_classes: Number of classes.
-        clusters: Integer id of each row's source, shape (N,), where rows share sources.
+        clusters: Id of each row's cluster, shape (N,); None where every row is its own.
         paired: Member m of `compressed` derives from member m of `dense`.
         level: Coverage of the intervals, a fraction in (0, 1).
 
@@ -102,7 +102,7 @@ class Side:
 
     Attributes:
         rates: The rate of group a, and that of group b.
-        difference: Influences of the units of both groups on the rate of b minus that of a; None
+        difference: Influences of the clusters of both groups on the rate of b minus that of a; None
             where a group has no example at risk.
     """
 
@@ -160,7 +160,7 @@ class Contrast:
                 "pass the positive class for its fpr and fnr"
             )
         number = offered.index(metric)
-        codes = units(clusters, len(labels))
+        codes = cluster_ids(clusters, len(labels))
         codes = np.arange(len(labels)) if codes is None else codes
         risk = at_risk(n_classes, positive)[labels, number] & masks
         rows = np.stack([np.bincount(codes, weights=own) for own in risk]).astype(np.float64)
@@ -174,7 +174,7 @@ class Contrast:
         )
         if not self.rows.any(axis=1).all():
             return Side((rate_a, rate_b), None)
-        # One set of units: one without rows of a group moves that group's rate by nothing.
+        # One set of clusters: one without rows of a group moves that group's rate by nothing.
         kept = self.rows.any(axis=0)
         of_a, of_b = (
             ratio_influence(table[kept], r[kept])
@@ -200,23 +200,23 @@ class Contrast:
     ) -> Estimate:
         """rise_b - rise_a with the variance of its influences on the clusters of both groups."""
         n, members, level = int(self.rows.any(axis=0).sum()), rise_a.members, rise_a.level
-        carriers = min(rise_a.events, rise_b.events)
+        effective_events = min(rise_a.events, rise_b.events)
         value = rise_b.value - rise_a.value
         was, now = dense.difference, compressed.difference
         if was is None or now is None or math.isnan(value):
             reason = rise_a.reason or rise_b.reason
-            return undefined(reason, n=n, members=members, events=carriers, level=level)
+            return undefined(reason, n=n, members=members, events=effective_events, level=level)
         if paired:
             variance = crossed_variance(was.values, now.values, paired=True)
         else:
             variance = influences_variance(was, now)
-        note = FEW_EVENTS if carriers < FEW else ""
+        note = FEW_EVENTS if effective_events < FEW else ""
         if variance.total == 0:
             unit = n * (1 / rise_a.n + 1 / rise_b.n)
             return none_seen(
                 value, n=n, members=members, lowest=-2.0, highest=2.0, level=level, note=note,
-                events=carriers, unit=unit,
+                events=effective_events, unit=unit,
             )  # fmt: skip
         return of_variance(
-            value, variance, n=n, members=members, events=carriers, level=level, note=note
+            value, variance, n=n, members=members, events=effective_events, level=level, note=note
         )

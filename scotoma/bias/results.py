@@ -64,7 +64,7 @@ class GroupChange:
 
     @property
     def events(self) -> float:
-        """Number of examples that carry the change: the smaller of dense and compressed."""
+        """Effective events of the change: the smaller of dense and compressed."""
         return self.absolute.events
 
     def harm_p(self, relative: float | None = None, absolute: float | None = None) -> float:

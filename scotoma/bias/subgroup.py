@@ -42,7 +42,7 @@ def rates(
         names: One name a group.
         positive: The positive class; None for every class against the rest.
         n_classes: Number of classes.
-        clusters: Integer id of each row's source, shape (N,), where rows share sources.
+        clusters: Id of each row's cluster, shape (N,); None where every row is its own.
         level: Coverage of the intervals, a fraction in (0, 1).
 
     Returns:
@@ -102,7 +102,7 @@ def amplification(
         names: One name a group.
         positive: The positive class; None for every class against the rest.
         n_classes: Number of classes.
-        clusters: Integer id of each row's source, shape (N,), where rows share sources.
+        clusters: Id of each row's cluster, shape (N,); None where every row is its own.
         paired: Member m of `compressed` derives from member m of `dense`.
         level: Coverage of the intervals, a fraction in (0, 1).
 

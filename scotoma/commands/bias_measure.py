@@ -67,7 +67,7 @@ def measure_bias(audited: Audited, question: BiasQuestion) -> dict[str, Any]:
     classes = audited.classes
     return {
         "examples": rows,
-        "sources": rows if audited.clusters is None else int(audited.clusters.max()) + 1,
+        "clusters": rows if audited.clusters is None else int(audited.clusters.max()) + 1,
         "models": members,
         "baseline_models": 0 if audited.baseline is None else audited.baseline.shape[1],
         "paired": question.paired,

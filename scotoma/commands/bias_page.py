@@ -52,8 +52,8 @@ def page(name: str, found: dict[str, Any]) -> Iterator[str]:
 def _head(name: str, found: dict[str, Any]) -> Iterator[str]:
     models, before = found["models"], found["baseline_models"]
     parts = [f"{found['examples']:,} examples"]
-    if found["sources"] != found["examples"]:
-        parts.append(f"{found['sources']:,} sources")
+    if found["clusters"] != found["examples"]:
+        parts.append(f"{found['clusters']:,} clusters")
     parts.append(_models(models) + (f" against {_models(before)}" if before else ""))
     if found["paired"]:
         parts.append("paired")

@@ -20,7 +20,9 @@ from scotoma.commands.tables import (
     quoted,
     texts,
 )
+from scotoma.datasets.group_keys import group_key
 from scotoma.errors import ConfigError, DataError
+from scotoma.inputs import cluster_ids
 from scotoma.natural import natural_order
 from scotoma.uncertainty import check_level
 
@@ -32,7 +34,7 @@ Codes = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, kw_only=True)
 class BiasQuestion:
-    """What is asked of a table with one row an example.
+    """What to measure in a table with one row an example.
 
     Attributes:
         label: Column of the true labels.
@@ -44,7 +46,7 @@ class BiasQuestion:
         intersections: Also measure every combination of values of the group columns.
         positive: The label that is the favourable outcome; None for every class against the rest.
         identifier: Column of example ids, which must be unique.
-        cluster: Column that says which rows share a source.
+        cluster: Column of clusters: rows that belong together.
         strata: Column of the strata of CDDL and CDDPL.
         features: Columns of numbers by which FT finds an example's likes.
         paired: Each predicted model derives from the baseline model at the same place.
@@ -95,10 +97,10 @@ class Audited:
         predicted: Class ids, shape (N, K).
         baseline: Class ids, shape (N, K'); None without a baseline.
         positive: Class id of the favourable outcome, or None.
-        groups: Name of each group to its members, shape (N,); the first is all.
+        groups: Key of each group to its members, shape (N,); the first is all.
         values: Group column to its values and each row's value as their place, shape (N,).
         facets: For the Clarify metrics.
-        clusters: Codes of shared sources, shape (N,), or None.
+        clusters: Cluster ids, shape (N,), or None.
         strata: Shape (N,), or None.
         features: Of standard deviation 1, shape (N, F), or None.
         messages: What a reader should know about how the table was read.
@@ -143,8 +145,8 @@ def read_audited(table: pl.DataFrame, question: BiasQuestion) -> Audited:
         )
     _unique_ids(table, question.identifier)
     truth = texts(table, label)
-    said = {name: texts(table, name) for name in [*before, *after]}
-    classes, messages = _classes(truth, said, label)
+    predictions = {name: texts(table, name) for name in [*before, *after]}
+    classes, messages = _classes(truth, predictions, label)
     positive = _positive(question.positive, classes)
     named = list(dict.fromkeys(column(table, name, "--group") for name in question.groups))
     values = {}
@@ -164,17 +166,15 @@ def read_audited(table: pl.DataFrame, question: BiasQuestion) -> Audited:
     return Audited(
         classes=tuple(classes),
         labels=_ids(truth, classes),
-        predicted=np.stack([_ids(said[name], classes) for name in after], axis=1),
-        baseline=np.stack([_ids(said[name], classes) for name in before], axis=1)
+        predicted=np.stack([_ids(predictions[name], classes) for name in after], axis=1),
+        baseline=np.stack([_ids(predictions[name], classes) for name in before], axis=1)
         if before
         else None,
         positive=positive,
         groups=_groups(values, table.height, crossed=question.intersections),
         values=values,
         facets=list(_facets(values, _advantaged(question.advantaged, values))),
-        clusters=None
-        if cluster is None
-        else np.unique(texts(table, cluster).astype(str), return_inverse=True)[1].astype(np.intp),
+        clusters=cluster_ids(None if cluster is None else texts(table, cluster), table.height),
         strata=None if strata is None else texts(table, strata).astype(str),
         features=_scaled(table, features),
         messages=tuple(messages),
@@ -195,10 +195,12 @@ def _unique_ids(table: pl.DataFrame, name: str | None) -> None:
         )
 
 
-def _classes(truth: Texts, said: dict[str, Texts], label: str) -> tuple[list[str], list[str]]:
-    """Values of labels and predictions, and what to say where they differ."""
+def _classes(
+    truth: Texts, predictions: dict[str, Texts], label: str
+) -> tuple[list[str], list[str]]:
+    """List the values of labels and predictions, and messages where they differ."""
     known, messages = set(truth), []
-    for name, rows in said.items():
+    for name, rows in predictions.items():
         new = natural_order(set(rows) - known)
         if new and not set(rows) & known:
             raise DataError(
@@ -215,7 +217,7 @@ def _classes(truth: Texts, said: dict[str, Texts], label: str) -> tuple[list[str
             messages.append(
                 f"column {quoted(name)} predicts {listed(new)}, which no example of the table is"
             )
-    classes = natural_order(known.union(*said.values()))
+    classes = natural_order(known.union(*predictions.values()))
     if len(classes) < 2:
         raise DataError(
             f"label {quoted(label)} and all predictions are {quoted(classes[0])}: bias needs at "
@@ -260,17 +262,17 @@ def _coded(rows: Texts, name: str) -> tuple[list[str], Codes]:
 def _groups(
     values: dict[str, tuple[list[str], Codes]], rows: int, *, crossed: bool
 ) -> dict[str, Flags]:
-    groups = {"all": np.ones(rows, np.bool_)}
+    groups = {group_key([]): np.ones(rows, np.bool_)}
     cells = {
-        name: {f"{name}={value}": codes == place for place, value in enumerate(found)}
-        for name, (found, codes) in values.items()
+        name: {(name, value): codes == place for place, value in enumerate(distinct)}
+        for name, (distinct, codes) in values.items()
     }
     for masks in cells.values():
-        groups |= masks
+        groups |= {group_key([pair]): mask for pair, mask in masks.items()}
     if crossed and len(cells) > 1:
         for parts in product(*(masks.items() for masks in cells.values())):
-            names, masks_of = zip(*parts, strict=True)
-            groups[" & ".join(names)] = np.logical_and.reduce(masks_of)
+            pairs, crossed_masks = zip(*parts, strict=True)
+            groups[group_key(pairs)] = np.logical_and.reduce(crossed_masks)
     return groups
 
 
@@ -280,7 +282,7 @@ def _advantaged(
     """The advantaged values of each column that has some."""
     chosen: dict[str, list[str]] = {}
     for choice in choices:
-        owners = [(name, choice) for name, (found, _) in values.items() if choice in found]
+        owners = [(name, choice) for name, (distinct, _) in values.items() if choice in distinct]
         name, _, value = choice.partition("=")
         if name in values and value in values[name][0]:
             owners = [(name, value)]
@@ -303,14 +305,14 @@ def _advantaged(
 def _facets(
     values: dict[str, tuple[list[str], Codes]], advantaged: dict[str, list[str]]
 ) -> Iterator[Facet]:
-    for name, (found, codes) in values.items():
+    for name, (distinct, codes) in values.items():
         if name in advantaged:
-            others = [value for value in found if value not in advantaged[name]]
-            d = np.isin(codes, [found.index(value) for value in others])
+            others = [value for value in distinct if value not in advantaged[name]]
+            d = np.isin(codes, [distinct.index(value) for value in others])
             yield Facet(name, " or ".join(others), " or ".join(advantaged[name]), d)
             continue
-        for place, value in enumerate(found):
-            rest = found[1 - place] if len(found) == 2 else "the rest"
+        for place, value in enumerate(distinct):
+            rest = distinct[1 - place] if len(distinct) == 2 else "the rest"
             yield Facet(name, value, rest, codes == place)
 
 

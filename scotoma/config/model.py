@@ -142,7 +142,7 @@ class Groups(BaseModel):
 
 
 class Cluster(Frozen):
-    """Rows that share a source are one unit for every interval."""
+    """Rows that belong together, such as the frames of one video, are resampled together."""
 
     column: str
 

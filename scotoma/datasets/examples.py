@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from scotoma.datasets.group_keys import group_key
 from scotoma.errors import DataError
 from scotoma.unreadable import UNREADABLE, readable, reason
 
@@ -30,7 +31,7 @@ class Partition:
     """The groups of a set of examples, decided once and used by every estimate and plot.
 
     Attributes:
-        keys: One a group: `all`, `sex.male`, `sex.male & age.old`.
+        keys: One a group: `all`, `sex=male`, `sex=male,age=old`; see `group_key`.
         names: The same for people: `all`, `male`, `male & old`.
         attributes: The attributes each group is made of; none for `all`.
         masks: Membership, bool, shape (G, N).
@@ -85,7 +86,7 @@ class Examples:
 
     @property
     def clusters(self) -> NDArray[np.int64] | None:
-        """Codes of the clusters that rows share, shape (N,); None where every row is its own."""
+        """Cluster ids, shape (N,); None where every row is its own."""
         if "cluster" not in self.table.columns:
             return None
         return self.table["cluster"].rank("dense").to_numpy().astype(np.int64) - 1
@@ -93,34 +94,23 @@ class Examples:
     def partition(self) -> Partition:
         """Build the groups: all examples, every value of each attribute, then intersections."""
         values = {a: sorted(self.table[a].unique().to_list()) for a in self.attributes}
-        flat = [value for one in values.values() for value in one]
+        flat = [value for own in values.values() for value in own]
         unique = len({"all", *flat}) == 1 + len(flat)
-        cells = {
-            attribute: [
-                (f"{attribute}.{value}", value if unique else f"{attribute} {value}")
-                for value in own
-            ]
-            for attribute, own in values.items()
-        }
         masks = {
-            key: (self.table[attribute] == value).to_numpy()
+            (attribute, value): (self.table[attribute] == value).to_numpy()
             for attribute, own in values.items()
-            for value, (key, _) in zip(own, cells[attribute], strict=True)
+            for value in own
         }
-        keys, names = ["all"], ["all"]
+        keys, names = [group_key([])], ["all"]
         made_of: list[tuple[str, ...]] = [()]
         rows = [np.ones(self.table.height, dtype=bool)]
         for attributes in [(a,) for a in self.attributes] + list(self.intersections):
-            crossed: list[tuple[tuple[str, ...], tuple[str, ...]]] = [((), ())]
-            for attribute in attributes:
-                crossed = [
-                    ((*k, key), (*n, name)) for k, n in crossed for key, name in cells[attribute]
-                ]
-            for group_keys, group_names in crossed:
-                keys.append(" & ".join(group_keys))
-                names.append(" & ".join(group_names))
+            for cell in product(*(values[attribute] for attribute in attributes)):
+                pairs = list(zip(attributes, cell, strict=True))
+                keys.append(group_key(pairs))
+                names.append(" & ".join(v if unique else f"{a} {v}" for a, v in pairs))
                 made_of.append(tuple(attributes))
-                rows.append(np.logical_and.reduce([masks[key] for key in group_keys]))
+                rows.append(np.logical_and.reduce([masks[pair] for pair in pairs]))
         return Partition(tuple(keys), tuple(names), tuple(made_of), np.stack(rows))
 
     def write(self, path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Codes, Floats
+from scotoma.inputs import Codes, Floats, cluster_ids
 from scotoma.uncertainty import (
     FEW_EVENTS,
     Estimate,
@@ -23,11 +23,11 @@ GIVEN_POPULATIONS = "these populations, another test set"
 
 
 def over_clusters(influence: npt.ArrayLike, codes: Codes | None) -> Floats:
-    """Influences of rows on a mean over rows as influences of units on the same mean.
+    """Influences of rows on a mean over rows as influences of clusters on the same mean.
 
     Args:
         influence: Shape (N, K).
-        codes: Unit of each row, from `scotoma.inputs.units`; None where every row is its own.
+        codes: From `scotoma.inputs.cluster_ids`; None where every row is its own.
 
     Returns:
         Shape (G, K); the influences themselves without clusters. A constant may differ, which no
@@ -58,7 +58,7 @@ def weighted_rate(
 
     Args:
         events: 0/1 or shares in [0, 1], shape (N, K).
-        codes: From `units`.
+        codes: From `cluster_ids`.
         weights: Non-negative, shape (N,); None weighs all alike.
         members: Size of the smaller population where the columns are not the members.
         level: Coverage, a fraction in (0, 1).
@@ -75,7 +75,7 @@ def weighted_rate(
     at_risk = np.full(len(rates), True) if weights is None else weights > 0
     weight = np.ones(len(rates)) if weights is None else weights
     rates, weight = rates[at_risk], weight[at_risk]
-    kept = None if codes is None else np.unique(codes[at_risk], return_inverse=True)[1]
+    kept = None if codes is None else cluster_ids(codes[at_risk], len(rates))
     n = len(rates) if kept is None else int(kept.max(initial=-1)) + 1
     size = rates.shape[1] if members is None else members
     if not n:
@@ -83,12 +83,12 @@ def weighted_rate(
     value = float((weight @ rates).mean() / weight.sum())
     seen = cluster_sums(rates.sum(axis=1), kept)
     missed = cluster_sums(rates.shape[1] - rates.sum(axis=1), kept)
-    carried = min(n_effective(seen), n_effective(missed))
+    effective_events = min(n_effective(seen), n_effective(missed))
     if not 0 < value < 1:
         return none_seen(
             float(round(value)), n=n, members=size, lowest=0.0, highest=1.0, level=level, note=note
         )
-    if carried < FEW:
+    if effective_events < FEW:
         note = f"{note}; {FEW_EVENTS}" if note else FEW_EVENTS
     slope = 1 / (value * (1 - value))
     events_of = cluster_sums(weight[:, None] * rates, kept)
@@ -98,7 +98,7 @@ def weighted_rate(
         crossed_variance(influence),
         n=n,
         members=size,
-        events=carried,
+        events=effective_events,
         level=level,
         scale="logit",
         note=note,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from scotoma.divergence.cluster_rates import over_clusters
 from scotoma.divergence.split_halves import row_labels
-from scotoma.inputs import Codes, Floats, Labels, booleans, populations, true_labels, units
+from scotoma.inputs import Codes, Floats, Labels, booleans, cluster_ids, populations, true_labels
 from scotoma.predictions import label_counts
 from scotoma.uncertainty import (
     FEW_EVENTS,
@@ -75,7 +75,7 @@ def flip_ledger(
         groups: Which examples belong to each group, bool, shape (G, N); groups may overlap.
         names: G names.
         paired: Member m of `compressed` derives from member m of `dense`.
-        clusters: Integer id of each row's cluster, shape (N,); rows of one cluster are one unit.
+        clusters: Integer id of each row's cluster, shape (N,); None where every row is its own.
         level: Coverage, a fraction in (0, 1).
 
     Returns:
@@ -91,11 +91,11 @@ def flip_ledger(
     d, c = populations(dense, compressed, None, paired=paired)
     y = true_labels(labels, len(d), None)[:, None]
     inside = booleans(groups, "groups", (len(names), len(d)))
-    codes = units(clusters, len(d))
+    codes = cluster_ids(clusters, len(d))
     kinds = _paired_flips(d, c, y) if paired else _unpaired_flips(d, c, y)
     rows = []
     for name, group in zip(names, inside, strict=True):
-        own = None if codes is None else np.unique(codes[group], return_inverse=True)[1]
+        own = None if codes is None else cluster_ids(codes[group], int(group.sum()))
         shares = {}
         for kind, (by_dense, by_compressed) in kinds.items():
             parts = by_dense[group], None if by_compressed is None else by_compressed[group]

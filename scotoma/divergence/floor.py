@@ -12,7 +12,7 @@ from scotoma.divergence.cluster_rates import GIVEN_POPULATIONS, over_clusters, w
 from scotoma.divergence.scoring import CieCount, score
 from scotoma.divergence.split_halves import Halves, disjoint_halves, halves
 from scotoma.errors import DataError
-from scotoma.inputs import Codes, Flags, Floats, Labels, populations, units
+from scotoma.inputs import Codes, Flags, Floats, Labels, cluster_ids, populations
 from scotoma.uncertainty import (
     FEW_EVENTS,
     Estimate,
@@ -103,7 +103,7 @@ def excess(
         compressed: Class ids of the same examples, shape (N, K').
         n_classes: Number of classes, at least 2.
         paired: Member m of `compressed` derives from member m of `dense`.
-        clusters: Integer id of each row's cluster, shape (N,); rows of one cluster are one unit.
+        clusters: Integer id of each row's cluster, shape (N,); None where every row is its own.
         seed: Draws the splits. Rows with two labels need none unless `paired`: their average over
             all splits is a hypergeometric table.
         splits: Number of splits where they are drawn.
@@ -128,7 +128,7 @@ def excess(
     if splits < 1:
         raise DataError(f"splits must be at least 1, got {splits}: 200 is the default")
     d, c = populations(dense, compressed, n_classes, paired=paired)
-    codes = units(clusters, len(d))
+    codes = cluster_ids(clusters, len(d))
     n, k, other = len(d), d.shape[1], c.shape[1]
     smaller = min(k, other)
     scores = score(d, c, n_classes)
@@ -228,21 +228,21 @@ def _estimate(
 ) -> tuple[Estimate, Variance]:
     """Excess, its interval and variance from the rows that are not unanimous; the others are 0."""
     gain = part.dense_compressed - part.dense_dense
-    carried = part.dense_compressed + part.dense_dense
+    events_of = part.dense_compressed + part.dense_dense
     drops, n = part.drops, active.size
     value = float(gain.sum()) / n
     if codes is not None:
-        carried = cluster_sums(carried, codes[active])
+        events_of = cluster_sums(events_of, codes[active])
         gain = over_clusters(_fill(gain[:, None], active), codes)[:, 0]
         drops = [over_clusters(_fill(drop, active), codes) for drop in drops]
         n = len(gain)
-    if not carried.any():
+    if not events_of.any():
         note = "no two members differ on any example"
         none = none_seen(
             0.0, n=n, members=members, lowest=-1.0, highest=1.0, level=level, note=note
         )
         return none, UNKNOWN
-    events = n_effective(carried)
+    events = n_effective(events_of)
     variance = _variance(gain, drops, n)
     estimate = of_variance(
         value,

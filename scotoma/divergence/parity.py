@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Codes, Flags, booleans, populations, units
+from scotoma.inputs import Codes, Flags, booleans, cluster_ids, populations
 from scotoma.uncertainty import check_level, cluster_sums
 
 __all__ = ["GroupParity", "label_parity"]
@@ -85,23 +85,27 @@ def label_parity(
         np.asarray(network)[:, None], np.asarray(exported)[:, None], None, paired=True
     )
     masks = booleans(groups, "groups", (len(names), len(before)))
-    codes, differ = units(clusters, len(before)), (before != after)[:, 0]
+    codes, differ = cluster_ids(clusters, len(before)), (before != after)[:, 0]
     return [
-        _group(name, differ[mask], None if codes is None else codes[mask], level)
+        _group(
+            name,
+            differ[mask],
+            None if codes is None else cluster_ids(codes[mask], int(mask.sum())),
+            level,
+        )
         for name, mask in zip(names, masks, strict=True)
     ]
 
 
 def _group(name: str, differ: Flags, codes: Codes | None, level: float) -> GroupParity:
-    own = None if codes is None else np.unique(codes, return_inverse=True)[1]
-    n = differ.size if own is None else int(own.max(initial=-1)) + 1
+    n = differ.size if codes is None else int(codes.max(initial=-1)) + 1
     many = int(differ.sum())
     if not n:
         value = low = high = math.nan
         reason = f"undefined (no examples in group {name!r})"
     else:
         value, reason = many / differ.size, ""
-        low, high = _exact(value, _effective(differ, own, n, level), level)
+        low, high = _exact(value, _effective(differ, codes, n, level), level)
     return GroupParity(
         group=name,
         n=n,

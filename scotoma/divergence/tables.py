@@ -13,7 +13,7 @@ from scotoma.divergence.cluster_rates import GIVEN_POPULATIONS, over_clusters, w
 from scotoma.divergence.ranking import percentile_weights, threshold
 from scotoma.divergence.scoring import DivergenceScores
 from scotoma.errors import DataError
-from scotoma.inputs import Flags, Floats, booleans, populations, true_labels, units
+from scotoma.inputs import Flags, Floats, booleans, cluster_ids, populations, true_labels
 from scotoma.uncertainty import (
     FEW_EVENTS,
     Estimate,
@@ -75,7 +75,7 @@ def over_index(
         flags: Which examples are CIEs, or any other flag, bool, shape (N,).
         attributes: For each name which examples have it, bool, shape (N,).
         members: Size of the smaller population, for the record; 0 where the flags are not theirs.
-        clusters: Integer id of each row's cluster, shape (N,); rows of one cluster are one unit.
+        clusters: Integer id of each row's cluster, shape (N,); None where every row is its own.
         level: Coverage, a fraction in (0, 1).
 
     Returns:
@@ -94,7 +94,7 @@ def over_index(
     [2.0, 1.31, 3.05]
     """
     f = booleans(flags, "flags")
-    codes = units(clusters, f.size)
+    codes = cluster_ids(clusters, f.size)
     n = f.size if codes is None else int(codes.max()) + 1
     rows = []
     for name, values in attributes.items():
@@ -158,7 +158,7 @@ def flip_rate(
     Args:
         dense: Class ids, shape (N, K).
         compressed: Class ids of the same examples by the members derived from them, shape (N, K).
-        clusters: Integer id of each row's cluster, shape (N,); rows of one cluster are one unit.
+        clusters: Integer id of each row's cluster, shape (N,); None where every row is its own.
         level: Coverage, a fraction in (0, 1).
 
     Returns:
@@ -172,7 +172,7 @@ def flip_rate(
     (0.25, 2.0)
     """
     d, c = populations(dense, compressed, None, paired=True)
-    return weighted_rate(d != c, units(clusters, len(d)), level=level)
+    return weighted_rate(d != c, cluster_ids(clusters, len(d)), level=level)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +221,7 @@ def top1_table(
         percentiles: Of the taxicab distance, each in (0, 100).
         dense_top5: Whether the true label is among the five best, bool, shape (N, K).
         compressed_top5: The same for the compressed members, bool, shape (N, K').
-        clusters: Integer id of each row's cluster, shape (N,); rows of one cluster are one unit.
+        clusters: Integer id of each row's cluster, shape (N,); None where every row is its own.
         level: Coverage, a fraction in (0, 1).
 
     Returns:
@@ -252,7 +252,7 @@ def top1_table(
         events["dense_top5"] = booleans(dense_top5, "dense_top5", d.shape)
     if compressed_top5 is not None:
         events["compressed_top5"] = booleans(compressed_top5, "compressed_top5", c.shape)
-    codes = units(clusters, len(d))
+    codes = cluster_ids(clusters, len(d))
     subsets: list[tuple[str, int, Floats, str, str]] = [
         ("all", scores.n, np.ones(scores.n), "no examples", ""),
         ("CIEs", int(scores.cie.sum()), scores.cie.astype(float), "no CIE", GIVEN_SUBSET),

@@ -13,7 +13,7 @@ from scipy.special import stdtr, stdtrit
 
 from scotoma.errors import DataError
 from scotoma.impact.layout import Layout, crossed, welch
-from scotoma.inputs import Flags, Floats, populations, true_labels, units
+from scotoma.inputs import Flags, Floats, cluster_ids, populations, true_labels
 from scotoma.uncertainty import (
     FEW_EVENTS,
     ONE_RUN,
@@ -217,7 +217,7 @@ def class_impact(
         correction: `bh` (Benjamini-Hochberg), `by` (Benjamini-Yekutieli: recalls of one model can
             depend on each other negatively), `holm` for a gate, or None; by default `bh` for
             `sound` and None for `published`.
-        clusters: Integer id of each row's cluster, shape (N,); rows of one cluster are one unit.
+        clusters: Integer id of each row's cluster, shape (N,); None where every row is its own.
             `published` knows none.
         paired: Member m of `compressed` derives from member m of `dense`. `published` ignores it.
         level: Coverage of the intervals, a fraction in (0, 1); alpha is 1 - level.
@@ -254,7 +254,7 @@ def class_impact(
             f"population, got {d.shape[1]} and {c.shape[1]}: use protocol='sound'"
         )
     was, now = (d == y[:, None]).astype(np.float64), (c == y[:, None]).astype(np.float64)
-    layout = Layout.of(y, units(clusters, len(y)))
+    layout = Layout.of(y, cluster_ids(clusters, len(y)))
     before, after = layout.class_means(was), layout.class_means(now)
     shifted = before - was.mean(axis=0), after - now.mean(axis=0)
     value = shifted[1].mean(axis=1) - shifted[0].mean(axis=1)

@@ -1,4 +1,4 @@
-"""Sums over classes and units, and the variance of every class's impact at once."""
+"""Sums over classes and clusters, and the variance of every class's impact at once."""
 
 from __future__ import annotations
 
@@ -13,48 +13,48 @@ from scotoma.uncertainty.influences import member_variance
 
 @dataclass(frozen=True)
 class Layout:
-    """Rows put in order of class, and within a class of unit, so that sums are runs of rows.
+    """Rows put in order of class, and within a class of cluster, so that sums are runs of rows.
 
-    A pair is the rows of one class in one unit; without clusters every row is its own.
+    A pair is the rows of one class in one cluster; without clusters every row is its own.
     """
 
-    order: Codes  # rows in order of (class, unit), shape (N,)
+    order: Codes  # rows in order of (class, cluster), shape (N,)
     pair_start: Codes  # first place in `order` of each pair, shape (J,)
     pair_rows: Floats  # rows of each pair, shape (J,)
     pair_class: Codes  # place of its class in `present`, shape (J,)
-    pair_unit: Codes  # its unit, shape (J,)
+    pair_cluster: Codes  # its cluster, shape (J,)
     class_start: Codes  # first pair of each class, shape (P,)
     class_rows: Floats  # rows of each class, shape (P,)
     class_units: Floats  # pairs of each class, shape (P,)
     present: Codes  # ids of the classes that have rows, shape (P,)
-    codes: Codes | None  # unit of each row, shape (N,); None where every row is its own
-    unit_rows: Floats  # rows of each unit, shape (G,)
+    codes: Codes | None  # cluster of each row, shape (N,); None where every row is its own
+    cluster_rows: Floats  # rows of each cluster, shape (G,)
 
     @classmethod
     def of(cls, labels: Labels, codes: Codes | None) -> Layout:
-        """Lay out the rows of `labels`, shape (N,), whose units are `codes`.
+        """Lay out the rows of `labels`, shape (N,), whose clusters are `codes`.
 
         >>> Layout.of(np.array([1, 0, 1]), None).order.tolist()
         [1, 0, 2]
         """
-        unit = np.arange(len(labels)) if codes is None else codes
-        order = np.lexsort((unit, labels))
+        cluster = np.arange(len(labels)) if codes is None else codes
+        order = np.lexsort((cluster, labels))
         present, class_of = np.unique(labels[order], return_inverse=True)
         new_class = np.diff(class_of, prepend=-1) != 0
-        pair_start = np.flatnonzero(new_class | (np.diff(unit[order], prepend=-1) != 0))
+        pair_start = np.flatnonzero(new_class | (np.diff(cluster[order], prepend=-1) != 0))
         pair_class = class_of[pair_start]
         return cls(
             order=order,
             pair_start=pair_start,
             pair_rows=np.diff(pair_start, append=len(labels)).astype(np.float64),
             pair_class=pair_class,
-            pair_unit=unit[order][pair_start],
+            pair_cluster=cluster[order][pair_start],
             class_start=np.flatnonzero(np.diff(pair_class, prepend=-1)),
             class_rows=np.bincount(class_of).astype(np.float64),
             class_units=np.bincount(pair_class).astype(np.float64),
             present=present.astype(np.intp),
             codes=codes,
-            unit_rows=np.bincount(unit).astype(np.float64),
+            cluster_rows=np.bincount(cluster).astype(np.float64),
         )
 
     def pair_sums(self, values: Floats) -> Floats:
@@ -89,25 +89,26 @@ class Layout:
         return np.where(squares > 0, self.class_sums(s) ** 2 / np.maximum(squares, 1), 0.0)
 
     def influences(self, values: Floats) -> tuple[Floats, Floats]:
-        """What pairs add to their class's recall, (J, K), and units to the accuracy, (G, K).
+        """What pairs add to their class's recall, (J, K), and clusters to the accuracy, (G, K).
 
-        The influence of unit g on (recall of a class - accuracy) is u of its pair in that class, 0
-        if it has none, minus v_g; over the units its mean is 0 and its spread that of the estimate.
+        The influence of cluster g on (recall of a class - accuracy) is u of its pair in that class,
+        0 if it has none, minus v_g; over the clusters its mean is 0 and its spread that of the
+        estimate.
         """
         means = self.class_means(values)
         pairs = self.pair_sums(values) - self.pair_rows[:, None] * means[self.pair_class]
-        u = pairs * (len(self.unit_rows) / self.class_rows)[self.pair_class][:, None]
+        u = pairs * (len(self.cluster_rows) / self.class_rows)[self.pair_class][:, None]
         whole = cluster_sums(values - values.mean(axis=0), self.codes)
-        return u, whole * (len(self.unit_rows) / len(values))
+        return u, whole * (len(self.cluster_rows) / len(values))
 
     def squares(self, u: Floats, v: Floats) -> Floats:
-        """Sum over units and members of (u - v)^2 for each class, shape (P,)."""
-        crossed = (u * (u - 2 * v[self.pair_unit])).sum(axis=1)
+        """Sum over clusters and members of (u - v)^2 for each class, shape (P,)."""
+        crossed = (u * (u - 2 * v[self.pair_cluster])).sum(axis=1)
         return np.asarray((v**2).sum() + self.class_sums(crossed), np.float64)
 
     def fourths(self, u: Floats, v: Floats) -> Floats:
-        """Sum over units of (u - v)^4 for each class, shape (P,)."""
-        own = v[self.pair_unit]
+        """Sum over clusters of (u - v)^4 for each class, shape (P,)."""
+        own = v[self.pair_cluster]
         beyond = ((u - own) ** 4 - own**4).sum(axis=1)
         return np.asarray((v**4).sum() + self.class_sums(beyond), np.float64)
 
@@ -124,7 +125,7 @@ def crossed(was: Floats, now: Floats, layout: Layout, *, paired: bool) -> Varian
     What `crossed_variance` gives for the classes' influences one by one, without a table of
     examples by classes: off its class an example's influence is the same for every class.
     """
-    n = len(layout.unit_rows)
+    n = len(layout.cluster_rows)
     if n < 2:
         nothing = np.full(layout.present.shape, np.nan)
         return Variance(nothing, nothing, nothing, nothing, nothing)

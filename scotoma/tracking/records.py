@@ -139,8 +139,9 @@ def member_records(
 def metric_names(keys: Iterable[str]) -> dict[str, str]:
     """Names that MLflow takes as the last part of a metric's, one a key, no two the same.
 
-    Plain keys stay readable. Where characters had to go, a name is too long, or two differ in case
-    only (which some databases do not see), a digest of the key is appended.
+    Plain keys stay readable, without the `=` and `,` that MLflow refuses. Where other characters
+    had to go, a name is too long, or two differ in case only (which some databases do not see), a
+    digest of the key is appended.
 
     Args:
         keys: Group keys or attribute names, any text.
@@ -148,12 +149,12 @@ def metric_names(keys: Iterable[str]) -> dict[str, str]:
     Returns:
         Key to name, of characters in [A-Za-z0-9_.-].
 
-    >>> metric_names(["sex.male", "sex.male & age.old"])
-    {'sex.male': 'sex.male', 'sex.male & age.old': 'sex.male_and_age.old'}
-    >>> list(metric_names(["sex.male/old", "sex.male?old"]).values())
-    ['sex.male_old.0df1d1f1247e', 'sex.male_old.e2ffb95120fe']
+    >>> metric_names(["sex=male", "sex=male,age=old"])
+    {'sex=male': 'sex.male', 'sex=male,age=old': 'sex.male_and_age.old'}
+    >>> list(metric_names(["sex=male/old", "sex=male?old"]).values())
+    ['sex.male_old.aa101749b63d', 'sex.male_old.0814f67970dd']
     """
-    readable = {key: "_and_".join(key.split(" & ")) for key in dict.fromkeys(keys)}
+    readable = {key: key.replace("=", ".").replace(",", "_and_") for key in dict.fromkeys(keys)}
     seen = Counter(name.casefold() for name in readable.values())
     return {
         key: name

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import array, coded, floats
+from scotoma.inputs import Codes, cluster_ids, floats
 
 Array = npt.NDArray[np.float64]
 
@@ -16,7 +16,7 @@ def cluster_sums(values: npt.ArrayLike, clusters: npt.ArrayLike | None) -> Array
 
     Args:
         values: Shape (N, K) or (N,).
-        clusters: Id of each row's cluster, shape (N,); None leaves every row its own unit.
+        clusters: Id of each row's cluster, shape (N,); None leaves every row its own cluster.
 
     Returns:
         Shape (n, K) or (n,), one row per cluster that occurs, in order of id.
@@ -33,44 +33,31 @@ def cluster_sums(values: npt.ArrayLike, clusters: npt.ArrayLike | None) -> Array
         return rows
     if not rows.ndim:
         raise DataError(f"values must have one row per cluster id, got the number {rows:g}")
-    ids = array(clusters, "clusters")
-    if ids.shape != rows.shape[:1]:
-        raise DataError(
-            f"clusters must give one id per row, got shape {ids.shape} for {rows.shape[0]} rows: "
-            "pass the ids in the order of the examples"
-        )
-    if ids.size == 0:
-        return rows
-    if ids.dtype.kind not in "iu":
-        ids = coded(ids, "clusters", len(rows))[1]
-    if ids.min() >= 0 and ids.max() < 4 * ids.size:
-        return _counted(rows, ids.astype(np.intp))
-    order = np.argsort(ids, kind="stable")
-    starts = np.flatnonzero(np.diff(ids[order], prepend=ids[order[0]] - 1))
-    return np.add.reduceat(rows[order], starts, axis=0)
+    codes = cluster_ids(clusters, len(rows))
+    return rows if codes is None or not codes.size else _counted(rows, codes)
 
 
-def _counted(rows: Array, ids: npt.NDArray[np.intp]) -> Array:
-    """The sums where ids are small enough to count with, which takes no sorting."""
+def _counted(rows: Array, codes: Codes) -> Array:
+    """The sums, without sorting the rows."""
     columns = rows.reshape(len(rows), -1)
     k = columns.shape[1]
-    flat = (ids[:, None] * k + np.arange(k)).ravel()
-    sums = np.bincount(flat, columns.ravel()).reshape(-1, k)[np.bincount(ids) > 0]
+    flat = (codes[:, None] * k + np.arange(k)).ravel()
+    sums = np.bincount(flat, columns.ravel()).reshape(-1, k)
     return np.asarray(sums.reshape(-1, *rows.shape[1:]), np.float64)
 
 
 def ratio_influence(events: npt.ArrayLike, at_risk: npt.ArrayLike) -> Array:
-    """Influence of each unit on a rate whose denominator varies between units.
+    """Influence of each cluster on a rate whose denominator varies between clusters.
 
-    The rate is sum(events) / (K sum(at_risk)); linearised, unit x moves member m's rate by
+    The rate is sum(events) / (K sum(at_risk)); linearised, cluster x moves member m's rate by
     (e_xm - p r_x) / mean(r).
 
     Args:
-        events: Events of each member among the rows of each unit, shape (n, K).
-        at_risk: Rows of each unit that could have had the event, shape (n,), some above 0.
+        events: Events of each member among the rows of each cluster, shape (n, K).
+        at_risk: Rows of each cluster that could have had the event, shape (n,), some above 0.
 
     Returns:
-        Shape (n, K); the mean over units and members is 0.
+        Shape (n, K); the mean over clusters and members is 0.
 
     References:
         Cochran (1977), Sampling Techniques, 3rd edition, section 6.3, the ratio estimator.

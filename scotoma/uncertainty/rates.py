@@ -51,7 +51,7 @@ class RateEvidence:
 
     Attributes:
         rows: Examples at risk.
-        n: The same in independent units: clusters where rows belong together.
+        n: The same in clusters, where every row is its own without any.
         members: Members of the population.
         value: The mean rate; nan without examples.
         effective_events: Those of the rate (`n_effective`).
@@ -128,7 +128,7 @@ class PopulationRate:
 
     Attributes:
         evidence: What is known of it.
-        influences: Influences of the units at risk on it.
+        influences: Influences of the clusters at risk on it.
     """
 
     evidence: RateEvidence

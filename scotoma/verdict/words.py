@@ -43,7 +43,7 @@ def margin_words(finding: Finding) -> str:
     """Write the margins of a question.
 
     >>> from scotoma.verdict.questions import Question
-    >>> question = Question("fpr", "fpr", "sex.male", None, "FPR male", 0.2, 0.005, None)
+    >>> question = Question("fpr", "fpr", "sex=male", None, "FPR male", 0.2, 0.005, None)
     >>> margin_words(Finding(question, "UNSURE", math.nan, math.nan, math.nan))
     '+20% and +0.50 points'
     """

@@ -267,9 +267,9 @@ def test_bad_input_gets_one_sentence(change, sentence):
 
 
 @pytest.mark.parametrize("ids", [[1.0, float("nan")], [1, None], ["a", float("nan")]])
-def test_a_row_without_a_source_is_refused_and_not_joined_to_others(ids: list[object]) -> None:
+def test_a_row_without_a_cluster_is_refused_and_not_joined_to_others(ids: list[object]) -> None:
     clusters = np.array(ids, dtype=float if ids[0] == 1.0 and None not in ids else object)
-    with pytest.raises(DataError, match="got 1 of 2 without one"):
+    with pytest.raises(DataError, match="got 1 of 2 rows without one"):
         rates([0, 1], [[0], [1]], [[True, True]], ["all"], n_classes=2, clusters=clusters)
 
 

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image
 
 from scotoma.config import Config, parse_config
 from scotoma.datasets import Examples
+from scotoma.datasets.group_keys import group_key
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.errors import DataError
 
@@ -102,8 +103,8 @@ def test_a_missing_value_of_an_attribute_becomes_a_group_of_its_own() -> None:
     examples = made()
     assert examples.table["age"].to_list() == ["yes", "no", "(missing)", "no", "(missing)", "yes"]
     partition = examples.partition()
-    assert "age.(missing)" in partition.keys
-    assert partition.mask("age.(missing)").tolist() == [False, False, True, False, True, False]
+    assert "age=(missing)" in partition.keys
+    assert partition.mask("age=(missing)").tolist() == [False, False, True, False, True, False]
 
 
 def test_a_split_holds_its_rows_in_their_order() -> None:
@@ -181,7 +182,7 @@ def test_missing_values_of_an_attribute_are_counted_in_a_note(nothing: str | Non
         "'(missing)'; fill them, or leave it so",
     )
     assert examples.split("test").notes == examples.notes
-    assert examples.partition().mask("age.(missing)").sum() == 2 * n / 10
+    assert examples.partition().mask("age=(missing)").sum() == 2 * n / 10
 
 
 def test_values_that_only_training_lacks_are_noted_too() -> None:
@@ -210,22 +211,22 @@ def test_groups_are_all_then_every_value_then_every_intersection() -> None:
     partition = made(CROSSED).partition()
     assert partition.keys == (
         "all",
-        "sex.female",
-        "sex.male",
-        "age.(missing)",
-        "age.no",
-        "age.yes",
-        "sex.female & age.(missing)",
-        "sex.female & age.no",
-        "sex.female & age.yes",
-        "sex.male & age.(missing)",
-        "sex.male & age.no",
-        "sex.male & age.yes",
+        "sex=female",
+        "sex=male",
+        "age=(missing)",
+        "age=no",
+        "age=yes",
+        "sex=female,age=(missing)",
+        "sex=female,age=no",
+        "sex=female,age=yes",
+        "sex=male,age=(missing)",
+        "sex=male,age=no",
+        "sex=male,age=yes",
     )
     assert partition.names[1:4] == ("female", "male", "(missing)")
     assert partition.names[-1] == "male & yes"
     assert partition.masks.shape == (12, 6)
-    assert partition.mask("sex.male & age.yes").tolist() == [True, *[False] * 4, True]
+    assert partition.mask("sex=male,age=yes").tolist() == [True, *[False] * 4, True]
 
 
 def test_a_value_that_two_attributes_share_is_named_with_its_attribute() -> None:
@@ -247,7 +248,23 @@ def test_an_attribute_value_called_all_does_not_hide_all_examples() -> None:
     assert len(set(partition.names)) == len(partition.names)
 
 
-values = st.sampled_from(["a", "b", "c", "(missing)", "a & b", "é"])
+@given(
+    groups=st.sets(
+        st.dictionaries(st.text("ab=,\\", min_size=1), st.text("ab=,\\")).map(
+            lambda group: tuple(sorted(group.items()))
+        ),
+        min_size=2,
+    )
+)
+@example(groups={(("a", "b,c=d"),), (("a", "b"), ("c", "d"))})
+@example(groups={(("a=b", "c"),), (("a", "b=c"),)})
+@example(groups={(("a\\", "b"),), (("a", "\\b"),)})
+@example(groups={(("a", "\\"), ("b", "c")), (("a", ",b=c"),)})
+def test_two_groups_never_share_a_key(groups: set[tuple[tuple[str, str], ...]]) -> None:
+    assert len({group_key(group) for group in groups}) == len(groups)
+
+
+values = st.sampled_from(["a", "b", "c", "(missing)", "a & b", "é", "a,y=b", ">=1", "\\"])
 tables = st.integers(1, 8).flatmap(
     lambda n: st.fixed_dictionaries(
         {name: st.lists(values, min_size=n, max_size=n) for name in ("x", "y", "z")}
@@ -268,7 +285,7 @@ def test_masks_are_those_of_asking_every_row(
             pairs = list(zip(attributes, cell, strict=True))
             groups.append(
                 (
-                    " & ".join(f"{a}.{v}" for a, v in pairs),
+                    ",".join(f"{a}={escaped(v)}" for a, v in pairs),
                     [all(table[a][row] == v for a, v in pairs) for row in range(n)],
                 )
             )
@@ -285,11 +302,16 @@ def test_masks_are_those_of_asking_every_row(
         assert np.sum(rows, axis=0).tolist() == [1] * n
 
 
+def escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace(",", "\\,")
+
+
 def _attributes_of(key: str, table: dict[str, list[str]]) -> tuple[str, ...] | None:
     """The attributes whose values cross in a group, found by trying all of them."""
     for attributes in [("x",), ("y",), ("z",), ("x", "y"), ("y", "z"), ("z", "x", "y")]:
         for cell in product(*(sorted(set(table[a])) for a in attributes)):
-            if key == " & ".join(f"{a}.{v}" for a, v in zip(attributes, cell, strict=True)):
+            pairs = zip(attributes, cell, strict=True)
+            if key == ",".join(f"{a}={escaped(v)}" for a, v in pairs):
                 return attributes
     return None
 

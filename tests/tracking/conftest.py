@@ -111,20 +111,20 @@ def _audit_of(run: Run) -> dict[str, Any]:
         "subgroups": {
             name: [
                 _change("all", "error", 50.0 + k),
-                _change("sex.male", "error", 40.0 + k),
-                _change("sex.male & age.old", "error", 70.0 + k),
-                _change("age.old", "error", 90.0 + k, se=20.0),  # the largest, and the least sure
-                _change("sex.male", "fpr", 770.0, "0"),
-                _change("sex.male", "fpr", -5.0),
-                _change("sex.male", "fnr", 8.0),
+                _change("sex=male", "error", 40.0 + k),
+                _change("sex=male,age=old", "error", 70.0 + k),
+                _change("age=old", "error", 90.0 + k, se=20.0),  # the largest, and the least sure
+                _change("sex=male", "fpr", 770.0, "0"),
+                _change("sex=male", "fpr", -5.0),
+                _change("sex=male", "fnr", 8.0),
             ]
             for k, name in enumerate(compressed)
         },
         "gaps": {
             name: [
-                contrast("sex", "sex.female", "sex.male", 0.03),
-                contrast("age", "the rest", "age.old", 0.04),
-                contrast("age", "the rest", "age.young", -0.02),
+                contrast("sex", "sex=female", "sex=male", 0.03),
+                contrast("age", "the rest", "age=old", 0.04),
+                contrast("age", "the rest", "age=young", -0.02),
             ]
             for name in compressed
         },
@@ -174,19 +174,19 @@ def folder() -> Callable[..., Run]:
 def hostile() -> list[dict[str, Any]]:
     """Rows of groups whose names are hostile to HTML, Markdown, SQL, paths and terminals."""
     keys = [
-        "a.<script>alert(1)</script>",
-        "a./../../etc",
-        "a.b'; DROP TABLE runs;--",
-        "a.x\x00\x1b[31m\u202e",
-        "a.[x](http://x.example)|`y`\n# h",
+        "a=<script>alert(1)</script>",
+        "a=/../../etc",
+        "a=b'; DROP TABLE runs;--",
+        "a=x\x00\x1b[31m\u202e",
+        "a=[x](http://x.example)|`y`\n# h",
         "..",
-        "性別.男",
-        "性別.女",
-        "a." + "long" * 200,
-        "A.X",
-        "a.x",
-        "a.x_and_b.y",
-        "a.x & b.y",
+        "性別=男",
+        "性別=女",
+        "a=" + "long" * 200,
+        "A=X",
+        "a=x",
+        "a=x_and_b.y",
+        "a=x,b=y",
     ]
     values = [99.0 if "http" in key else 10.0 + k for k, key in enumerate(keys)]
     return [_change(key, "error", value) for key, value in zip(keys, values, strict=True)]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scotoma.bias.clarify.rates import count_cells
 from scotoma.bias.clarify.table import METRICS
 from scotoma.errors import DataError
-from scotoma.inputs import array, booleans, coded, floats, units
+from scotoma.inputs import array, booleans, cluster_ids, coded, floats
 from scotoma.uncertainty import cluster_sums, n_effective
 
 if TYPE_CHECKING:
@@ -96,18 +96,18 @@ class Case:
         return self.d.size if self.times is None else int(self.times.sum())
 
     @property
-    def units(self) -> int:
-        """Independent units: clusters, or examples."""
+    def n_clusters(self) -> int:
+        """Number of clusters; every example is its own where there are none."""
         return self.n if self.clusters is None else int(self.clusters.max(initial=-1)) + 1
 
-    def units_among(self, rows: Bools) -> int:
-        """Independent units with at least one of the rows."""
+    def clusters_among(self, rows: Bools) -> int:
+        """Number of clusters with at least one of the rows."""
         if self.times is not None:
             return int(self.times[rows].sum())
         return int(np.count_nonzero(cluster_sums(rows, self.clusters)))
 
-    def carriers(self, events: npt.ArrayLike) -> float:
-        """Number of units that carry the events of the rows: `n_effective`."""
+    def effective_events(self, events: npt.ArrayLike) -> float:
+        """Effective number of clusters that have the events of the rows: `n_effective`."""
         return n_effective(cluster_sums(events, self.clusters), self.times)
 
     @property
@@ -217,7 +217,7 @@ def read_case(
         classes: Ids | None = truth.astype(np.intp)
     else:
         classes = _codes(labels, "labels", n)[1]
-    return Case(facet, truth, guess, codes, names, x, classes, units(clusters, n))
+    return Case(facet, truth, guess, codes, names, x, classes, cluster_ids(clusters, n))
 
 
 def merged(*cases: Case) -> list[Case]:
@@ -230,7 +230,7 @@ def merged(*cases: Case) -> list[Case]:
 
     Returns:
         As many cases of the same, shorter, rows, without features and labels; the cases themselves
-        where rows share sources.
+        where rows share clusters.
 
     >>> case = read_case(d=[True, False, True], p=[True, False, True])
     >>> merged(case)[0].times.tolist(), merged(case)[0].d.tolist()

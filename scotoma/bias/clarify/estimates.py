@@ -125,8 +125,8 @@ def all_metrics(
         strata: As for `metric`.
         features: As for `metric`.
         labels: As for `metric`.
-        clusters: Integer id of each example's source, shape (N,), where rows share one (several
-            photographs of a person); None for examples of their own.
+        clusters: Id of each example's cluster, shape (N,), such as the person whom several
+            photographs show; None where every example is its own.
         level: Coverage, a fraction in (0, 1).
         seed: Of the bootstrap behind the upper bounds; same seed, same bounds.
         only: The metrics wanted.
@@ -134,8 +134,8 @@ def all_metrics(
     Returns:
         Metric name to its estimate, in the order asked for. Where an argument is missing or a rate
         has no denominator the value is nan and the reason says so. `n` counts the examples (or
-        clusters) that enter, `events` those that carry the rarest part of the metric; data metrics
-        have 0 members.
+        clusters) that enter, `events` the effective events of the rarest part of the metric; data
+        metrics have 0 members.
 
     Raises:
         DataError: As for `metric`, or a level that is no fraction.
@@ -232,9 +232,9 @@ class _Pair:
 
     @cached_property
     def moved(self) -> float:
-        """Number of units whose predictions change."""
+        """Effective number of clusters whose predictions change."""
         was, now = (np.asarray(case.p).mean(axis=1) for case in (self.before, self.after))
-        return self.before.carriers(np.abs(now - was))
+        return self.before.effective_events(np.abs(now - was))
 
 
 def _estimate(
@@ -246,7 +246,7 @@ def _estimate(
     members = 0 if data else case.members
     if absent:
         return undefined(
-            f"not computed (needs {absent})", n=case.units, members=members, level=level
+            f"not computed (needs {absent})", n=case.n_clusters, members=members, level=level
         )
     if name in DISTANCES:
         return _bounded(name, case, bounds[name], level)
@@ -295,9 +295,9 @@ def _bounded(name: str, case: Case, high: float, level: float) -> Estimate:
     if math.isnan(value):
         facet = FACETS[int(counts.sum(axis=1).argmin())]
         reason = f"undefined (no examples in the {facet})"
-        return undefined(reason, n=case.units, members=0, level=level)
+        return undefined(reason, n=case.n_clusters, members=0, level=level)
     nan = math.nan
-    return Estimate(value, 0.0, high, case.units, 0, nan, nan, level, note=BOUND_NOTE)
+    return Estimate(value, 0.0, high, case.n_clusters, 0, nan, nan, level, note=BOUND_NOTE)
 
 
 def _change(name: str, pair: _Pair, paired: bool, level: float) -> Estimate:
@@ -305,7 +305,7 @@ def _change(name: str, pair: _Pair, paired: bool, level: float) -> Estimate:
     members = min(before.members, after.members)
     if absent := missing(name, before):
         return undefined(
-            f"not computed (needs {absent})", n=before.units, members=members, level=level
+            f"not computed (needs {absent})", n=before.n_clusters, members=members, level=level
         )
     dense, compressed = metric_scores(name, before), metric_scores(name, after)
     n = max(dense.n, compressed.n)

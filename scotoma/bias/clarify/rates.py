@@ -44,7 +44,7 @@ class Rate:
         return bool((self.over <= self.under).all())
 
     @property
-    def carriers(self) -> tuple[Array, Array]:
+    def parts(self) -> tuple[Array, Array]:
         """The two kinds of examples without which the rate cannot be estimated."""
         return self.over, self.under - self.over if self.proportion else self.under
 

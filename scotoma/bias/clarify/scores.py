@@ -23,11 +23,11 @@ class Scores:
         values: The metric on each member, shape (K,); nan where undefined.
         scores: Shape (n, K): each column has its member's value as mean.
         n: Examples or clusters that enter.
-        events: Examples that carry the rarest part.
+        events: Effective events of the rarest part.
         sizes: Of a difference of proportions: numerators and denominators of each facet, mean over
             members, shape (2, 2); None otherwise.
         reason: Why values are nan.
-        times: How many units each row of scores stands for, shape (n,); None for one each.
+        times: How many clusters each row of scores stands for, shape (n,); None for one each.
     """
 
     values: Array
@@ -63,8 +63,8 @@ def metric_scores(name: str, case: Case) -> Scores:
     rate = _rate_of(name)
     return Scores(
         measured.values,
-        _units(influence.take(case.index), measured.values, case),
-        case.units_among(np.asarray(case.shares[:, entering].any(axis=1))),
+        _by_cluster(influence.take(case.index), measured.values, case),
+        case.clusters_among(np.asarray(case.shares[:, entering].any(axis=1))),
         _events(name, case),
         None if rate is None or not rate.proportion or name == "DI" else _sizes(rate, case),
         measured.reason,
@@ -76,19 +76,19 @@ def _flip_scores(case: Case) -> Scores:
     if not case.both_facets:
         reason = f"undefined (no examples in the {FACETS[0 if case.d.all() else 1]})"
         nothing = np.full(case.members, math.nan)
-        return Scores(nothing, np.empty((0, case.members)), case.units, 0.0, None, reason)
+        return Scores(nothing, np.empty((0, case.members)), case.n_clusters, 0.0, None, reason)
     flips = case.flips
     return Scores(
         flips.values,
-        _units(flips.influences, flips.values, case),
-        case.units,
-        case.carriers(flips.flips),
+        _by_cluster(flips.influences, flips.values, case),
+        case.n_clusters,
+        case.effective_events(flips.flips),
     )
 
 
-def _units(influences: Array, values: Array, case: Case) -> Array:
-    """Scores of the independent units, whose column means are the members' values."""
-    scores = np.asarray(cluster_sums(influences, case.clusters) * (case.units / case.n))
+def _by_cluster(influences: Array, values: Array, case: Case) -> Array:
+    """Scores of the clusters, whose column means are the members' values."""
+    scores = np.asarray(cluster_sums(influences, case.clusters) * (case.n_clusters / case.n))
     scores += values
     return scores
 
@@ -100,10 +100,10 @@ def _rate_of(name: str) -> Rate | None:
 
 
 def _events(name: str, case: Case) -> float:
-    """Number of examples that carry the rarest part of a metric; nan for those over strata."""
+    """Effective events of the rarest part of a metric; nan for those over strata."""
     rate = _rate_of(name)
     if rate is not None:
-        parts = [np.stack([mask, 0 * mask]) for mask in rate.carriers]
+        parts = [np.stack([mask, 0 * mask]) for mask in rate.parts]
         parts += [part[::-1] for part in parts]
     elif name == "CI":
         one = np.stack([np.ones((2, 2)), np.zeros((2, 2))])
@@ -112,10 +112,10 @@ def _events(name: str, case: Case) -> float:
         parts = [np.broadcast_to(np.array([[0.0, 1.0], [1.0, 0.0]]), (2, 2, 2))]
     else:
         return math.nan
-    return min(case.carriers(case.shares @ part.ravel()) for part in parts)
+    return min(case.effective_events(case.shares @ part.ravel()) for part in parts)
 
 
 def _sizes(rate: Rate, case: Case) -> Array:
-    """Numerator and denominator of each facet, mean over members, in independent units."""
-    cells = case.cells.sum(axis=1).mean(axis=0) * (case.units / case.n)
+    """Numerator and denominator of each facet, mean over members, in clusters."""
+    cells = case.cells.sum(axis=1).mean(axis=0) * (case.n_clusters / case.n)
     return np.stack([(cells * mask).sum(axis=(1, 2)) for mask in (rate.over, rate.under)], axis=1)

@@ -50,7 +50,7 @@ def facet_pairs(examples: Examples) -> list[FacetPair]:
     >>> table = pl.DataFrame({"label": ["x"] * 3, "sex": ["m", "m", "f"]})
     >>> (pair,) = facet_pairs(Examples(table, ("x",), ("sex",), ()))
     >>> pair.disadvantaged, pair.advantaged
-    ('sex.f', 'sex.m')
+    ('sex=f', 'sex=m')
     """
     groups, pairs = examples.partition(), []
     for attribute in examples.attributes:
