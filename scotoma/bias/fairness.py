@@ -2,7 +2,7 @@
 
 Each takes one class against the rest and asks whether the groups are treated alike; all are
 fractions in [0, 1], and 0 is fair. They are absolute values or largest pairs, so that chance alone
-lifts them above 0: `upper_bound` says how large the truth may be, `signed` gives the two-sided
+lifts them above 0: `upper_bounds` says how large the truth may be, `signed` gives the two-sided
 interval of the difference behind a metric of two groups.
 """
 
@@ -157,13 +157,13 @@ def signed(
     if name not in SIGNED:
         raise DataError(
             f"signed differences stand behind DP, EOFP and EOTP, got {name!r}: "
-            "use upper_bound for the others"
+            "use upper_bounds for the others"
         )
     y, p, group, rows = _examples(labels, predicted, groups, None)
     if group.max(initial=0) > 1 or np.asarray(groups).shape[0] != 2:
         raise DataError(
             f"a signed difference needs two groups, got {np.asarray(groups).shape[0]}: "
-            "choose two, or use upper_bound"
+            "choose two, or use upper_bounds"
         )
     source = units(clusters, len(rows))
     seen = all_metrics(
@@ -177,51 +177,6 @@ def signed(
     a, d = (f"the {facet}" for facet in FACETS)
     reason = seen.reason.replace(a, "the first group").replace(d, "the second group")
     return replace(seen, reason=reason)
-
-
-def upper_bound(
-    name: str,
-    labels: npt.ArrayLike,
-    predicted: npt.ArrayLike,
-    groups: npt.ArrayLike,
-    *,
-    n_classes: int,
-    class_id: int | None = None,
-    weights: Weights = "examples",
-    clusters: npt.ArrayLike | None = None,
-    level: float = 0.95,
-    draws: int = 1000,
-    seed: int = 0,
-) -> Estimate:
-    """A metric averaged over members, and how large the truth may be.
-
-    Args:
-        name: As for `metric`.
-        labels: As for `upper_bounds`, like all that follows.
-        predicted: Predicted class ids, shape (N,) or (N, K).
-        groups: Who belongs to which group, bool, shape (G, N).
-        n_classes: Number of classes.
-        class_id: The class against the rest; None for the mean over all classes.
-        weights: As for `metric`.
-        clusters: One id a row where rows share sources, shape (N,).
-        level: Probability that the truth lies below `high`, a fraction in (0, 1).
-        draws: Number of draws.
-        seed: Same seed, same bound.
-
-    Returns:
-        As `upper_bounds`, of this metric.
-
-    >>> import numpy as np
-    >>> row = np.arange(400)
-    >>> found = upper_bound("EOTP", np.ones(400, int), (row % np.where(row < 200, 20, 5) > 0) * 1,
-    ...                     [row < 200, row >= 200], n_classes=2, class_id=1)
-    >>> round(found.value, 2), found.low, round(found.high, 2)
-    (0.15, 0.0, 0.2)
-    """
-    return upper_bounds(
-        [name], labels, predicted, groups, n_classes=n_classes, class_id=class_id, weights=weights,
-        clusters=clusters, level=level, draws=draws, seed=seed,
-    )[name]  # fmt: skip
 
 
 def upper_bounds(

@@ -45,11 +45,6 @@ class LedgerRow:
     wrong_to_right: Estimate
     wrong_to_other: Estimate
 
-    @property
-    def net(self) -> float:
-        """Change of accuracy: what is left when gains are set off against losses."""
-        return self.wrong_to_right.value - self.right_to_wrong.value
-
 
 def flip_ledger(
     dense: npt.ArrayLike,

@@ -184,16 +184,12 @@ class AccuracyRow:
         n: Examples in the subset.
         dense: Top-1 accuracy of the dense members, a fraction.
         compressed: Top-1 accuracy of the compressed members.
-        dense_top5: Top-5 accuracy of the dense members; None where not requested.
-        compressed_top5: Top-5 accuracy of the compressed members; None where not requested.
     """
 
     subset: str
     n: int
     dense: Estimate
     compressed: Estimate
-    dense_top5: Estimate | None = None
-    compressed_top5: Estimate | None = None
 
 
 def top1_table(
@@ -203,8 +199,6 @@ def top1_table(
     labels: npt.ArrayLike,
     *,
     percentiles: Sequence[float] = (90, 95, 99),
-    dense_top5: npt.ArrayLike | None = None,
-    compressed_top5: npt.ArrayLike | None = None,
     clusters: npt.ArrayLike | None = None,
     level: float = 0.95,
 ) -> list[AccuracyRow]:
@@ -219,8 +213,6 @@ def top1_table(
         compressed: Class ids, shape (N, K').
         labels: True class ids, shape (N,).
         percentiles: Of the taxicab distance, each in (0, 100).
-        dense_top5: Whether the true label is among the five best, bool, shape (N, K).
-        compressed_top5: The same for the compressed members, bool, shape (N, K').
         clusters: Integer id of each row's cluster, shape (N,); rows of one cluster are one unit.
         level: Coverage, a fraction in (0, 1).
 
@@ -248,10 +240,6 @@ def top1_table(
         )
     y = true_labels(labels, len(d), scores.n_classes)[:, None]
     events = {"dense": d == y, "compressed": c == y}
-    if dense_top5 is not None:
-        events["dense_top5"] = booleans(dense_top5, "dense_top5", d.shape)
-    if compressed_top5 is not None:
-        events["compressed_top5"] = booleans(compressed_top5, "compressed_top5", c.shape)
     codes = units(clusters, len(d))
     subsets: list[tuple[str, int, Floats, str, str]] = [
         ("all", scores.n, np.ones(scores.n), "no examples", ""),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -28,40 +27,6 @@ from scotoma.uncertainty.rates import FEW
 
 Protocol = Literal["sound", "published"]
 Correction = Literal["bh", "by", "holm"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassChange:
-    """One class that changes significantly.
-
-    Attributes:
-        name: Its name, or its id where classes have no names.
-        normalised: Change of recall beyond the change of accuracy, percentage points.
-        absolute: Change of recall, percentage points.
-    """
-
-    name: str
-    normalised: float
-    absolute: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassSummary:
-    """A row of the paper's tables of class-level results.
-
-    Attributes:
-        accuracy_difference: Mean accuracy of compressed minus dense members, percentage points.
-        increases: Classes that are significant with a positive normalised difference.
-        decreases: Classes that are significant with a negative one.
-        largest_increase: Significant class that gains most, if any does.
-        largest_decrease: Significant class that loses most, if any does.
-    """
-
-    accuracy_difference: float
-    increases: int
-    decreases: int
-    largest_increase: ClassChange | None
-    largest_decrease: ClassChange | None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -150,38 +115,6 @@ class ClassImpact:
             n=n,
             members=self.members,
             note=note,
-        )
-
-    def summary(self, names: Sequence[str] | None = None) -> ClassSummary:
-        """Numbers of significant classes and the largest changes, as the paper tabulates them.
-
-        Args:
-            names: Class names by id; ids where None.
-
-        References:
-            Hooker et al. (2019), Selective Brain Damage, Tables 1 and 4.
-
-        >>> impact = class_impact([[0, 0], [1, 1]], [[0, 0], [1, 0]], [0, 1], n_classes=2)
-        >>> impact.summary().accuracy_difference
-        -25.0
-        """
-
-        def largest(sign: int) -> ClassChange | None:
-            gain = np.where(self.significant, sign * self.normalised, -np.inf)
-            c = int(gain.argmax())
-            if not gain[c] > 0:
-                return None
-            name = str(c) if names is None else names[c]
-            return ClassChange(
-                name=name, normalised=float(self.normalised[c]), absolute=float(self.absolute[c])
-            )
-
-        return ClassSummary(
-            accuracy_difference=100 * (self.compressed_accuracy - self.dense_accuracy),
-            increases=int((self.significant & (self.normalised > 0)).sum()),
-            decreases=int((self.significant & (self.normalised < 0)).sum()),
-            largest_increase=largest(1),
-            largest_decrease=largest(-1),
         )
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from scotoma.power.detectable import (
     Detectable,
-    SimulatedPower,
     promised_power,
-    simulate_power,
     smallest_amplification,
 )
 from scotoma.power.members import MembersRange, RateChange, members_needed
@@ -21,12 +19,10 @@ __all__ = [
     "PlantedGroup",
     "Probit",
     "RateChange",
-    "SimulatedPower",
     "draw_events",
     "expected_variance",
     "members_needed",
     "planted_audit",
     "promised_power",
-    "simulate_power",
     "smallest_amplification",
 ]

@@ -201,37 +201,6 @@ def n_effective(s: npt.ArrayLike, times: npt.ArrayLike | None = None) -> float:
     return total**2 / float(np.dot(carried, counts)) if total else 0.0
 
 
-def mean_difference(
-    dense: npt.ArrayLike, compressed: npt.ArrayLike, *, paired: bool = False, level: float = 0.95
-) -> Estimate:
-    """Mean score of the compressed members minus that of the dense members.
-
-    Args:
-        dense: Scores, shape (n, K), one row per example or cluster.
-        compressed: Scores on the same rows, shape (n, K').
-        paired: Member m of `compressed` derives from member m of `dense`.
-        level: Coverage of the interval, a fraction in (0, 1).
-
-    Returns:
-        The difference on the identity scale. nan without examples; no interval with one example or
-        where nothing varies.
-
-    Raises:
-        DataError: Shapes that do not fit together, scores that are not finite, or a level that is
-            no fraction.
-
-    >>> change = mean_difference([[1, 1], [0, 0], [1, 1], [1, 0]], [[1, 0], [0, 0], [0, 0], [1, 1]])
-    >>> change.value, round(change.low, 2), round(change.high, 2)
-    (-0.25, -0.99, 0.49)
-    """
-    check_level(level)
-    d, c = _scores(dense, "dense"), _scores(compressed, "compressed")
-    variance = crossed_variance(d, c, paired=paired)
-    members = min(d.shape[-1], c.shape[-1])
-    value = float(c.mean() - d.mean()) if d.shape[0] else math.nan
-    return of_variance(value, variance, n=d.shape[0], members=members, level=level)
-
-
 def single_mean(
     scores: npt.ArrayLike,
     *,

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from operator import add
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +15,6 @@ from scotoma.uncertainty.influences import Array, member_variance
 
 Counts = npt.NDArray[np.int64]
 MOST_MEMBERS = 255  # with it and 10^9 examples the fourth powers still fit 64 bits
-Shard = TypeVar("Shard")
 ORDER = 4  # the kurtosis of psi needs no more
 
 
@@ -242,20 +238,6 @@ def _events(values: npt.ArrayLike, name: str) -> npt.NDArray[np.bool_]:
             "column a member"
         )
     return events.astype(np.bool_)
-
-
-def merge_moments(shards: Sequence[Shard]) -> Shard:
-    """Sum the shards of one audit, in any order.
-
-    Args:
-        shards: At least one `Moments`, or `ClusterMoments` of whole clusters.
-
-    >>> import numpy as np
-    >>> int(merge_moments([Moments.of(np.eye(2)), Moments.of(np.eye(2))]).n)
-    4
-    """
-    merged: Shard = reduce(add, shards)
-    return merged
 
 
 def power_table(s: npt.ArrayLike, t: npt.ArrayLike) -> Counts:

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 from scotoma import published
 from scotoma.bias import counts
-from scotoma.bias.fairness import NAMES, metric, signed, upper_bound, upper_bounds
+from scotoma.bias.fairness import NAMES, metric, signed, upper_bounds
 from scotoma.errors import DataError
 
 # Qian et al. 2021, Table 3: rows Sport and Cook, columns Pred-Sport and Pred-Cook.
@@ -201,6 +201,10 @@ def test_a_group_never_predicted_a_class_is_fully_disadvantaged():
 # --- intervals and bounds -------------------------------------------------------------------------
 
 
+def upper_bound(name, *audited, **options):
+    return upper_bounds([name], *audited, **options)[name]
+
+
 def audit(rng, n: int, members: int = 1, *, gap: float = 0.15, run_effect: float = 0.0):
     """Labels, predictions and groups; group 1 is recognised `gap` less often."""
     group = (rng.random(n) < 0.4).astype(int)
@@ -357,11 +361,11 @@ TWO = np.array([[True, False], [False, True]])
         (
             lambda: signed("BA", [0, 1], [0, 1], TWO, class_id=1),
             "signed differences stand behind DP, EOFP and EOTP, got 'BA': "
-            "use upper_bound for the others",
+            "use upper_bounds for the others",
         ),
         (
             lambda: signed("DP", [0, 1], [0, 1], TWO[:1], class_id=1),
-            "a signed difference needs two groups, got 1: choose two, or use upper_bound",
+            "a signed difference needs two groups, got 1: choose two, or use upper_bounds",
         ),
         (
             lambda: upper_bound("DP", [0, 1], [0, 1], TWO, n_classes=2, class_id=2),
