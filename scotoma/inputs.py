@@ -16,6 +16,7 @@ Labels = npt.NDArray[np.integer[Any]]
 Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
+Ints = npt.NDArray[np.int64]
 
 
 def populations(

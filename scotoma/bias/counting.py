@@ -15,6 +15,7 @@ from scotoma.errors import DataError
 from scotoma.inputs import (
     Codes,
     Flags,
+    Ints,
     Labels,
     array,
     booleans,
@@ -26,7 +27,6 @@ from scotoma.inputs import (
 from scotoma.uncertainty import ClusterMoments, Moments, Words
 from scotoma.uncertainty.moments import power_table
 
-Counts = npt.NDArray[np.int64]
 CELLS_AT_ONCE = 2**20  # predictions coded at a time: a few megabytes, whatever the audit's size
 
 
@@ -74,7 +74,7 @@ class Events:
 
 def counts(
     labels: npt.ArrayLike, predicted: npt.ArrayLike, groups: npt.ArrayLike, n_classes: int
-) -> Counts:
+) -> Ints:
     """Examples of group g with label y that member m predicts as p.
 
     Args:
@@ -289,7 +289,7 @@ def group_masks(groups: npt.ArrayLike, rows: int, names: Sequence[str] | None = 
     return masks
 
 
-def by_cluster(found: Events, mask: Flags, kind: int, codes: Codes) -> Counts:
+def by_cluster(found: Events, mask: Flags, kind: int, codes: Codes) -> Ints:
     """Events of one group and kind, per cluster and member, shape (n, K).
 
     Args:
@@ -309,7 +309,7 @@ def by_cluster(found: Events, mask: Flags, kind: int, codes: Codes) -> Counts:
     return np.bincount(flat, minlength=n * found.members).reshape(n, found.members)
 
 
-def _powers(dense: Events, compressed: Events, masks: Flags, kinds: int) -> Counts:
+def _powers(dense: Events, compressed: Events, masks: Flags, kinds: int) -> Ints:
     """Sums of s^i t^j per group and kind, without the examples that have no event."""
     s_key, s_count = np.unique(dense.row * kinds + dense.kind, return_counts=True)
     t_key, t_count = np.unique(compressed.row * kinds + compressed.kind, return_counts=True)
@@ -336,7 +336,7 @@ def _powers(dense: Events, compressed: Events, masks: Flags, kinds: int) -> Coun
     return powers
 
 
-def _per_member(found: Events, masks: Flags, kinds: int) -> Counts:
+def _per_member(found: Events, masks: Flags, kinds: int) -> Ints:
     """Events of each member per group and kind, shape (G, E, K)."""
     code, bins = found.kind * found.members + found.member, kinds * found.members
     total = np.zeros((len(masks), bins), np.int64)

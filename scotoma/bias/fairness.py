@@ -21,10 +21,8 @@ from scotoma.bias.clarify.rates import FACETS
 from scotoma.bias.counting import group_masks
 from scotoma.bias.formulas import FORMULAS, Cells, Weights
 from scotoma.errors import DataError
-from scotoma.inputs import Codes, Labels, array, class_ids, floats, true_labels, units
+from scotoma.inputs import Codes, Floats, Labels, array, class_ids, floats, true_labels, units
 from scotoma.uncertainty import ONE_RUN, Estimate, check_level, undefined
-
-Array = npt.NDArray[np.float64]
 
 NAMES = ("DP", "DI", "SPSF", "FPSF", "EOFP", "EOTP", "BA")
 # The Clarify metric that is the signed difference behind each of these, group 0 minus group 1.
@@ -42,8 +40,8 @@ class Fairness:
         reasons: Class to why it is undefined, for at least one member.
     """
 
-    per_class: Array
-    overall: Array
+    per_class: Floats
+    overall: Floats
     reasons: dict[int, str]
 
 
@@ -242,7 +240,7 @@ def upper_bounds(
     members = p.shape[1]
     shape = (int(np.asarray(groups).shape[0]), n_classes, n_classes)
 
-    def measured(name: str, counts: Array) -> Array:
+    def measured(name: str, counts: Floats) -> Floats:
         found = metric(name, counts, weights=weights)
         return found.overall if class_id is None else found.per_class[:, class_id]
 
@@ -252,7 +250,7 @@ def upper_bounds(
     source = units(clusters, np.asarray(labels).shape[0])
     source = None if source is None else np.unique(source[rows], return_inverse=True)[1]
     n = len(codes) if source is None else int(source.max(initial=-1)) + 1
-    drawn: dict[str, list[Array]] = {
+    drawn: dict[str, list[Floats]] = {
         name: [] for name, value in values.items() if not math.isnan(value)
     }
     rng = np.random.Generator(np.random.Philox(key=seed))
@@ -276,7 +274,7 @@ def upper_bounds(
     return answer
 
 
-def _bound(drawn: Array, chosen: npt.NDArray[np.int64], level: float) -> float:
+def _bound(drawn: Floats, chosen: npt.NDArray[np.int64], level: float) -> float:
     """The `level` point over draws (B, K) of the mean over the members chosen in each."""
     # A member that was not chosen must not make a draw undefined.
     totals = np.where(chosen > 0, drawn, 0.0) * chosen
@@ -285,7 +283,7 @@ def _bound(drawn: Array, chosen: npt.NDArray[np.int64], level: float) -> float:
     return float(np.quantile(defined, level, method="higher")) if defined.size else math.nan
 
 
-def _reasons(value: Array, lacking: dict[str, Array], groups: Sequence[str]) -> dict[int, str]:
+def _reasons(value: Floats, lacking: dict[str, Floats], groups: Sequence[str]) -> dict[int, str]:
     """Why classes are undefined: the first denominator that is 0, in a group or in all."""
     found: dict[int, str] = {}
     for class_id in np.flatnonzero(np.isnan(value).any(axis=0)).tolist():

@@ -7,15 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import gammaincinv, ndtr, stdtrit
 
 from scotoma.errors import DataError
+from scotoma.inputs import Floats
 from scotoma.power.model import Design, Probit, expected_parts, expected_variance
 from scotoma.uncertainty.estimate import json_safe
 from scotoma.uncertainty.rates import FEWEST
 
-Array = npt.NDArray[np.float64]
 NODES = 16  # a variance component; 24 change the power by less than .001
 HIGHEST_RATE = 0.999  # compressed rate beyond which no increase is looked for
 STANDARD = Probit()
@@ -216,7 +215,7 @@ def _decidable(design: Design) -> float:
     return float(ndtr((mean - least) / spread)) if spread > 0 else float(mean >= least)
 
 
-def _chi_square(places: Array, freedom: float) -> Array:
+def _chi_square(places: Floats, freedom: float) -> Floats:
     """Quantiles of chi-square divided by its degrees of freedom."""
     if math.isinf(freedom):
         return np.ones_like(places)

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scotoma.slices.evidence.interface import Flags, Floats, Rows
+from scotoma.inputs import Flags, Floats
+from scotoma.slices.evidence.tally import Rows
 from scotoma.slices.search.greedy import Key
 from scotoma.slices.search.predicates import Predicate
 from scotoma.slices.search.strategies import Finding, Look

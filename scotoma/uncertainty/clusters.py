@@ -6,12 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import array, coded, floats
-
-Array = npt.NDArray[np.float64]
+from scotoma.inputs import Floats, array, coded, floats
 
 
-def cluster_sums(values: npt.ArrayLike, clusters: npt.ArrayLike | None) -> Array:
+def cluster_sums(values: npt.ArrayLike, clusters: npt.ArrayLike | None) -> Floats:
     """Sum the rows of each cluster.
 
     Args:
@@ -50,7 +48,7 @@ def cluster_sums(values: npt.ArrayLike, clusters: npt.ArrayLike | None) -> Array
     return np.add.reduceat(rows[order], starts, axis=0)
 
 
-def _counted(rows: Array, ids: npt.NDArray[np.intp]) -> Array:
+def _counted(rows: Floats, ids: npt.NDArray[np.intp]) -> Floats:
     """The sums where ids are small enough to count with, which takes no sorting."""
     columns = rows.reshape(len(rows), -1)
     k = columns.shape[1]
@@ -59,7 +57,7 @@ def _counted(rows: Array, ids: npt.NDArray[np.intp]) -> Array:
     return np.asarray(sums.reshape(-1, *rows.shape[1:]), np.float64)
 
 
-def ratio_influence(events: npt.ArrayLike, at_risk: npt.ArrayLike) -> Array:
+def ratio_influence(events: npt.ArrayLike, at_risk: npt.ArrayLike) -> Floats:
     """Influence of each unit on a rate whose denominator varies between units.
 
     The rate is sum(events) / (K sum(at_risk)); linearised, unit x moves member m's rate by

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import floats
+from scotoma.inputs import Floats, floats
 from scotoma.uncertainty.estimate import ONE_RUN, Estimate, check_level, json_safe, undefined
-from scotoma.uncertainty.influences import Array, Influences
+from scotoma.uncertainty.influences import Influences
 
 
 @dataclass(frozen=True)
@@ -144,14 +144,14 @@ def influences_variance(dense: Influences, compressed: Influences | None = None)
     return _of_populations(compressed.means - dense.means, [dense, compressed])
 
 
-def _of_populations(psi: Array, populations: list[Influences]) -> Variance:
+def _of_populations(psi: Floats, populations: list[Influences]) -> Variance:
     """The variance of the mean of psi, to which independent populations add."""
     first, parts = populations[0], [own.of_members for own in populations]
     return combine(*first.of_examples(psi), first.n, parts)
 
 
 def combine(
-    examples: Array, excess: Array, n: npt.ArrayLike, parts: list[tuple[Array, Array, int]]
+    examples: Floats, excess: Floats, n: npt.ArrayLike, parts: list[tuple[Floats, Floats, int]]
 ) -> Variance:
     """Put the parts together: V and its degrees of freedom.
 
@@ -284,7 +284,7 @@ def of_variance(
     )
 
 
-def _matrix(values: npt.ArrayLike, name: str) -> Array:
+def _matrix(values: npt.ArrayLike, name: str) -> Floats:
     matrix = floats(values, name)
     if matrix.ndim < 2 or matrix.shape[-1] == 0:
         raise DataError(
@@ -294,7 +294,7 @@ def _matrix(values: npt.ArrayLike, name: str) -> Array:
     return matrix
 
 
-def _scores(values: npt.ArrayLike, name: str) -> Array:
+def _scores(values: npt.ArrayLike, name: str) -> Floats:
     scores = _matrix(values, name)
     if not np.isfinite(scores).all():
         row = int(np.argwhere(~np.isfinite(scores))[0][-2])

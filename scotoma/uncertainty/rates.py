@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from scotoma.inputs import Floats, Ints
 from scotoma.uncertainty.clustered import ClusterMoments
 from scotoma.uncertainty.clusters import ratio_influence
 from scotoma.uncertainty.crossed import (
@@ -19,10 +20,9 @@ from scotoma.uncertainty.crossed import (
     of_variance,
 )
 from scotoma.uncertainty.estimate import ONE_RUN, Estimate, none_seen, undefined
-from scotoma.uncertainty.influences import Array, Influences
+from scotoma.uncertainty.influences import Influences
 from scotoma.uncertainty.moments import Moments
 
-Ints = npt.NDArray[np.int64]
 Index = tuple[int, ...]
 UNKNOWN = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)
 FEWEST = 5  # effective events below which the t interval of a ratio holds its level no more
@@ -61,8 +61,8 @@ class RateEvidence:
     rows: Ints
     n: Ints
     members: int
-    value: Array
-    effective_events: Array
+    value: Floats
+    effective_events: Floats
     variance: Variance
 
     @classmethod

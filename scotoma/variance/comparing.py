@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import floats
+from scotoma.inputs import Floats, floats
 from scotoma.uncertainty import Estimate, benjamini_hochberg, undefined
 from scotoma.variance.effects import (
     THIS_TEST_SET,
@@ -31,7 +31,6 @@ from scotoma.variance.effects import (
     welch_difference,
 )
 
-Array = npt.NDArray[np.float64]
 Protocol = Literal["published", "sound"]
 
 EXACT_UP_TO = 20  # runs a side; beyond it the normal approximation is good to the third digit
@@ -272,7 +271,7 @@ def compare_family(
     }
 
 
-def _runs(values: npt.ArrayLike, name: str) -> Array:
+def _runs(values: npt.ArrayLike, name: str) -> Floats:
     runs = floats(values, name)
     if runs.ndim != 1 or runs.size < 2:
         raise DataError(
@@ -288,7 +287,7 @@ def _runs(values: npt.ArrayLike, name: str) -> Array:
     return runs
 
 
-def _by_mean(values: Array) -> Array:
+def _by_mean(values: Floats) -> Floats:
     """Values over their mean, taken as the study took it: of values cut to four digits."""
     size = np.floor(np.log10(np.abs(values), where=values != 0, out=np.zeros_like(values)))
     scale = 10.0 ** (3.0 - size)
@@ -296,7 +295,7 @@ def _by_mean(values: Array) -> Array:
         return np.asarray(values / (np.round(values * scale) / scale).mean())
 
 
-def _mann_whitney(b: Array, o: Array, *, published: bool) -> float:
+def _mann_whitney(b: Floats, o: Floats, *, published: bool) -> float:
     from scipy.stats import mannwhitneyu  # costly to import, and only needed here
 
     if np.ptp(np.concatenate([b, o])) == 0:
@@ -310,7 +309,7 @@ def _mann_whitney(b: Array, o: Array, *, published: bool) -> float:
     return float(mannwhitneyu(b, o, alternative="two-sided", method=method).pvalue)
 
 
-def _levene(b: Array, o: Array) -> float:
+def _levene(b: Floats, o: Floats) -> float:
     from scipy.stats import levene
 
     with np.errstate(divide="ignore", invalid="ignore"):  # spread within neither side: F is inf

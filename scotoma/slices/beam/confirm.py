@@ -9,9 +9,9 @@ from functools import partial
 import numpy as np
 import polars as pl
 
+from scotoma.inputs import Flags, Floats
 from scotoma.slices.beam.judge import SumsTest
 from scotoma.slices.beam.part import Part, Query, Sums
-from scotoma.slices.evidence.interface import Flags, Floats
 from scotoma.slices.judging.correction import Correction
 from scotoma.slices.search.confirm import MOST, SCREEN, holm_halves
 from scotoma.slices.search.greedy import Key, repeat_search, rows_of

@@ -10,11 +10,11 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.errors import DataError
+from scotoma.inputs import Flags, Floats
 from scotoma.slices.beam.judge import SumsTest
 from scotoma.slices.beam.part import Part, Query, Sums
-from scotoma.slices.evidence.interface import Flags, Floats, Rows
 from scotoma.slices.evidence.outcomes import Metric
-from scotoma.slices.evidence.tally import tally
+from scotoma.slices.evidence.tally import Rows, tally
 from scotoma.slices.search.greedy import Key, rows_of
 from scotoma.slices.search.predicates import Encoded
 from scotoma.slices.view import NOTHING

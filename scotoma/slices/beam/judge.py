@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scotoma.inputs import Floats
 from scotoma.slices.beam.part import Sums
-from scotoma.slices.evidence.interface import Direction, Floats, Judged
+from scotoma.slices.evidence.interface import Direction, Judged
 from scotoma.slices.judging.bootstrap import Ratio, Replicates, metric_of, spread
 from scotoma.slices.judging.crossed import CrossedTest, Reference
 from scotoma.slices.judging.protocols import Test

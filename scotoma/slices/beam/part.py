@@ -12,9 +12,9 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.hashing import hash_ids
+from scotoma.inputs import Flags, Floats
 from scotoma.slices.beam.columns import Columns
 from scotoma.slices.beam.null import Shuffle
-from scotoma.slices.evidence.interface import Flags, Floats
 from scotoma.slices.evidence.outcomes import Outcome
 from scotoma.slices.evidence.tally import Cells, Keys, count, tally
 from scotoma.slices.judging.bootstrap import Ratio

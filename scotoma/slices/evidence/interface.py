@@ -8,12 +8,10 @@ from typing import Literal, Protocol, Self, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.slices.evidence.tally import Keys, Lanes, Tallied
+from scotoma.inputs import Flags, Floats
+from scotoma.slices.evidence.tally import Keys, Lanes, Rows, Tallied
 from scotoma.uncertainty import Estimate
 
-Floats = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.intp]
-Flags = npt.NDArray[np.bool_]
 Direction = Literal["higher", "lower", "both"]
 
 

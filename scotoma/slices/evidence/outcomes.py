@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
+from scotoma.inputs import Flags, Floats
 from scotoma.printable import nearest
-from scotoma.slices.evidence.interface import Flags, Floats, Rows
+from scotoma.slices.evidence.tally import Rows
 
 Kind = Literal["rate", "mean", "ratio", "auc"]
 Risk = Literal["all", "negatives", "positives"]

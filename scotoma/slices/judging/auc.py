@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
-from scotoma.slices.evidence.clusters import Codes, shuffle, signs
-from scotoma.slices.evidence.interface import Direction, Flags, Floats, Judged, Rows
-from scotoma.slices.evidence.tally import Keys, count
+from scotoma.inputs import Codes, Flags, Floats, Ints
+from scotoma.slices.evidence.clusters import shuffle, signs
+from scotoma.slices.evidence.interface import Direction, Judged
+from scotoma.slices.evidence.tally import Keys, Rows, count
 from scotoma.slices.judging.bootstrap import spread
 from scotoma.slices.judging.tails import two_sided
 from scotoma.uncertainty import Estimate
 
-Ints = npt.NDArray[np.int64]
 FEWEST = 10  # positives and negatives that a slice must hold
 TOGETHER = 24  # draws ranked at once: their sums stay in the cache
 

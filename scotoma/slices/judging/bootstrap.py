@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
-from scotoma.slices.evidence.clusters import Codes, shuffle
-from scotoma.slices.evidence.interface import Direction, Flags, Floats, Judged, Rows
-from scotoma.slices.evidence.tally import Cells, Keys, Lanes, Tallied, narrow
+from scotoma.inputs import Codes, Flags, Floats
+from scotoma.slices.evidence.clusters import shuffle
+from scotoma.slices.evidence.interface import Direction, Judged
+from scotoma.slices.evidence.tally import Cells, Keys, Lanes, Rows, Tallied, narrow
 from scotoma.slices.judging.tails import two_sided
 from scotoma.uncertainty import Estimate, undefined
 

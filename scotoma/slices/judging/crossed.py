@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri, stdtr
 
+from scotoma.inputs import Floats
 from scotoma.slices.evidence.clusters import ClusterVariance
-from scotoma.slices.evidence.interface import Direction, Floats, Rows
+from scotoma.slices.evidence.interface import Direction
+from scotoma.slices.evidence.tally import Rows
 from scotoma.slices.judging.tails import two_sided
 from scotoma.uncertainty import Estimate, Variance, of_variance, undefined
 

@@ -7,16 +7,16 @@ from functools import cached_property
 
 import numpy as np
 
+from scotoma.inputs import Codes, Flags, Floats
 from scotoma.slices.evidence.clusters import (
     ClusterSums,
     ClusterVariance,
-    Codes,
     Rest,
     shuffle,
     signs,
 )
-from scotoma.slices.evidence.interface import Direction, Flags, Floats, Judged, Rows
-from scotoma.slices.evidence.tally import Keys, count, tally
+from scotoma.slices.evidence.interface import Direction, Judged
+from scotoma.slices.evidence.tally import Keys, Rows, count, tally
 from scotoma.slices.judging.crossed import (
     CARRIERS,
     Centre,

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.slices.evidence.clusters import Codes
-from scotoma.slices.evidence.interface import Direction, Evidence, Floats
+from scotoma.inputs import Codes, Floats, Ints
+from scotoma.slices.evidence.interface import Direction, Evidence
 from scotoma.slices.evidence.outcomes import Metric, Outcome, Scored
 from scotoma.slices.evidence.weights import poisson_weights
 from scotoma.slices.judging.auc import Ranks, places
@@ -22,7 +22,6 @@ from scotoma.slices.judging.ratios import LinearRatio
 Reference = Literal["rest", "whole", "baseline"]
 Protocol = Literal["sound", "published"]
 Test = Literal["rate", "change", "mean", "bootstrap"]
-Ints = npt.NDArray[np.int64]
 FEWEST = 30.0  # predictions, a member, that a ratio of counts rests on
 
 

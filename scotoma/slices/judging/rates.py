@@ -10,8 +10,9 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.slices.evidence.interface import Direction, Flags, Judged, Rows
-from scotoma.slices.evidence.tally import Cells, Keys, Lanes, Tallied
+from scotoma.inputs import Flags
+from scotoma.slices.evidence.interface import Direction, Judged
+from scotoma.slices.evidence.tally import Cells, Keys, Lanes, Rows, Tallied
 from scotoma.slices.judging.tails import hypergeometric_tail, sign_tail, two_sided
 from scotoma.uncertainty import ONE_RUN, Estimate, single_mean, undefined
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from scotoma.inputs import Flags, Floats
 from scotoma.slices.evidence.clusters import shuffle
-from scotoma.slices.evidence.interface import Flags, Floats, Judged, Rows
+from scotoma.slices.evidence.interface import Judged
 from scotoma.slices.evidence.outcomes import Scored
-from scotoma.slices.evidence.tally import Keys
+from scotoma.slices.evidence.tally import Keys, Rows
 from scotoma.slices.judging.means import Means
 from scotoma.uncertainty import Estimate
 

@@ -16,7 +16,7 @@ from scotoma.errors import DataError
 from scotoma.printable import printable
 
 Kind = Literal["value", "bin", "rest", "missing"]
-Codes = npt.NDArray[np.uint8]
+ByteCodes = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Coding:
     frequent: tuple[str, ...] = ()
     note: str = ""
 
-    def codes(self, column: pl.Series) -> Codes:
+    def codes(self, column: pl.Series) -> ByteCodes:
         """Which predicate each value meets, shape (N,), uint8.
 
         Args:
@@ -74,7 +74,7 @@ class Coding:
         codes[present] = np.searchsorted(self.cuts, numbers(column.drop_nulls()), side="right")
         return codes
 
-    def _values(self, column: pl.Series) -> Codes:
+    def _values(self, column: pl.Series) -> ByteCodes:
         text = column.cast(pl.String)
         most, rest = len(self.frequent), any(one.kind == "rest" for one in self.predicates)
         known = pl.DataFrame({"value": self.frequent, "code": np.arange(most, dtype=np.uint8)})

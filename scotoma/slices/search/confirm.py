@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scotoma.slices.evidence.interface import Evidence, Flags, Rows
+from scotoma.inputs import Flags
+from scotoma.slices.evidence.interface import Evidence
+from scotoma.slices.evidence.tally import Rows
 from scotoma.slices.judging.correction import Correction, adjust
 from scotoma.slices.search.greedy import Key, Step, cover, rows_of
 from scotoma.slices.search.predicates import Encoded

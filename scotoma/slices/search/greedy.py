@@ -8,7 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from scotoma.slices.evidence.interface import Evidence, Flags, Rows
+from scotoma.inputs import Flags
+from scotoma.slices.evidence.interface import Evidence
+from scotoma.slices.evidence.tally import Rows
 from scotoma.slices.judging.correction import Correction, adjust
 from scotoma.slices.search.lattice import Subset, shape_of
 from scotoma.slices.search.predicates import Encoded

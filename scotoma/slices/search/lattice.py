@@ -10,11 +10,11 @@ from math import comb, prod
 import numpy as np
 import numpy.typing as npt
 
+from scotoma.inputs import Flags
 from scotoma.slices.evidence.tally import Keys, Tallied
 from scotoma.slices.search.predicates import Encoded
 
 Subset = tuple[int, ...]
-Flags = npt.NDArray[np.bool_]
 
 CELLS = 1 << 14  # cells tallied together: with 48 lanes of 16 bits about a core's second cache
 KEYS = 1 << 22  # rows times feature subsets of a block

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.errors import DataError
-from scotoma.slices.search.coding import Codes, Coding, Predicate, code
+from scotoma.slices.search.coding import ByteCodes, Coding, Predicate, code
 
 __all__ = ["Encoded", "Predicate", "as_frame", "codings", "encode"]
 
@@ -28,7 +28,7 @@ class Encoded:
         notes: What a reader should know: columns left out, values taken together.
     """
 
-    codes: Codes
+    codes: ByteCodes
     predicates: tuple[tuple[Predicate, ...], ...]
     notes: tuple[str, ...] = ()
 

@@ -8,7 +8,8 @@ from math import prod
 
 import numpy as np
 
-from scotoma.slices.evidence.interface import Evidence, Flags
+from scotoma.inputs import Flags
+from scotoma.slices.evidence.interface import Evidence
 from scotoma.slices.search.lattice import Subset, below, blocks, feature_subsets, shape_of
 from scotoma.slices.search.predicates import Encoded
 from scotoma.slices.search.sweep import Budget, Decide, Hits, flag, join, visit

@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.hashing import hash_ids
-from scotoma.slices.evidence.interface import Evidence, Flags, Rows
+from scotoma.inputs import Flags
+from scotoma.slices.evidence.interface import Evidence
+from scotoma.slices.evidence.tally import Rows
 from scotoma.slices.judging.correction import Correction, adjust
 from scotoma.slices.search.confirm import cross_screen
 from scotoma.slices.search.greedy import Key, cover, keys_of

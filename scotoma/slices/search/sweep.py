@@ -10,10 +10,10 @@ from math import prod
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from scotoma.inputs import Flags, Floats, Ints
 from scotoma.processes import map_in_order
-from scotoma.slices.evidence.interface import Additive, Evidence, Flags, Floats
+from scotoma.slices.evidence.interface import Additive, Evidence
 from scotoma.slices.search.lattice import (
     CELLS,
     KEYS,
@@ -27,7 +27,6 @@ from scotoma.slices.search.lattice import (
 from scotoma.slices.search.margins import FULL, families, joint_blocks
 from scotoma.slices.search.predicates import Encoded
 
-Ints = npt.NDArray[np.int64]
 Decide = Callable[["Hits"], Flags]
 
 
