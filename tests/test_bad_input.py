@@ -87,7 +87,7 @@ ASKED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         MANY | {"was": IDS == 1, "now": OTHER == 1},
     ),
     "fairness.metric": (
-        lambda confusion: fairness.metric("DP", confusion),
+        lambda confusion: fairness.fairness_metric("DP", confusion),
         {"confusion": np.array([[[80, 20], [10, 90]], [[60, 40], [70, 30]]])},
     ),
     "fairness.signed": (
@@ -95,7 +95,7 @@ ASKED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"predicted": IDS, "labels": Y, "clusters": SOURCES},
     ),
     "fairness.upper_bounds": (
-        lambda **k: fairness.upper_bounds(["DP"], n_classes=2, class_id=1, draws=20, **k),
+        lambda **k: fairness.fairness_bounds(["DP"], n_classes=2, class_id=1, draws=20, **k),
         ONE,
     ),
     "spread": (variance.spread, {"runs": np.array([0.1, 0.3, 0.2])}),

@@ -2,7 +2,7 @@
 
 Each takes one class against the rest and asks whether the groups are treated alike; all are
 fractions in [0, 1], and 0 is fair. They are absolute values or largest pairs, so that chance alone
-lifts them above 0: `upper_bounds` says how large the truth may be, `signed` gives the two-sided
+lifts them above 0: `fairness_bounds` says how large the truth may be, `signed` gives the two-sided
 interval of the difference behind a metric of two groups.
 """
 
@@ -19,7 +19,7 @@ from scotoma.bias.bootstrap import example_draws, weigh
 from scotoma.bias.clarify import all_metrics
 from scotoma.bias.clarify.rates import FACETS
 from scotoma.bias.counting import group_masks
-from scotoma.bias.formulas import FORMULAS, Cells, Weights
+from scotoma.bias.formulas import FORMULAS, ClassConfusion, GroupWeights
 from scotoma.errors import DataError
 from scotoma.inputs import Codes, Floats, Labels, array, class_ids, floats, true_labels, units
 from scotoma.uncertainty import ONE_RUN, Estimate, check_level, undefined
@@ -27,7 +27,7 @@ from scotoma.uncertainty import ONE_RUN, Estimate, check_level, undefined
 NAMES = ("DP", "DI", "SPSF", "FPSF", "EOFP", "EOTP", "BA")
 # The Clarify metric that is the signed difference behind each of these, group 0 minus group 1.
 SIGNED = {"DP": "DPPL", "EOFP": "SD", "EOTP": "RD"}
-BOUND_NOTE = "upper bound only: chance alone lifts an absolute difference above 0"
+DIFFERENCE_NOTE = "upper bound only: chance alone lifts an absolute difference above 0"
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class Fairness:
     reasons: dict[int, str]
 
 
-def metric(
+def fairness_metric(
     name: str,
     confusion: npt.ArrayLike,
     *,
-    weights: Weights = "examples",
+    weights: GroupWeights = "examples",
     groups: Sequence[str] = (),
 ) -> Fairness:
     """One of the seven metrics from counts per group, label and prediction.
@@ -85,7 +85,7 @@ def metric(
 
     >>> import numpy as np
     >>> female, male = [[80, 20], [10, 90]], [[60, 40], [70, 30]]
-    >>> [round(100 * float(metric(name, [female, male]).overall), 1) for name in NAMES]
+    >>> [round(100 * float(fairness_metric(name, [female, male]).overall), 1) for name in NAMES]
     [20.0, 33.6, 10.0, 20.0, 40.0, 40.0, 10.1]
     """
     if name not in NAMES:
@@ -106,7 +106,7 @@ def metric(
     tensor = counts if counts.ndim == 4 else counts[:, None]
     tp = np.einsum("gmcc->gmc", tensor)
     fp, fn = tensor.sum(axis=2) - tp, tensor.sum(axis=3) - tp
-    cells = Cells(tp, fp, fn, tensor.sum(axis=(2, 3))[..., None] - tp - fp - fn)
+    cells = ClassConfusion(tp, fp, fn, tensor.sum(axis=(2, 3))[..., None] - tp - fp - fn)
     with np.errstate(divide="ignore", invalid="ignore"):
         value, lacking = FORMULAS[name](cells, weights)
     if counts.ndim == 3:
@@ -177,7 +177,7 @@ def signed(
     return replace(seen, reason=reason)
 
 
-def upper_bounds(
+def fairness_bounds(
     names: Sequence[str],
     labels: npt.ArrayLike,
     predicted: npt.ArrayLike,
@@ -185,7 +185,7 @@ def upper_bounds(
     *,
     n_classes: int,
     class_id: int | None = None,
-    weights: Weights = "examples",
+    weights: GroupWeights = "examples",
     clusters: npt.ArrayLike | None = None,
     level: float = 0.95,
     draws: int = 1000,
@@ -199,14 +199,14 @@ def upper_bounds(
     far cheaper.
 
     Args:
-        names: Metrics, as for `metric`.
+        names: Metrics, as for `fairness_metric`.
         labels: True class ids, shape (N,).
         predicted: Predicted class ids, shape (N,) or (N, K).
         groups: Who belongs to which group, bool, shape (G, N); no row in two groups, rows in none
             are left out.
         n_classes: Number of classes.
         class_id: The class against the rest; None for the mean over all classes.
-        weights: As for `metric`.
+        weights: As for `fairness_metric`.
         clusters: One id a row where rows share sources, shape (N,).
         level: Probability that the truth lies below `high`, a fraction in (0, 1).
         draws: Number of draws.
@@ -217,14 +217,14 @@ def upper_bounds(
         the metric is undefined for a member.
 
     Raises:
-        DataError: As for `metric`, groups that overlap, shapes that do not fit together.
+        DataError: As for `fairness_metric`, groups that overlap, shapes that do not fit together.
 
     References:
         Owen and Eckles (2012), Annals of Applied Statistics 6:895-927, crossed bootstraps.
 
     >>> import numpy as np
     >>> row = np.arange(400)
-    >>> found = upper_bounds(NAMES, row % 3 // 2, (row % np.where(row < 200, 20, 5) > 0) * 1,
+    >>> found = fairness_bounds(NAMES, row % 3 // 2, (row % np.where(row < 200, 20, 5) > 0) * 1,
     ...                      [row < 200, row >= 200], n_classes=2)
     >>> round(found["DP"].value, 2), round(found["DP"].high, 2)
     (0.15, 0.2)
@@ -241,8 +241,8 @@ def upper_bounds(
     shape = (int(np.asarray(groups).shape[0]), n_classes, n_classes)
 
     def measured(name: str, counts: Floats) -> Floats:
-        found = metric(name, counts, weights=weights)
-        return found.overall if class_id is None else found.per_class[:, class_id]
+        seen = fairness_metric(name, counts, weights=weights)
+        return seen.overall if class_id is None else seen.per_class[:, class_id]
 
     codes = (group * n_classes + y)[:, None] * n_classes + p
     whole = weigh(codes, np.ones((1, len(codes))), shape)
@@ -256,19 +256,19 @@ def upper_bounds(
     rng = np.random.Generator(np.random.Philox(key=seed))
     for rows_drawn, times in example_draws(rng, codes, source, draws, math.prod(shape)):
         counts = weigh(rows_drawn, times, shape)
-        for name, found in drawn.items():
-            found.append(measured(name, counts).reshape(-1, members))
+        for name, parts in drawn.items():
+            parts.append(measured(name, counts).reshape(-1, members))
     chosen = rng.multinomial(max(members - 1, 1), np.full(members, 1 / members), size=draws)
-    bounds = {name: _bound(np.concatenate(found), chosen, level) for name, found in drawn.items()}
+    bounds = {name: _bound(np.concatenate(parts), chosen, level) for name, parts in drawn.items()}
 
-    note, nan = f"{BOUND_NOTE}; {ONE_RUN}" if members == 1 else BOUND_NOTE, math.nan
+    note, nan = f"{DIFFERENCE_NOTE}; {ONE_RUN}" if members == 1 else DIFFERENCE_NOTE, math.nan
     answer = {}
     for name, value in values.items():
         if name in bounds:
             high = max(bounds[name], value)
             answer[name] = Estimate(value, 0.0, high, n, members, nan, nan, level, note=note)
             continue
-        reasons = metric(name, whole, weights=weights).reasons
+        reasons = fairness_metric(name, whole, weights=weights).reasons
         reason = reasons[class_id] if class_id is not None else next(iter(reasons.values()))
         answer[name] = undefined(reason, n=n, members=members, level=level)
     return answer
@@ -285,7 +285,7 @@ def _bound(drawn: Floats, chosen: npt.NDArray[np.int64], level: float) -> float:
 
 def _reasons(value: Floats, lacking: dict[str, Floats], groups: Sequence[str]) -> dict[int, str]:
     """Why classes are undefined: the first denominator that is 0, in a group or in all."""
-    found: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     for class_id in np.flatnonzero(np.isnan(value).any(axis=0)).tolist():
         for what, sizes in lacking.items():
             empty = np.argwhere(sizes[..., class_id] == 0)
@@ -294,17 +294,17 @@ def _reasons(value: Floats, lacking: dict[str, Floats], groups: Sequence[str]) -
             kind = f"{what} of class {class_id}" if what != "examples" else what
             group = int(empty[0][0])
             where = "" if len(sizes) == 1 else f" in group {groups[group] if groups else group!r}"
-            found[class_id] = f"undefined (no {kind}{where})"
+            reasons[class_id] = f"undefined (no {kind}{where})"
             break
-    return found
+    return reasons
 
 
 def _examples(
     labels: npt.ArrayLike, predicted: npt.ArrayLike, groups: npt.ArrayLike, n_classes: int | None
 ) -> tuple[Codes, Codes, Codes, Codes]:
     """Labels, predictions (n, K), group number and row number of the rows that have a group."""
-    said = array(predicted, "predicted")
-    p: Labels = class_ids(said[:, None] if said.ndim == 1 else said, "predicted", n_classes)
+    ids = array(predicted, "predicted")
+    p: Labels = class_ids(ids[:, None] if ids.ndim == 1 else ids, "predicted", n_classes)
     y = true_labels(labels, len(p), n_classes)
     masks = group_masks(groups, len(p))
     if (masks.sum(axis=0) > 1).any():

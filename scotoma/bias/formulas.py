@@ -14,11 +14,11 @@ import numpy as np
 
 from scotoma.inputs import Floats
 
-Weights = Literal["examples", "negatives"]
+GroupWeights = Literal["examples", "negatives"]
 
 
 @dataclass(frozen=True)
-class Cells:
+class ClassConfusion:
     """Counts of one class against the rest, by group: shape (G, M, C) each."""
 
     tp: Floats
@@ -35,16 +35,16 @@ def _largest_pair(rates: Floats) -> Floats:
     return np.asarray(rates.max(axis=0) - rates.min(axis=0))
 
 
-def _examples_of(c: Cells) -> Floats:
+def _examples_of(c: ClassConfusion) -> Floats:
     return c.tp + c.fp + c.fn + c.tn
 
 
-def _parity(c: Cells, weights: Weights) -> tuple[Floats, dict[str, Floats]]:
+def _parity(c: ClassConfusion, weights: GroupWeights) -> tuple[Floats, dict[str, Floats]]:
     n = _examples_of(c)
     return _largest_pair(_rate(c.tp + c.fp, n)), {"examples": n}
 
 
-def _impact(c: Cells, weights: Weights) -> tuple[Floats, dict[str, Floats]]:
+def _impact(c: ClassConfusion, weights: GroupWeights) -> tuple[Floats, dict[str, Floats]]:
     """1 - smallest/largest: the formula's min, also where the smaller rate is 0."""
     n = _examples_of(c)
     ppr = _rate(c.tp + c.fp, n)
@@ -57,14 +57,16 @@ def _subgroups(rate: Floats, whole: Floats, share: Floats) -> Floats:
     return np.asarray(np.where(share > 0, share * np.abs(whole - rate), 0.0).sum(axis=0))
 
 
-def _statistical_parity(c: Cells, weights: Weights) -> tuple[Floats, dict[str, Floats]]:
+def _statistical_parity(
+    c: ClassConfusion, weights: GroupWeights
+) -> tuple[Floats, dict[str, Floats]]:
     n, called = _examples_of(c), c.tp + c.fp
     whole = _rate(called.sum(axis=0), n.sum(axis=0))
     value = _subgroups(_rate(called, n), whole, n / n.sum(axis=0))
     return np.where(n.sum(axis=0) > 0, value, np.nan), {"examples": n.sum(axis=0, keepdims=True)}
 
 
-def _false_positive(c: Cells, weights: Weights) -> tuple[Floats, dict[str, Floats]]:
+def _false_positive(c: ClassConfusion, weights: GroupWeights) -> tuple[Floats, dict[str, Floats]]:
     n, negatives = _examples_of(c), c.fp + c.tn
     whole = _rate(c.fp.sum(axis=0), negatives.sum(axis=0))
     share = (n if weights == "examples" else negatives) / n.sum(axis=0)
@@ -74,15 +76,15 @@ def _false_positive(c: Cells, weights: Weights) -> tuple[Floats, dict[str, Float
     return value, {"negatives": np.where((share > 0) | ~some, negatives, np.nan)}
 
 
-def _odds_fp(c: Cells, weights: Weights) -> tuple[Floats, dict[str, Floats]]:
+def _odds_fp(c: ClassConfusion, weights: GroupWeights) -> tuple[Floats, dict[str, Floats]]:
     return _largest_pair(_rate(c.fp, c.fp + c.tn)), {"negatives": c.fp + c.tn}
 
 
-def _odds_tp(c: Cells, weights: Weights) -> tuple[Floats, dict[str, Floats]]:
+def _odds_tp(c: ClassConfusion, weights: GroupWeights) -> tuple[Floats, dict[str, Floats]]:
     return _largest_pair(_rate(c.tp, c.tp + c.fn)), {"positives": c.tp + c.fn}
 
 
-def _amplification(c: Cells, weights: Weights) -> tuple[Floats, dict[str, Floats]]:
+def _amplification(c: ClassConfusion, weights: GroupWeights) -> tuple[Floats, dict[str, Floats]]:
     positives, called = c.tp + c.fn, c.tp + c.fp
     moved = np.abs(_rate(called, called.sum(axis=0)) - _rate(positives, positives.sum(axis=0)))
     leading = positives == positives.max(axis=0)
@@ -95,7 +97,7 @@ def _amplification(c: Cells, weights: Weights) -> tuple[Floats, dict[str, Floats
     return value, lacking
 
 
-FORMULAS: dict[str, Callable[[Cells, Weights], tuple[Floats, dict[str, Floats]]]] = {
+FORMULAS: dict[str, Callable[[ClassConfusion, GroupWeights], tuple[Floats, dict[str, Floats]]]] = {
     "DP": _parity,
     "DI": _impact,
     "SPSF": _statistical_parity,

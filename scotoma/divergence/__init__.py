@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scotoma.divergence.distances import ByDistance, GroupByDistance, by_distance
 from scotoma.divergence.flips import LedgerRow, flip_ledger
-from scotoma.divergence.floor import Excess, excess, half_size
+from scotoma.divergence.floor import CieExcess, excess, half_size
 from scotoma.divergence.ranking import Threshold, percentile_weights, threshold
 from scotoma.divergence.scoring import CieCount, DivergenceScores, score
 from scotoma.divergence.tables import (
@@ -19,8 +19,8 @@ __all__ = [
     "AccuracyRow",
     "ByDistance",
     "CieCount",
+    "CieExcess",
     "DivergenceScores",
-    "Excess",
     "GroupByDistance",
     "LedgerRow",
     "OverIndex",

@@ -32,7 +32,7 @@ FLOOR_MEMBERS = 10  # below it the extrapolation from halves misses by a tenth a
 
 
 @dataclass(frozen=True, kw_only=True)
-class Excess:
+class CieExcess:
     """CIEs of two populations beside those of seed noise.
 
     Attributes:
@@ -78,7 +78,7 @@ def excess(
     splits: int = 200,
     level: float = 0.95,
     second_dense: npt.ArrayLike | None = None,
-) -> Excess:
+) -> CieExcess:
     """CIEs beyond those that a second dense population would show.
 
     Modal labels of few members are noisy, so two populations differ where nothing was compressed.
@@ -149,7 +149,7 @@ def excess(
     else:
         value = undefined(_too_few(k, other), n=_count(codes, n), members=smaller, level=level)
         variance = UNKNOWN
-    return Excess(
+    return CieExcess(
         n=n,
         cie=scores.cie_count,
         cie_share=_share(scores.cie, codes, smaller, level),

@@ -26,7 +26,7 @@ from scotoma.uncertainty import (
 from scotoma.uncertainty.rates import FEW
 
 Protocol = Literal["sound", "published"]
-Correction = Literal["bh", "by", "holm"]
+ClassCorrection = Literal["bh", "by", "holm"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -81,7 +81,7 @@ class ClassImpact:
     compressed_accuracy: float
     members: int
     protocol: Protocol
-    correction: Correction | None
+    correction: ClassCorrection | None
     level: float
 
     def estimate(self, class_id: int) -> Estimate:
@@ -125,7 +125,7 @@ def class_impact(
     *,
     n_classes: int | None = None,
     protocol: Protocol = "sound",
-    correction: Correction | Literal["default"] | None = "default",
+    correction: ClassCorrection | Literal["default"] | None = "default",
     clusters: npt.ArrayLike | None = None,
     paired: bool = False,
     level: float = 0.95,
@@ -251,15 +251,15 @@ def _untested(
     return reason.astype(np.str_)
 
 
-def _adjust(p: Floats, correction: Correction | None) -> Floats:
+def _adjust(p: Floats, correction: ClassCorrection | None) -> Floats:
     if correction is None:
         return p
     return holm(p) if correction == "holm" else benjamini_hochberg(p, dependence=correction == "by")
 
 
 def _correction(
-    protocol: Protocol, correction: Correction | Literal["default"] | None
-) -> Correction | None:
+    protocol: Protocol, correction: ClassCorrection | Literal["default"] | None
+) -> ClassCorrection | None:
     if correction == "default":
         return "bh" if protocol == "sound" else None
     if correction not in ("bh", "by", "holm", None):

@@ -14,7 +14,7 @@ from scotoma.inputs import Flags, Floats
 from scotoma.slices.evidence.tally import Rows
 from scotoma.slices.search.greedy import Key
 from scotoma.slices.search.predicates import Predicate
-from scotoma.slices.search.strategies import Finding, Look
+from scotoma.slices.search.strategies import Look, SliceFinding
 from scotoma.slices.view import Description
 from scotoma.uncertainty import Estimate
 
@@ -46,7 +46,7 @@ class Slice:
     measured: Rows | None = field(repr=False, default=None)
 
     @classmethod
-    def of(cls, finding: Finding, view: Description) -> Slice:
+    def of(cls, finding: SliceFinding, view: Description) -> Slice:
         """The slice that a search reports.
 
         Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scotoma.variance.comparing import (
     Comparison,
     Protocol,
-    Spread,
+    RunSpread,
     compare,
     compare_family,
     spread,
@@ -16,7 +16,7 @@ __all__ = [
     "THIS_TEST_SET",
     "Comparison",
     "Protocol",
-    "Spread",
+    "RunSpread",
     "compare",
     "compare_family",
     "spread",

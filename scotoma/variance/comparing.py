@@ -37,7 +37,7 @@ EXACT_UP_TO = 20  # runs a side; beyond it the normal approximation is good to t
 
 
 @dataclass(frozen=True)
-class Spread:
+class RunSpread:
     """How far the values of identical runs lie apart, in the unit of the values.
 
     Attributes:
@@ -114,7 +114,7 @@ class Comparison:
         return _mark(self.levene_p_adjusted, self.levene_p, self.spread_ratio.value - 1.0, alpha)
 
 
-def spread(runs: npt.ArrayLike, *, level: float = 0.95) -> Spread:
+def spread(runs: npt.ArrayLike, *, level: float = 0.95) -> RunSpread:
     """Largest difference and standard deviation of one value over identical runs.
 
     Args:
@@ -143,7 +143,7 @@ def spread(runs: npt.ArrayLike, *, level: float = 0.95) -> Spread:
             f"{values.shape}: train at least two runs"
         )
     overall = values if values.ndim == 1 else values.mean(axis=1)
-    shown = Spread(
+    shown = RunSpread(
         max_diff=float(np.ptp(overall)),
         std=float(overall.std()),
         sigma=sigma(overall, level),

@@ -16,7 +16,7 @@ Direction = Literal["higher", "lower", "both"]
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedCells:
     """What became of the cells of a block.
 
     Attributes:
@@ -50,7 +50,7 @@ class Evidence(Protocol):
     def at_least(self, rows: int) -> Self:
         """The same evidence with another smallest slice."""
 
-    def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
+    def judge(self, keys: Keys, cells: int, keep: float) -> JudgedCells:
         """Test every cell.
 
         Args:
@@ -85,5 +85,5 @@ class Additive(Evidence, Protocol):
     def sums(self, cells: Tallied) -> tuple[Lanes, ...]:
         """What is summed over the rows of every cell, each of shape (cells,) or (cells, W)."""
 
-    def judge_sums(self, sums: tuple[Lanes, ...], keep: float) -> Judged:
+    def judge_sums(self, sums: tuple[Lanes, ...], keep: float) -> JudgedCells:
         """Test every cell from its sums, wherever they were added up."""

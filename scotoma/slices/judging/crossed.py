@@ -17,7 +17,7 @@ from scotoma.slices.evidence.tally import Rows
 from scotoma.slices.judging.tails import two_sided
 from scotoma.uncertainty import Estimate, Variance, of_variance, undefined
 
-Reference = Literal["rest", "baseline"]
+CrossedReference = Literal["rest", "baseline"]
 CARRIERS = 10  # examples that must carry a mean before the t interval holds its level
 EXAMPLES = 6  # lanes before the scatter within examples and the members' sums
 
@@ -91,7 +91,7 @@ class CrossedTest:
         squares: Sum of the squared carriers over all rows, or over all clusters.
     """
 
-    reference: Reference
+    reference: CrossedReference
     least: int
     widths: tuple[int, ...]
     members: int

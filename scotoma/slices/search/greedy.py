@@ -21,7 +21,7 @@ SMALLER = 2 / 3
 
 
 @dataclass(frozen=True)
-class Step:
+class GreedyStep:
     """A slice that a cover found.
 
     Attributes:
@@ -97,7 +97,7 @@ def cover(
     *,
     screen: float | None = None,
     most_slices: int = 100,
-) -> tuple[list[Step], Hits]:
+) -> tuple[list[GreedyStep], Hits]:
     """Find slices that explain the outcome one after the other.
 
     Every step searches all candidates among the rows that the slices before it left, takes the
@@ -167,7 +167,7 @@ def repeat_search(
     *,
     screen: float | None = None,
     most_slices: int = 100,
-) -> tuple[list[Step], Hits]:
+) -> tuple[list[GreedyStep], Hits]:
     """Search, take the best slice and search again without its rows, as `cover` does.
 
     Args:
@@ -178,7 +178,7 @@ def repeat_search(
         screen: Stop where chance alone would offer that many slices as good; None for alpha.
         most_slices: Stop after so many.
     """
-    steps: list[Step] = []
+    steps: list[GreedyStep] = []
     first: Hits | None = None
     while len(steps) < most_slices:
         hits = look(tuple(step.key for step in steps))
@@ -195,5 +195,5 @@ def repeat_search(
         q = float(q_all[best])
         key = key_of(encoded, hits, best)
         size, effect = int(hits.size[best]), float(hits.effect[best])
-        steps.append(Step(key, float(hits.p[best]), q, size, effect, hits.tested))
+        steps.append(GreedyStep(key, float(hits.p[best]), q, size, effect, hits.tested))
     return steps, first or Hits()
