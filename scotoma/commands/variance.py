@@ -28,9 +28,10 @@ from scotoma.commands.tables import (
     texts,
 )
 from scotoma.errors import ConfigError, DataError
+from scotoma.inputs import StatisticsProtocol
 from scotoma.jsonable import jsonable
 from scotoma.uncertainty import check_level
-from scotoma.variance import THIS_TEST_SET, Comparison, Protocol, RunSpread, compare_family, spread
+from scotoma.variance import THIS_TEST_SET, Comparison, RunSpread, compare_family, spread
 
 __all__ = ["Runs", "VarianceQuestion", "compare_runs", "read_runs", "run_variance"]
 
@@ -203,7 +204,7 @@ def compare_runs(runs: list[Runs], question: VarianceQuestion) -> dict[str, Any]
             for place, one in enumerate(others)
             if one.metric in base
         },
-        protocol=cast(Protocol, question.protocol),
+        protocol=cast(StatisticsProtocol, question.protocol),
         level=question.level,
     )
     return {

@@ -25,9 +25,8 @@ from scotoma.uncertainty import (
     of_variance,
     undefined,
 )
-from scotoma.uncertainty.rates import FEW
+from scotoma.uncertainty.rates import FEW, UNKNOWN_VARIANCE
 
-UNKNOWN = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)
 FLOOR_MEMBERS = 10  # below it the extrapolation from halves misses by a tenth and more
 
 
@@ -148,7 +147,7 @@ def excess(
         value, variance = _estimate(part, active, codes, members=smaller, level=level)
     else:
         value = undefined(_too_few(k, other), n=_count(codes, n), members=smaller, level=level)
-        variance = UNKNOWN
+        variance = UNKNOWN_VARIANCE
     return CieExcess(
         n=n,
         cie=scores.cie_count,
@@ -241,7 +240,7 @@ def _estimate(
         none = none_seen(
             0.0, n=n, members=members, lowest=-1.0, highest=1.0, level=level, note=note
         )
-        return none, UNKNOWN
+        return none, UNKNOWN_VARIANCE
     events = n_effective(carried)
     variance = _variance(gain, drops, n)
     estimate = of_variance(
@@ -269,7 +268,7 @@ def _variance(gain: Floats, drops: list[Floats], n: int) -> Variance:
     place of influences the parts are those of `crossed_variance`.
     """
     if n < 2:
-        return UNKNOWN
+        return UNKNOWN_VARIANCE
     zeros = n - len(gain)
     mean = gain.sum() / n
     second = ((gain - mean) ** 2).sum() + zeros * mean**2

@@ -12,7 +12,7 @@ from scipy.special import stdtr, stdtrit
 
 from scotoma.errors import DataError
 from scotoma.impact.layout import Layout, crossed, welch
-from scotoma.inputs import Flags, Floats, populations, true_labels, units
+from scotoma.inputs import Flags, Floats, StatisticsProtocol, populations, true_labels, units
 from scotoma.uncertainty import (
     FEW_EVENTS,
     ONE_RUN,
@@ -25,7 +25,6 @@ from scotoma.uncertainty import (
 )
 from scotoma.uncertainty.rates import FEW
 
-Protocol = Literal["sound", "published"]
 ClassCorrection = Literal["bh", "by", "holm"]
 
 
@@ -80,7 +79,7 @@ class ClassImpact:
     dense_accuracy: float
     compressed_accuracy: float
     members: int
-    protocol: Protocol
+    protocol: StatisticsProtocol
     correction: ClassCorrection | None
     level: float
 
@@ -124,7 +123,7 @@ def class_impact(
     labels: npt.ArrayLike,
     *,
     n_classes: int | None = None,
-    protocol: Protocol = "sound",
+    protocol: StatisticsProtocol = "sound",
     correction: ClassCorrection | Literal["default"] | None = "default",
     clusters: npt.ArrayLike | None = None,
     paired: bool = False,
@@ -258,7 +257,7 @@ def _adjust(p: Floats, correction: ClassCorrection | None) -> Floats:
 
 
 def _correction(
-    protocol: Protocol, correction: ClassCorrection | Literal["default"] | None
+    protocol: StatisticsProtocol, correction: ClassCorrection | Literal["default"] | None
 ) -> ClassCorrection | None:
     if correction == "default":
         return "bh" if protocol == "sound" else None

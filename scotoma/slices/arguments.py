@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
+from scotoma.inputs import StatisticsProtocol
 from scotoma.printable import nearest
 from scotoma.slices.evidence.interface import Direction
 from scotoma.slices.evidence.outcomes import SliceMetric, metric_named
 from scotoma.slices.judging.correction import Correction
-from scotoma.slices.judging.protocols import Protocol, Reference
+from scotoma.slices.judging.protocols import Reference
 from scotoma.slices.search.strategies import Mode
 
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -39,7 +40,7 @@ class Settings:
     direction: Direction
     reference: Reference
     paired: bool
-    protocol: Protocol
+    protocol: StatisticsProtocol
     max_cross: int
     min_size: int
     alpha: float
@@ -84,7 +85,7 @@ def resolve_settings(*, compared: bool, **arguments: Any) -> Settings:
 
 
 def _reference(
-    reference: Reference | None, protocol: Protocol, metric: SliceMetric, baseline: bool
+    reference: Reference | None, protocol: StatisticsProtocol, metric: SliceMetric, baseline: bool
 ) -> Reference:
     whole = protocol == "published" or metric.kind == "auc"
     if reference is None:

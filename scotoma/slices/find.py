@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
+from scotoma.inputs import StatisticsProtocol
 from scotoma.machine import cores
 from scotoma.slices.arguments import (
     Settings,
@@ -22,7 +23,7 @@ from scotoma.slices.arguments import (
 from scotoma.slices.evidence.interface import Direction, Evidence
 from scotoma.slices.evidence.outcomes import metric_named, prepare_outcome
 from scotoma.slices.judging.correction import Correction
-from scotoma.slices.judging.protocols import Protocol, Reference, evidence_of
+from scotoma.slices.judging.protocols import Reference, evidence_of
 from scotoma.slices.notes import harm_everywhere, leaks
 from scotoma.slices.report import Lattice, Null, Slice, SliceReport
 from scotoma.slices.search.greedy import key_of
@@ -57,7 +58,7 @@ def find_slices(
     alpha: float | None = None,
     correction: Correction | None = None,
     bootstrap: int | None = None,
-    protocol: Protocol = "sound",
+    protocol: StatisticsProtocol = "sound",
     confirm: bool = True,
     permutations: int = 20,
     max_categories: int = 100,

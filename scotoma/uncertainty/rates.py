@@ -24,7 +24,7 @@ from scotoma.uncertainty.influences import Influences
 from scotoma.uncertainty.moments import Moments
 
 Index = tuple[int, ...]
-UNKNOWN = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)
+UNKNOWN_VARIANCE = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)
 FEWEST = 5  # effective events below which the t interval of a ratio holds its level no more
 FEW = 10  # effective events below which it is shown with a warning
 FEW_EVENTS = "few events"
@@ -239,7 +239,7 @@ class ChangeEvidence:
             difference = crossed_variance(d.values, c.values, paired=True)
         else:
             difference = influences_variance(d, c)
-        log_ratio = UNKNOWN
+        log_ratio = UNKNOWN_VARIANCE
         if relative and before.value > 0 and after.value > 0:
             log_ratio = crossed_variance(
                 d.values / before.value, c.values / after.value, paired=paired

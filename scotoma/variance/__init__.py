@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from scotoma.variance.comparing import (
     Comparison,
-    Protocol,
     RunSpread,
     compare,
     compare_family,
@@ -15,7 +14,6 @@ from scotoma.variance.effects import THIS_TEST_SET
 __all__ = [
     "THIS_TEST_SET",
     "Comparison",
-    "Protocol",
     "RunSpread",
     "compare",
     "compare_family",

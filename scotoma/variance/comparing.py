@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import Floats, floats
+from scotoma.inputs import Floats, StatisticsProtocol, floats
 from scotoma.uncertainty import Estimate, benjamini_hochberg, undefined
 from scotoma.variance.effects import (
     THIS_TEST_SET,
@@ -30,8 +30,6 @@ from scotoma.variance.effects import (
     variance_of,
     welch_difference,
 )
-
-Protocol = Literal["published", "sound"]
 
 EXACT_UP_TO = 20  # runs a side; beyond it the normal approximation is good to the third digit
 
@@ -86,7 +84,7 @@ class Comparison:
     u_p: float
     levene_p: float
     spread_ratio: Estimate
-    protocol: Protocol
+    protocol: StatisticsProtocol
     reason: str = ""
     u_p_adjusted: float = math.nan
     levene_p_adjusted: float = math.nan
@@ -167,7 +165,7 @@ def compare(
     base: npt.ArrayLike,
     other: npt.ArrayLike,
     *,
-    protocol: Protocol = "sound",
+    protocol: StatisticsProtocol = "sound",
     level: float = 0.95,
 ) -> Comparison:
     """Compare one value over two sets of runs: its mean, its variance, the size of the effect.
@@ -234,7 +232,7 @@ def compare(
 def compare_family(
     pairs: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]],
     *,
-    protocol: Protocol = "sound",
+    protocol: StatisticsProtocol = "sound",
     level: float = 0.95,
 ) -> dict[str, Comparison]:
     """Compare many pairs of runs and correct for how many were compared.

@@ -17,6 +17,7 @@ import polars as pl
 
 from scotoma.errors import DataError
 from scotoma.extras import needs
+from scotoma.inputs import StatisticsProtocol
 from scotoma.slices.arguments import Settings, check_numbers, check_space, resolve_settings
 from scotoma.slices.beam.columns import Columns
 from scotoma.slices.beam.confirm import Proposals, add_up_proposals, cross_screen_parts
@@ -39,7 +40,7 @@ from scotoma.slices.evidence.interface import Direction
 from scotoma.slices.evidence.outcomes import SLICE_METRICS, metric_named
 from scotoma.slices.find import ProgressCallback
 from scotoma.slices.judging.correction import Correction
-from scotoma.slices.judging.protocols import Protocol, Reference, choose_test
+from scotoma.slices.judging.protocols import Reference, choose_test
 from scotoma.slices.notes import harm_everywhere, leaks
 from scotoma.slices.report import Lattice, Null, Slice, SliceReport
 from scotoma.slices.search.greedy import Key, repeat_search
@@ -73,7 +74,7 @@ def search_parquet(
     alpha: float | None = None,
     correction: Correction | None = None,
     bootstrap: int | None = None,
-    protocol: Protocol = "sound",
+    protocol: StatisticsProtocol = "sound",
     confirm: bool = True,
     permutations: int = 5,
     max_categories: int = 100,

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import Codes, Floats, Ints
+from scotoma.inputs import Codes, Floats, Ints, StatisticsProtocol
 from scotoma.slices.evidence.interface import Direction, Evidence
 from scotoma.slices.evidence.outcomes import Outcome, Scored, SliceMetric
 from scotoma.slices.evidence.weights import poisson_weights
@@ -20,7 +20,6 @@ from scotoma.slices.judging.rates import RateChanges, Rates
 from scotoma.slices.judging.ratios import LinearRatio
 
 Reference = Literal["rest", "whole", "baseline"]
-Protocol = Literal["sound", "published"]
 Test = Literal["rate", "change", "mean", "bootstrap"]
 FEWEST = 30.0  # predictions, a member, that a ratio of counts rests on
 
@@ -29,7 +28,7 @@ def evidence_of(
     outcome: Outcome,
     ids: npt.NDArray[np.generic],
     *,
-    protocol: Protocol,
+    protocol: StatisticsProtocol,
     reference: Reference,
     direction: Direction,
     least: int,
@@ -95,7 +94,7 @@ def evidence_of(
 
 def choose_test(
     metric: SliceMetric,
-    protocol: Protocol,
+    protocol: StatisticsProtocol,
     reference: Reference,
     members: list[int],
     *,
