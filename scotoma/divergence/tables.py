@@ -63,7 +63,6 @@ def over_index(
     *,
     members: int = 0,
     clusters: npt.ArrayLike | None = None,
-    level: float = 0.95,
 ) -> list[OverIndex]:
     """Share of each attribute among the CIEs divided by its share in the data.
 
@@ -76,7 +75,6 @@ def over_index(
         attributes: For each name which examples have it, bool, shape (N,).
         members: Size of the smaller population, for the record; 0 where the flags are not theirs.
         clusters: Integer id of each row's cluster, shape (N,); rows of one cluster are one unit.
-        level: Coverage, a fraction in (0, 1).
 
     Returns:
         One entry per attribute, in the order of `attributes`. Below 5 CIEs with the attribute the
@@ -103,7 +101,7 @@ def over_index(
         events = n_effective(cluster_sums(both, codes))
         reason = _no_ratio(name, f, a, both, events)
         if reason:
-            change = undefined(reason, n=n, members=members, events=events, level=level)
+            change = undefined(reason, n=n, members=members, events=events)
         else:
             influence = both / both.mean() - f / f.mean() - a / a.mean()
             ratio = both.mean() / f.mean() / a.mean()
@@ -113,7 +111,6 @@ def over_index(
                 n=n,
                 members=members,
                 events=events,
-                level=level,
                 scale="log",
                 note=f"{GIVEN_POPULATIONS}; {FEW_EVENTS}" if events < FEW else GIVEN_POPULATIONS,
             )
@@ -147,8 +144,6 @@ def flip_rate(
     dense: npt.ArrayLike,
     compressed: npt.ArrayLike,
     clusters: npt.ArrayLike | None = None,
-    *,
-    level: float = 0.95,
 ) -> Estimate:
     """Share of predictions that change, member by member, for paired populations.
 
@@ -159,7 +154,6 @@ def flip_rate(
         dense: Class ids, shape (N, K).
         compressed: Class ids of the same examples by the members derived from them, shape (N, K).
         clusters: Integer id of each row's cluster, shape (N,); rows of one cluster are one unit.
-        level: Coverage, a fraction in (0, 1).
 
     Returns:
         A fraction over examples and members, interval on the logit scale.
@@ -172,7 +166,7 @@ def flip_rate(
     (0.25, 2.0)
     """
     d, c = populations(dense, compressed, None, paired=True)
-    return weighted_rate(d != c, units(clusters, len(d)), level=level)
+    return weighted_rate(d != c, units(clusters, len(d)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +194,6 @@ def top1_table(
     *,
     percentiles: Sequence[float] = (90, 95, 99),
     clusters: npt.ArrayLike | None = None,
-    level: float = 0.95,
 ) -> list[AccuracyRow]:
     """Accuracy on all examples, on CIEs, on the others and on those that diverge most.
 
@@ -214,7 +207,6 @@ def top1_table(
         labels: True class ids, shape (N,).
         percentiles: Of the taxicab distance, each in (0, 100).
         clusters: Integer id of each row's cluster, shape (N,); rows of one cluster are one unit.
-        level: Coverage, a fraction in (0, 1).
 
     Returns:
         One row per subset; nan with a reason for an empty one.
@@ -255,7 +247,7 @@ def top1_table(
     rows = []
     for subset, n, weights, empty, note in subsets:
         rates = {
-            name: weighted_rate(hits, codes, weights, level=level, note=note, empty=empty)
+            name: weighted_rate(hits, codes, weights, note=note, empty=empty)
             for name, hits in events.items()
         }
         rows.append(AccuracyRow(subset=subset, n=n, **rates))

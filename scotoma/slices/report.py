@@ -278,14 +278,13 @@ class SliceReport:
         """One row a slice, ready for CSV."""
         return pl.DataFrame([_row(one) for one in self.slices], schema=COLUMNS, orient="row")
 
-    def as_dict(self, *, rows: bool = False, lattice: bool = False) -> dict[str, Any]:
+    def as_dict(self, *, rows: bool = False) -> dict[str, Any]:
         """All of it, safe in JSON.
 
         Args:
             rows: With the ids of each slice's examples.
-            lattice: With the candidates as points.
         """
-        content: dict[str, Any] = {
+        return {
             "summary": self.summary(),
             "slices": [one.as_dict(rows=rows) for one in self.slices],
             "found": self.found,
@@ -298,7 +297,6 @@ class SliceReport:
             "features": list(self.features),
             "notes": list(self.notes),
         }
-        return content | ({"lattice": self.lattice.table().to_dicts()} if lattice else {})
 
 
 COLUMNS = {
