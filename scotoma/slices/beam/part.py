@@ -16,7 +16,7 @@ from scotoma.inputs import Flags, Floats
 from scotoma.slices.beam.columns import Columns
 from scotoma.slices.beam.null import Shuffle
 from scotoma.slices.evidence.outcomes import Outcome
-from scotoma.slices.evidence.tally import Cells, Keys, count_cells, tally_lanes
+from scotoma.slices.evidence.tally import Cells, Keys, count_keys, tally_lanes
 from scotoma.slices.judging.bootstrap import Ratio
 from scotoma.slices.judging.crossed import Centre
 from scotoma.slices.judging.means import Means
@@ -144,7 +144,7 @@ class PartRows:
             keys: Cell of each row under each of G feature subsets, shape (G, N).
             cells: Cells of all subsets together.
         """
-        size = count_cells(keys, cells)[:, None]
+        size = count_keys(keys, cells)[:, None]
         if self.query.test == "bootstrap":
             sums = chain.from_iterable(one.sums(Cells(keys, cells)) for one in self._ratios)
             return np.concatenate([size, *sums], axis=1, dtype=np.float64)

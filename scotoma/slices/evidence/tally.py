@@ -44,7 +44,7 @@ class Cells:
 
     def count(self, rows: Rows | None = None) -> Counts:
         """How many of all rows, or of some, lie in each cell."""
-        return count_cells(self._of(rows), self.number)
+        return count_keys(self._of(rows), self.number)
 
     def tally(self, lanes: Lanes, rows: Rows | None = None) -> Lanes:
         """Sum of every lane over the rows of each cell, or over some."""
@@ -54,7 +54,7 @@ class Cells:
         return self.keys if rows is None else np.take(self.keys, rows, axis=1)
 
 
-def count_cells(keys: Keys, cells: int) -> Counts:
+def count_keys(keys: Keys, cells: int) -> Counts:
     """Rows in each cell.
 
     Args:
@@ -62,7 +62,7 @@ def count_cells(keys: Keys, cells: int) -> Counts:
             `cells`.
         cells: Cells of all subsets together.
 
-    >>> count_cells(np.array([[0, 1, 1, 0], [2, 2, 3, 2]]), 4)
+    >>> count_keys(np.array([[0, 1, 1, 0], [2, 2, 3, 2]]), 4)
     array([2, 2, 3, 1])
     """
     return np.bincount(keys.ravel(), minlength=cells)

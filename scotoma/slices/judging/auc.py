@@ -12,7 +12,7 @@ from scipy.special import stdtr, stdtrit
 from scotoma.inputs import Codes, Flags, Floats, Ints
 from scotoma.slices.evidence.clusters import shuffle, signs
 from scotoma.slices.evidence.interface import Direction, JudgedCells
-from scotoma.slices.evidence.tally import Keys, Rows, count_cells
+from scotoma.slices.evidence.tally import Keys, Rows, count_keys
 from scotoma.slices.judging.bootstrap import replicate_spread
 from scotoma.slices.judging.tails import two_sided
 from scotoma.uncertainty import Estimate
@@ -75,8 +75,8 @@ class Ranks:
 
     def judge(self, keys: Keys, cells: int, keep: float) -> JudgedCells:
         """Test every cell that holds enough rows, positives and negatives."""
-        size = count_cells(keys, cells)
-        positives = count_cells(keys[:, self.labels], cells)
+        size = count_keys(keys, cells)
+        positives = count_keys(keys[:, self.labels], cells)
         fewest = FEWEST if self.sound else 1
         enough = (size >= max(self.least, 1)) & (positives >= fewest)
         enough &= size - positives >= fewest

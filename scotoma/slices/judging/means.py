@@ -16,7 +16,7 @@ from scotoma.slices.evidence.clusters import (
     signs,
 )
 from scotoma.slices.evidence.interface import Direction, JudgedCells
-from scotoma.slices.evidence.tally import Keys, Rows, count_cells, tally_lanes
+from scotoma.slices.evidence.tally import Keys, Rows, count_keys, tally_lanes
 from scotoma.slices.judging.crossed import (
     CARRIERS,
     Centre,
@@ -84,7 +84,7 @@ class Means:
 
     def judge(self, keys: Keys, cells: int, keep: float) -> JudgedCells:
         """Test every cell that holds enough rows; without enough that carry it p is 1."""
-        size = count_cells(keys, cells)
+        size = count_keys(keys, cells)
         cell = self.test.testable(size)
         sums = tally_lanes(keys, cells, self._lanes)[cell]
         n = size[cell].astype(np.float64)
