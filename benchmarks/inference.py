@@ -31,7 +31,7 @@ import numpy as np
 import polars as pl
 
 from scotoma.machine import hardware, versions
-from scotoma.predictions import PredictionFile, write_predictions
+from scotoma.predictions import PredictionFile, label_counts, write_predictions
 
 MEMBERS, CLASSES, PART = 30, 10, 2**18
 GIB = 2**30
@@ -89,8 +89,8 @@ def counted(predictions: int) -> dict[str, float]:
         write_predictions(path, parts(), variant="dense", members=members, classes=names)
         written = time.perf_counter()
         total = np.zeros(CLASSES, np.int64)
-        for _, counts in PredictionFile.open(path).label_counts():
-            total += counts.sum(axis=0)
+        for _, predicted in PredictionFile.open(path).slices():
+            total += label_counts(predicted, CLASSES).sum(axis=0)
         done = time.perf_counter()
         assert total.sum() == rows * MEMBERS
         return {

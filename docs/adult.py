@@ -17,7 +17,7 @@ import polars as pl
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from scotoma.bias import counts
-from scotoma.bias.fairness import NAMES, metric
+from scotoma.bias.fairness import NAMES, fairness_metric
 
 WORDS = ("workclass", "education", "marital-status", "occupation", "relationship", "race", "sex")
 NUMBERS = ("age", "education-num", "capital-gain", "capital-loss", "hours-per-week")
@@ -62,7 +62,7 @@ def runs(predicted: pl.DataFrame) -> pl.DataFrame:
         predicted: From `predictions`.
 
     Returns:
-        Columns `technique`, `metric`, `run` and `value`.
+        Columns `technique`, `fairness_metric`, `run` and `value`.
     """
     rich = {
         name: (predicted[name].cast(pl.String) == ">50K").to_numpy().astype(int)
@@ -74,7 +74,7 @@ def runs(predicted: pl.DataFrame) -> pl.DataFrame:
         said = np.stack([rich[f"{name}_{seed}"] for seed in range(MEMBERS)], axis=1)
         tensor = counts(rich["income"], said, sexes, n_classes=2)
         for one in NAMES:
-            values = metric(one, tensor).per_class[:, 1].tolist()
+            values = fairness_metric(one, tensor).per_class[:, 1].tolist()
             rows += [(name, one, seed, value) for seed, value in enumerate(values)]
     return pl.DataFrame(rows, schema=["technique", "metric", "run", "value"], orient="row")
 

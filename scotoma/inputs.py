@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ Labels = npt.NDArray[np.integer[Any]]
 Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
+Ints = npt.NDArray[np.int64]
+StatisticsProtocol = Literal["sound", "published"]  # ours, or as its paper has it
 
 
 def populations(

@@ -49,10 +49,6 @@ ASKED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         lambda flags, has, **k: of.over_index(flags, {"has": has}, **k),
         {"flags": FIRST, "has": FIRST, "clusters": SOURCES},
     ),
-    "rank_subset": (
-        lambda example_ids: of.rank_subset(SCORES, example_ids, 50),
-        {"example_ids": np.arange(N)},
-    ),
     "label_counts": (lambda predicted: label_counts(predicted, 2), {"predicted": IDS}),
     "class_impact": (lambda **k: class_impact(n_classes=2, **k), CHANGE),
     "counts": (
@@ -72,12 +68,6 @@ ASKED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         lambda **k: gaps.gap(n_classes=2, **k),
         CHANGE | {"group_a": FIRST, "group_b": ~FIRST},
     ),
-    "facets": (clarify.facets, {"values": np.array(["a", "b"] * 20)}),
-    "facets, chosen": (
-        lambda values: clarify.facets(values, disadvantaged=["a"]),
-        {"values": np.array(["a", "b"] * 20)},
-    ),
-    "facets, above": (lambda values: clarify.facets(values, above=4), {"values": np.arange(40.0)}),
     "metric RD": (lambda **k: clarify.metric("RD", **k), FACETS),
     "metric CDDL": (
         lambda **k: clarify.metric("CDDL", **k),
@@ -97,15 +87,15 @@ ASKED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         MANY | {"was": IDS == 1, "now": OTHER == 1},
     ),
     "fairness.metric": (
-        lambda confusion: fairness.metric("DP", confusion),
+        lambda confusion: fairness.fairness_metric("DP", confusion),
         {"confusion": np.array([[[80, 20], [10, 90]], [[60, 40], [70, 30]]])},
     ),
     "fairness.signed": (
         lambda **k: fairness.signed("DP", class_id=1, **{"groups": GROUPS, **k}),
         {"predicted": IDS, "labels": Y, "clusters": SOURCES},
     ),
-    "fairness.upper_bound": (
-        lambda **k: fairness.upper_bound("DP", n_classes=2, class_id=1, draws=20, **k),
+    "fairness.upper_bounds": (
+        lambda **k: fairness.fairness_bounds(["DP"], n_classes=2, class_id=1, draws=20, **k),
         ONE,
     ),
     "spread": (variance.spread, {"runs": np.array([0.1, 0.3, 0.2])}),
@@ -120,10 +110,6 @@ ASKED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Moments.of": (
         lambda was, now: Moments.of(was, now),
         {"was": Y[:, None] == IDS, "now": Y[:, None] == OTHER},
-    ),
-    "mean_difference": (
-        lambda scores, others: uncertainty.mean_difference(scores, others),
-        {"scores": RNG.random((N, 3)), "others": RNG.random((N, 3))},
     ),
     "single_mean": (uncertainty.single_mean, {"scores": RNG.random((N, 3))}),
     "cluster_sums": (
@@ -185,8 +171,6 @@ KINDS = {
     "was": RAGGED | GAPS | {"nothing": lambda good: None},
     "now": ROWS | GAPS,
     "clusters": ROWS | GAPS, "strata": ROWS | GAPS, "classes": ROWS | GAPS,
-    "example_ids": ROWS | {"None": second(None), "twice": second(0), "floats": second(0.5)},
-    "values": RAGGED | GAPS | {"no rows": lambda good: good[:0], "a number": lambda good: 3},
     "features": ROWS | GAPS | {"text": second("much")},
     "confusion": GAPS | {"ragged": ragged, "rates": lambda good: good / 100, "a number": lambda _:
                          3, "negative": second(-1), "no groups": lambda good: good[:1]},
@@ -194,7 +178,6 @@ KINDS = {
                       "text": second("x")},
     "base": RAGGED | GAPS | {"one run": lambda good: good[:1], "a number": lambda good: 3},
     "scores": RAGGED | GAPS | {"a number": lambda good: 3, "text": second("x")},
-    "others": ROWS | GAPS,
     "p_values": {"ragged": ragged, "above 1": lambda good: good + 1, "text": second("x")},
 }  # fmt: skip
 # Without a number of classes any class id will do, a tally may be of one population, and counting
@@ -252,11 +235,6 @@ SENTENCES = {
         "labels must be one class id a row, got values of type float64: convert scores to integer "
         "class ids, for example with argmax",
     ),
-    "nan attributes": (
-        "facets", "values", "None",
-        "values must have a value in every row, got 1 of 40 rows without one: leave these rows "
-        "out, or give them a value of their own",
-    ),
     "nan strata": (
         "all_metrics", "strata", "nan",
         "strata must have a value in every row, got 1 of 40 rows without one: leave these rows "
@@ -275,10 +253,6 @@ SENTENCES = {
         "excess", "compressed", "one row less",
         "dense and compressed must predict the same examples, got 40 and 39 rows: score both on "
         "one test set",
-    ),
-    "duplicate ids": (
-        "rank_subset", "example_ids", "twice",
-        "example_ids must be unique, got '0' 2 times: give every row an id of its own",
     ),
     "rates for counts": (
         "fairness.metric", "confusion", "rates",

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import random
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from scotoma.predictions import (
     PredictionFile,
     Predictions,
     label_counts,
-    read_long,
     write_predictions,
 )
 from scotoma.predictions.files import ROWS
@@ -272,11 +270,10 @@ def test_parts_are_written_as_they_come_and_counted_slice_by_slice(tmp_path: Pat
     np.testing.assert_array_equal(file.read().predicted, whole)
     assert file.read().example_ids == tuple(ids)
     for rows in (1, 333, 5000):
-        slices = list(file.label_counts(rows))
+        slices = list(file.slices(rows))
         assert [len(names) for names, _ in slices][:-1] == [rows] * (len(slices) - 1)
         assert [name for names, _ in slices for name in names] == ids
-        counts = np.concatenate([part for _, part in slices])
-        np.testing.assert_array_equal(counts, label_counts(whole, len(CLASSES)))
+        np.testing.assert_array_equal(np.concatenate([part for _, part in slices]), whole)
 
 
 def test_a_long_file_has_several_row_groups(tmp_path: Path) -> None:
@@ -351,71 +348,3 @@ def test_gathered_scores_follow_their_members() -> None:
     assert gathered.scores.tolist() == [[0, 2]]
     bare = Predictions("v", ("a",), (1,), CLASSES, np.zeros((1, 1), np.uint8))
     assert Predictions.gather([part(2), bare]).scores is None  # not of every member
-
-
-# --- long format ----------------------------------------------------------------------------------
-
-
-@given(
-    whole=nst.arrays(
-        np.uint8, st.tuples(st.integers(1, 5), st.integers(1, 4)), elements={"max_value": 3}
-    ),
-    shuffle=st.randoms(use_true_random=False),
-)
-def test_rows_of_long_format_may_stand_in_any_order(
-    whole: NDArray[np.uint8], shuffle: random.Random
-) -> None:
-    rows = [
-        {"example_id": f"x{n}", "member": 10 * k, "predicted": CLASSES[whole[n, k]]}
-        for n in range(whole.shape[0])
-        for k in range(whole.shape[1])
-    ]
-    shuffle.shuffle(rows)
-    found = read_long(pl.DataFrame(rows), variant="v", classes=CLASSES, paired_with="dense")
-    assert found.members == tuple(10 * k for k in range(whole.shape[1]))
-    assert found.paired_with == "dense"
-    assert found.example_ids == tuple(dict.fromkeys(row["example_id"] for row in rows))
-    order = [int(name[1:]) for name in found.example_ids]
-    np.testing.assert_array_equal(found.predicted, whole[order])
-
-
-def test_long_format_is_read_from_files(tmp_path: Path) -> None:
-    table = pl.DataFrame({"example_id": [7, 7], "member": [0, 1], "predicted": [10, 9]})
-    table.write_csv(tmp_path / "p.csv")
-    table.write_parquet(tmp_path / "p.parquet")
-    for name in ("p.csv", "p.parquet"):
-        found = read_long(tmp_path / name, variant="v")
-        assert found.classes == ("9", "10")  # numbers by their size
-        assert found.predicted.tolist() == [[1, 0]]
-        assert found.example_ids == ("7",)
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"member": ["a", "b"]}, "the table of v must number its members, got 'a'; write 0, 1, 2 "
-         "and so on"),
-        ({"member": [0, 0]}, "the table of v must hold one prediction for every example and "
-         "member, got 2 predictions of member 0 for 'x'"),
-        ({"example_id": ["x", "y"]}, "the table of v must hold one prediction for every example "
-         "and member, got no prediction of member 1 for 'x'"),
-        ({"predicted": ["0", "nine"]}, "the table of v predicts 'nine', which is no class; classes "
-         "are 0, one, zwei, drei, \u2028"),
-        ({"predicted": ["0", None]}, "the table of v has 1 rows without predicted; fill or remove "
-         "them"),
-    ],
-)  # fmt: skip
-def test_a_long_table_that_is_no_matrix_is_refused(
-    change: dict[str, list[object]], sentence: str
-) -> None:
-    table = {"example_id": ["x", "x"], "member": [0, 1], "predicted": ["0", "one"]} | change
-    with pytest.raises(DataError) as caught:
-        read_long(pl.DataFrame(table), variant="v", classes=CLASSES)
-    assert str(caught.value) == sentence
-
-
-def test_a_long_table_without_a_column_is_told_which(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="must have the columns example_id, member, predicted, got"):
-        read_long(pl.DataFrame({"example": ["a"], "member": [0], "predicted": ["0"]}), variant="v")
-    with pytest.raises(DataError, match="cannot be read"):
-        read_long(tmp_path / "absent.csv", variant="v")

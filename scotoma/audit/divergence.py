@@ -124,8 +124,6 @@ class SubsetAccuracy(Part):
     n: Count = Field(description="Examples in the subset.")
     dense: Quantity = Field(description="Accuracy of the dense members.")
     compressed: Quantity = Field(description="Accuracy of the compressed members.")
-    dense_top5: Quantity | None = Field(description="Top-5 accuracy, where it was measured.")
-    compressed_top5: Quantity | None = Field(description="Top-5 accuracy, where it was measured.")
 
 
 class Representation(Part):

@@ -5,16 +5,16 @@ from __future__ import annotations
 from scotoma.bias.counting import counts, tally
 from scotoma.bias.gaps import gap
 from scotoma.bias.results import GroupChange, GroupGap, GroupRate
-from scotoma.bias.subgroup import amplification, changes, rates
+from scotoma.bias.subgroup import amplification, group_changes, rates
 
 __all__ = [
     "GroupChange",
     "GroupGap",
     "GroupRate",
     "amplification",
-    "changes",
     "counts",
     "gap",
+    "group_changes",
     "rates",
     "tally",
 ]

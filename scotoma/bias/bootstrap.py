@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
-Array = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.intp]
+from scotoma.inputs import Codes, Floats
 
 _CHUNK = 4_000_000  # weights or counts held at once, 32 MB
 
 
-def weigh(codes: Codes, weights: Array, shape: tuple[int, int, int]) -> Array:
+def weigh(codes: Codes, weights: Floats, shape: tuple[int, int, int]) -> Floats:
     """Counts of every draw and member.
 
     Args:
@@ -40,7 +38,7 @@ def weigh(codes: Codes, weights: Array, shape: tuple[int, int, int]) -> Array:
 
 def example_draws(
     rng: np.random.Generator, codes: Codes, clusters: Codes | None, draws: int, cells: int
-) -> Iterator[tuple[Codes, Array]]:
+) -> Iterator[tuple[Codes, Floats]]:
     """Draw examples, or whole clusters, Poisson(1) times each.
 
     Rows with the same cells on all members are drawn together: their number of draws is Poisson

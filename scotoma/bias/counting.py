@@ -15,6 +15,7 @@ from scotoma.errors import DataError
 from scotoma.inputs import (
     Codes,
     Flags,
+    Ints,
     Labels,
     array,
     booleans,
@@ -26,12 +27,11 @@ from scotoma.inputs import (
 from scotoma.uncertainty import ClusterMoments, Moments, Words
 from scotoma.uncertainty.moments import power_table
 
-Counts = npt.NDArray[np.int64]
 CELLS_AT_ONCE = 2**20  # predictions coded at a time: a few megabytes, whatever the audit's size
 
 
 @dataclass(frozen=True)
-class Metric:
+class RateMetric:
     """A rate that every group has.
 
     Attributes:
@@ -74,7 +74,7 @@ class Events:
 
 def counts(
     labels: npt.ArrayLike, predicted: npt.ArrayLike, groups: npt.ArrayLike, n_classes: int
-) -> Counts:
+) -> Ints:
     """Examples of group g with label y that member m predicts as p.
 
     Args:
@@ -185,7 +185,7 @@ def tally(
     )
 
 
-def metrics(n_classes: int, positive: int | None) -> list[Metric]:
+def metrics(n_classes: int, positive: int | None) -> list[RateMetric]:
     """The rates of a group: error, FPR and FNR, the latter of the positive class or of every class.
 
     Args:
@@ -206,21 +206,21 @@ def metrics(n_classes: int, positive: int | None) -> list[Metric]:
             f"positive must be a class id from 0 to {n_classes - 1}, got {positive}: name one of "
             "the classes, or None for every class against the rest"
         )
-    error = Metric("error", None, "error", "examples")
+    error = RateMetric("error", None, "error", "examples")
     if positive is not None:
         return [
             error,
-            Metric("fpr", None, "false positive", "negatives"),
-            Metric("fnr", None, "false negative", "positives"),
+            RateMetric("fpr", None, "false positive", "negatives"),
+            RateMetric("fnr", None, "false negative", "positives"),
         ]
     return [
         error,
         *(
-            Metric("fpr", c, f"false positive of class {c}", f"examples outside class {c}")
+            RateMetric("fpr", c, f"false positive of class {c}", f"examples outside class {c}")
             for c in range(n_classes)
         ),
         *(
-            Metric("fnr", c, f"false negative of class {c}", f"examples of class {c}")
+            RateMetric("fnr", c, f"false negative of class {c}", f"examples of class {c}")
             for c in range(n_classes)
         ),
     ]
@@ -255,13 +255,13 @@ def events(labels: Labels, predicted: Labels, n_classes: int, positive: int | No
     [0, 0, 1, 2]
     """
     row, member = np.nonzero(predicted != labels[:, None])
-    given, truth = predicted[row, member].astype(np.intp), labels[row].astype(np.intp)
+    label, truth = predicted[row, member].astype(np.intp), labels[row].astype(np.intp)
     if positive is None:
-        kinds = [np.zeros_like(row), 1 + given, 1 + n_classes + truth]
+        kinds = [np.zeros_like(row), 1 + label, 1 + n_classes + truth]
     else:
-        counted = (given == positive) | (truth == positive)
-        row, member, given = row[counted], member[counted], given[counted]
-        kinds = [np.zeros_like(row), np.where(given == positive, 1, 2)]
+        counted = (label == positive) | (truth == positive)
+        row, member, label = row[counted], member[counted], label[counted]
+        kinds = [np.zeros_like(row), np.where(label == positive, 1, 2)]
     times = len(kinds)
     return Events(
         np.tile(row, times), np.concatenate(kinds), np.tile(member, times), predicted.shape[1]
@@ -277,8 +277,8 @@ def group_masks(groups: npt.ArrayLike, rows: int, names: Sequence[str] | None = 
     >>> group_masks([[True, False]], 2, ["men"]).shape
     (1, 2)
     """
-    given = array(groups, "groups")
-    masks = booleans(given, "groups", (len(given) if given.ndim else 0, rows))
+    members = array(groups, "groups")
+    masks = booleans(members, "groups", (len(members) if members.ndim else 0, rows))
     if not len(masks):
         raise DataError("groups must hold at least one group, got none: pass a row a group")
     if names is not None and (len(names) != len(masks) or len(set(names)) != len(names)):
@@ -289,11 +289,11 @@ def group_masks(groups: npt.ArrayLike, rows: int, names: Sequence[str] | None = 
     return masks
 
 
-def by_cluster(found: Events, mask: Flags, kind: int, codes: Codes) -> Counts:
+def by_cluster(own: Events, mask: Flags, kind: int, codes: Codes) -> Ints:
     """Events of one group and kind, per cluster and member, shape (n, K).
 
     Args:
-        found: The events of one population.
+        own: The events of one population.
         mask: Members of the group, bool, shape (N,).
         kind: Number of the metric.
         codes: Number of each row's cluster, from 0 without gaps, shape (N,).
@@ -303,13 +303,13 @@ def by_cluster(found: Events, mask: Flags, kind: int, codes: Codes) -> Counts:
     >>> by_cluster(wrong, np.array([True, True]), 1, np.array([0, 0])).tolist()
     [[2, 1]]
     """
-    kept = (found.kind == kind) & mask[found.row]
+    kept = (own.kind == kind) & mask[own.row]
     n = int(codes.max()) + 1
-    flat = codes[found.row[kept]] * found.members + found.member[kept]
-    return np.bincount(flat, minlength=n * found.members).reshape(n, found.members)
+    flat = codes[own.row[kept]] * own.members + own.member[kept]
+    return np.bincount(flat, minlength=n * own.members).reshape(n, own.members)
 
 
-def _powers(dense: Events, compressed: Events, masks: Flags, kinds: int) -> Counts:
+def _powers(dense: Events, compressed: Events, masks: Flags, kinds: int) -> Ints:
     """Sums of s^i t^j per group and kind, without the examples that have no event."""
     s_key, s_count = np.unique(dense.row * kinds + dense.kind, return_counts=True)
     t_key, t_count = np.unique(compressed.row * kinds + compressed.kind, return_counts=True)
@@ -336,21 +336,19 @@ def _powers(dense: Events, compressed: Events, masks: Flags, kinds: int) -> Coun
     return powers
 
 
-def _per_member(found: Events, masks: Flags, kinds: int) -> Counts:
+def _per_member(own: Events, masks: Flags, kinds: int) -> Ints:
     """Events of each member per group and kind, shape (G, E, K)."""
-    code, bins = found.kind * found.members + found.member, kinds * found.members
+    code, bins = own.kind * own.members + own.member, kinds * own.members
     total = np.zeros((len(masks), bins), np.int64)
     for g, mask in enumerate(masks):
-        total[g] = np.bincount(code[mask[found.row]], minlength=bins)[:bins]
-    return total.reshape(len(masks), kinds, found.members)
+        total[g] = np.bincount(code[mask[own.row]], minlength=bins)[:bins]
+    return total.reshape(len(masks), kinds, own.members)
 
 
 def _joint(dense: Events, compressed: Events, kinds: int) -> Events:
     """The events that member m of both populations has on the same example."""
     k = dense.members
-    first, second = (
-        (found.row * kinds + found.kind) * k + found.member for found in (dense, compressed)
-    )
+    first, second = ((own.row * kinds + own.kind) * k + own.member for own in (dense, compressed))
     row_kind, member = np.divmod(np.intersect1d(first, second, assume_unique=True), k)
     row, kind = np.divmod(row_kind, kinds)
     return Events(row, kind, member, k)

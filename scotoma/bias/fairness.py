@@ -2,7 +2,7 @@
 
 Each takes one class against the rest and asks whether the groups are treated alike; all are
 fractions in [0, 1], and 0 is fair. They are absolute values or largest pairs, so that chance alone
-lifts them above 0: `upper_bound` says how large the truth may be, `signed` gives the two-sided
+lifts them above 0: `fairness_bounds` says how large the truth may be, `signed` gives the two-sided
 interval of the difference behind a metric of two groups.
 """
 
@@ -19,17 +19,15 @@ from scotoma.bias.bootstrap import example_draws, weigh
 from scotoma.bias.clarify import all_metrics
 from scotoma.bias.clarify.rates import FACETS
 from scotoma.bias.counting import group_masks
-from scotoma.bias.formulas import FORMULAS, Cells, Weights
+from scotoma.bias.formulas import FORMULAS, ClassConfusion, GroupWeights
 from scotoma.errors import DataError
-from scotoma.inputs import Codes, Labels, array, class_ids, cluster_ids, floats, true_labels
+from scotoma.inputs import Codes, Floats, Labels, array, class_ids, cluster_ids, floats, true_labels
 from scotoma.uncertainty import ONE_RUN, Estimate, check_level, undefined
-
-Array = npt.NDArray[np.float64]
 
 NAMES = ("DP", "DI", "SPSF", "FPSF", "EOFP", "EOTP", "BA")
 # The Clarify metric that is the signed difference behind each of these, group 0 minus group 1.
 SIGNED = {"DP": "DPPL", "EOFP": "SD", "EOTP": "RD"}
-BOUND_NOTE = "upper bound only: chance alone lifts an absolute difference above 0"
+DIFFERENCE_NOTE = "upper bound only: chance alone lifts an absolute difference above 0"
 
 
 @dataclass(frozen=True)
@@ -42,16 +40,16 @@ class Fairness:
         reasons: Class to why it is undefined, for at least one member.
     """
 
-    per_class: Array
-    overall: Array
+    per_class: Floats
+    overall: Floats
     reasons: dict[int, str]
 
 
-def metric(
+def fairness_metric(
     name: str,
     confusion: npt.ArrayLike,
     *,
-    weights: Weights = "examples",
+    weights: GroupWeights = "examples",
     groups: Sequence[str] = (),
 ) -> Fairness:
     """One of the seven metrics from counts per group, label and prediction.
@@ -87,7 +85,7 @@ def metric(
 
     >>> import numpy as np
     >>> female, male = [[80, 20], [10, 90]], [[60, 40], [70, 30]]
-    >>> [round(100 * float(metric(name, [female, male]).overall), 1) for name in NAMES]
+    >>> [round(100 * float(fairness_metric(name, [female, male]).overall), 1) for name in NAMES]
     [20.0, 33.6, 10.0, 20.0, 40.0, 40.0, 10.1]
     """
     if name not in NAMES:
@@ -108,7 +106,7 @@ def metric(
     tensor = counts if counts.ndim == 4 else counts[:, None]
     tp = np.einsum("gmcc->gmc", tensor)
     fp, fn = tensor.sum(axis=2) - tp, tensor.sum(axis=3) - tp
-    cells = Cells(tp, fp, fn, tensor.sum(axis=(2, 3))[..., None] - tp - fp - fn)
+    cells = ClassConfusion(tp, fp, fn, tensor.sum(axis=(2, 3))[..., None] - tp - fp - fn)
     with np.errstate(divide="ignore", invalid="ignore"):
         value, lacking = FORMULAS[name](cells, weights)
     if counts.ndim == 3:
@@ -157,13 +155,13 @@ def signed(
     if name not in SIGNED:
         raise DataError(
             f"signed differences stand behind DP, EOFP and EOTP, got {name!r}: "
-            "use upper_bound for the others"
+            "use upper_bounds for the others"
         )
     y, p, group, rows = _examples(labels, predicted, groups, None)
     if group.max(initial=0) > 1 or np.asarray(groups).shape[0] != 2:
         raise DataError(
             f"a signed difference needs two groups, got {np.asarray(groups).shape[0]}: "
-            "choose two, or use upper_bound"
+            "choose two, or use fairness_bounds"
         )
     ids = cluster_ids(clusters, len(rows))
     seen = all_metrics(
@@ -179,52 +177,7 @@ def signed(
     return replace(seen, reason=reason)
 
 
-def upper_bound(
-    name: str,
-    labels: npt.ArrayLike,
-    predicted: npt.ArrayLike,
-    groups: npt.ArrayLike,
-    *,
-    n_classes: int,
-    class_id: int | None = None,
-    weights: Weights = "examples",
-    clusters: npt.ArrayLike | None = None,
-    level: float = 0.95,
-    draws: int = 1000,
-    seed: int = 0,
-) -> Estimate:
-    """A metric averaged over members, and how large the truth may be.
-
-    Args:
-        name: As for `metric`.
-        labels: As for `upper_bounds`, like all that follows.
-        predicted: Predicted class ids, shape (N,) or (N, K).
-        groups: Who belongs to which group, bool, shape (G, N).
-        n_classes: Number of classes.
-        class_id: The class against the rest; None for the mean over all classes.
-        weights: As for `metric`.
-        clusters: Id of each row's cluster, shape (N,); None where every row is its own.
-        level: Probability that the truth lies below `high`, a fraction in (0, 1).
-        draws: Number of draws.
-        seed: Same seed, same bound.
-
-    Returns:
-        As `upper_bounds`, of this metric.
-
-    >>> import numpy as np
-    >>> row = np.arange(400)
-    >>> found = upper_bound("EOTP", np.ones(400, int), (row % np.where(row < 200, 20, 5) > 0) * 1,
-    ...                     [row < 200, row >= 200], n_classes=2, class_id=1)
-    >>> round(found.value, 2), found.low, round(found.high, 2)
-    (0.15, 0.0, 0.2)
-    """
-    return upper_bounds(
-        [name], labels, predicted, groups, n_classes=n_classes, class_id=class_id, weights=weights,
-        clusters=clusters, level=level, draws=draws, seed=seed,
-    )[name]  # fmt: skip
-
-
-def upper_bounds(
+def fairness_bounds(
     names: Sequence[str],
     labels: npt.ArrayLike,
     predicted: npt.ArrayLike,
@@ -232,7 +185,7 @@ def upper_bounds(
     *,
     n_classes: int,
     class_id: int | None = None,
-    weights: Weights = "examples",
+    weights: GroupWeights = "examples",
     clusters: npt.ArrayLike | None = None,
     level: float = 0.95,
     draws: int = 1000,
@@ -246,14 +199,14 @@ def upper_bounds(
     far cheaper.
 
     Args:
-        names: Metrics, as for `metric`.
+        names: Metrics, as for `fairness_metric`.
         labels: True class ids, shape (N,).
         predicted: Predicted class ids, shape (N,) or (N, K).
         groups: Who belongs to which group, bool, shape (G, N); no row in two groups, rows in none
             are left out.
         n_classes: Number of classes.
         class_id: The class against the rest; None for the mean over all classes.
-        weights: As for `metric`.
+        weights: As for `fairness_metric`.
         clusters: Id of each row's cluster, shape (N,); None where every row is its own.
         level: Probability that the truth lies below `high`, a fraction in (0, 1).
         draws: Number of draws.
@@ -264,14 +217,14 @@ def upper_bounds(
         the metric is undefined for a member.
 
     Raises:
-        DataError: As for `metric`, groups that overlap, shapes that do not fit together.
+        DataError: As for `fairness_metric`, groups that overlap, shapes that do not fit together.
 
     References:
         Owen and Eckles (2012), Annals of Applied Statistics 6:895-927, crossed bootstraps.
 
     >>> import numpy as np
     >>> row = np.arange(400)
-    >>> found = upper_bounds(NAMES, row % 3 // 2, (row % np.where(row < 200, 20, 5) > 0) * 1,
+    >>> found = fairness_bounds(NAMES, row % 3 // 2, (row % np.where(row < 200, 20, 5) > 0) * 1,
     ...                      [row < 200, row >= 200], n_classes=2)
     >>> round(found["DP"].value, 2), round(found["DP"].high, 2)
     (0.15, 0.2)
@@ -287,9 +240,9 @@ def upper_bounds(
     members = p.shape[1]
     shape = (int(np.asarray(groups).shape[0]), n_classes, n_classes)
 
-    def measured(name: str, counts: Array) -> Array:
-        found = metric(name, counts, weights=weights)
-        return found.overall if class_id is None else found.per_class[:, class_id]
+    def measured(name: str, counts: Floats) -> Floats:
+        seen = fairness_metric(name, counts, weights=weights)
+        return seen.overall if class_id is None else seen.per_class[:, class_id]
 
     codes = (group * n_classes + y)[:, None] * n_classes + p
     whole = weigh(codes, np.ones((1, len(codes))), shape)
@@ -297,31 +250,31 @@ def upper_bounds(
     ids = cluster_ids(clusters, np.asarray(labels).shape[0])
     ids = None if ids is None else cluster_ids(ids[rows], len(codes))
     n = len(codes) if ids is None else int(ids.max(initial=-1)) + 1
-    drawn: dict[str, list[Array]] = {
+    drawn: dict[str, list[Floats]] = {
         name: [] for name, value in values.items() if not math.isnan(value)
     }
     rng = np.random.Generator(np.random.Philox(key=seed))
     for rows_drawn, times in example_draws(rng, codes, ids, draws, math.prod(shape)):
         counts = weigh(rows_drawn, times, shape)
-        for name, found in drawn.items():
-            found.append(measured(name, counts).reshape(-1, members))
+        for name, parts in drawn.items():
+            parts.append(measured(name, counts).reshape(-1, members))
     chosen = rng.multinomial(max(members - 1, 1), np.full(members, 1 / members), size=draws)
-    bounds = {name: _bound(np.concatenate(found), chosen, level) for name, found in drawn.items()}
+    bounds = {name: _bound(np.concatenate(parts), chosen, level) for name, parts in drawn.items()}
 
-    note, nan = f"{BOUND_NOTE}; {ONE_RUN}" if members == 1 else BOUND_NOTE, math.nan
+    note, nan = f"{DIFFERENCE_NOTE}; {ONE_RUN}" if members == 1 else DIFFERENCE_NOTE, math.nan
     answer = {}
     for name, value in values.items():
         if name in bounds:
             high = max(bounds[name], value)
             answer[name] = Estimate(value, 0.0, high, n, members, nan, nan, level, note=note)
             continue
-        reasons = metric(name, whole, weights=weights).reasons
+        reasons = fairness_metric(name, whole, weights=weights).reasons
         reason = reasons[class_id] if class_id is not None else next(iter(reasons.values()))
         answer[name] = undefined(reason, n=n, members=members, level=level)
     return answer
 
 
-def _bound(drawn: Array, chosen: npt.NDArray[np.int64], level: float) -> float:
+def _bound(drawn: Floats, chosen: npt.NDArray[np.int64], level: float) -> float:
     """The `level` point over draws (B, K) of the mean over the members chosen in each."""
     # A member that was not chosen must not make a draw undefined.
     totals = np.where(chosen > 0, drawn, 0.0) * chosen
@@ -330,9 +283,9 @@ def _bound(drawn: Array, chosen: npt.NDArray[np.int64], level: float) -> float:
     return float(np.quantile(defined, level, method="higher")) if defined.size else math.nan
 
 
-def _reasons(value: Array, lacking: dict[str, Array], groups: Sequence[str]) -> dict[int, str]:
+def _reasons(value: Floats, lacking: dict[str, Floats], groups: Sequence[str]) -> dict[int, str]:
     """Why classes are undefined: the first denominator that is 0, in a group or in all."""
-    found: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     for class_id in np.flatnonzero(np.isnan(value).any(axis=0)).tolist():
         for what, sizes in lacking.items():
             empty = np.argwhere(sizes[..., class_id] == 0)
@@ -341,17 +294,17 @@ def _reasons(value: Array, lacking: dict[str, Array], groups: Sequence[str]) -> 
             kind = f"{what} of class {class_id}" if what != "examples" else what
             group = int(empty[0][0])
             where = "" if len(sizes) == 1 else f" in group {groups[group] if groups else group!r}"
-            found[class_id] = f"undefined (no {kind}{where})"
+            reasons[class_id] = f"undefined (no {kind}{where})"
             break
-    return found
+    return reasons
 
 
 def _examples(
     labels: npt.ArrayLike, predicted: npt.ArrayLike, groups: npt.ArrayLike, n_classes: int | None
 ) -> tuple[Codes, Codes, Codes, Codes]:
     """Labels, predictions (n, K), group number and row number of the rows that have a group."""
-    said = array(predicted, "predicted")
-    p: Labels = class_ids(said[:, None] if said.ndim == 1 else said, "predicted", n_classes)
+    ids = array(predicted, "predicted")
+    p: Labels = class_ids(ids[:, None] if ids.ndim == 1 else ids, "predicted", n_classes)
     y = true_labels(labels, len(p), n_classes)
     masks = group_masks(groups, len(p))
     if (masks.sum(axis=0) > 1).any():

@@ -11,40 +11,40 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
-Weights = Literal["examples", "negatives"]
+from scotoma.inputs import Floats
+
+GroupWeights = Literal["examples", "negatives"]
 
 
 @dataclass(frozen=True)
-class Cells:
+class ClassConfusion:
     """Counts of one class against the rest, by group: shape (G, M, C) each."""
 
-    tp: Array
-    fp: Array
-    fn: Array
-    tn: Array
+    tp: Floats
+    fp: Floats
+    fn: Floats
+    tn: Floats
 
 
-def _rate(over: Array, under: Array) -> Array:
+def _rate(over: Floats, under: Floats) -> Floats:
     return np.asarray(np.where(under > 0, over / under, np.nan))
 
 
-def _largest_pair(rates: Array) -> Array:
+def _largest_pair(rates: Floats) -> Floats:
     return np.asarray(rates.max(axis=0) - rates.min(axis=0))
 
 
-def _examples_of(c: Cells) -> Array:
+def _examples_of(c: ClassConfusion) -> Floats:
     return c.tp + c.fp + c.fn + c.tn
 
 
-def _parity(c: Cells, weights: Weights) -> tuple[Array, dict[str, Array]]:
+def _parity(c: ClassConfusion, weights: GroupWeights) -> tuple[Floats, dict[str, Floats]]:
     n = _examples_of(c)
     return _largest_pair(_rate(c.tp + c.fp, n)), {"examples": n}
 
 
-def _impact(c: Cells, weights: Weights) -> tuple[Array, dict[str, Array]]:
+def _impact(c: ClassConfusion, weights: GroupWeights) -> tuple[Floats, dict[str, Floats]]:
     """1 - smallest/largest: the formula's min, also where the smaller rate is 0."""
     n = _examples_of(c)
     ppr = _rate(c.tp + c.fp, n)
@@ -52,19 +52,21 @@ def _impact(c: Cells, weights: Weights) -> tuple[Array, dict[str, Array]]:
     return value, {"examples": n, "predictions": (c.tp + c.fp).sum(axis=0, keepdims=True)}
 
 
-def _subgroups(rate: Array, whole: Array, share: Array) -> Array:
+def _subgroups(rate: Floats, whole: Floats, share: Floats) -> Floats:
     """Weighted mean distance from the rate of all; a group without weight adds nothing."""
     return np.asarray(np.where(share > 0, share * np.abs(whole - rate), 0.0).sum(axis=0))
 
 
-def _statistical_parity(c: Cells, weights: Weights) -> tuple[Array, dict[str, Array]]:
+def _statistical_parity(
+    c: ClassConfusion, weights: GroupWeights
+) -> tuple[Floats, dict[str, Floats]]:
     n, called = _examples_of(c), c.tp + c.fp
     whole = _rate(called.sum(axis=0), n.sum(axis=0))
     value = _subgroups(_rate(called, n), whole, n / n.sum(axis=0))
     return np.where(n.sum(axis=0) > 0, value, np.nan), {"examples": n.sum(axis=0, keepdims=True)}
 
 
-def _false_positive(c: Cells, weights: Weights) -> tuple[Array, dict[str, Array]]:
+def _false_positive(c: ClassConfusion, weights: GroupWeights) -> tuple[Floats, dict[str, Floats]]:
     n, negatives = _examples_of(c), c.fp + c.tn
     whole = _rate(c.fp.sum(axis=0), negatives.sum(axis=0))
     share = (n if weights == "examples" else negatives) / n.sum(axis=0)
@@ -74,15 +76,15 @@ def _false_positive(c: Cells, weights: Weights) -> tuple[Array, dict[str, Array]
     return value, {"negatives": np.where((share > 0) | ~some, negatives, np.nan)}
 
 
-def _odds_fp(c: Cells, weights: Weights) -> tuple[Array, dict[str, Array]]:
+def _odds_fp(c: ClassConfusion, weights: GroupWeights) -> tuple[Floats, dict[str, Floats]]:
     return _largest_pair(_rate(c.fp, c.fp + c.tn)), {"negatives": c.fp + c.tn}
 
 
-def _odds_tp(c: Cells, weights: Weights) -> tuple[Array, dict[str, Array]]:
+def _odds_tp(c: ClassConfusion, weights: GroupWeights) -> tuple[Floats, dict[str, Floats]]:
     return _largest_pair(_rate(c.tp, c.tp + c.fn)), {"positives": c.tp + c.fn}
 
 
-def _amplification(c: Cells, weights: Weights) -> tuple[Array, dict[str, Array]]:
+def _amplification(c: ClassConfusion, weights: GroupWeights) -> tuple[Floats, dict[str, Floats]]:
     positives, called = c.tp + c.fn, c.tp + c.fp
     moved = np.abs(_rate(called, called.sum(axis=0)) - _rate(positives, positives.sum(axis=0)))
     leading = positives == positives.max(axis=0)
@@ -95,7 +97,7 @@ def _amplification(c: Cells, weights: Weights) -> tuple[Array, dict[str, Array]]
     return value, lacking
 
 
-FORMULAS: dict[str, Callable[[Cells, Weights], tuple[Array, dict[str, Array]]]] = {
+FORMULAS: dict[str, Callable[[ClassConfusion, GroupWeights], tuple[Floats, dict[str, Floats]]]] = {
     "DP": _parity,
     "DI": _impact,
     "SPSF": _statistical_parity,

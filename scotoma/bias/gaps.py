@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from scotoma.bias.counting import (
     Events,
-    Metric,
+    RateMetric,
     at_risk,
     by_cluster,
     events,
@@ -88,12 +88,12 @@ def gap(
     check_level(level)
     d, c = populations(dense, compressed, n_classes, paired=paired)
     y = true_labels(labels, len(d), n_classes)
-    asked = Contrast.of(
+    contrast = Contrast.of(
         y, group_a, group_b, names=names, metric=metric, positive=positive, n_classes=n_classes,
         clusters=clusters,
     )  # fmt: skip
-    before, after = (asked.side(events(y, ids, n_classes, positive)) for ids in (d, c))
-    return asked.gap(before, after, paired=paired, level=level)
+    before, after = (contrast.side(events(y, ids, n_classes, positive)) for ids in (d, c))
+    return contrast.gap(before, after, paired=paired, level=level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +124,7 @@ class Contrast:
     """
 
     names: tuple[str, str]
-    kind: Metric
+    kind: RateMetric
     number: int
     masks: Flags
     codes: Codes
@@ -166,9 +166,9 @@ class Contrast:
         rows = np.stack([np.bincount(codes, weights=own) for own in risk]).astype(np.float64)
         return cls(names, kinds[number], number, masks, codes, rows)
 
-    def side(self, found: Events) -> Side:
+    def side(self, population: Events) -> Side:
         """Sum up a population by its events."""
-        tables = [by_cluster(found, mask, self.number, self.codes) for mask in self.masks]
+        tables = [by_cluster(population, mask, self.number, self.codes) for mask in self.masks]
         rate_a, rate_b = (
             PopulationRate.of(table, r) for table, r in zip(tables, self.rows, strict=True)
         )

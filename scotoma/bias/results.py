@@ -87,8 +87,8 @@ class GroupChange:
             Berger (1982), Technometrics 24:295-300, intersection-union tests.
         """
         both = self._limits(relative, absolute)
-        found = [estimate.p_above(limit) for estimate, limit in both]
-        return math.nan if any(map(math.isnan, found)) else max(found)
+        p = [estimate.p_above(limit) for estimate, limit in both]
+        return math.nan if any(map(math.isnan, p)) else max(p)
 
     def noninferiority_p(
         self, relative: float | None = None, absolute: float | None = None
@@ -108,8 +108,8 @@ class GroupChange:
             DataError: Neither limit is given.
         """
         both = self._limits(relative, absolute)
-        found = [estimate.p_below(limit) for estimate, limit in both]
-        return math.nan if any(map(math.isnan, found)) else min(1.0, len(found) * min(found))
+        p = [estimate.p_below(limit) for estimate, limit in both]
+        return math.nan if any(map(math.isnan, p)) else min(1.0, len(p) * min(p))
 
     def _limits(
         self, relative: float | None, absolute: float | None
@@ -152,14 +152,14 @@ class GroupGap:
         return as_dict(self)
 
 
-def as_dict(found: GroupRate | GroupChange | GroupGap) -> dict[str, Any]:
+def as_dict(result: GroupRate | GroupChange | GroupGap) -> dict[str, Any]:
     """The fields by name, estimates and variances as mappings; nan is None.
 
     >>> rate = Estimate.on_scale(0.1, 0.01, 9.0, n=500, members=10)
     >>> list(as_dict(GroupRate("men", "error", None, rate)))
     ['group', 'metric', 'class_id', 'rate']
     """
-    values = {field.name: getattr(found, field.name) for field in fields(found)}
+    values = {field.name: getattr(result, field.name) for field in fields(result)}
     return {
         name: value.as_dict() if isinstance(value, Estimate | Variance) else value
         for name, value in values.items()

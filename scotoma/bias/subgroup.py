@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy.typing as npt
 
-from scotoma.bias.counting import Metric, group_masks, metrics, tally
+from scotoma.bias.counting import RateMetric, group_masks, metrics, tally
 from scotoma.bias.results import GroupChange, GroupRate
 from scotoma.errors import DataError
 from scotoma.inputs import class_ids, populations, true_labels
@@ -137,10 +137,10 @@ def amplification(
     moments = tally(
         y, d, c, masks, positive=positive, n_classes=n_classes, paired=paired, clusters=clusters
     )
-    return changes(moments, names, positive=positive, n_classes=n_classes, level=level)
+    return group_changes(moments, names, positive=positive, n_classes=n_classes, level=level)
 
 
-def changes(
+def group_changes(
     moments: Moments | ClusterMoments,
     names: Sequence[str],
     *,
@@ -164,7 +164,7 @@ def changes(
         DataError: The moments are not of these groups and metrics, or a level that is no fraction.
 
     >>> moments = tally([0, 1], [[0], [0]], [[1], [0]], [[True, True]], n_classes=2)
-    >>> len(changes(moments, ["all"], n_classes=2))
+    >>> len(group_changes(moments, ["all"], n_classes=2))
     5
     """
     check_level(level)
@@ -183,14 +183,14 @@ def changes(
 
 
 def _rate(
-    known: RateEvidence, index: tuple[int, ...], name: str, kind: Metric, level: float
+    known: RateEvidence, index: tuple[int, ...], name: str, kind: RateMetric, level: float
 ) -> GroupRate:
     estimate = known.estimate(index, kind.words(name), level=level)
     return GroupRate(name, kind.name, kind.class_id, estimate)
 
 
 def _change(
-    known: ChangeEvidence, index: tuple[int, ...], name: str, kind: Metric, level: float
+    known: ChangeEvidence, index: tuple[int, ...], name: str, kind: RateMetric, level: float
 ) -> GroupChange:
     words = kind.words(name)
     return GroupChange(

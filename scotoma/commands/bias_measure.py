@@ -168,7 +168,7 @@ def _lacking(needs: Sequence[str], audited: Audited) -> str:
 
 
 def _fairness(audited: Audited, question: BiasQuestion) -> Iterator[dict[str, Any]]:
-    from scotoma.bias.fairness import NAMES, SIGNED, signed, upper_bounds
+    from scotoma.bias.fairness import NAMES, SIGNED, fairness_bounds, signed
 
     labels, outcome, n_classes = audited.labels, audited.positive, len(audited.classes)
     populations = {"baseline": audited.baseline, "predicted": audited.predicted}
@@ -182,7 +182,7 @@ def _fairness(audited: Audited, question: BiasQuestion) -> Iterator[dict[str, An
             if ids is not None
         }
         bounds = {
-            part: upper_bounds(
+            part: fairness_bounds(
                 NAMES, labels, ids, masks, n_classes=n_classes,
                 class_id=None if outcome is None else 1, clusters=audited.clusters,
                 level=question.level, seed=question.seed,

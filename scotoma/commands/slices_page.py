@@ -11,7 +11,7 @@ from scotoma.commands.tables import aside, number, quoted, shown
 from scotoma.commands.text_table import WIDTH, table_lines
 from scotoma.printable import printable
 from scotoma.slices import Slice, SliceReport
-from scotoma.slices.evidence.outcomes import METRICS
+from scotoma.slices.evidence.outcomes import SLICE_METRICS
 from scotoma.uncertainty import ONE_RUN
 
 SMALLEST = 1e-99
@@ -81,7 +81,7 @@ def _head(name: str, report: SliceReport) -> Iterator[str]:
 
 
 def _percent(report: SliceReport) -> bool:
-    return METRICS[report.settings["metric"]].kind in ("rate", "ratio")
+    return SLICE_METRICS[report.settings["metric"]].kind in ("rate", "ratio")
 
 
 def _value(report: SliceReport) -> str:

@@ -24,8 +24,8 @@ from scotoma.jsonable import jsonable
 from scotoma.printable import nearest
 from scotoma.slices import SliceReport, find_slices
 from scotoma.slices.arguments import CHOICES
-from scotoma.slices.evidence.outcomes import METRICS
-from scotoma.slices.find import Progress
+from scotoma.slices.evidence.outcomes import SLICE_METRICS
+from scotoma.slices.find import ProgressCallback
 from scotoma.storage.files import written
 
 __all__ = ["harmless", "measure_slices", "run_slices", "search_on_beam"]
@@ -92,7 +92,7 @@ def run_slices(
 
 
 def measure_slices(
-    sliced: Sliced, question: SlicesQuestion, progress: Progress | None = None
+    sliced: Sliced, question: SlicesQuestion, progress: ProgressCallback | None = None
 ) -> SliceReport:
     """The search of `scotoma.slices.find_slices` that is asked for.
 
@@ -118,7 +118,7 @@ def measure_slices(
 
 
 def search_on_beam(
-    pattern: str, question: SlicesQuestion, progress: Progress | None = None
+    pattern: str, question: SlicesQuestion, progress: ProgressCallback | None = None
 ) -> tuple[SliceReport, tuple[str, ...]]:
     """The search of `scotoma.slices.beam.search_parquet` that is asked for.
 
@@ -194,7 +194,7 @@ def harmless(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _check(question: SlicesQuestion) -> None:
-    for name, known in {**CHOICES, "metric": tuple(METRICS)}.items():
+    for name, known in {**CHOICES, "metric": tuple(SLICE_METRICS)}.items():
         value = getattr(question, name)
         if value is not None and value not in known:
             raise ConfigError(
@@ -235,7 +235,7 @@ def _as_options(text: str) -> str:
 
 
 @contextmanager
-def _bar(*, quiet: bool) -> Iterator[Progress]:
+def _bar(*, quiet: bool) -> Iterator[ProgressCallback]:
     """A bar on stderr once the searches have taken two seconds; it does not stay."""
     console = Console(stderr=True, quiet=quiet)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()

@@ -22,7 +22,7 @@ from scotoma.commands.tables import (
 )
 from scotoma.errors import ConfigError, DataError
 from scotoma.natural import natural_order
-from scotoma.slices.evidence.outcomes import METRICS, Metric
+from scotoma.slices.evidence.outcomes import SLICE_METRICS, SliceMetric
 from scotoma.slices.search.column_types import infer_type
 
 __all__ = ["Chosen", "Sliced", "SlicesQuestion", "choose_columns", "read_sliced"]
@@ -145,7 +145,7 @@ def choose_columns(table: pl.DataFrame, question: SlicesQuestion) -> Chosen:
     >>> choose_columns(table, SlicesQuestion(outcome=["wrong_*"])).outcome
     ['wrong_0', 'wrong_1']
     """
-    _check_label(METRICS[question.metric], question)
+    _check_label(SLICE_METRICS[question.metric], question)
     after = columns(table, question.outcome, "--outcome")
     before = columns(table, question.baseline, "--baseline")
     label = None if question.label is None else column(table, question.label, "--label")
@@ -181,7 +181,7 @@ def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
     >>> sliced.features['age'].to_list(), sliced.outcome.ravel().tolist()
     ([31, 42], [0.0, 1.0])
     """
-    metric, chosen = METRICS[question.metric], choose_columns(table, question)
+    metric, chosen = SLICE_METRICS[question.metric], choose_columns(table, question)
     typed = [infer_type(table[name]) for name in chosen.features]
     names = [*chosen.outcome, *chosen.baseline]
     labels, outcome = _outcomes(table, names, chosen.label, metric, question.positive)
@@ -197,7 +197,7 @@ def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
     )
 
 
-def _check_label(metric: Metric, question: SlicesQuestion) -> None:
+def _check_label(metric: SliceMetric, question: SlicesQuestion) -> None:
     if metric.labels == "needed" and question.label is None:
         raise ConfigError(
             f"--metric {metric.name} needs the true labels, got none: name their column with "
@@ -255,7 +255,11 @@ def _stem(name: str) -> str:
 
 
 def _outcomes(
-    table: pl.DataFrame, names: list[str], label: str | None, metric: Metric, positive: str | None
+    table: pl.DataFrame,
+    names: list[str],
+    label: str | None,
+    metric: SliceMetric,
+    positive: str | None,
 ) -> tuple[Values | None, Values]:
     """Labels, shape (N,) or None, and the outcomes side by side."""
     if label is None:
@@ -291,7 +295,7 @@ def _outcomes(
 
 
 def _score(
-    table: pl.DataFrame, name: str, *, bounded: bool, metric: Metric
+    table: pl.DataFrame, name: str, *, bounded: bool, metric: SliceMetric
 ) -> npt.NDArray[np.float64]:
     """One outcome column as numbers; true is 1, false 0."""
     series = table[name]

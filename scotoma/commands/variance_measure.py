@@ -27,9 +27,10 @@ from scotoma.commands.tables import (
 )
 from scotoma.commands.text_table import crop, table_lines
 from scotoma.errors import ConfigError, DataError
+from scotoma.inputs import StatisticsProtocol
 from scotoma.jsonable import jsonable
 from scotoma.uncertainty import check_level
-from scotoma.variance import THIS_TEST_SET, Comparison, Protocol, Spread, compare_family, spread
+from scotoma.variance import THIS_TEST_SET, Comparison, RunSpread, compare_family, spread
 
 __all__ = ["Runs", "VarianceQuestion", "compare_runs", "read_runs", "run_variance"]
 
@@ -202,7 +203,7 @@ def compare_runs(runs: list[Runs], question: VarianceQuestion) -> dict[str, Any]
             for place, one in enumerate(others)
             if one.metric in base
         },
-        protocol=cast(Protocol, question.protocol),
+        protocol=cast(StatisticsProtocol, question.protocol),
         level=question.level,
     )
     return {
@@ -225,7 +226,7 @@ def compare_runs(runs: list[Runs], question: VarianceQuestion) -> dict[str, Any]
     }
 
 
-def _spread(found: Spread, runs: Runs) -> dict[str, Any]:
+def _spread(found: RunSpread, runs: Runs) -> dict[str, Any]:
     worst = None if found.worst_class is None else runs.classes[found.worst_class]
     return {"spread": found, "worst_class": worst}
 
@@ -253,7 +254,7 @@ def _page(name: str, found: dict[str, Any], question: VarianceQuestion) -> Itera
 def _spread_table(rows: list[dict[str, Any]]) -> Iterator[str]:
     cells, of_class = [], []
     for row in rows:
-        one: Spread = row["spread"]
+        one: RunSpread = row["spread"]
         names = [row["technique"], row["metric"]]
         said = aside([one.sigma], THIS_TEST_SET, "takes the runs")
         sigma = shown(one.sigma, significant=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from scotoma.datasets.examples import Examples, Partition
 from scotoma.datasets.image_decoding import (
-    check_images,
     checked_parts,
     decode_images,
     decode_images_to,
@@ -18,7 +17,6 @@ __all__ = [
     "Partition",
     "StoredImages",
     "Survey",
-    "check_images",
     "checked_parts",
     "decode_images",
     "decode_images_to",

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from scotoma.datasets.examples import Examples
 
 __all__ = [
-    "check_images",
     "checked_parts",
     "decode_images",
     "decode_images_to",
@@ -88,24 +87,6 @@ def decode_rows(
     return pixels
 
 
-def check_images(examples: Examples, *, threads: int | None = None) -> None:
-    """Decode every image and keep none: no more than `CHUNK` a thread are in memory.
-
-    Args:
-        examples: See `decode_images`.
-        threads: See `decode_images`.
-
-    Raises:
-        DataError: See `decode_images`; memory is not checked.
-
-    >>> from scotoma.config import default_config
-    >>> from scotoma.datasets import load_examples
-    >>> check_images(load_examples(default_config()).split("test"))
-    """
-    for _ in checked_parts([examples.table], examples.size, threads=threads):
-        pass
-
-
 def checked_parts(
     parts: Iterable[pl.DataFrame], size: int | None, *, threads: int | None = None
 ) -> Iterator[pl.DataFrame]:
@@ -117,7 +98,7 @@ def checked_parts(
         threads: See `decode_images`.
 
     Raises:
-        DataError: See `check_images`.
+        DataError: See `decode_images`; memory is not checked.
     """
     shape: tuple[int, ...] = ()
     for part in parts:

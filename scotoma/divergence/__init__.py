@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from scotoma.divergence.distances import ByDistance, GroupByDistance, by_distance
 from scotoma.divergence.flips import LedgerRow, flip_ledger
-from scotoma.divergence.floor import Excess, excess, half_size
-from scotoma.divergence.ranking import Threshold, percentile_weights, rank_subset, threshold
+from scotoma.divergence.floor import CieExcess, excess, half_size
+from scotoma.divergence.ranking import Threshold, percentile_weights, threshold
 from scotoma.divergence.scoring import CieCount, DivergenceScores, score
 from scotoma.divergence.tables import (
     AccuracyRow,
@@ -14,14 +14,13 @@ from scotoma.divergence.tables import (
     over_index,
     top1_table,
 )
-from scotoma.hashing import hash_ids
 
 __all__ = [
     "AccuracyRow",
     "ByDistance",
     "CieCount",
+    "CieExcess",
     "DivergenceScores",
-    "Excess",
     "GroupByDistance",
     "LedgerRow",
     "OverIndex",
@@ -31,10 +30,8 @@ __all__ = [
     "flip_ledger",
     "flip_rate",
     "half_size",
-    "hash_ids",
     "over_index",
     "percentile_weights",
-    "rank_subset",
     "score",
     "threshold",
     "top1_table",

@@ -9,11 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.divergence.scoring import DivergenceScores
-from scotoma.inputs import Floats, booleans, populations, true_labels
+from scotoma.inputs import Floats, Ints, booleans, populations, true_labels
 
 __all__ = ["ByDistance", "GroupByDistance", "by_distance"]
-
-Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +24,7 @@ class GroupByDistance:
     """
 
     group: str
-    examples: Counts
+    examples: Ints
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +41,9 @@ class ByDistance:
     """
 
     distance: Floats
-    examples: Counts
-    dense_right: Counts
-    compressed_right: Counts
+    examples: Ints
+    dense_right: Ints
+    compressed_right: Ints
     groups: list[GroupByDistance]
     n: int
 
@@ -82,7 +80,7 @@ def by_distance(
     y = true_labels(labels, scores.n, scores.n_classes)[:, None]
     distance, at = np.unique(scores.taxicab, return_inverse=True)
 
-    def counted(times: npt.ArrayLike) -> Counts:
+    def counted(times: npt.ArrayLike) -> Ints:
         return np.bincount(at, weights=times, minlength=len(distance)).astype(np.int64)
 
     return ByDistance(

@@ -45,11 +45,6 @@ class LedgerRow:
     wrong_to_right: Estimate
     wrong_to_other: Estimate
 
-    @property
-    def net(self) -> float:
-        """Change of accuracy: what is left when gains are set off against losses."""
-        return self.wrong_to_right.value - self.right_to_wrong.value
-
 
 def flip_ledger(
     dense: npt.ArrayLike,
@@ -60,7 +55,6 @@ def flip_ledger(
     *,
     paired: bool = False,
     clusters: npt.ArrayLike | None = None,
-    level: float = 0.95,
 ) -> list[LedgerRow]:
     """Gross flips of each group: right to wrong, wrong to right, wrong to another wrong.
 
@@ -76,7 +70,6 @@ def flip_ledger(
         names: G names.
         paired: Member m of `compressed` derives from member m of `dense`.
         clusters: Integer id of each row's cluster, shape (N,); None where every row is its own.
-        level: Coverage, a fraction in (0, 1).
 
     Returns:
         One row per group, intervals on the logit scale over examples and training runs.
@@ -99,7 +92,7 @@ def flip_ledger(
         shares = {}
         for kind, (by_dense, by_compressed) in kinds.items():
             parts = by_dense[group], None if by_compressed is None else by_compressed[group]
-            shares[kind] = _share(*parts, own, min(d.shape[1], c.shape[1]), name, level)
+            shares[kind] = _share(*parts, own, min(d.shape[1], c.shape[1]), name)
         rows.append(LedgerRow(group=name, n=int(group.sum()), **shares))
     return rows
 
@@ -153,7 +146,6 @@ def _share(
     codes: Codes | None,
     members: int,
     group: str,
-    level: float,
 ) -> Estimate:
     """Rate of a flip over pairs of members.
 
@@ -164,11 +156,11 @@ def _share(
     n = len(pairs) if codes is None else int(codes.max(initial=-1)) + 1
     if not n:
         reason = f"undefined (no examples in group {group!r})"
-        return undefined(reason, n=0, members=members, level=level)
+        return undefined(reason, n=0, members=members)
     value = float(pairs.mean())
     if not 0 < value < 1:
         whole = float(round(value))
-        return none_seen(whole, n=n, members=members, lowest=0.0, highest=1.0, level=level)
+        return none_seen(whole, n=n, members=members, lowest=0.0, highest=1.0)
     slope = 1 / (value * (1 - value))
     if by_compressed is None:
         variance = crossed_variance(over_clusters(by_dense * slope, codes))
@@ -185,7 +177,6 @@ def _share(
         n=n,
         members=members,
         events=events,
-        level=level,
         scale="logit",
         note=FEW_EVENTS if events < FEW else "",
     )

@@ -25,14 +25,13 @@ from scotoma.uncertainty import (
     of_variance,
     undefined,
 )
-from scotoma.uncertainty.rates import FEW
+from scotoma.uncertainty.rates import FEW, UNKNOWN_VARIANCE
 
-UNKNOWN = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)
 FLOOR_MEMBERS = 10  # below it the extrapolation from halves misses by a tenth and more
 
 
 @dataclass(frozen=True, kw_only=True)
-class Excess:
+class CieExcess:
     """CIEs of two populations beside those of seed noise.
 
     Attributes:
@@ -78,7 +77,7 @@ def excess(
     splits: int = 200,
     level: float = 0.95,
     second_dense: npt.ArrayLike | None = None,
-) -> Excess:
+) -> CieExcess:
     """CIEs beyond those that a second dense population would show.
 
     Modal labels of few members are noisy, so two populations differ where nothing was compressed.
@@ -148,8 +147,8 @@ def excess(
         value, variance = _estimate(part, active, codes, members=smaller, level=level)
     else:
         value = undefined(_too_few(k, other), n=_count(codes, n), members=smaller, level=level)
-        variance = UNKNOWN
-    return Excess(
+        variance = UNKNOWN_VARIANCE
+    return CieExcess(
         n=n,
         cie=scores.cie_count,
         cie_share=_share(scores.cie, codes, smaller, level),
@@ -241,7 +240,7 @@ def _estimate(
         none = none_seen(
             0.0, n=n, members=members, lowest=-1.0, highest=1.0, level=level, note=note
         )
-        return none, UNKNOWN
+        return none, UNKNOWN_VARIANCE
     events = n_effective(events_of)
     variance = _variance(gain, drops, n)
     estimate = of_variance(
@@ -269,7 +268,7 @@ def _variance(gain: Floats, drops: list[Floats], n: int) -> Variance:
     place of influences the parts are those of `crossed_variance`.
     """
     if n < 2:
-        return UNKNOWN
+        return UNKNOWN_VARIANCE
     zeros = n - len(gain)
     mean = gain.sum() / n
     second = ((gain - mean) ** 2).sum() + zeros * mean**2

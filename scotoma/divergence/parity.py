@@ -12,13 +12,13 @@ import numpy.typing as npt
 from scotoma.inputs import Codes, Flags, booleans, cluster_ids, populations
 from scotoma.uncertainty import check_level, cluster_sums
 
-__all__ = ["GroupParity", "label_parity"]
+__all__ = ["LabelParity", "label_parity"]
 
 ONE_MODEL = "this model, another test set"
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupParity:
+class LabelParity:
     """The labels of one group that an exported model changes.
 
     Attributes:
@@ -52,7 +52,7 @@ def label_parity(
     *,
     clusters: npt.ArrayLike | None = None,
     level: float = 0.95,
-) -> list[GroupParity]:
+) -> list[LabelParity]:
     """Compare the labels of an exported model with those of the network it was exported from.
 
     Both models are fixed, so that examples are the only randomness and the interval is exact:
@@ -97,7 +97,7 @@ def label_parity(
     ]
 
 
-def _group(name: str, differ: Flags, codes: Codes | None, level: float) -> GroupParity:
+def _group(name: str, differ: Flags, codes: Codes | None, level: float) -> LabelParity:
     n = differ.size if codes is None else int(codes.max(initial=-1)) + 1
     many = int(differ.sum())
     if not n:
@@ -106,7 +106,7 @@ def _group(name: str, differ: Flags, codes: Codes | None, level: float) -> Group
     else:
         value, reason = many / differ.size, ""
         low, high = _exact(value, _effective(differ, codes, n, level), level)
-    return GroupParity(
+    return LabelParity(
         group=name,
         n=n,
         differ=many,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.errors import DataError
 from scotoma.inputs import Flags, Floats, Labels, populations
 from scotoma.predictions import label_counts
 
@@ -102,33 +100,6 @@ class DivergenceScores:
             ties=int(tied.sum()),
         )
 
-    @classmethod
-    def concatenate(cls, parts: Sequence[DivergenceScores]) -> DivergenceScores:
-        """The scores of all rows from the scores of consecutive chunks of rows.
-
-        Args:
-            parts: Scores of the same populations, at least one, in the order of the rows.
-
-        Raises:
-            DataError: No parts, or parts of different populations, classes or seeds.
-
-        >>> first, second = score([[0]], [[1]], 2), score([[1]], [[1]], 2)
-        >>> DivergenceScores.concatenate([first, second]).cie.tolist()
-        [True, False]
-        """
-        shared = [field.name for field in fields(cls) if field.type in ("int", int)]
-        settings = {tuple(getattr(part, name) for name in shared) for part in parts}
-        if len(settings) != 1:
-            raise DataError(
-                f"parts must share one setting of ({', '.join(shared)}), got "
-                f"{sorted(settings) or 'no parts'}: score every chunk of rows in the same way"
-            )
-        rows = [field.name for field in fields(cls) if field.name not in shared]
-        values: dict[str, Any] = {
-            name: np.concatenate([getattr(part, name) for part in parts]) for name in rows
-        }
-        return cls(**values, **dict(zip(shared, settings.pop(), strict=True)))
-
 
 def score(
     dense: npt.ArrayLike, compressed: npt.ArrayLike, n_classes: int, *, seed: int = 0
@@ -137,15 +108,15 @@ def score(
 
     With b_i and v_i the number of dense and compressed members that label an example i: it is a
     CIE (Compression Identified Exemplar, also called PIE) if the most frequent labels differ; its
-    taxicab distance is sum_i |b_i - v_i|. Rows are scored one by one, so chunks of rows can be
-    scored apart and joined by `DivergenceScores.concatenate`. Memory stays at a few numbers an
-    example: rows pass in chunks, and above 64 classes only the labels of a row are counted.
+    taxicab distance is sum_i |b_i - v_i|. Memory stays at a few
+    numbers an example: rows pass in chunks, and above 64 classes only the labels of a row are
+    counted.
 
     Args:
         dense: Class ids, integers in [0, n_classes), shape (N, K).
         compressed: Class ids of the same examples, shape (N, K').
         n_classes: Number of classes, at least 2.
-        seed: Kept with the scores, for tie-breaking in `rank_subset`.
+        seed: Kept with the scores; decides which of tied examples are listed.
 
     Returns:
         The scores of N examples.

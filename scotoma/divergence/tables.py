@@ -63,7 +63,6 @@ def over_index(
     *,
     members: int = 0,
     clusters: npt.ArrayLike | None = None,
-    level: float = 0.95,
 ) -> list[OverIndex]:
     """Share of each attribute among the CIEs divided by its share in the data.
 
@@ -76,7 +75,6 @@ def over_index(
         attributes: For each name which examples have it, bool, shape (N,).
         members: Size of the smaller population, for the record; 0 where the flags are not theirs.
         clusters: Integer id of each row's cluster, shape (N,); None where every row is its own.
-        level: Coverage, a fraction in (0, 1).
 
     Returns:
         One entry per attribute, in the order of `attributes`. Below 5 CIEs with the attribute the
@@ -103,7 +101,7 @@ def over_index(
         events = n_effective(cluster_sums(both, codes))
         reason = _no_ratio(name, f, a, both, events)
         if reason:
-            change = undefined(reason, n=n, members=members, events=events, level=level)
+            change = undefined(reason, n=n, members=members, events=events)
         else:
             influence = both / both.mean() - f / f.mean() - a / a.mean()
             ratio = both.mean() / f.mean() / a.mean()
@@ -113,7 +111,6 @@ def over_index(
                 n=n,
                 members=members,
                 events=events,
-                level=level,
                 scale="log",
                 note=f"{GIVEN_POPULATIONS}; {FEW_EVENTS}" if events < FEW else GIVEN_POPULATIONS,
             )
@@ -147,8 +144,6 @@ def flip_rate(
     dense: npt.ArrayLike,
     compressed: npt.ArrayLike,
     clusters: npt.ArrayLike | None = None,
-    *,
-    level: float = 0.95,
 ) -> Estimate:
     """Share of predictions that change, member by member, for paired populations.
 
@@ -159,7 +154,6 @@ def flip_rate(
         dense: Class ids, shape (N, K).
         compressed: Class ids of the same examples by the members derived from them, shape (N, K).
         clusters: Integer id of each row's cluster, shape (N,); None where every row is its own.
-        level: Coverage, a fraction in (0, 1).
 
     Returns:
         A fraction over examples and members, interval on the logit scale.
@@ -172,7 +166,7 @@ def flip_rate(
     (0.25, 2.0)
     """
     d, c = populations(dense, compressed, None, paired=True)
-    return weighted_rate(d != c, cluster_ids(clusters, len(d)), level=level)
+    return weighted_rate(d != c, cluster_ids(clusters, len(d)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,16 +178,12 @@ class AccuracyRow:
         n: Examples in the subset.
         dense: Top-1 accuracy of the dense members, a fraction.
         compressed: Top-1 accuracy of the compressed members.
-        dense_top5: Top-5 accuracy of the dense members; None where not requested.
-        compressed_top5: Top-5 accuracy of the compressed members; None where not requested.
     """
 
     subset: str
     n: int
     dense: Estimate
     compressed: Estimate
-    dense_top5: Estimate | None = None
-    compressed_top5: Estimate | None = None
 
 
 def top1_table(
@@ -203,10 +193,7 @@ def top1_table(
     labels: npt.ArrayLike,
     *,
     percentiles: Sequence[float] = (90, 95, 99),
-    dense_top5: npt.ArrayLike | None = None,
-    compressed_top5: npt.ArrayLike | None = None,
     clusters: npt.ArrayLike | None = None,
-    level: float = 0.95,
 ) -> list[AccuracyRow]:
     """Accuracy on all examples, on CIEs, on the others and on those that diverge most.
 
@@ -219,10 +206,7 @@ def top1_table(
         compressed: Class ids, shape (N, K').
         labels: True class ids, shape (N,).
         percentiles: Of the taxicab distance, each in (0, 100).
-        dense_top5: Whether the true label is among the five best, bool, shape (N, K).
-        compressed_top5: The same for the compressed members, bool, shape (N, K').
         clusters: Integer id of each row's cluster, shape (N,); None where every row is its own.
-        level: Coverage, a fraction in (0, 1).
 
     Returns:
         One row per subset; nan with a reason for an empty one.
@@ -248,10 +232,6 @@ def top1_table(
         )
     y = true_labels(labels, len(d), scores.n_classes)[:, None]
     events = {"dense": d == y, "compressed": c == y}
-    if dense_top5 is not None:
-        events["dense_top5"] = booleans(dense_top5, "dense_top5", d.shape)
-    if compressed_top5 is not None:
-        events["compressed_top5"] = booleans(compressed_top5, "compressed_top5", c.shape)
     codes = cluster_ids(clusters, len(d))
     subsets: list[tuple[str, int, Floats, str, str]] = [
         ("all", scores.n, np.ones(scores.n), "no examples", ""),
@@ -267,7 +247,7 @@ def top1_table(
     rows = []
     for subset, n, weights, empty, note in subsets:
         rates = {
-            name: weighted_rate(hits, codes, weights, level=level, note=note, empty=empty)
+            name: weighted_rate(hits, codes, weights, note=note, empty=empty)
             for name, hits in events.items()
         }
         rows.append(AccuracyRow(subset=subset, n=n, **rates))

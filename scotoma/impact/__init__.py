@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from scotoma.impact.classes import ClassChange, ClassImpact, ClassSummary, class_impact
+from scotoma.impact.classes import ClassImpact, class_impact
 
-__all__ = ["ClassChange", "ClassImpact", "ClassSummary", "class_impact"]
+__all__ = ["ClassImpact", "class_impact"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -13,7 +12,7 @@ from scipy.special import stdtr, stdtrit
 
 from scotoma.errors import DataError
 from scotoma.impact.layout import Layout, crossed, welch
-from scotoma.inputs import Flags, Floats, cluster_ids, populations, true_labels
+from scotoma.inputs import Flags, Floats, StatisticsProtocol, cluster_ids, populations, true_labels
 from scotoma.uncertainty import (
     FEW_EVENTS,
     ONE_RUN,
@@ -26,42 +25,7 @@ from scotoma.uncertainty import (
 )
 from scotoma.uncertainty.rates import FEW
 
-Protocol = Literal["sound", "published"]
-Correction = Literal["bh", "by", "holm"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassChange:
-    """One class that changes significantly.
-
-    Attributes:
-        name: Its name, or its id where classes have no names.
-        normalised: Change of recall beyond the change of accuracy, percentage points.
-        absolute: Change of recall, percentage points.
-    """
-
-    name: str
-    normalised: float
-    absolute: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassSummary:
-    """A row of the paper's tables of class-level results.
-
-    Attributes:
-        accuracy_difference: Mean accuracy of compressed minus dense members, percentage points.
-        increases: Classes that are significant with a positive normalised difference.
-        decreases: Classes that are significant with a negative one.
-        largest_increase: Significant class that gains most, if any does.
-        largest_decrease: Significant class that loses most, if any does.
-    """
-
-    accuracy_difference: float
-    increases: int
-    decreases: int
-    largest_increase: ClassChange | None
-    largest_decrease: ClassChange | None
+ClassCorrection = Literal["bh", "by", "holm"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -115,8 +79,8 @@ class ClassImpact:
     dense_accuracy: float
     compressed_accuracy: float
     members: int
-    protocol: Protocol
-    correction: Correction | None
+    protocol: StatisticsProtocol
+    correction: ClassCorrection | None
     level: float
 
     def estimate(self, class_id: int) -> Estimate:
@@ -152,38 +116,6 @@ class ClassImpact:
             note=note,
         )
 
-    def summary(self, names: Sequence[str] | None = None) -> ClassSummary:
-        """Numbers of significant classes and the largest changes, as the paper tabulates them.
-
-        Args:
-            names: Class names by id; ids where None.
-
-        References:
-            Hooker et al. (2019), Selective Brain Damage, Tables 1 and 4.
-
-        >>> impact = class_impact([[0, 0], [1, 1]], [[0, 0], [1, 0]], [0, 1], n_classes=2)
-        >>> impact.summary().accuracy_difference
-        -25.0
-        """
-
-        def largest(sign: int) -> ClassChange | None:
-            gain = np.where(self.significant, sign * self.normalised, -np.inf)
-            c = int(gain.argmax())
-            if not gain[c] > 0:
-                return None
-            name = str(c) if names is None else names[c]
-            return ClassChange(
-                name=name, normalised=float(self.normalised[c]), absolute=float(self.absolute[c])
-            )
-
-        return ClassSummary(
-            accuracy_difference=100 * (self.compressed_accuracy - self.dense_accuracy),
-            increases=int((self.significant & (self.normalised > 0)).sum()),
-            decreases=int((self.significant & (self.normalised < 0)).sum()),
-            largest_increase=largest(1),
-            largest_decrease=largest(-1),
-        )
-
 
 def class_impact(
     dense: npt.ArrayLike,
@@ -191,8 +123,8 @@ def class_impact(
     labels: npt.ArrayLike,
     *,
     n_classes: int | None = None,
-    protocol: Protocol = "sound",
-    correction: Correction | Literal["default"] | None = "default",
+    protocol: StatisticsProtocol = "sound",
+    correction: ClassCorrection | Literal["default"] | None = "default",
     clusters: npt.ArrayLike | None = None,
     paired: bool = False,
     level: float = 0.95,
@@ -318,15 +250,15 @@ def _untested(
     return reason.astype(np.str_)
 
 
-def _adjust(p: Floats, correction: Correction | None) -> Floats:
+def _adjust(p: Floats, correction: ClassCorrection | None) -> Floats:
     if correction is None:
         return p
     return holm(p) if correction == "holm" else benjamini_hochberg(p, dependence=correction == "by")
 
 
 def _correction(
-    protocol: Protocol, correction: Correction | Literal["default"] | None
-) -> Correction | None:
+    protocol: StatisticsProtocol, correction: ClassCorrection | Literal["default"] | None
+) -> ClassCorrection | None:
     if correction == "default":
         return "bh" if protocol == "sound" else None
     if correction not in ("bh", "by", "holm", None):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from scotoma.inference.costs import costs
 from scotoma.inference.engines import Network, open_engine, providers, scores_onnx, session
-from scotoma.inference.population import Answers, Images, images_at_once, predict_members
+from scotoma.inference.population import Answers, PixelArray, images_at_once, predict_members
 from scotoma.inference.preprocessing import OURS, Preprocessing
 
 __all__ = [
     "OURS",
     "Answers",
-    "Images",
     "Network",
+    "PixelArray",
     "Preprocessing",
     "Runtime",
     "costs",

@@ -19,7 +19,7 @@ from scotoma.inference.engines import Engine, Network, gpu_at_hand, open_engine,
 from scotoma.machine import cores
 from scotoma.processes import worker_pool
 
-__all__ = ["Answers", "Images", "images_at_once", "needs_torch", "predict_members"]
+__all__ = ["Answers", "PixelArray", "images_at_once", "needs_torch", "predict_members"]
 
 PIXELS = 2**16  # of a batch: the activations of small networks then stay near the core
 BATCHES = 16  # that a worker takes at a time
@@ -27,10 +27,10 @@ ALONE_S = 1.0  # this process works before it is known whether others are worth 
 GPU_WORKERS = 4  # processes that share a GPU: each takes about half a GiB before its first image
 WORTH_S = 2.0  # of work left, for workers that take about half a second to start
 
-Images: TypeAlias = NDArray[np.uint8]  # (N, 3, H, W)
+PixelArray: TypeAlias = NDArray[np.uint8]  # (N, 3, H, W)
 
 
-def images_at_once(images: Images) -> int:
+def images_at_once(images: PixelArray) -> int:
     """The batch: a function of the images' size alone, so that no machine decides a label.
 
     >>> [images_at_once(np.zeros((0, 3, side, side), np.uint8)) for side in (8, 32, 224)]
@@ -60,7 +60,7 @@ class Answers:
 
 def predict_members(
     members: Sequence[Path],
-    images: Images | Path,
+    images: PixelArray | Path,
     network: Network,
     *,
     keep_scores: bool = False,
@@ -157,7 +157,7 @@ class _Work:
     """Members and images, and the engine of the member that was run last."""
 
     def __init__(
-        self, members: tuple[Path, ...], images: Images, network: Network, keep_scores: bool
+        self, members: tuple[Path, ...], images: PixelArray, network: Network, keep_scores: bool
     ) -> None:
         self.members, self.images = members, images
         self.network, self.keep_scores = network, keep_scores

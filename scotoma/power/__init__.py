@@ -4,29 +4,25 @@ from __future__ import annotations
 
 from scotoma.power.detectable import (
     Detectable,
-    SimulatedPower,
     promised_power,
-    simulate_power,
     smallest_amplification,
 )
-from scotoma.power.members import MembersRange, RateChange, members_needed
+from scotoma.power.members import EstimatedChange, MembersRange, members_needed
 from scotoma.power.model import Design, Probit, expected_variance
 from scotoma.power.simulate import PlantedAudit, PlantedGroup, draw_events, planted_audit
 
 __all__ = [
     "Design",
     "Detectable",
+    "EstimatedChange",
     "MembersRange",
     "PlantedAudit",
     "PlantedGroup",
     "Probit",
-    "RateChange",
-    "SimulatedPower",
     "draw_events",
     "expected_variance",
     "members_needed",
     "planted_audit",
     "promised_power",
-    "simulate_power",
     "smallest_amplification",
 ]

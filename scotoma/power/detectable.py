@@ -7,17 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import gammaincinv, ndtr, stdtrit
 
 from scotoma.errors import DataError
+from scotoma.inputs import Floats
 from scotoma.power.model import Design, Probit, expected_parts, expected_variance
-from scotoma.power.simulate import draw_events
-from scotoma.uncertainty import ChangeEvidence, Moments, Words
 from scotoma.uncertainty.estimate import json_safe
 from scotoma.uncertainty.rates import FEWEST
 
-Array = npt.NDArray[np.float64]
 NODES = 16  # a variance component; 24 change the power by less than .001
 HIGHEST_RATE = 0.999  # compressed rate beyond which no increase is looked for
 STANDARD = Probit()
@@ -58,64 +55,10 @@ class Detectable:
 
     def as_dict(self) -> dict[str, Any]:
         """Every field, unrounded and safe in JSON: nan is None."""
-        return _as_dict(self)
-
-
-@dataclass(frozen=True)
-class SimulatedPower:
-    """How many simulated audits detected a planted increase.
-
-    Attributes:
-        design: The audit.
-        relative: The relative increase planted, a fraction.
-        detected: Audits whose interval lay above the limit.
-        undecided: Audits with fewer effective events than `min_events`, or without an interval.
-        audits: Audits drawn.
-        seed: Same seed, same audits.
-    """
-
-    design: Design
-    relative: float
-    detected: int
-    undecided: int
-    audits: int
-    seed: int
-
-    @property
-    def power(self) -> float:
-        """Share of audits that detected it, a fraction."""
-        return self.detected / self.audits
-
-    @property
-    def se(self) -> float:
-        """Simulation error of the power; never 0, for no count of audits shows certainty."""
-        share = (self.detected + 2) / (self.audits + 4)
-        return math.sqrt(share * (1 - share) / (self.audits + 4))
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Wilson's 95% interval of the power.
-
-        References:
-            Wilson (1927), JASA 22:209-212.
-        """
-        z, n, p = 1.959963984540054, self.audits, self.power
-        centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
-        half = z / (1 + z**2 / n) * math.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
-        return max(0.0, centre - half), min(1.0, centre + half)
-
-    def __str__(self) -> str:
-        """The power as a sentence."""
-        low, high = (f"{100 * end:.3g}%" for end in self.interval)
-        return (
-            f"{_words(self.design)} found an increase of {100 * self.relative:.3g}% in "
-            f"{self.detected:,} of {self.audits:,} simulated audits ({100 * self.power:.3g}%, 95% "
-            f"interval {low} to {high})"
-        )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Every field and the power with its interval, safe in JSON."""
-        return _as_dict(self) | {"power": self.power, "interval": list(self.interval)}
+        return {
+            name: value if isinstance(value, dict) else json_safe(value)
+            for name, value in asdict(self).items()
+        }
 
 
 def smallest_amplification(
@@ -264,49 +207,6 @@ def promised_power(design: Design, relative: float) -> float:
     return float(power) * _decidable(design)
 
 
-def simulate_power(
-    design: Design, relative: float, audits: int = 400, seed: int = 0
-) -> SimulatedPower:
-    """Share of simulated audits of this design that find this increase.
-
-    Every audit is drawn from the count model and judged as `scotoma.bias.amplification` judges.
-
-    Args:
-        design: The audit.
-        relative: Relative increase to plant, a fraction above -1, compressed rate below 1.
-        audits: Audits to draw, at least 1; 400 give the power to .02.
-        seed: Same seed, same audits.
-
-    Returns:
-        The count, with its simulation error.
-
-    Raises:
-        DataError: No audits, or a compressed rate outside (0, 1).
-
-    >>> design = Design(group_n=500, rate=0.05, members=5)
-    >>> print(simulate_power(design, 1.0, audits=50))  # doctest: +NORMALIZE_WHITESPACE
-    500 examples and 5 + 5 members found an increase of 100% in 50 of 50 simulated audits
-    (100%, 95% interval 92.9% to 100%)
-    """
-    _check_relative(design, relative)
-    if audits < 1:
-        raise DataError(f"audits must be at least 1, got {audits}: 400 give the power to .02")
-    rng = np.random.default_rng(seed)
-    dense = np.full(design.group_n, design.rate)
-    compressed, (k, k_c) = dense * (1 + relative), design.sizes
-    words = Words("error", "examples", "the group")
-    detected = undecided = 0
-    for _ in range(audits):
-        events = draw_events(dense, compressed, k, k_c, design.errors, rng, paired=design.paired)
-        evidence = ChangeEvidence.of_moments(Moments.of(*events, paired=design.paired))
-        change = evidence.relative((), words, level=design.level)
-        if change.events < design.min_events or math.isnan(change.low):
-            undecided += 1
-        elif change.low > 100 * design.limit:
-            detected += 1
-    return SimulatedPower(design, relative, detected, undecided, audits, seed)
-
-
 def _decidable(design: Design) -> float:
     """Chance of at least `min_events` effective events in the dense population."""
     mean, spread = design.effective_events()
@@ -315,7 +215,7 @@ def _decidable(design: Design) -> float:
     return float(ndtr((mean - least) / spread)) if spread > 0 else float(mean >= least)
 
 
-def _chi_square(places: Array, freedom: float) -> Array:
+def _chi_square(places: Floats, freedom: float) -> Floats:
     """Quantiles of chi-square divided by its degrees of freedom."""
     if math.isinf(freedom):
         return np.ones_like(places)
@@ -338,11 +238,3 @@ def _words(design: Design) -> str:
     k, k_c = design.sizes
     who = f"{k} pairs of members" if design.paired else f"{k} + {k_c} members"
     return f"{design.group_n:,} examples and {who}"
-
-
-def _as_dict(power: Detectable | SimulatedPower) -> dict[str, Any]:
-    values = asdict(power)
-    return {
-        name: value if isinstance(value, dict) else json_safe(value)
-        for name, value in values.items()
-    }

@@ -18,7 +18,7 @@ FROM_TEN, FROM_FIVE = (0.6, 1.6), (0.5, 2.0)  # 80% of ranges then hold the trut
 ENDLESS = 1e6  # members that stand for "any number"
 
 
-class RateChange(Protocol):
+class EstimatedChange(Protocol):
     """A change with all that `members_needed` reads, such as `scotoma.bias.GroupChange`."""
 
     @property
@@ -100,7 +100,7 @@ class MembersRange:
 
 
 def members_needed(
-    change: RateChange,
+    change: EstimatedChange,
     *,
     relative: float | None = None,
     absolute: float | None = None,
@@ -266,7 +266,7 @@ class _Question:
         return self.n * self.half(ENDLESS, level) ** 2, True
 
 
-def _question(change: RateChange, name: str, limit: float, assumed: float | None) -> _Question:
+def _question(change: EstimatedChange, name: str, limit: float, assumed: float | None) -> _Question:
     estimate = change.absolute
     sizes = estimate.members, estimate.n, estimate.events
     if name == "relative":
@@ -278,7 +278,7 @@ def _question(change: RateChange, name: str, limit: float, assumed: float | None
     return _Question(rise - limit, change.absolute_variance, *sizes)
 
 
-def _unknown(change: RateChange, questions: list[_Question], min_events: float) -> str:
+def _unknown(change: EstimatedChange, questions: list[_Question], min_events: float) -> str:
     """Say why no number of members can be estimated; empty where one can."""
     estimate = change.absolute
     if math.isnan(estimate.value):

@@ -11,11 +11,11 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri, owens_t
 
 from scotoma.errors import DataError
+from scotoma.inputs import Floats
 from scotoma.uncertainty.crossed import Variance, combine
 from scotoma.uncertainty.moments import MOST_MEMBERS
 from scotoma.uncertainty.rates import FEWEST
 
-Array = npt.NDArray[np.float64]
 NODES = 96  # a difficulty_sd of 3 then has its kurtosis to 4 digits
 
 
@@ -198,7 +198,7 @@ def expected_variance(design: Design, relative: float) -> Variance:
 
 def expected_parts(
     design: Design, relative: float
-) -> tuple[Array, Array, int, list[tuple[Array, Array, int]]]:
+) -> tuple[Floats, Floats, int, list[tuple[Floats, Floats, int]]]:
     """V_ex, kurtosis of psi less 1, n, and per independent population V_mod, V_res, members.
 
     Args:
@@ -225,7 +225,7 @@ def expected_parts(
     return np.asarray(max(examples, 0.0)), excess, n, parts
 
 
-def both_below(a: npt.ArrayLike, b: npt.ArrayLike, correlation: float) -> Array:
+def both_below(a: npt.ArrayLike, b: npt.ArrayLike, correlation: float) -> Floats:
     """Chance that two standard normal variables lie below a and below b.
 
     Args:
@@ -262,7 +262,7 @@ def _thresholds(design: Design, relative: float) -> tuple[float, float]:
     return float(ndtri(design.rate)), float(ndtri(design.rate * (1 + relative)))
 
 
-def _covariances(design: Design, relative: float) -> tuple[Array, Array, Array]:
+def _covariances(design: Design, relative: float) -> tuple[Floats, Floats, Floats]:
     """(v, c, a) within dense, within compressed, and between dense and compressed."""
     world, (d, c) = design.errors, _thresholds(design, relative)
     spreads = [world.spread(size) for size in design.sizes]
@@ -272,7 +272,7 @@ def _covariances(design: Design, relative: float) -> tuple[Array, Array, Array]:
 
     def relative_covariances(
         x: float, y: float, scale: float, example: float, run: float, own: float
-    ) -> Array:
+    ) -> Floats:
         correlations = (example + run + own, example, run)
         joint = np.array([both_below(x, y, r / scale) for r in correlations])
         return joint / (ndtr(x) * ndtr(y)) - 1
@@ -321,13 +321,13 @@ def _kurtosis(design: Design, relative: float) -> float:
 
 
 @cache
-def _nodes() -> tuple[Array, Array]:
+def _nodes() -> tuple[Floats, Floats]:
     """Gauss-Hermite nodes and weights of the standard normal distribution."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
     return nodes, weights / weights.sum()
 
 
-def _cumulants(outcomes: list[tuple[float, Array]], members: int) -> list[Array]:
+def _cumulants(outcomes: list[tuple[float, Floats]], members: int) -> list[Floats]:
     """First four cumulants of the mean over members of a number with these outcomes, else 0."""
     one, two, three, four = (sum(p * value**i for value, p in outcomes) for i in range(1, 5))
     own = [

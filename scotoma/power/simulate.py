@@ -11,9 +11,9 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from scotoma.errors import DataError
+from scotoma.inputs import Flags
 from scotoma.power.model import Design, Probit
 
-Flags = npt.NDArray[np.bool_]
 F4 = np.float32
 
 

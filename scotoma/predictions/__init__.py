@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from scotoma.predictions.files import PredictionFile, write_predictions
-from scotoma.predictions.long_format import read_long
 from scotoma.predictions.matrix import Predictions, label_counts, smallest_type
 
 __all__ = [
     "PredictionFile",
     "Predictions",
     "label_counts",
-    "read_long",
     "smallest_type",
     "write_predictions",
 ]

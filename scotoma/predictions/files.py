@@ -13,7 +13,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from scotoma.errors import DataError
-from scotoma.predictions.matrix import Predictions, label_counts, smallest_type
+from scotoma.predictions.matrix import Predictions, smallest_type
 from scotoma.unreadable import readable, reason
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class PredictionFile:
         if "scotoma.variant" not in metadata or not {"example_id", "predicted"} <= set(columns):
             raise DataError(
                 f"{path} must hold predictions as Predictions.write leaves them, got columns "
-                f"{', '.join(columns)}; read other tables with read_long"
+                f"{', '.join(columns)}; audit other tables with source.kind: predictions"
             )
         members = metadata.get("scotoma.members", "").split(",")
         kind = columns["predicted"]
@@ -205,14 +205,6 @@ class PredictionFile:
             with readable(self.path, WRITE):
                 part = scan.slice(start, rows).collect()
             yield part["example_id"], _matrix(part["predicted"], len(self.members))
-
-    def label_counts(self, rows: int = ROWS) -> Iterator[tuple[pl.Series, NDArray[np.int64]]]:
-        """Ids and `label_counts` (n, C), `rows` examples at a time.
-
-        Memory is that of one slice: about rows x (8 K + 8 C) bytes, and the ids.
-        """
-        for ids, predicted in self.slices(rows):
-            yield ids, label_counts(predicted, len(self.classes))
 
     def read(self) -> Predictions:
         """The whole file in memory."""

@@ -15,8 +15,8 @@ from scotoma.published.records import (
     FairnessRuns,
     FairnessVariance,
     Pie,
+    PublishedTable,
     PublishedTest,
-    Table,
 )
 
 __all__ = [
@@ -26,8 +26,8 @@ __all__ = [
     "FairnessRuns",
     "FairnessVariance",
     "Pie",
+    "PublishedTable",
     "PublishedTest",
-    "Table",
     "autoslicer",
     "cie",
     "clarify",

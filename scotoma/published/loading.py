@@ -12,12 +12,12 @@ from scotoma.published.records import (
     FairnessRuns,
     FairnessVariance,
     Pie,
-    Record,
+    PublishedPart,
 )
 
 __all__ = ["autoslicer", "cie", "clarify", "fairness_runs", "fairness_variance", "pie"]
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=PublishedPart)
 
 
 def cie() -> Cie:

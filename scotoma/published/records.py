@@ -15,21 +15,21 @@ __all__ = [
     "FairnessRuns",
     "FairnessVariance",
     "Pie",
+    "PublishedPart",
+    "PublishedTable",
     "PublishedTest",
-    "Record",
-    "Table",
 ]
 
-Cell = int | float | str | None
+PublishedCell = int | float | str | None
 
 
-class Record(BaseModel):
+class PublishedPart(BaseModel):
     """A part of a published file; an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Paper(Record):
+class Paper(PublishedPart):
     """What one source printed.
 
     Attributes:
@@ -41,25 +41,25 @@ class Paper(Record):
     notes: tuple[str, ...] = ()
 
 
-class Table(Record):
+class PublishedTable(PublishedPart):
     """A printed table; an empty cell is None.
 
     Attributes:
         columns: Names of the columns, without that of the rows.
         rows: Cells of each row, in the order of `columns`.
 
-    >>> Table(columns=("top1",), rows={"0.5": (94.81,)}).column("top1")
+    >>> PublishedTable(columns=("top1",), rows={"0.5": (94.81,)}).column("top1")
     {'0.5': 94.81}
     """
 
     columns: tuple[str, ...]
-    rows: dict[str, tuple[Cell, ...]]
+    rows: dict[str, tuple[PublishedCell, ...]]
 
-    def row(self, name: str) -> dict[str, Cell]:
+    def row(self, name: str) -> dict[str, PublishedCell]:
         """Return the cells of a row by column."""
         return dict(zip(self.columns, self.rows[name], strict=True))
 
-    def column(self, name: str) -> dict[str, Cell]:
+    def column(self, name: str) -> dict[str, PublishedCell]:
         """Return the cells of a column by row."""
         place = self.columns.index(name)
         return {row: cells[place] for row, cells in self.rows.items()}
@@ -74,7 +74,7 @@ class Table(Record):
         return {column: np.nan if cell is None else float(cell) for column, cell in row.items()}
 
 
-class Pruning(Record):
+class PruningSchedule(PublishedPart):
     """When masks are updated, in training steps."""
 
     method: str = "magnitude"
@@ -84,7 +84,7 @@ class Pruning(Record):
     pruned_weights_keep_receiving_gradients: bool | None = None
 
 
-class CieProtocol(Record):
+class CieProtocol(PublishedPart):
     """How the models of the CIE paper were trained and compressed."""
 
     dataset: str
@@ -94,7 +94,7 @@ class CieProtocol(Record):
     population: int
     subgroup_tables_population: int
     sparsity: tuple[float, ...]
-    pruning: Pruning
+    pruning: PruningSchedule
     quantization: tuple[str, ...]
 
 
@@ -110,21 +110,21 @@ class Cie(Paper):
     """
 
     protocol: CieProtocol
-    table1: Table
-    table2: Table
-    table3: Table
-    table5: dict[Literal["baseline", "sparsity 0.95"], Table]
+    table1: PublishedTable
+    table2: PublishedTable
+    table3: PublishedTable
+    table5: dict[Literal["baseline", "sparsity 0.95"], PublishedTable]
 
 
-class PieTraining(Record):
+class PieTraining(PublishedPart):
     """How the models of one data set of the PIE paper were trained and pruned."""
 
     model: str
     steps: int
-    pruning: Pruning
+    pruning: PruningSchedule
 
 
-class PieProtocol(Record):
+class PieProtocol(PublishedPart):
     """How the models of the PIE paper were made and their classes tested."""
 
     population: int
@@ -148,10 +148,10 @@ class Pie(Paper):
     """
 
     protocol: PieProtocol
-    table1: Table
-    table2: Table
-    table3: Table
-    table4: Table
+    table1: PublishedTable
+    table2: PublishedTable
+    table3: PublishedTable
+    table4: PublishedTable
     human_study_questions: tuple[str, ...]
     human_study_protocol: str
     imagenet_c_corruptions: tuple[str, ...]
@@ -165,11 +165,11 @@ class Clarify(Paper):
         metrics: The printed value of each metric.
     """
 
-    inputs: Table
+    inputs: PublishedTable
     metrics: dict[str, float]
 
 
-class SlicedDataset(Record):
+class SlicedDataset(PublishedPart):
     """A table that slices were searched in."""
 
     records: int
@@ -178,7 +178,7 @@ class SlicedDataset(Record):
     model: str
 
 
-class SearchDefaults(Record):
+class SearchDefaults(PublishedPart):
     """The settings of the search."""
 
     max_cross_size: int
@@ -201,10 +201,10 @@ class AutoSlicer(Paper):
 
     defaults: SearchDefaults
     datasets: dict[str, SlicedDataset]
-    table1: dict[str, Table]
+    table1: dict[str, PublishedTable]
 
 
-class RunningExample(Record):
+class RunningExample(PublishedPart):
     """Counts of true (rows) by predicted (columns) labels of two groups, and their metrics."""
 
     columns: tuple[str, str]
@@ -213,14 +213,14 @@ class RunningExample(Record):
     metrics_percent: dict[str, float]
 
 
-class FairnessProtocol(Record):
+class FairnessProtocol(PublishedPart):
     """How many runs were compared, by which tests."""
 
     runs: int
     tests: dict[str, str]
 
 
-class PublishedTest(Record):
+class PublishedTest(PublishedPart):
     """The printed comparison of one technique with its baseline in one metric.
 
     Attributes:
@@ -270,8 +270,8 @@ class FairnessVariance(Paper):
     protocol: FairnessProtocol
     techniques: dict[str, str]
     deterministic_mode_training_overhead_percent: dict[str, float]
-    table2: dict[str, Table]
-    table4: Table
+    table2: dict[str, PublishedTable]
+    table4: PublishedTable
     tests: tuple[PublishedTest, ...]
     definitions: dict[str, str]
 

@@ -12,9 +12,9 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-__all__ = ["INPUT", "OPSET", "OUTPUT", "Architecture", "Folded", "Weights"]
+__all__ = ["INPUT", "OPSET", "OUTPUT", "Architecture", "Folded", "NamedWeights"]
 
-Weights: TypeAlias = Mapping[str, NDArray[Any]]
+NamedWeights: TypeAlias = Mapping[str, NDArray[Any]]
 INPUT, OUTPUT = "images", "scores"
 OPSET = 21  # the first whose DequantizeLinear knows blocks and 4 bits
 FOLDED = "scotoma.folded"  # key of the pairs in the graph's metadata
@@ -50,7 +50,7 @@ class Architecture:
             "producer": f"{self.graph.producer_name} {self.graph.producer_version}".strip(),
         }
 
-    def with_weights(self, weights: Weights) -> onnx.ModelProto:
+    def with_weights(self, weights: NamedWeights) -> onnx.ModelProto:
         """Copy the graph and put in the weights of a member.
 
         Args:
@@ -65,7 +65,7 @@ class Architecture:
                 initializer.CopyFrom(onnx.numpy_helper.from_array(values, initializer.name))
         return member
 
-    def fold(self, weights: Weights) -> dict[str, NDArray[Any]]:
+    def fold(self, weights: NamedWeights) -> dict[str, NDArray[Any]]:
         """Fold the parameters and buffers of a member.
 
         w' = w g / sqrt(v + e) and b' = (b - m) g / sqrt(v + e) + c, where the normalisation has

@@ -34,7 +34,7 @@ NORMALISATIONS = {"BatchNormalization", "InstanceNormalization", "LayerNormaliza
 OPERATORS = sorted((set(QLinearOpsRegistry) | set(QDQRegistry)) - NORMALISATIONS)
 ROOM = 1.0001  # factor by which a bias stays clear of the ends of its 32 bits
 
-Values: TypeAlias = NDArray[Any]
+NumberArray: TypeAlias = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ class StaticPlan:
                 initializer.CopyFrom(held[name])
         return filled
 
-    def _numbers(self, held: dict[str, Values], ranges: Ranges) -> dict[str, Values]:
+    def _numbers(self, held: dict[str, NumberArray], ranges: Ranges) -> dict[str, NumberArray]:
         """Compute every scale, zero point and quantized value, by the name of its initializer."""
-        numbers: dict[str, Values] = {}
+        numbers: dict[str, NumberArray] = {}
         for tensor, source in self.ranges.items():
             low, high = ranges[source] if isinstance(source, str) else source
             ends = get_qmin_qmax_for_qType(TensorProto.UINT8)
@@ -122,7 +122,7 @@ class StaticPlan:
         return numbers
 
 
-def _along(axis: int, values: Values, rank: int) -> Values:
+def _along(axis: int, values: NumberArray, rank: int) -> NumberArray:
     """Shape one value a channel so that it is broadcast over the other axes."""
     shape = [1] * rank
     shape[axis] = -1
@@ -130,8 +130,8 @@ def _along(axis: int, values: Values, rank: int) -> Values:
 
 
 def _weight_scale(
-    weight: Values, kind: int, axis: int | None, *, reduce_range: bool
-) -> tuple[Values, Values]:
+    weight: NumberArray, kind: int, axis: int | None, *, reduce_range: bool
+) -> tuple[NumberArray, NumberArray]:
     """Compute zero points and scales of a weight, or of a constant treated as an activation."""
     symmetric = kind == TensorProto.INT8
     if axis is None:
@@ -146,7 +146,9 @@ def _weight_scale(
     return np.zeros(len(scale), np.int8), scale.astype(np.float32)
 
 
-def _with_room_for_bias(bias: Values, input_scale: Values, weight_scale: Values) -> Values:
+def _with_room_for_bias(
+    bias: NumberArray, input_scale: NumberArray, weight_scale: NumberArray
+) -> NumberArray:
     """Raise weight scales where the bias would leave its 32 bits."""
     largest = np.abs(bias) if weight_scale.ndim else np.abs(bias).max().astype(np.float64)
     smallest = ROOM * (2 * largest) / (2.0 * np.iinfo(np.int32).max)

@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
+from scotoma.inputs import StatisticsProtocol
 from scotoma.printable import nearest
 from scotoma.slices.evidence.interface import Direction
-from scotoma.slices.evidence.outcomes import Metric, metric_named
+from scotoma.slices.evidence.outcomes import SliceMetric, metric_named
 from scotoma.slices.judging.correction import Correction
-from scotoma.slices.judging.protocols import Protocol, Reference
+from scotoma.slices.judging.protocols import Reference
 from scotoma.slices.search.strategies import Mode
 
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -39,7 +40,7 @@ class Settings:
     direction: Direction
     reference: Reference
     paired: bool
-    protocol: Protocol
+    protocol: StatisticsProtocol
     max_cross: int
     min_size: int
     alpha: float
@@ -53,7 +54,7 @@ class Settings:
     bins: int
 
 
-def resolve(*, compared: bool, **arguments: Any) -> Settings:
+def resolve_settings(*, compared: bool, **arguments: Any) -> Settings:
     """Fill in the defaults of a search and refuse what it cannot do.
 
     Args:
@@ -63,10 +64,10 @@ def resolve(*, compared: bool, **arguments: Any) -> Settings:
     Raises:
         DataError: An argument out of range, or one that contradicts another.
 
-    >>> resolve(compared=False, mode="cover", metric="error", direction=None, reference=None,
-    ...         paired=False, protocol="sound", max_cross=3, min_size=None, alpha=None,
-    ...         correction=None, bootstrap=None, level=0.95, confirm=True, permutations=20, seed=0,
-    ...         max_categories=100, bins=10).min_size
+    >>> resolve_settings(compared=False, mode="cover", metric="error", direction=None,
+    ...         reference=None, paired=False, protocol="sound", max_cross=3, min_size=None,
+    ...         alpha=None, correction=None, bootstrap=None, level=0.95, confirm=True,
+    ...         permutations=20, seed=0, max_categories=100, bins=10).min_size
     30
     """
     check_choices(**{name: arguments[name] for name in CHOICES})
@@ -84,7 +85,7 @@ def resolve(*, compared: bool, **arguments: Any) -> Settings:
 
 
 def _reference(
-    reference: Reference | None, protocol: Protocol, metric: Metric, baseline: bool
+    reference: Reference | None, protocol: StatisticsProtocol, metric: SliceMetric, baseline: bool
 ) -> Reference:
     whole = protocol == "published" or metric.kind == "auc"
     if reference is None:

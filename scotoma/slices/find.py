@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
+from scotoma.inputs import StatisticsProtocol
 from scotoma.machine import cores
 from scotoma.slices.arguments import (
     Settings,
@@ -17,12 +18,12 @@ from scotoma.slices.arguments import (
     check_space,
     ids_of,
     names_of,
-    resolve,
+    resolve_settings,
 )
 from scotoma.slices.evidence.interface import Direction, Evidence
-from scotoma.slices.evidence.outcomes import metric_named, prepare
+from scotoma.slices.evidence.outcomes import metric_named, prepare_outcome
 from scotoma.slices.judging.correction import Correction
-from scotoma.slices.judging.protocols import Protocol, Reference, evidence_of
+from scotoma.slices.judging.protocols import Reference, evidence_of
 from scotoma.slices.notes import harm_everywhere, leaks
 from scotoma.slices.report import Lattice, Null, Slice, SliceReport
 from scotoma.slices.search.greedy import key_of
@@ -30,10 +31,10 @@ from scotoma.slices.search.lattice import CELLS, KEYS, SPARSE, candidates, subse
 from scotoma.slices.search.predicates import Encoded, encode
 from scotoma.slices.search.priority import SHARE, WITHOUT_BATCH
 from scotoma.slices.search.strategies import Mode, Plan, search, split
-from scotoma.slices.search.sweep import Budget, Hits, join, sweep
+from scotoma.slices.search.sweep import Budget, Hits, join_hits, sweep
 from scotoma.slices.view import View
 
-Progress = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 
 POINTS = 2_000  # combinations that the lattice view shows
 THREADS_PAY = 3 * 10**7  # rows times sets of features: for fewer, threads only wait for each other
@@ -57,7 +58,7 @@ def find_slices(
     alpha: float | None = None,
     correction: Correction | None = None,
     bootstrap: int | None = None,
-    protocol: Protocol = "sound",
+    protocol: StatisticsProtocol = "sound",
     confirm: bool = True,
     permutations: int = 20,
     max_categories: int = 100,
@@ -71,7 +72,7 @@ def find_slices(
     max_candidates: int = 10**8,
     memory_gib: float = 1.0,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     seed: int = 0,
 ) -> SliceReport:
     """Find conjunctions of features where a metric is significantly worse.
@@ -138,7 +139,7 @@ def find_slices(
     >>> [(one.text, one.size) for one in report.slices]
     [('colour = blue', 200)]
     """
-    settings = resolve(
+    settings = resolve_settings(
         mode=mode, metric=metric, direction=direction, reference=reference, paired=paired,
         protocol=protocol, max_cross=max_cross, min_size=min_size, alpha=alpha,
         correction=correction, bootstrap=bootstrap, level=level, confirm=confirm,
@@ -150,7 +151,9 @@ def find_slices(
     )
     encoded = encode(features, max_categories=max_categories, bins=bins)
     total = encoded.codes.shape[1]
-    prepared = prepare(metric_named(metric), outcome, baseline, labels, total, paired=paired)
+    prepared = prepare_outcome(
+        metric_named(metric), outcome, baseline, labels, total, paired=paired
+    )
     names = ids_of(ids, total)
     cluster_names = None if clusters is None else names_of(clusters, "clusters", total)
     units = (names if cluster_names is None else cluster_names)[prepared.rows]
@@ -204,7 +207,7 @@ def _null(
     halves: Any,
     permutations: int,
     seed: int,
-    progress: Progress,
+    progress: ProgressCallback,
 ) -> Null:
     rng = np.random.default_rng([seed % 2**63, 2])
     counts = []
@@ -234,7 +237,7 @@ def _lattice(
         hits = sweep(encoded, evidence, plan.max_cross, plan.alpha, plan.budget)
     combined = hits.take(hits.cross > 1)
     combined = combined.take(np.argsort(combined.p, kind="stable")[:POINTS])
-    points = join([single, combined])
+    points = join_hits([single, combined])
     keys = [key_of(encoded, points, place) for place in range(points.p.size)]
     text = tuple(" and ".join(one.text for one in encoded.predicates_of(key)) for key in keys)
     return Lattice(

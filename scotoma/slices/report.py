@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scotoma.slices.evidence.interface import Flags, Floats, Rows
+from scotoma.inputs import Flags, Floats
+from scotoma.slices.evidence.tally import Rows
 from scotoma.slices.search.greedy import Key
 from scotoma.slices.search.predicates import Predicate
-from scotoma.slices.search.strategies import Finding, Look
+from scotoma.slices.search.strategies import Look, SliceFinding
 from scotoma.slices.view import Description
 from scotoma.uncertainty import Estimate
 
@@ -45,7 +46,7 @@ class Slice:
     measured: Rows | None = field(repr=False, default=None)
 
     @classmethod
-    def of(cls, finding: Finding, view: Description) -> Slice:
+    def of(cls, finding: SliceFinding, view: Description) -> Slice:
         """The slice that a search reports.
 
         Args:
@@ -277,14 +278,13 @@ class SliceReport:
         """One row a slice, ready for CSV."""
         return pl.DataFrame([_row(one) for one in self.slices], schema=COLUMNS, orient="row")
 
-    def as_dict(self, *, rows: bool = False, lattice: bool = False) -> dict[str, Any]:
+    def as_dict(self, *, rows: bool = False) -> dict[str, Any]:
         """All of it, safe in JSON.
 
         Args:
             rows: With the ids of each slice's examples.
-            lattice: With the candidates as points.
         """
-        content: dict[str, Any] = {
+        return {
             "summary": self.summary(),
             "slices": [one.as_dict(rows=rows) for one in self.slices],
             "found": self.found,
@@ -297,7 +297,6 @@ class SliceReport:
             "features": list(self.features),
             "notes": list(self.notes),
         }
-        return content | ({"lattice": self.lattice.table().to_dicts()} if lattice else {})
 
 
 COLUMNS = {

@@ -9,9 +9,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.slices.evidence.clusters import Codes
-from scotoma.slices.evidence.interface import Evidence, Flags, Floats, Rows
+from scotoma.inputs import Codes, Flags, Floats
+from scotoma.slices.evidence.interface import Evidence
 from scotoma.slices.evidence.outcomes import Outcome
+from scotoma.slices.evidence.tally import Rows
 from scotoma.slices.judging.auc import Ranks
 from scotoma.slices.judging.ratios import linear, ratio_of
 from scotoma.slices.search.greedy import Key, rows_of

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from scotoma import progress
 from scotoma.datasets import Examples, decode_images_to
-from scotoma.inference import Answers, Images, Network, costs, predict_members
+from scotoma.inference import Answers, Network, PixelArray, costs, predict_members
 from scotoma.inference.population import needs_torch
 from scotoma.predictions import Predictions, smallest_type
 from scotoma.processes import WorkerPool, worker_pool
@@ -78,7 +78,7 @@ def _predict_networks(run: Run, examples: Examples, images: Path, network: Netwo
         _write(network_predictions(run, name), name, (0,), examples, column)
 
 
-def _measure(run: Run, names: list[str], network: Network, images: Images) -> None:
+def _measure(run: Run, names: list[str], network: Network, images: PixelArray) -> None:
     """Measure sizes and latencies of first members: in a file apart, since times always differ."""
     progress.start("measure latency", len(names))
     by_variant = {}
@@ -95,7 +95,9 @@ def _measure(run: Run, names: list[str], network: Network, images: Images) -> No
     run.publish(run.costs)
 
 
-def _measure_in(pool: WorkerPool, member: Path, network: Network, images: Images) -> dict[str, Any]:
+def _measure_in(
+    pool: WorkerPool, member: Path, network: Network, images: PixelArray
+) -> dict[str, Any]:
     task = f"measuring {member.parent.name}/{member.name}"
     return pool.submit(costs, member, network, np.asarray(images), task=task).result()
 

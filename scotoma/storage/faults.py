@@ -11,11 +11,11 @@ from scotoma.errors import DataError
 from scotoma.storage.client import ATTEMPTS, endpoint, s3_exceptions
 from scotoma.storage.files import redact
 
-__all__ = ["sentences"]
+__all__ = ["storage_sentences"]
 
 
 @contextmanager
-def sentences(uri: str, verb: str = "read", *, listed: bool = False) -> Iterator[None]:
+def storage_sentences(uri: str, verb: str = "read", *, listed: bool = False) -> Iterator[None]:
     """What boto3 raises, as one sentence without credentials or query strings."""
     of = s3_exceptions()
     try:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from scotoma.errors import ConfigError, DataError
 from scotoma.storage.client import ATTEMPTS, LOG, s3_client, s3_exceptions
-from scotoma.storage.faults import sentences
+from scotoma.storage.faults import storage_sentences
 from scotoma.storage.files import file_digest, redact, written
 
 __all__ = [
@@ -129,15 +129,15 @@ def list_files(uri: str) -> dict[str, int]:
                 if not entry["Key"].endswith("/"):  # what consoles leave to show a folder
                     yield entry["Key"].removeprefix(prefix), int(entry["Size"])
 
-    with sentences(uri):
-        found = dict(listing())
-    for name in found:
+    with storage_sentences(uri):
+        sizes = dict(listing())
+    for name in sizes:
         if {"", ".", ".."} & set(name.split("/")) or "\0" in name:
             raise DataError(
                 f"the object {redact(join(uri, name))!r} must have a name that is a path below "
                 f"{redact(uri)}, got {name[:200]!r}; rename or remove it"
             )
-    return dict(sorted(found.items()))
+    return dict(sorted(sizes.items()))
 
 
 def list_names(uri: str, *, folders: bool) -> set[str]:
@@ -161,14 +161,14 @@ def list_names(uri: str, *, folders: bool) -> set[str]:
     bucket, key = split_uri(uri)
     prefix = f"{key}/" if key else ""
     kind, name = ("CommonPrefixes", "Prefix") if folders else ("Contents", "Key")
-    with sentences(uri):
+    with storage_sentences(uri):
         pages = (
             s3_client()
             .get_paginator("list_objects_v2")
             .paginate(Bucket=bucket, Prefix=prefix, Delimiter="/")
         )
-        found = {entry[name] for page in pages for entry in page.get(kind, ())}
-    return {one.removeprefix(prefix).rstrip("/") for one in found} - {""}
+        names = {entry[name] for page in pages for entry in page.get(kind, ())}
+    return {one.removeprefix(prefix).rstrip("/") for one in names} - {""}
 
 
 @dataclass(frozen=True)
@@ -218,8 +218,8 @@ def digest(uri: str) -> str | None:
     Raises:
         DataError: The storage cannot be asked.
     """
-    found = inspect(uri)
-    return None if found is None else found.sha256
+    stored = inspect(uri)
+    return None if stored is None else stored.sha256
 
 
 def read_bytes(uri: str, *, listed: bool = False) -> bytes:
@@ -304,14 +304,14 @@ def upload(path: Path, uri: str) -> str:
         download(str(path), Path(uri))
         return file_digest(path)
     bucket, key = split_uri(uri)
-    found = file_digest(path)
-    with sentences(uri, "written"), path.open("rb") as file:
+    sha256 = file_digest(path)
+    with storage_sentences(uri, "written"), path.open("rb") as file:
         client = s3_client()
-        extra: dict[str, Any] = {"Metadata": {SHA256: found}}
+        extra: dict[str, Any] = {"Metadata": {SHA256: sha256}}
         if client.meta.config.request_checksum_calculation == "when_supported":
             extra["ChecksumAlgorithm"] = "SHA256"  # the service checks what arrives
         client.upload_fileobj(file, bucket, key, ExtraArgs=extra)
-    return found
+    return sha256
 
 
 def remove(uri: str) -> None:
@@ -324,7 +324,7 @@ def remove(uri: str) -> None:
         Path(uri).unlink(missing_ok=True)
         return
     bucket, key = split_uri(uri)
-    with sentences(uri, "removed"):
+    with storage_sentences(uri, "removed"):
         s3_client().delete_object(Bucket=bucket, Key=key)
 
 
@@ -332,7 +332,7 @@ def _head(uri: str) -> dict[str, Any] | None:
     """What is known of an object; None if it is not there."""
     client_error = s3_exceptions().ClientError
     bucket, key = split_uri(uri)
-    with sentences(uri):
+    with storage_sentences(uri):
         client = s3_client()
         try:
             return dict(client.head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED"))
@@ -376,7 +376,7 @@ def _whole(uri: str, listed: bool, consume: Callable[[Iterator[bytes]], _T]) -> 
                 hashing.update(chunk)
                 yield chunk
 
-        with sentences(uri, listed=listed):
+        with storage_sentences(uri, listed=listed):
             response = s3_client().get_object(Bucket=bucket, Key=key)
             try:
                 result = consume(chunks(response["Body"]))

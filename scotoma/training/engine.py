@@ -17,12 +17,12 @@ from scotoma.training.augmentation import augment
 from scotoma.training.backends import Backend, Batch, gradients
 from scotoma.training.models import build_model, prepare_layers
 from scotoma.training.optimiser import fresh_memory
-from scotoma.training.placement import PROCESSOR, Rows, batches_from
+from scotoma.training.placement import PROCESSOR, RowReader, batches_from
 from scotoma.training.pruning import Pruning, cubic_sparsity, prunable, update_masks
 from scotoma.training.schedules import learning_rate
 from scotoma.training.stacked_network import Tensors
 from scotoma.training.state import TrainingState
-from scotoma.training.step import Moving, Step
+from scotoma.training.step import Moving, TrainingStep
 from scotoma.training.task import TrainingTask
 from scotoma.training.weight_average import averaged, fresh_average
 
@@ -187,7 +187,7 @@ class Training:
         masks = {name: state.masks[name] for name in self._masked}  # a trunk exempts no layer
         if not all(bool(mask.all()) for mask in masks.values()):
             moving.keep(masks)
-        way, losses = Step(self._gradients, self._decayed, recipe), state.losses
+        way, losses = TrainingStep(self._gradients, self._decayed, recipe), state.losses
 
         for step, batch in self._batches(state.step, until):
             if self._masks_change_at(step):
@@ -270,7 +270,7 @@ class Training:
             for step in range(start, until):
                 yield step, self._batch(step, pixels_of)
 
-    def _batch(self, step: int, pixels_of: Rows) -> Batch:
+    def _batch(self, step: int, pixels_of: RowReader) -> Batch:
         """Build the batch of every member at a step."""
         recipe, examples = self.recipe, len(self._labels)
         epoch = step // (examples // min(recipe.batch_size, examples))

@@ -13,7 +13,7 @@ from scotoma.datasets import IndexedImages
 __all__ = [
     "MEMBERS_IN_FLIGHT",
     "PROCESSOR",
-    "Rows",
+    "RowReader",
     "batches_from",
     "device_name",
     "training_device",
@@ -27,7 +27,7 @@ MEMBERS_IN_FLIGHT = 8
 IMAGES_SHARE = 0.4
 
 # Numbers of rows to their pixels, uint8, shape (B, 3, H, W), on the device.
-Rows = Callable[[NDArray[np.int64]], torch.Tensor]
+RowReader = Callable[[NDArray[np.int64]], torch.Tensor]
 
 
 def training_device() -> torch.device:
@@ -44,7 +44,9 @@ def device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def batches_from(images: IndexedImages, device: torch.device, *, room: float | None = None) -> Rows:
+def batches_from(
+    images: IndexedImages, device: torch.device, *, room: float | None = None
+) -> RowReader:
     """Build the look-up that brings pixels of a batch to a device.
 
     Args:

@@ -59,7 +59,7 @@ def _train(
     run: Run,
     wanted: list[tuple[str, int]],
     due: set[tuple[str, int]],
-    data: Data,
+    data: TrainingData,
     data_digest: str,
 ) -> None:
     """Train every chunk that holds a member that is due, in worker processes.
@@ -119,9 +119,9 @@ def _finished(run: Run, variant: str, index: int, data_digest: str) -> bool:
     record = weights.with_suffix(".json")
     if not weights.exists():
         return False
-    found, made_from = read_record(record), _origin(run.config, data_digest)
-    same = {key: found.get(key) for key in made_from} == made_from
-    return same and bool(found.get("sha256") == file_digest(weights))
+    kept, origin = read_record(record), _origin(run.config, data_digest)
+    same = {key: kept.get(key) for key in origin} == origin
+    return same and bool(kept.get("sha256") == file_digest(weights))
 
 
 def _origin(config: Config, data_digest: str) -> dict[str, Any]:
@@ -139,11 +139,11 @@ def _origin(config: Config, data_digest: str) -> dict[str, Any]:
     }
 
 
-Data: TypeAlias = "tuple[StoredImages, NDArray[np.int64], int]"  # images, labels, classes
-_shared: tuple[Run, IndexedImages, Data]  # of a worker, sent to it once
+TrainingData: TypeAlias = "tuple[StoredImages, NDArray[np.int64], int]"  # images, labels, classes
+_shared: tuple[Run, IndexedImages, TrainingData]  # of a worker, sent to it once
 
 
-def _start_worker(run: Run, data: Data) -> None:
+def _start_worker(run: Run, data: TrainingData) -> None:
     import torch
 
     global _shared  # a process pool has no other place for what its tasks share

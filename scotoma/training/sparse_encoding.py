@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from scotoma.training.stacked_network import Tensors
 
-__all__ = ["MemberSizes", "decode_member", "encode_member", "sparse_bytes"]
+__all__ = ["MemberSizes", "encode_member", "sparse_bytes"]
 
 PREFIX_BYTES = 8  # length of the header
 ENCODING = "bitmap of the zeros, bytes of the rest by significance, zstd"
@@ -73,7 +73,7 @@ def sparse_bytes(state: Tensors, masked: tuple[str, ...]) -> MemberSizes:
 
 
 def encode_member(state: Tensors, masked: tuple[str, ...]) -> bytes:
-    """Encode a member in little space; `decode_member` restores the same bits.
+    """Encode a member in little space, without loss.
 
     Args:
         state: Parameters and buffers, of types that NumPy has.
@@ -88,33 +88,6 @@ def encode_member(state: Tensors, masked: tuple[str, ...]) -> bytes:
     parts = [_packed(value, name in masked) for name, value in state.items()]
     whole = b"".join([len(header).to_bytes(PREFIX_BYTES, "little"), header, *parts])
     return zstandard.compress(whole)
-
-
-def decode_member(packed: bytes) -> Tensors:
-    """Restore the state that was encoded.
-
-    Args:
-        packed: The result of `encode_member`.
-
-    Returns:
-        Its tensors, in the same order.
-    """
-    whole = zstandard.decompress(packed)
-    start = PREFIX_BYTES + int.from_bytes(whole[:PREFIX_BYTES], "little")
-    state, rest = {}, memoryview(whole)[start:]
-    for name, dtype, shape, is_sparse in json.loads(whole[PREFIX_BYTES:start]):
-        size, item = int(np.prod(shape)), np.dtype(dtype).itemsize
-        kept = np.ones(size, bool)
-        if is_sparse:
-            bitmap = -(-size // 8)
-            kept = np.unpackbits(np.frombuffer(rest[:bitmap], np.uint8), count=size).astype(bool)
-            rest = rest[bitmap:]
-        length = int(kept.sum()) * item
-        rows = np.zeros((size, item), np.uint8)
-        rows[kept] = np.frombuffer(rest[:length], np.uint8).reshape(item, -1).T
-        state[name] = torch.from_numpy(np.frombuffer(rows.tobytes(), dtype).reshape(shape).copy())
-        rest = rest[length:]
-    return state
 
 
 def _packed(value: torch.Tensor, is_sparse: bool) -> bytes:

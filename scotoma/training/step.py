@@ -12,7 +12,7 @@ from scotoma.training.optimiser import update_weights
 from scotoma.training.stacked_network import Tensors
 from scotoma.training.weight_average import update_average
 
-__all__ = ["Moving", "Step"]
+__all__ = ["Moving", "TrainingStep"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Moving:
 
 
 @dataclass(frozen=True)
-class Step:
+class TrainingStep:
     """A training step of the members of a chunk.
 
     Attributes:

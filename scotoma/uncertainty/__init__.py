@@ -13,13 +13,12 @@ from scotoma.uncertainty.crossed import (
     Variance,
     combine,
     crossed_variance,
-    mean_difference,
     n_effective,
     of_variance,
     single_mean,
 )
 from scotoma.uncertainty.estimate import ONE_RUN, Estimate, check_level, none_seen, undefined
-from scotoma.uncertainty.moments import Moments, merge_moments
+from scotoma.uncertainty.moments import Moments
 from scotoma.uncertainty.multiplicity import benjamini_hochberg, holm
 from scotoma.uncertainty.rates import FEW_EVENTS, ChangeEvidence, RateEvidence, Words
 
@@ -39,8 +38,6 @@ __all__ = [
     "combine",
     "crossed_variance",
     "holm",
-    "mean_difference",
-    "merge_moments",
     "n_effective",
     "none_seen",
     "of_variance",

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import floats
+from scotoma.inputs import Floats, floats
 from scotoma.uncertainty.crossed import Variance, combine
-from scotoma.uncertainty.influences import Array, member_variance
+from scotoma.uncertainty.influences import member_variance
 
 ORDER = 4  # the kurtosis of psi needs no more
 
@@ -47,10 +47,10 @@ class ClusterMoments:
     (2, 5, [2, 2])
     """
 
-    powers: Array
+    powers: Floats
     dense: npt.NDArray[np.int64]
     compressed: npt.NDArray[np.int64]
-    squares: Array
+    squares: Floats
 
     @classmethod
     def of(
@@ -153,7 +153,7 @@ class ClusterMoments:
         squares[..., 0], squares[..., 1] = self.squares[..., 1], 0.0
         return ClusterMoments(powers, self.compressed, self.compressed[..., :0], squares)
 
-    def rates(self) -> tuple[Array, Array]:
+    def rates(self) -> tuple[Floats, Floats]:
         """Mean rate of the dense and of the compressed members, shape (...); nan without rows.
 
         >>> dense, compressed = ClusterMoments.of([[2, 1]], [[1]], [2]).rates()
@@ -167,7 +167,7 @@ class ClusterMoments:
                 self.powers[..., 0, 1, 0] / (rows * self.compressed.shape[-1]),
             )
 
-    def effective_events(self) -> tuple[Array, Array]:
+    def effective_events(self) -> tuple[Floats, Floats]:
         """`n_effective` of the dense and of the compressed rate, in clusters, shape (...).
 
         >>> moments = ClusterMoments.of([[2, 1], [0, 1]], [[1], [1]], [2, 2])
@@ -232,7 +232,7 @@ class ClusterMoments:
                     parts.append(_part(g_c[..., None] * of_c, own, n))
             return combine(examples, excess, n, parts)
 
-    def _psi(self, a: Array, b: Array, c: Array) -> tuple[Array, Array]:
+    def _psi(self, a: Floats, b: Floats, c: Floats) -> tuple[Floats, Floats]:
         """V_ex and kurtosis - 1 of psi = a s + b t + c r, from the sums of powers."""
         n = self.powers[..., 0, 0, 0]
         second, fourth = self._moment(2, a, b, c), self._moment(4, a, b, c)
@@ -243,7 +243,7 @@ class ClusterMoments:
         excess = np.where(second > 0, np.maximum(fourth / second**2 - 1, 0.0), 0.0)
         return np.where(n >= 2, second / (n - 1), np.nan), excess
 
-    def _moment(self, order: int, a: Array, b: Array, c: Array) -> Array:
+    def _moment(self, order: int, a: Floats, b: Floats, c: Floats) -> Floats:
         """Mean over clusters of psi^order."""
         n, total = self.powers[..., 0, 0, 0], np.zeros(self.powers.shape[:-3])
         for i, j, k in product(range(order + 1), repeat=3):
@@ -256,7 +256,7 @@ class ClusterMoments:
         return [self.powers, self.dense, self.compressed, self.squares]
 
 
-def _part(rates: Array, own: Array, n: Array) -> tuple[Array, Array, int]:
+def _part(rates: Floats, own: Floats, n: Floats) -> tuple[Floats, Floats, int]:
     """V_mod and V_res of one population of members with these rates, times their gradient.
 
     Args:

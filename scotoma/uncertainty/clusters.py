@@ -6,12 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import Codes, cluster_ids, floats
-
-Array = npt.NDArray[np.float64]
+from scotoma.inputs import Codes, Floats, cluster_ids, floats
 
 
-def cluster_sums(values: npt.ArrayLike, clusters: npt.ArrayLike | None) -> Array:
+def cluster_sums(values: npt.ArrayLike, clusters: npt.ArrayLike | None) -> Floats:
     """Sum the rows of each cluster.
 
     Args:
@@ -37,7 +35,7 @@ def cluster_sums(values: npt.ArrayLike, clusters: npt.ArrayLike | None) -> Array
     return rows if codes is None or not codes.size else _counted(rows, codes)
 
 
-def _counted(rows: Array, codes: Codes) -> Array:
+def _counted(rows: Floats, codes: Codes) -> Floats:
     """The sums, without sorting the rows."""
     columns = rows.reshape(len(rows), -1)
     k = columns.shape[1]
@@ -46,7 +44,7 @@ def _counted(rows: Array, codes: Codes) -> Array:
     return np.asarray(sums.reshape(-1, *rows.shape[1:]), np.float64)
 
 
-def ratio_influence(events: npt.ArrayLike, at_risk: npt.ArrayLike) -> Array:
+def ratio_influence(events: npt.ArrayLike, at_risk: npt.ArrayLike) -> Floats:
     """Influence of each cluster on a rate whose denominator varies between clusters.
 
     The rate is sum(events) / (K sum(at_risk)); linearised, cluster x moves member m's rate by

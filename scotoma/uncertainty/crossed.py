@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import floats
+from scotoma.inputs import Floats, floats
 from scotoma.uncertainty.estimate import ONE_RUN, Estimate, check_level, json_safe, undefined
-from scotoma.uncertainty.influences import Array, Influences
+from scotoma.uncertainty.influences import Influences
 
 
 @dataclass(frozen=True)
@@ -144,14 +144,14 @@ def influences_variance(dense: Influences, compressed: Influences | None = None)
     return _of_populations(compressed.means - dense.means, [dense, compressed])
 
 
-def _of_populations(psi: Array, populations: list[Influences]) -> Variance:
+def _of_populations(psi: Floats, populations: list[Influences]) -> Variance:
     """The variance of the mean of psi, to which independent populations add."""
     first, parts = populations[0], [own.of_members for own in populations]
     return combine(*first.of_examples(psi), first.n, parts)
 
 
 def combine(
-    examples: Array, excess: Array, n: npt.ArrayLike, parts: list[tuple[Array, Array, int]]
+    examples: Floats, excess: Floats, n: npt.ArrayLike, parts: list[tuple[Floats, Floats, int]]
 ) -> Variance:
     """Put the parts together: V and its degrees of freedom.
 
@@ -199,37 +199,6 @@ def n_effective(s: npt.ArrayLike, times: npt.ArrayLike | None = None) -> float:
     carried = counts if times is None else counts * np.asarray(times, float)
     total = float(carried.sum())
     return total**2 / float(np.dot(carried, counts)) if total else 0.0
-
-
-def mean_difference(
-    dense: npt.ArrayLike, compressed: npt.ArrayLike, *, paired: bool = False, level: float = 0.95
-) -> Estimate:
-    """Mean score of the compressed members minus that of the dense members.
-
-    Args:
-        dense: Scores, shape (n, K), one row per example or cluster.
-        compressed: Scores on the same rows, shape (n, K').
-        paired: Member m of `compressed` derives from member m of `dense`.
-        level: Coverage of the interval, a fraction in (0, 1).
-
-    Returns:
-        The difference on the identity scale. nan without examples; no interval with one example or
-        where nothing varies.
-
-    Raises:
-        DataError: Shapes that do not fit together, scores that are not finite, or a level that is
-            no fraction.
-
-    >>> change = mean_difference([[1, 1], [0, 0], [1, 1], [1, 0]], [[1, 0], [0, 0], [0, 0], [1, 1]])
-    >>> change.value, round(change.low, 2), round(change.high, 2)
-    (-0.25, -0.99, 0.49)
-    """
-    check_level(level)
-    d, c = _scores(dense, "dense"), _scores(compressed, "compressed")
-    variance = crossed_variance(d, c, paired=paired)
-    members = min(d.shape[-1], c.shape[-1])
-    value = float(c.mean() - d.mean()) if d.shape[0] else math.nan
-    return of_variance(value, variance, n=d.shape[0], members=members, level=level)
 
 
 def single_mean(
@@ -315,7 +284,7 @@ def of_variance(
     )
 
 
-def _matrix(values: npt.ArrayLike, name: str) -> Array:
+def _matrix(values: npt.ArrayLike, name: str) -> Floats:
     matrix = floats(values, name)
     if matrix.ndim < 2 or matrix.shape[-1] == 0:
         raise DataError(
@@ -325,7 +294,7 @@ def _matrix(values: npt.ArrayLike, name: str) -> Array:
     return matrix
 
 
-def _scores(values: npt.ArrayLike, name: str) -> Array:
+def _scores(values: npt.ArrayLike, name: str) -> Floats:
     scores = _matrix(values, name)
     if not np.isfinite(scores).all():
         row = int(np.argwhere(~np.isfinite(scores))[0][-2])

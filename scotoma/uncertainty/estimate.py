@@ -8,7 +8,7 @@ from typing import Literal
 
 from scotoma.errors import DataError
 
-Scale = Literal["identity", "logit", "log", "ratio", "rule of three"]
+IntervalScale = Literal["identity", "logit", "log", "ratio", "rule of three"]
 ONE_RUN = "one training run: says nothing about the next one"
 
 
@@ -52,7 +52,7 @@ class Estimate:
     reason: str = ""
     note: str = ""
     se: float = math.nan
-    scale: Scale = "identity"
+    scale: IntervalScale = "identity"
 
     @classmethod
     def on_scale(
@@ -65,7 +65,7 @@ class Estimate:
         members: int,
         events: float = math.nan,
         level: float = 0.95,
-        scale: Scale = "identity",
+        scale: IntervalScale = "identity",
         reason: str = "",
         note: str = "",
     ) -> Estimate:
@@ -285,7 +285,7 @@ def _three(level: float) -> float:
     return 3.0 * math.log1p(-level) / math.log1p(-0.95)
 
 
-def _shown(value: float, scale: Scale) -> float:
+def _shown(value: float, scale: IntervalScale) -> float:
     if scale == "log":
         return 100.0 * math.expm1(value) if value < 700 else math.inf
     if scale == "ratio":
@@ -295,7 +295,7 @@ def _shown(value: float, scale: Scale) -> float:
     return value
 
 
-def _hidden(value: float, scale: Scale) -> float:
+def _hidden(value: float, scale: IntervalScale) -> float:
     if scale == "log":
         return math.log1p(value / 100.0) if value > -100.0 else -math.inf
     if scale == "ratio":

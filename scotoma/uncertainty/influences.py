@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from scotoma.inputs import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,14 +24,14 @@ class Influences:
         of_members: V_mod, V_res and K, as `combine` takes them.
     """
 
-    values: Array
-    times: Array | None
+    values: Floats
+    times: Floats | None
     n: float
-    means: Array
-    of_members: tuple[Array, Array, int]
+    means: Floats
+    of_members: tuple[Floats, Floats, int]
 
     @classmethod
-    def of(cls, values: Array, times: Array | None = None) -> Influences:
+    def of(cls, values: Floats, times: Floats | None = None) -> Influences:
         """Sum up a population.
 
         >>> influences = Influences.of(np.array([[0.0, 1.0], [1.0, 1.0]]))
@@ -42,7 +42,7 @@ class Influences:
         means = np.asarray(values.mean(-1))
         return cls(values, times, n, means, _of_members(values, means, n, times))
 
-    def of_examples(self, psi: Array) -> tuple[Array, Array]:
+    def of_examples(self, psi: Floats) -> tuple[Floats, Floats]:
         """V_ex of a mean of examples' influences psi, shape (..., n), and its kurtosis minus 1."""
         n, times = self.n, self.times
         if n < 2:
@@ -56,7 +56,7 @@ class Influences:
         return second / (n - 1), np.maximum(excess, 0.0)
 
 
-def member_variance(rates: Array) -> Array:
+def member_variance(rates: Floats) -> Floats:
     """V_mod of one population: the variance of the mean of its members' rates.
 
     Args:
@@ -69,7 +69,7 @@ def member_variance(rates: Array) -> Array:
     return np.where(constant(rates), 0.0, rates.var(-1, ddof=1) / rates.shape[-1])
 
 
-def constant(values: Array) -> npt.NDArray[np.bool_]:
+def constant(values: Floats) -> npt.NDArray[np.bool_]:
     """Whether nothing varies along the last axis but the last bits of rounding.
 
     >>> import numpy as np
@@ -82,12 +82,14 @@ def constant(values: Array) -> npt.NDArray[np.bool_]:
     return np.asarray(np.ptp(values, axis=-1) <= reach)
 
 
-def _mean(values: Array, n: float, times: Array | None) -> Array:
+def _mean(values: Floats, n: float, times: Floats | None) -> Floats:
     """Mean over the last axis, whose entries stand for `times` examples each, n in all."""
     return np.asarray(values.mean(-1) if times is None else (values * times).sum(-1) / n)
 
 
-def _of_members(e: Array, means: Array, n: float, times: Array | None) -> tuple[Array, Array, int]:
+def _of_members(
+    e: Floats, means: Floats, n: float, times: Floats | None
+) -> tuple[Floats, Floats, int]:
     """V_mod, V_res and number of members of one population of influences."""
     k = e.shape[-1]
     if k == 1 or n < 2:

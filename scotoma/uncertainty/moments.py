@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from operator import add
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import array, floats
+from scotoma.inputs import Floats, Ints, array, floats
 from scotoma.uncertainty.crossed import Variance, combine
-from scotoma.uncertainty.influences import Array, member_variance
+from scotoma.uncertainty.influences import member_variance
 
-Counts = npt.NDArray[np.int64]
 MOST_MEMBERS = 255  # with it and 10^9 examples the fourth powers still fit 64 bits
-Shard = TypeVar("Shard")
 ORDER = 4  # the kurtosis of psi needs no more
 
 
@@ -46,10 +41,10 @@ class Moments:
     (np.int64(5), [2, 1])
     """
 
-    powers: Counts
-    dense: Counts
-    compressed: Counts
-    both: Counts | None = None
+    powers: Ints
+    dense: Ints
+    compressed: Ints
+    both: Ints | None = None
 
     def __post_init__(self) -> None:
         most = max(self.dense.shape[-1], self.compressed.shape[-1])
@@ -128,12 +123,12 @@ class Moments:
         return Moments(*map(add, self._arrays(), other._arrays()))
 
     @property
-    def n(self) -> Counts:
+    def n(self) -> Ints:
         """Examples at risk, shape (...)."""
         return self.powers[..., 0, 0]
 
     @property
-    def rows(self) -> Counts:
+    def rows(self) -> Ints:
         """Rows at risk, shape (...): each is an example of its own."""
         return self.n
 
@@ -148,7 +143,7 @@ class Moments:
         powers[..., :, 0] = self.powers[..., 0, :]
         return Moments(powers, self.compressed, self.compressed[..., :0])
 
-    def rates(self) -> tuple[Array, Array]:
+    def rates(self) -> tuple[Floats, Floats]:
         """Mean rate of the dense and of the compressed members, shape (...); nan without examples.
 
         >>> dense, compressed = Moments.of([[1, 0], [1, 1]], [[1], [1]]).rates()
@@ -161,7 +156,7 @@ class Moments:
                 self.powers[..., 0, 1] / (self.n * self.compressed.shape[-1]),
             )
 
-    def effective_events(self) -> tuple[Array, Array]:
+    def effective_events(self) -> tuple[Floats, Floats]:
         """`n_effective` of the dense and of the compressed rate, shape (...); 0 without events.
 
         >>> dense, compressed = Moments.of([[1, 0], [1, 1]], [[1], [1]]).effective_events()
@@ -209,7 +204,7 @@ class Moments:
                     parts.append(_part(self.compressed, self.powers[..., 0, 2], self.n, g_c))
             return combine(examples, excess, self.n, parts)
 
-    def _paired_part(self, g_d: Array, g_c: Array, both: Counts) -> tuple[Array, Array, int]:
+    def _paired_part(self, g_d: Floats, g_c: Floats, both: Ints) -> tuple[Floats, Floats, int]:
         """V_mod and V_res of e = g_c c - g_d d, member by member."""
         k, n = self.dense.shape[-1], self.n
         g_dm, g_cm = g_d[..., None], g_c[..., None]
@@ -223,7 +218,7 @@ class Moments:
         sse = of_members.sum(-1) - of_examples - n * (z**2).sum(-1) + n * k * z.mean(-1) ** 2
         return _finish(z, sse, n, k)
 
-    def _arrays(self) -> list[Counts]:
+    def _arrays(self) -> list[Ints]:
         arrays = [self.powers, self.dense, self.compressed]
         return arrays if self.both is None else [*arrays, self.both]
 
@@ -244,21 +239,7 @@ def _events(values: npt.ArrayLike, name: str) -> npt.NDArray[np.bool_]:
     return events.astype(np.bool_)
 
 
-def merge_moments(shards: Sequence[Shard]) -> Shard:
-    """Sum the shards of one audit, in any order.
-
-    Args:
-        shards: At least one `Moments`, or `ClusterMoments` of whole clusters.
-
-    >>> import numpy as np
-    >>> int(merge_moments([Moments.of(np.eye(2)), Moments.of(np.eye(2))]).n)
-    4
-    """
-    merged: Shard = reduce(add, shards)
-    return merged
-
-
-def power_table(s: npt.ArrayLike, t: npt.ArrayLike) -> Counts:
+def power_table(s: npt.ArrayLike, t: npt.ArrayLike) -> Ints:
     """s^i t^j for i + j <= 4, 0 beyond.
 
     Args:
@@ -278,7 +259,7 @@ def power_table(s: npt.ArrayLike, t: npt.ArrayLike) -> Counts:
     return of_s[:, :, None] * of_t[:, None, :] * within
 
 
-def _psi(powers: Counts, a: Array, b: Array) -> tuple[Array, Array]:
+def _psi(powers: Ints, a: Floats, b: Floats) -> tuple[Floats, Floats]:
     """V_ex and kurtosis - 1 of psi = a s + b t, from the sums of powers."""
     n = powers[..., 0, 0]
     scaled = powers / np.maximum(n, 1)[..., None, None]
@@ -306,7 +287,7 @@ def _psi(powers: Counts, a: Array, b: Array) -> tuple[Array, Array]:
     return np.where(n >= 2, second / (n - 1), np.nan), excess
 
 
-def _part(counts: Counts, squares: Counts, n: Counts, g: Array) -> tuple[Array, Array, int]:
+def _part(counts: Ints, squares: Ints, n: Ints, g: Floats) -> tuple[Floats, Floats, int]:
     """V_mod and V_res of one population."""
     k = counts.shape[-1]
     p = counts / n[..., None]
@@ -314,7 +295,7 @@ def _part(counts: Counts, squares: Counts, n: Counts, g: Array) -> tuple[Array, 
     return _finish(g[..., None] * p, g**2 * sse, n, k)
 
 
-def _finish(rates: Array, sse: Array, n: Counts, k: int) -> tuple[Array, Array, int]:
+def _finish(rates: Floats, sse: Floats, n: Ints, k: int) -> tuple[Floats, Floats, int]:
     if k == 1:
         return np.zeros(n.shape), np.zeros(n.shape), k
     return member_variance(rates), np.maximum(sse, 0.0) / ((n - 1) * (k - 1) * n * k), k

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from scotoma.inputs import Floats, Ints
 from scotoma.uncertainty.clustered import ClusterMoments
 from scotoma.uncertainty.clusters import ratio_influence
 from scotoma.uncertainty.crossed import (
@@ -19,12 +20,11 @@ from scotoma.uncertainty.crossed import (
     of_variance,
 )
 from scotoma.uncertainty.estimate import ONE_RUN, Estimate, none_seen, undefined
-from scotoma.uncertainty.influences import Array, Influences
+from scotoma.uncertainty.influences import Influences
 from scotoma.uncertainty.moments import Moments
 
-Ints = npt.NDArray[np.int64]
 Index = tuple[int, ...]
-UNKNOWN = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)
+UNKNOWN_VARIANCE = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)
 FEWEST = 5  # effective events below which the t interval of a ratio holds its level no more
 FEW = 10  # effective events below which it is shown with a warning
 FEW_EVENTS = "few events"
@@ -61,8 +61,8 @@ class RateEvidence:
     rows: Ints
     n: Ints
     members: int
-    value: Array
-    effective_events: Array
+    value: Floats
+    effective_events: Floats
     variance: Variance
 
     @classmethod
@@ -239,7 +239,7 @@ class ChangeEvidence:
             difference = crossed_variance(d.values, c.values, paired=True)
         else:
             difference = influences_variance(d, c)
-        log_ratio = UNKNOWN
+        log_ratio = UNKNOWN_VARIANCE
         if relative and before.value > 0 and after.value > 0:
             log_ratio = crossed_variance(
                 d.values / before.value, c.values / after.value, paired=paired

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from scotoma.variance.comparing import (
     Comparison,
-    Protocol,
-    Spread,
+    RunSpread,
     compare,
     compare_family,
     spread,
@@ -15,8 +14,7 @@ from scotoma.variance.effects import THIS_TEST_SET
 __all__ = [
     "THIS_TEST_SET",
     "Comparison",
-    "Protocol",
-    "Spread",
+    "RunSpread",
     "compare",
     "compare_family",
     "spread",

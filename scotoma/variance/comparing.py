@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import floats
+from scotoma.inputs import Floats, StatisticsProtocol, floats
 from scotoma.uncertainty import Estimate, benjamini_hochberg, undefined
 from scotoma.variance.effects import (
     THIS_TEST_SET,
@@ -31,14 +31,11 @@ from scotoma.variance.effects import (
     welch_difference,
 )
 
-Array = npt.NDArray[np.float64]
-Protocol = Literal["published", "sound"]
-
 EXACT_UP_TO = 20  # runs a side; beyond it the normal approximation is good to the third digit
 
 
 @dataclass(frozen=True)
-class Spread:
+class RunSpread:
     """How far the values of identical runs lie apart, in the unit of the values.
 
     Attributes:
@@ -87,7 +84,7 @@ class Comparison:
     u_p: float
     levene_p: float
     spread_ratio: Estimate
-    protocol: Protocol
+    protocol: StatisticsProtocol
     reason: str = ""
     u_p_adjusted: float = math.nan
     levene_p_adjusted: float = math.nan
@@ -115,7 +112,7 @@ class Comparison:
         return _mark(self.levene_p_adjusted, self.levene_p, self.spread_ratio.value - 1.0, alpha)
 
 
-def spread(runs: npt.ArrayLike, *, level: float = 0.95) -> Spread:
+def spread(runs: npt.ArrayLike, *, level: float = 0.95) -> RunSpread:
     """Largest difference and standard deviation of one value over identical runs.
 
     Args:
@@ -144,7 +141,7 @@ def spread(runs: npt.ArrayLike, *, level: float = 0.95) -> Spread:
             f"{values.shape}: train at least two runs"
         )
     overall = values if values.ndim == 1 else values.mean(axis=1)
-    shown = Spread(
+    shown = RunSpread(
         max_diff=float(np.ptp(overall)),
         std=float(overall.std()),
         sigma=sigma(overall, level),
@@ -168,7 +165,7 @@ def compare(
     base: npt.ArrayLike,
     other: npt.ArrayLike,
     *,
-    protocol: Protocol = "sound",
+    protocol: StatisticsProtocol = "sound",
     level: float = 0.95,
 ) -> Comparison:
     """Compare one value over two sets of runs: its mean, its variance, the size of the effect.
@@ -235,7 +232,7 @@ def compare(
 def compare_family(
     pairs: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]],
     *,
-    protocol: Protocol = "sound",
+    protocol: StatisticsProtocol = "sound",
     level: float = 0.95,
 ) -> dict[str, Comparison]:
     """Compare many pairs of runs and correct for how many were compared.
@@ -272,7 +269,7 @@ def compare_family(
     }
 
 
-def _runs(values: npt.ArrayLike, name: str) -> Array:
+def _runs(values: npt.ArrayLike, name: str) -> Floats:
     runs = floats(values, name)
     if runs.ndim != 1 or runs.size < 2:
         raise DataError(
@@ -288,7 +285,7 @@ def _runs(values: npt.ArrayLike, name: str) -> Array:
     return runs
 
 
-def _by_mean(values: Array) -> Array:
+def _by_mean(values: Floats) -> Floats:
     """Values over their mean, taken as the study took it: of values cut to four digits."""
     size = np.floor(np.log10(np.abs(values), where=values != 0, out=np.zeros_like(values)))
     scale = 10.0 ** (3.0 - size)
@@ -296,7 +293,7 @@ def _by_mean(values: Array) -> Array:
         return np.asarray(values / (np.round(values * scale) / scale).mean())
 
 
-def _mann_whitney(b: Array, o: Array, *, published: bool) -> float:
+def _mann_whitney(b: Floats, o: Floats, *, published: bool) -> float:
     from scipy.stats import mannwhitneyu  # costly to import, and only needed here
 
     if np.ptp(np.concatenate([b, o])) == 0:
@@ -310,7 +307,7 @@ def _mann_whitney(b: Array, o: Array, *, published: bool) -> float:
     return float(mannwhitneyu(b, o, alternative="two-sided", method=method).pvalue)
 
 
-def _levene(b: Array, o: Array) -> float:
+def _levene(b: Floats, o: Floats) -> float:
     from scipy.stats import levene
 
     with np.errstate(divide="ignore", invalid="ignore"):  # spread within neither side: F is inf

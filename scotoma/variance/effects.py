@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import chdtri, fdtri, nctdtrinc
 
+from scotoma.inputs import Floats
 from scotoma.uncertainty import Estimate, undefined
-
-Array = npt.NDArray[np.float64]
 
 THIS_TEST_SET = "about training runs on this test set"
 SAWILOWSKY = {
@@ -23,17 +21,17 @@ SAWILOWSKY = {
 }
 
 
-def mean_of(values: Array) -> float:
+def mean_of(values: Floats) -> float:
     """Mean as the first value and what the others add, so that equal runs have it exactly."""
     return float(values[0] + (values - values[0]).mean())
 
 
-def variance_of(values: Array) -> float:
+def variance_of(values: Floats) -> float:
     """Sample variance, exactly 0 for equal values, whose rounded mean would leave 1e-34."""
     return float(values.var(ddof=1)) if np.ptp(values) != 0 else 0.0
 
 
-def welch_difference(b: Array, o: Array, level: float) -> Estimate:
+def welch_difference(b: Floats, o: Floats, level: float) -> Estimate:
     """Difference of means with Welch's t interval (Welch 1947, Biometrika 34:28-35)."""
     parts = np.array([variance_of(b) / b.size, variance_of(o) / o.size])
     value, n, members = mean_of(o) - mean_of(b), b.size + o.size, min(b.size, o.size)
@@ -47,7 +45,7 @@ def welch_difference(b: Array, o: Array, level: float) -> Estimate:
     )  # fmt: skip
 
 
-def cohens_d(b: Array, o: Array, level: float) -> Estimate:
+def cohens_d(b: Floats, o: Floats, level: float) -> Estimate:
     """Cohen's d over the root of the mean variance, with its noncentral t interval.
 
     d sqrt(N) has a noncentral t distribution with noncentrality delta sqrt(N), where
@@ -75,7 +73,7 @@ def sawilowsky(d: float) -> str:
     return next((name for name, least in SAWILOWSKY.items() if abs(d) >= least), "negligible")
 
 
-def sigma(values: Array, level: float) -> Estimate:
+def sigma(values: Floats, level: float) -> Estimate:
     """The standard deviation with its chi-square interval."""
     df = values.size - 1
     s = math.sqrt(variance_of(values))
@@ -92,7 +90,7 @@ def sigma(values: Array, level: float) -> Estimate:
     return Estimate(s, low, high, values.size, values.size, math.nan, df, level, note=note)
 
 
-def spread_ratio(b: Array, o: Array, level: float) -> Estimate:
+def spread_ratio(b: Floats, o: Floats, level: float) -> Estimate:
     """Standard deviation of `o` over that of `b`, one of which varies, with an F interval.
 
     The variance of a sample variance grows with the kurtosis k of the values: for normal runs it is

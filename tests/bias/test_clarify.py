@@ -13,7 +13,7 @@ from scipy.spatial.distance import jensenshannon
 from scipy.stats import entropy, hypergeom
 
 from scotoma import published
-from scotoma.bias.clarify import METRICS, all_metrics, facets, metric
+from scotoma.bias.clarify import METRICS, all_metrics, metric
 from scotoma.bias.clarify.distances import DISTANCES
 from scotoma.errors import DataError
 
@@ -197,7 +197,7 @@ def test_all_metrics_on_adult_come_out_in_range_and_near_the_blogs(shared):
     x = (x - x.mean(axis=0)) / x.std(axis=0)
     y = np.array([row["income"].startswith(">50K") for row in people])
     p = linear_model.LogisticRegression(max_iter=200).fit(x, y).predict(x)
-    d = facets([row["sex"] for row in people], disadvantaged=["Female"])["Female"]
+    d = np.array([row["sex"] == "Female" for row in people])
     table = all_metrics(
         d=d, y=y, p=p, features=x, labels=[row["income"] for row in people],
         strata=[row["race"] for row in people],
@@ -359,19 +359,7 @@ def test_a_positive_sign_means_what_the_table_says(name):
     assert metric("DI", **expand(dict(zip("da", WORSE_FOR_D["DPPL"], strict=True)))) < 1
 
 
-# --- facets and refusals --------------------------------------------------------------------------
-
-
-def test_facets_split_by_value_by_set_and_by_threshold():
-    each = facets(["b", "a", "c", "b"])
-    assert {name: mask.tolist() for name, mask in each.items()} == {
-        "a": [False, True, False, False],
-        "b": [True, False, False, True],
-        "c": [False, False, True, False],
-    }
-    some = facets(["b", "a", "c", "b"], disadvantaged=["c", "a"])
-    assert some["c or a"].tolist() == [False, True, True, False]
-    assert facets([1.5, 2.0, 2.5], above=2.0)["(2, 2.5]"].tolist() == [False, False, True]
+# --- refusals -------------------------------------------------------------------------------------
 
 
 D = np.array([True, False, True])
@@ -411,15 +399,6 @@ D = np.array([True, False, True])
         (
             lambda: metric("CI", d=D, compat="aif360"),
             "compat must be None or 'smclarify', got 'aif360': leave it out",
-        ),
-        (
-            lambda: facets(["a", "b"], disadvantaged=["x"]),
-            "disadvantaged must hold values that occur, got ['x']: choose among a, b",
-        ),
-        (
-            lambda: facets(["a", "b"], above=3),
-            "above=3 needs a column of numbers and no list of values, got <U1: "
-            "pass disadvantaged for named values",
         ),
     ],
 )

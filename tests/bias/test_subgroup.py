@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
+from operator import add
 
 import numpy as np
 import pytest
@@ -8,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import confusion_matrix
 
-from scotoma.bias import amplification, changes, counts, gap, rates, tally
+from scotoma.bias import amplification, counts, gap, group_changes, rates, tally
 from scotoma.errors import DataError
-from scotoma.uncertainty import merge_moments
 
 # Hooker et al. (2020), Characterising Bias in Compressed Models, per cent: table 5 (baseline and
 # 95% sparsity) and table 3 (normalised difference at 95% sparsity). The columns FY and FO of both
@@ -143,7 +144,7 @@ def test_shards_are_merged_into_the_same_table(seed, cut, paired):
         for s in (slice(cut, None), slice(cut))
     ]
     whole = amplification(labels, dense, compressed, groups, NAMES, n_classes=3, paired=paired)
-    assert repr(changes(merge_moments(parts), NAMES, n_classes=3)) == repr(whole)
+    assert repr(group_changes(reduce(add, parts), NAMES, n_classes=3)) == repr(whole)
 
 
 @settings(max_examples=20)
@@ -158,7 +159,7 @@ def test_shards_of_whole_sources_are_merged_into_the_same_table(seed, cut, paire
         if s.any()
     ]
     whole = amplification(labels, dense, compressed, groups, NAMES, clusters=sources, **said)
-    merged = changes(merge_moments(parts), NAMES, n_classes=3)
+    merged = group_changes(reduce(add, parts), NAMES, n_classes=3)
     for a, b in zip(merged, whole, strict=True):
         for name in ("dense", "compressed", "absolute", "relative"):
             one, other = getattr(a, name), getattr(b, name)
@@ -178,19 +179,20 @@ def test_a_source_that_is_cut_counts_once_in_each_shard():
     said = {"groups": np.ones((1, 400), bool), "n_classes": 2, "positive": 1}
 
     def shards(*masks):
-        return merge_moments(
+        return reduce(
+            add,
             [
                 tally(labels[s], dense[s], compressed[s], np.ones((1, s.sum()), bool),
                       n_classes=2, positive=1, clusters=sources[s])
                 for s in masks
-            ]
+            ],
         )  # fmt: skip
 
     row = np.arange(400)
     between, within = shards(row < 200, row >= 200), shards(row % 4 < 2, row % 4 >= 2)
     whole = amplification(labels, dense, compressed, names=["all"], clusters=sources, **said)[1]
     for moments, n in ((between, 100), (within, 200)):
-        change = changes(moments, ["all"], n_classes=2, positive=1)[1]
+        change = group_changes(moments, ["all"], n_classes=2, positive=1)[1]
         assert change.absolute.n == n
         assert change.absolute.value == pytest.approx(whole.absolute.value)
         cut = n == 200

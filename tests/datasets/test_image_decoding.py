@@ -15,7 +15,7 @@ from PIL import Image
 
 from scotoma.datasets import (
     Examples,
-    check_images,
+    checked_parts,
     decode_images,
     decode_images_to,
     image_decoding,
@@ -55,7 +55,7 @@ def refused(examples: Examples, threads: int | None = None) -> str:
         decode_images(examples, threads=threads)
     if "memory are free" not in str(caught.value):
         with pytest.raises(DataError) as checked:
-            check_images(examples, threads=threads)
+            list(checked_parts([examples.table], examples.size, threads=threads))
         assert str(checked.value) == str(caught.value)
     assert caught.value.exit_code == 4
     assert "\n" not in str(caught.value)
@@ -96,7 +96,8 @@ def test_no_image_at_all_gives_no_pixel() -> None:
 
 def test_images_are_checked_without_room_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(image_decoding, "available_memory", lambda: 0)
-    check_images(with_images(*noise(50)))
+    examples = with_images(*noise(50))
+    assert list(checked_parts([examples.table], examples.size)) == [examples.table]
 
 
 @pytest.mark.parametrize("threads", [1, 3])

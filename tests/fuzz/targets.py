@@ -32,7 +32,6 @@ from scotoma.inference.external import read_model
 from scotoma.inference.trials import Trial, trials
 from scotoma.predictions.external import PredictionRequest, read_external
 from scotoma.predictions.files import PredictionFile
-from scotoma.predictions.long_format import read_long
 from scotoma.predictions.tables import find_tables, models_by_variant
 from scotoma.report.thumbnails import blurred, shrunk
 from scotoma.report.trend import render_trend
@@ -167,10 +166,6 @@ def predictions(name: str) -> Callable[[bytes, Path], object]:
     return read
 
 
-def long(name: str) -> Callable[[bytes, Path], object]:
-    return lambda data, folder: read_long(file(data, folder, name), variant="dense")
-
-
 def command(name: str) -> Callable[[bytes, Path], object]:
     """A table of `scotoma bias`, `slices` and `variance`."""
 
@@ -195,7 +190,7 @@ def scored(data: bytes, folder: Path) -> object:
     """Predictions of ours on a disk of others."""
     given = file(data, folder, "dense.parquet")
     found = PredictionFile.open(given)
-    return found.read(), list(found.label_counts())
+    return found.read(), list(found.slices())
 
 
 def ours(data: bytes, folder: Path) -> object:
@@ -327,8 +322,6 @@ TARGETS = {
     "examples, Parquet": Target(examples("examples.parquet"), "examples-parquet", CELLS),
     "predictions, CSV": Target(predictions("p.csv"), "predictions-csv", CELLS),
     "predictions, Parquet": Target(predictions("p.parquet"), "predictions-parquet", CELLS),
-    "long table, CSV": Target(long("p.csv"), "long-csv", CELLS),
-    "long table, Parquet": Target(long("p.parquet"), "long-parquet", CELLS),
     "command's table, CSV": Target(command("t.csv"), "examples-csv", CELLS),
     "command's table, Parquet": Target(command("t.parquet"), "examples-parquet", CELLS),
     "image folder's table": Target(attributes, "attributes", CELLS),

@@ -18,7 +18,6 @@ from scotoma.config.gate import parse_rules
 from scotoma.config.reading import DEFAULT_CONFIG
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.errors import ScotomaError
-from scotoma.predictions import read_long
 from tests.fuzz.targets import CORPUS, PARSED
 
 ANY = st.recursive(
@@ -70,8 +69,6 @@ def test_any_value_anywhere_in_a_file_of_keys_is_taken_or_refused(data: st.DataO
 )  # fmt: skip
 def test_any_type_in_any_column_is_taken_or_refused(table: pl.DataFrame) -> None:
     named = table.rename(dict(zip(table.columns, COLUMNS, strict=True)))
-    with contextlib.suppress(ScotomaError):
-        read_long(named, variant="dense")
     listed = named.with_columns(
         pl.int_range(pl.len()).cast(pl.String).alias("example_id"), split=pl.lit("test")
     )

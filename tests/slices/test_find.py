@@ -101,7 +101,7 @@ def test_every_mode_finds_the_planted_slice():
 
 
 def test_the_same_seed_gives_the_same_report_and_ids_decide_the_halves():
-    first, second = (json.dumps(search(permutations=2).as_dict(lattice=True)) for _ in range(2))
+    first, second = (json.dumps(search(permutations=2).as_dict()) for _ in range(2))
     assert first == second
     ids = np.array([f"row {i}" for i in range(N)])
     shuffle = np.random.default_rng(0).permutation(N)
@@ -311,7 +311,7 @@ def test_a_ratio_is_no_worse_where_there_are_only_more_positives():
 
 def test_report_is_ready_for_json_and_csv():
     report = search(permutations=3, mode="batch")
-    shown = report.as_dict(rows=True, lattice=True)
+    shown = report.as_dict(rows=True)
     assert json.loads(json.dumps(shown, allow_nan=False)) == shown
     first = shown["slices"][0]
     assert first["rows"] == np.flatnonzero(report.slices[0].mask).tolist()

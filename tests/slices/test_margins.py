@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scotoma.slices.evidence.weights import poisson_weights
 from scotoma.slices.judging.bootstrap import Ratio, Replicates
 from scotoma.slices.search.lattice import feature_subsets
-from scotoma.slices.search.margins import Margins, families, joint_blocks
+from scotoma.slices.search.margins import MarginTables, families, joint_blocks
 from scotoma.slices.search.predicates import Encoded, Predicate
 from scotoma.slices.search.sweep import Budget, sweep
 
@@ -55,7 +55,7 @@ def test_margins_hold_the_sums_of_each_cells_own_rows(sizes, rows, some, most_ce
     joint, _ = families(sizes, feature_subsets(len(sizes), 3), 10**6)
     seen = 0
     for block in joint_blocks(encoded_of(codes, sizes), joint, most_cells=most_cells, most_keys=9):
-        margins = Margins(block)
+        margins = MarginTables(block)
         counts, sums = margins.count(), margins.tally(lanes)
         few_counts, few_sums = margins.count(few), margins.tally(lanes[few], few)
         where, own = block.locate(np.arange(block.cells))

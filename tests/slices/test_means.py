@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from scotoma.slices.evidence.tally import narrow, tally
+from scotoma.slices.evidence.tally import narrow, tally_lanes
 from scotoma.slices.evidence.weights import poisson_weights
 from scotoma.slices.judging.auc import Ranks, auc, places
 from scotoma.slices.judging.means import Means
@@ -143,7 +143,7 @@ def test_tally_is_the_sum_over_the_rows_of_each_cell(seed, subsets):
     keys = rng.integers(0, 4, (subsets, 30)) + 4 * np.arange(subsets)[:, None]
     lanes = rng.integers(0, 9, (30, 3))
     for form in (narrow(lanes), lanes.astype(float)):
-        sums = tally(keys, 4 * subsets, form)
+        sums = tally_lanes(keys, 4 * subsets, form)
         for g, cell in np.ndindex(subsets, 4):
             expected = lanes[keys[g] == 4 * g + cell].sum(0)
             assert sums[4 * g + cell].tolist() == expected.tolist()

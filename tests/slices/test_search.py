@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from scotoma.slices.evidence.tally import Cells, count
+from scotoma.slices.evidence.tally import Cells, count_keys
 from scotoma.slices.evidence.weights import poisson_weights
 from scotoma.slices.judging.bootstrap import Ratio, Replicates
 from scotoma.slices.judging.rates import Rates
@@ -212,7 +212,7 @@ def test_sizes_over_a_level_sum_to_rows_times_feature_subsets(sizes, rows, most_
     for level in range(1, min(F, 3) + 1):
         total = occupied = 0
         for block in blocks(encoded, feature_subsets(F, level), most_cells=most_cells):
-            own = count(block.keys, block.cells)
+            own = count_keys(block.keys, block.cells)
             total += own.sum()
             occupied += np.count_nonzero(own)
         assert total == rows * comb(F, level)

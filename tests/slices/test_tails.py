@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from scotoma.slices.judging.correction import adjust
-from scotoma.slices.judging.rates import Changes, Rates, newcombe
+from scotoma.slices.judging.rates import RateChanges, Rates, newcombe
 from scotoma.slices.judging.tails import hypergeometric_tail, sign_tail
 from scotoma.uncertainty import benjamini_hochberg, holm
 
@@ -80,7 +80,7 @@ def test_two_models_are_judged_by_the_examples_on_which_they_differ():
     change = np.array([1] * 9 + [-1] * 2 + [0] * 89, np.int8)
     inside = np.ones((1, 100), int)
     for direction, side in (("higher", "greater"), ("lower", "less"), ("both", "two-sided")):
-        judged = Changes(change, direction, 30).judge(inside, 2, 1.0)
+        judged = RateChanges(change, direction, 30).judge(inside, 2, 1.0)
         assert judged.p[0] == pytest.approx(stats.binomtest(9, 11, alternative=side).pvalue)
         assert judged.effect[0] == pytest.approx(0.07)
 

@@ -50,3 +50,18 @@ def test_weights_follow_the_stated_recipe():
             slow += 1
             total += math.exp(-1) / math.factorial(slow)
         assert weight == slow
+
+
+def test_hashes_are_those_of_splitmix64():
+    def spread(x):
+        z = (x + 0x9E3779B97F4A7C15) % 2**64
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+        return z ^ (z >> 31)
+
+    assert spread(0) == 0xE220A8397B1DCDAF  # first number of SplitMix64 seeded with 0
+    assert hash_ids([5, 2**40], 3).tolist() == [spread(5 ^ spread(3)), spread(2**40 ^ spread(3))]
+    assert hash_ids(["é1", "x"], 3).tolist() == [
+        spread(spread(spread(3) ^ 233) ^ 49),
+        spread(spread(3) ^ 120),
+    ]

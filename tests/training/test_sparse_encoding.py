@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import gzip
+import json
 
 import numpy as np
 import pytest
 import torch
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nst
@@ -12,7 +14,29 @@ from safetensors.torch import save
 
 from scotoma.training.models import build_model
 from scotoma.training.pruning import magnitude_mask, prunable
-from scotoma.training.sparse_encoding import decode_member, encode_member, sparse_bytes
+from scotoma.training.sparse_encoding import PREFIX_BYTES, encode_member, sparse_bytes
+from scotoma.training.stacked_network import Tensors
+
+
+def decode_member(packed: bytes) -> Tensors:
+    """Restore a state from what the encoding says of itself."""
+    whole = zstandard.decompress(packed)
+    start = PREFIX_BYTES + int.from_bytes(whole[:PREFIX_BYTES], "little")
+    state, rest = {}, memoryview(whole)[start:]
+    for name, dtype, shape, is_sparse in json.loads(whole[PREFIX_BYTES:start]):
+        size, item = int(np.prod(shape)), np.dtype(dtype).itemsize
+        kept = np.ones(size, bool)
+        if is_sparse:
+            bitmap = -(-size // 8)
+            kept = np.unpackbits(np.frombuffer(rest[:bitmap], np.uint8), count=size).astype(bool)
+            rest = rest[bitmap:]
+        length = int(kept.sum()) * item
+        rows = np.zeros((size, item), np.uint8)
+        rows[kept] = np.frombuffer(rest[:length], np.uint8).reshape(item, -1).T
+        state[name] = torch.from_numpy(np.frombuffer(rows.tobytes(), dtype).reshape(shape).copy())
+        rest = rest[length:]
+    return state
+
 
 TENSORS = st.sampled_from([np.float32, np.float64, np.int64, np.float16]).flatmap(
     lambda dtype: nst.arrays(dtype, nst.array_shapes(min_dims=0, max_dims=3, min_side=0))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from scotoma.bias.clarify.arguments import facets
 from scotoma.bias.clarify.estimates import all_metrics, changes, metric
 from scotoma.bias.clarify.table import METRICS, Metric
 
-__all__ = ["METRICS", "Metric", "all_metrics", "changes", "facets", "metric"]
+__all__ = ["METRICS", "Metric", "all_metrics", "changes", "metric"]

@@ -1,11 +1,11 @@
-"""What the metrics are computed from: checked arguments, facets, cell counts."""
+"""What the metrics are computed from: checked arguments and cell counts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -22,55 +22,6 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Ids = npt.NDArray[np.intp]
-
-
-def facets(
-    values: npt.ArrayLike,
-    *,
-    disadvantaged: Iterable[Any] | None = None,
-    above: float | None = None,
-) -> dict[str, Bools]:
-    """Split an attribute into disadvantaged and advantaged examples.
-
-    Args:
-        values: One value an example, shape (N,).
-        disadvantaged: Values that together make facet d; the rest is a. None: every value against
-            the rest, each in turn.
-        above: For a number: facet d is the interval (above, max].
-
-    Returns:
-        Name of each facet d to its booleans, shape (N,), to be passed as `d`.
-
-    Raises:
-        DataError: Rows without a value; both or impossible choices: a value that does not occur, a
-            text with `above`.
-
-    >>> list(facets(["north", "south", "west"]))
-    ['north', 'south', 'west']
-    >>> facets([31, 40, 64], above=40)
-    {'(40, 64]': array([False, False,  True])}
-    """
-    column = array(values, "values")
-    if column.ndim != 1 or column.size == 0:
-        raise DataError(f"values must be one a example, got shape {column.shape}: pass one column")
-    distinct, codes = coded(column, "values", column.size)
-    if above is not None:
-        if disadvantaged is not None or column.dtype.kind not in "iufb":
-            raise DataError(
-                f"above={above} needs a column of numbers and no list of values, got "
-                f"{column.dtype}: pass disadvantaged for named values"
-            )
-        return {f"({above:g}, {column.max():g}]": np.asarray(column > above)}
-    if disadvantaged is None:
-        return {str(value): codes == place for place, value in enumerate(distinct)}
-    chosen = list(disadvantaged)
-    absent = [value for value in chosen if not (column == value).any()]
-    if absent or not chosen:
-        raise DataError(
-            f"disadvantaged must hold values that occur, got {absent or chosen}: "
-            f"choose among {', '.join(str(value) for value in distinct[:10])}"
-        )
-    return {" or ".join(str(value) for value in chosen): np.isin(column, chosen)}
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import polars as pl
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.slices.evidence.outcomes import Outcome, metric_named, prepare
+from scotoma.slices.evidence.outcomes import Outcome, metric_named, prepare_outcome
 
 Values = npt.NDArray[np.generic]
 
@@ -73,7 +73,7 @@ class Columns:
             baseline = None if baseline is None else (baseline == one).astype(np.int64)
             if not np.any((labels == 1) == (metric.risk == "positives")) and metric.risk != "all":
                 return None
-        return prepare(metric, model, baseline, labels, table.height, paired=self.paired)
+        return prepare_outcome(metric, model, baseline, labels, table.height, paired=self.paired)
 
     def read_ids(self, table: pl.DataFrame) -> Values:
         """Ids of a part's rows, integers or strings."""

@@ -9,22 +9,22 @@ from functools import partial
 import numpy as np
 import polars as pl
 
+from scotoma.inputs import Flags, Floats
 from scotoma.slices.beam.judge import SumsTest
-from scotoma.slices.beam.part import Part, Query, Sums
-from scotoma.slices.evidence.interface import Flags, Floats
+from scotoma.slices.beam.part import PartRows, Query, Sums
 from scotoma.slices.judging.correction import Correction
 from scotoma.slices.search.confirm import MOST, SCREEN, holm_halves
 from scotoma.slices.search.greedy import Key, repeat_search, rows_of
 from scotoma.slices.search.predicates import Encoded
-from scotoma.slices.search.strategies import Finding, Look
-from scotoma.slices.search.sweep import Hits, join
+from scotoma.slices.search.strategies import Look, SliceFinding
+from scotoma.slices.search.sweep import Hits, join_hits
 
 Proposals = tuple[tuple[Key, ...], tuple[Key, ...]]
 OVERLAPS = 2  # number of the sums that say which slices share rows
 
 
 @dataclass(frozen=True)
-class Confirmed:
+class ConfirmedSums:
     """A slice that one half found and the other confirmed.
 
     Attributes:
@@ -33,7 +33,7 @@ class Confirmed:
         bit: Its place among the proposals of both halves.
     """
 
-    finding: Finding
+    finding: SliceFinding
     half: int
     bit: int
 
@@ -54,7 +54,7 @@ def add_up_proposals(
         a bit a slice.
     """
     for half, keys in enumerate(proposed):
-        part = Part.of(table, replace(query, half=1 - half))
+        part = PartRows.of(table, replace(query, half=1 - half))
         if part is None:
             continue
         inside = _inside(part.encoded, keys)
@@ -63,7 +63,7 @@ def add_up_proposals(
         lanes = part.sums(first, len(keys) + 1)
         occupied = np.flatnonzero(lanes[:, 0])
         yield half, Sums(occupied, lanes[occupied])
-    everyone = Part.of(table, query)
+    everyone = PartRows.of(table, query)
     if everyone is not None:
         inside = _inside(everyone.encoded, (*proposed[0], *proposed[1]))
         masks = (inside * (1 << np.arange(len(inside)))[:, None]).sum(0)
@@ -78,7 +78,7 @@ def cross_screen_parts(
     test: SumsTest,
     alpha: float,
     correction: Correction,
-) -> tuple[list[Confirmed], Hits]:
+) -> tuple[list[ConfirmedSums], Hits]:
     """Search each half and test what it found on the other, as `cross_screen` does.
 
     Args:
@@ -97,7 +97,7 @@ def cross_screen_parts(
     ]
     first, second = (tuple(step.key for step in steps) for steps, _ in searches)
     sums = gather((first, second)) if first or second else {}
-    confirmed: list[Confirmed] = []
+    confirmed: list[ConfirmedSums] = []
     for half, (steps, _) in enumerate(searches):
         if not steps or half not in sums:
             continue
@@ -106,10 +106,10 @@ def cross_screen_parts(
             step = steps[place]
             discovery = Look(step.p, step.q, step.size)
             own = Look(p[place], q, sizes[place])
-            finding = Finding(step.key, p[place], q, discovery, own)
-            confirmed.append(Confirmed(finding, 1 - half, place + half * len(first)))
+            finding = SliceFinding(step.key, p[place], q, discovery, own)
+            confirmed.append(ConfirmedSums(finding, 1 - half, place + half * len(first)))
     confirmed.sort(key=lambda one: (one.finding.q, one.finding.p))
-    firsts = join([hits for _, hits in searches])
+    firsts = join_hits([hits for _, hits in searches])
     return _distinct(confirmed, sums.get(OVERLAPS)), firsts
 
 
@@ -134,7 +134,7 @@ def _conditional(first: Sums, steps: int, test: SumsTest) -> tuple[list[float], 
     return p, sizes
 
 
-def _distinct(confirmed: list[Confirmed], overlaps: Sums | None) -> list[Confirmed]:
+def _distinct(confirmed: list[ConfirmedSums], overlaps: Sums | None) -> list[ConfirmedSums]:
     """The slices of which at least half the rows lie in none before them."""
     if overlaps is None:
         return []

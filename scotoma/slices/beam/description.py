@@ -10,11 +10,11 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.errors import DataError
+from scotoma.inputs import Flags, Floats
 from scotoma.slices.beam.judge import SumsTest
-from scotoma.slices.beam.part import Part, Query, Sums
-from scotoma.slices.evidence.interface import Flags, Floats, Rows
-from scotoma.slices.evidence.outcomes import Metric
-from scotoma.slices.evidence.tally import tally
+from scotoma.slices.beam.part import PartRows, Query, Sums
+from scotoma.slices.evidence.outcomes import SliceMetric
+from scotoma.slices.evidence.tally import Rows, tally_lanes
 from scotoma.slices.search.greedy import Key, rows_of
 from scotoma.slices.search.predicates import Encoded
 from scotoma.slices.view import NOTHING
@@ -73,7 +73,7 @@ class Describe:
             last cell those of all rows.
         """
         encoded, last = self.query.encode(table), 3 * len(self.targets)
-        part = Part.of(table, self.query)
+        part = PartRows.of(table, self.query)
         each = [int(rows_of(encoded, target.key).sum()) for target in self.targets]
         counted = [0] * (1 + len(each))
         if part is not None:
@@ -84,7 +84,7 @@ class Describe:
                 counted.append(int(inside.sum()))
                 measured = self.query.in_half(part.ids, target.half)
                 keys[place] = 3 * place + np.where(measured, ~inside, 2)
-            own = tally(keys, last + 1, population_lanes(part.outcome.model.above, self.mean))
+            own = tally_lanes(keys, last + 1, population_lanes(part.outcome.model.above, self.mean))
             yield (
                 SUMS,
                 Sums(np.arange(last + 1), np.concatenate([part.sums(keys, last + 1), own], axis=1)),
@@ -109,7 +109,9 @@ def population_lanes(outcome: Floats, mean: float) -> Floats:
     return np.concatenate([np.stack([x, x**2, x**3, x**4, scatter], axis=1), own], axis=1)
 
 
-def population_mean(sums: Floats, n: int, mean: float, metric: Metric, level: float) -> Estimate:
+def population_mean(
+    sums: Floats, n: int, mean: float, metric: SliceMetric, level: float
+) -> Estimate:
     """The metric of some rows from the sums of their `population_lanes`.
 
     Args:
@@ -119,9 +121,9 @@ def population_mean(sums: Floats, n: int, mean: float, metric: Metric, level: fl
         metric: A rate or a mean.
         level: Coverage, a fraction in (0, 1).
 
-    >>> from scotoma.slices.evidence.outcomes import METRICS
+    >>> from scotoma.slices.evidence.outcomes import SLICE_METRICS
     >>> lanes = population_lanes(np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0], [0.0, 0.0]]), 0.0)
-    >>> shown = population_mean(lanes.sum(0), 4, 0.0, METRICS["error"], 0.95)
+    >>> shown = population_mean(lanes.sum(0), 4, 0.0, SLICE_METRICS["error"], 0.95)
     >>> shown.value, shown.n, shown.members
     (0.375, 4, 2)
     """
@@ -175,7 +177,7 @@ class SumsView:
     """
 
     encoded: Encoded
-    metric: Metric
+    metric: SliceMetric
     test: SumsTest
     compared: bool
     members: int

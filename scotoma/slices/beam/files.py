@@ -16,7 +16,7 @@ from scotoma.extras import needs
 from scotoma.hashing import hash_ids
 from scotoma.slices.beam.columns import Columns
 from scotoma.slices.beam.part import Query, means_of
-from scotoma.slices.evidence.outcomes import Metric, Outcome, metric_named
+from scotoma.slices.evidence.outcomes import Outcome, SliceMetric, metric_named
 from scotoma.slices.judging.crossed import Centre
 from scotoma.slices.search.coding import Coding
 from scotoma.slices.search.column_types import infer_type
@@ -160,7 +160,7 @@ def overview_of(files: Files, columns: Columns) -> Overview:
     return Overview(examples, rows, binary, model / rows, centre)
 
 
-def _none_counts(metric: Metric, examples: int) -> DataError:
+def _none_counts(metric: SliceMetric, examples: int) -> DataError:
     if metric.risk == "all":
         return DataError("features must have at least one row, got 0: pass the scored examples")
     return DataError(

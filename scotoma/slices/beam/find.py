@@ -17,7 +17,8 @@ import polars as pl
 
 from scotoma.errors import DataError
 from scotoma.extras import needs
-from scotoma.slices.arguments import Settings, check_numbers, check_space, resolve
+from scotoma.inputs import StatisticsProtocol
+from scotoma.slices.arguments import Settings, check_numbers, check_space, resolve_settings
 from scotoma.slices.beam.columns import Columns
 from scotoma.slices.beam.confirm import Proposals, add_up_proposals, cross_screen_parts
 from scotoma.slices.beam.description import Describe, SumsView, Target
@@ -36,19 +37,21 @@ from scotoma.slices.beam.null import Shuffle
 from scotoma.slices.beam.part import Query, Sums
 from scotoma.slices.beam.pipeline import Pipelines
 from scotoma.slices.evidence.interface import Direction
-from scotoma.slices.evidence.outcomes import METRICS, metric_named
-from scotoma.slices.find import Progress
+from scotoma.slices.evidence.outcomes import SLICE_METRICS, metric_named
+from scotoma.slices.find import ProgressCallback
 from scotoma.slices.judging.correction import Correction
-from scotoma.slices.judging.protocols import Protocol, Reference, choose_test
+from scotoma.slices.judging.protocols import Reference, choose_test
 from scotoma.slices.notes import harm_everywhere, leaks
 from scotoma.slices.report import Lattice, Null, Slice, SliceReport
 from scotoma.slices.search.greedy import Key, repeat_search
 from scotoma.slices.search.lattice import candidates
 from scotoma.slices.search.predicates import Encoded
-from scotoma.slices.search.strategies import Finding, Look, Mode, significant
+from scotoma.slices.search.strategies import Look, Mode, SliceFinding, significant
 from scotoma.slices.search.sweep import Hits
 
-METRICS_ON_BEAM = [name for name, metric in METRICS.items() if metric.kind in ("rate", "mean")]
+METRICS_ON_BEAM = [
+    name for name, metric in SLICE_METRICS.items() if metric.kind in ("rate", "mean")
+]
 MODES_ON_BEAM = ("cover", "batch")
 
 
@@ -71,7 +74,7 @@ def search_parquet(
     alpha: float | None = None,
     correction: Correction | None = None,
     bootstrap: int | None = None,
-    protocol: Protocol = "sound",
+    protocol: StatisticsProtocol = "sound",
     confirm: bool = True,
     permutations: int = 5,
     max_categories: int = 100,
@@ -79,7 +82,7 @@ def search_parquet(
     level: float = 0.95,
     limit: int = 1000,
     max_candidates: int = 10**8,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     seed: int = 0,
     options: Sequence[str] = (),
 ) -> SliceReport:
@@ -128,7 +131,7 @@ def search_parquet(
         DataError: No file, a column that is not there, or what cannot be searched on Beam.
         MissingExtra: Beam is not installed.
     """
-    settings = resolve(
+    settings = resolve_settings(
         mode=mode, metric=metric, direction=direction, reference=reference, paired=paired,
         protocol=protocol, max_cross=max_cross, min_size=min_size, alpha=alpha,
         correction=correction, bootstrap=bootstrap, level=level, confirm=confirm,
@@ -279,7 +282,7 @@ def _test(settings: Settings, columns: Columns, overview: Overview) -> SumsTest:
     )
 
 
-Findings = list[tuple[Finding, int | None]]
+Findings = list[tuple[SliceFinding, int | None]]
 
 
 def _search(
@@ -306,7 +309,7 @@ def _search(
             partial(look, None), encoded, settings.alpha, settings.correction
         )
         return [
-            (Finding(step.key, step.p, step.q, Look(step.p, step.q, step.size)), None)
+            (SliceFinding(step.key, step.p, step.q, Look(step.p, step.q, step.size)), None)
             for step in steps
         ], hits
     hits = look(None, ())

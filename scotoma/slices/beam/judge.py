@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scotoma.inputs import Floats
 from scotoma.slices.beam.part import Sums
-from scotoma.slices.evidence.interface import Direction, Floats, Judged
-from scotoma.slices.judging.bootstrap import Ratio, Replicates, metric_of, spread
-from scotoma.slices.judging.crossed import CrossedTest, Reference
+from scotoma.slices.evidence.interface import Direction, JudgedCells
+from scotoma.slices.judging.bootstrap import Ratio, Replicates, metric_of, replicate_spread
+from scotoma.slices.judging.crossed import CrossedReference, CrossedTest
 from scotoma.slices.judging.protocols import Test
 from scotoma.slices.judging.rates import judge_changes, judge_rates, rate_effect
 from scotoma.uncertainty import Estimate, single_mean
@@ -31,7 +32,7 @@ class SumsTest:
     """
 
     test: Test
-    reference: Reference
+    reference: CrossedReference
     direction: Direction
     least: int
     keep: float
@@ -39,7 +40,7 @@ class SumsTest:
     widths: tuple[int, ...] = ()
     mean: float = 0.0
 
-    def judge(self, sums: Sums, whole: Sums) -> Judged:
+    def judge(self, sums: Sums, whole: Sums) -> JudgedCells:
         """Test every slice of a feature set.
 
         Args:
@@ -57,7 +58,7 @@ class SumsTest:
             cell = crossed.testable(size)
             n = size[cell].astype(np.float64)
             effect, p = crossed.judge(lanes[cell], n, self.direction, self.keep)
-            return Judged(size, cell, effect, p)
+            return JudgedCells(size, cell, effect, p)
         if self.test == "bootstrap":
             parts = self._ratios(lanes)
             return self._replicates(whole).judge_sums((*parts, size), self.keep)
@@ -82,7 +83,7 @@ class SumsTest:
             above, below, *others = self._ratios(lanes)
             against = tuple(others) if others else tuple(self._ratios(whole.lanes[:, 1:]))
             difference = metric_of((above, below)) - metric_of((against[0], against[1]))
-            return spread(difference[0], n, level, self.members)
+            return replicate_spread(difference[0], n, level, self.members)
         events = lanes[0].astype(int).tolist()
         if self.test == "change":
             up, down = events

@@ -37,8 +37,8 @@ class Shuffle:
             outcome: The outcome of the rows that count.
             ids: Ids of those examples, shape (n,).
 
-        >>> from scotoma.slices.evidence.outcomes import METRICS, prepare
-        >>> two = prepare(METRICS["error"], np.ones(6), np.zeros(6), None, 6)
+        >>> from scotoma.slices.evidence.outcomes import SLICE_METRICS, prepare_outcome
+        >>> two = prepare_outcome(SLICE_METRICS["error"], np.ones(6), np.zeros(6), None, 6)
         >>> shuffled = Shuffle(0, 0, None).deal(two, np.arange(6))
         >>> (shuffled.model.above + shuffled.baseline.above).ravel().tolist()
         [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]

@@ -12,11 +12,11 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.hashing import hash_ids
+from scotoma.inputs import Flags, Floats
 from scotoma.slices.beam.columns import Columns
 from scotoma.slices.beam.null import Shuffle
-from scotoma.slices.evidence.interface import Flags, Floats
 from scotoma.slices.evidence.outcomes import Outcome
-from scotoma.slices.evidence.tally import Cells, Keys, count, tally
+from scotoma.slices.evidence.tally import Cells, Keys, count_keys, tally_lanes
 from scotoma.slices.judging.bootstrap import Ratio
 from scotoma.slices.judging.crossed import Centre
 from scotoma.slices.judging.means import Means
@@ -99,7 +99,7 @@ class Query:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class PartRows:
     """The rows of a part of the table that count, and what each adds.
 
     Attributes:
@@ -115,7 +115,9 @@ class Part:
     query: Query
 
     @classmethod
-    def of(cls, table: pl.DataFrame, query: Query, without: tuple[Key, ...] = ()) -> Part | None:
+    def of(
+        cls, table: pl.DataFrame, query: Query, without: tuple[Key, ...] = ()
+    ) -> PartRows | None:
         """The rows of a table that count and lie in none of some slices; None without any."""
         outcome = query.columns.read_outcome(table)
         if outcome is None:
@@ -142,11 +144,13 @@ class Part:
             keys: Cell of each row under each of G feature subsets, shape (G, N).
             cells: Cells of all subsets together.
         """
-        size = count(keys, cells)[:, None]
+        size = count_keys(keys, cells)[:, None]
         if self.query.test == "bootstrap":
             sums = chain.from_iterable(one.sums(Cells(keys, cells)) for one in self._ratios)
             return np.concatenate([size, *sums], axis=1, dtype=np.float64)
-        return np.concatenate([size, tally(keys, cells, self._lanes)], axis=1, dtype=np.float64)
+        return np.concatenate(
+            [size, tally_lanes(keys, cells, self._lanes)], axis=1, dtype=np.float64
+        )
 
     @cached_property
     def _lanes(self) -> Floats:
@@ -186,7 +190,7 @@ def add_up(
     Raises:
         DataError: Outcomes that the metric cannot take.
     """
-    part = Part.of(table, query, without)
+    part = PartRows.of(table, query, without)
     if part is None:
         return
     yield 0, Sums(np.zeros(1, np.int64), part.sums(np.zeros((1, part.rows), np.int32), 1))

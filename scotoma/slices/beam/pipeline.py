@@ -23,7 +23,7 @@ from scotoma.slices.beam.files import PURPOSE, file_systems
 from scotoma.slices.beam.judge import SumsTest
 from scotoma.slices.beam.part import Query, Sums, add_up, merge
 from scotoma.slices.search.greedy import Key
-from scotoma.slices.search.sweep import Hits, join
+from scotoma.slices.search.sweep import Hits, join_hits
 
 AddUp = Callable[[pl.DataFrame], Iterator[tuple[int, Sums]]]
 
@@ -52,7 +52,7 @@ class Pipelines:
 
         lines = self._run(query.reads, _AddUp(query, without), judge)
         lines.sort(key=lambda line: int(line["number"]))
-        return join([_hits(line, query) for line in lines])
+        return join_hits([_hits(line, query) for line in lines])
 
     def gather(self, columns: list[str], add: AddUp) -> dict[int, Sums]:
         """What all parts of the table add up to.

@@ -8,10 +8,8 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
+from scotoma.inputs import Codes, Floats
 from scotoma.slices.evidence.tally import Keys
-
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,17 +8,15 @@ from typing import Literal, Protocol, Self, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.slices.evidence.tally import Keys, Lanes, Tallied
+from scotoma.inputs import Flags, Floats
+from scotoma.slices.evidence.tally import Keys, Lanes, Rows, Tallied
 from scotoma.uncertainty import Estimate
 
-Floats = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.intp]
-Flags = npt.NDArray[np.bool_]
 Direction = Literal["higher", "lower", "both"]
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedCells:
     """What became of the cells of a block.
 
     Attributes:
@@ -52,7 +50,7 @@ class Evidence(Protocol):
     def at_least(self, rows: int) -> Self:
         """The same evidence with another smallest slice."""
 
-    def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
+    def judge(self, keys: Keys, cells: int, keep: float) -> JudgedCells:
         """Test every cell.
 
         Args:
@@ -87,5 +85,5 @@ class Additive(Evidence, Protocol):
     def sums(self, cells: Tallied) -> tuple[Lanes, ...]:
         """What is summed over the rows of every cell, each of shape (cells,) or (cells, W)."""
 
-    def judge_sums(self, sums: tuple[Lanes, ...], keep: float) -> Judged:
+    def judge_sums(self, sums: tuple[Lanes, ...], keep: float) -> JudgedCells:
         """Test every cell from its sums, wherever they were added up."""

@@ -9,15 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
+from scotoma.inputs import Flags, Floats
 from scotoma.printable import nearest
-from scotoma.slices.evidence.interface import Flags, Floats, Rows
+from scotoma.slices.evidence.tally import Rows
 
-Kind = Literal["rate", "mean", "ratio", "auc"]
+MetricKind = Literal["rate", "mean", "ratio", "auc"]
 Risk = Literal["all", "negatives", "positives"]
 
 
 @dataclass(frozen=True)
-class Metric:
+class SliceMetric:
     """A metric by which slices are compared.
 
     Attributes:
@@ -29,27 +30,27 @@ class Metric:
     """
 
     name: str
-    kind: Kind
+    kind: MetricKind
     worse: Literal["higher", "lower"]
     risk: Risk = "all"
     labels: Literal["needed", "optional", "none"] = "none"
 
 
-METRICS = {
+SLICE_METRICS = {
     metric.name: metric
     for metric in (
-        Metric("error", "rate", "higher", labels="optional"),
-        Metric("accuracy", "rate", "lower", labels="optional"),
-        Metric("flip", "rate", "higher"),
-        Metric("loss", "mean", "higher"),
-        Metric("taxicab", "mean", "higher"),
-        Metric("mean", "mean", "higher"),
-        Metric("fpr", "rate", "higher", "negatives", "needed"),
-        Metric("fnr", "rate", "higher", "positives", "needed"),
-        Metric("recall", "rate", "lower", "positives", "needed"),
-        Metric("precision", "ratio", "lower", labels="needed"),
-        Metric("f1", "ratio", "lower", labels="needed"),
-        Metric("auc", "auc", "lower", labels="needed"),
+        SliceMetric("error", "rate", "higher", labels="optional"),
+        SliceMetric("accuracy", "rate", "lower", labels="optional"),
+        SliceMetric("flip", "rate", "higher"),
+        SliceMetric("loss", "mean", "higher"),
+        SliceMetric("taxicab", "mean", "higher"),
+        SliceMetric("mean", "mean", "higher"),
+        SliceMetric("fpr", "rate", "higher", "negatives", "needed"),
+        SliceMetric("fnr", "rate", "higher", "positives", "needed"),
+        SliceMetric("recall", "rate", "lower", "positives", "needed"),
+        SliceMetric("precision", "ratio", "lower", labels="needed"),
+        SliceMetric("f1", "ratio", "lower", labels="needed"),
+        SliceMetric("auc", "auc", "lower", labels="needed"),
     )
 }
 
@@ -90,7 +91,7 @@ class Outcome:
         paired: Member m of both derives from the same training run.
     """
 
-    metric: Metric
+    metric: SliceMetric
     model: Scored
     baseline: Scored | None
     labels: Flags | None
@@ -109,21 +110,22 @@ class Outcome:
         )
 
 
-def metric_named(name: str) -> Metric:
+def metric_named(name: str) -> SliceMetric:
     """The metric of this name.
 
     >>> metric_named("fpr").risk
     'negatives'
     """
-    if name not in METRICS:
+    if name not in SLICE_METRICS:
         raise DataError(
-            f"metric must be one of {', '.join(METRICS)}, got {name!r}{nearest(name, METRICS)}"
+            f"metric must be one of {', '.join(SLICE_METRICS)}, got {name!r}"
+            f"{nearest(name, SLICE_METRICS)}"
         )
-    return METRICS[name]
+    return SLICE_METRICS[name]
 
 
-def prepare(
-    metric: Metric,
+def prepare_outcome(
+    metric: SliceMetric,
     outcome: npt.ArrayLike,
     baseline: npt.ArrayLike | None,
     labels: npt.ArrayLike | None,
@@ -144,7 +146,7 @@ def prepare(
     Raises:
         DataError: Lengths that differ, values that the metric cannot take, labels missing.
 
-    >>> prepare(METRICS["fpr"], [1, 0, 1], None, [0, 0, 1], 3).rows.tolist()
+    >>> prepare_outcome(SLICE_METRICS["fpr"], [1, 0, 1], None, [0, 0, 1], 3).rows.tolist()
     [0, 1]
     """
     truth = _labels(metric, labels, total)
@@ -185,7 +187,7 @@ def _table(values: npt.ArrayLike, name: str, total: int) -> npt.NDArray[np.gener
     return table
 
 
-def _labels(metric: Metric, labels: npt.ArrayLike | None, total: int) -> Flags | None:
+def _labels(metric: SliceMetric, labels: npt.ArrayLike | None, total: int) -> Flags | None:
     if metric.labels == "none" and labels is not None:
         raise DataError(
             f"metric {metric.name!r} is computed from the outcome alone, got labels too: leave "
@@ -217,7 +219,7 @@ def _zero_one(values: npt.NDArray[np.generic], name: str) -> npt.NDArray[np.gene
 
 
 def _scored(
-    metric: Metric,
+    metric: SliceMetric,
     values: npt.NDArray[np.generic],
     name: str,
     truth: Flags | None,
@@ -255,7 +257,7 @@ def _numbers(values: npt.NDArray[np.generic], name: str) -> Floats:
     return numbers
 
 
-def _fractions(numbers: Floats, name: str, metric: Metric) -> Floats:
+def _fractions(numbers: Floats, name: str, metric: SliceMetric) -> Floats:
     outside = ((numbers < 0) | (numbers > 1)).any(1)
     if outside.any():
         row = int(np.flatnonzero(outside)[0])

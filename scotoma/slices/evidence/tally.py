@@ -44,17 +44,17 @@ class Cells:
 
     def count(self, rows: Rows | None = None) -> Counts:
         """How many of all rows, or of some, lie in each cell."""
-        return count(self._of(rows), self.number)
+        return count_keys(self._of(rows), self.number)
 
     def tally(self, lanes: Lanes, rows: Rows | None = None) -> Lanes:
         """Sum of every lane over the rows of each cell, or over some."""
-        return tally(self._of(rows), self.number, lanes)
+        return tally_lanes(self._of(rows), self.number, lanes)
 
     def _of(self, rows: Rows | None) -> Keys:
         return self.keys if rows is None else np.take(self.keys, rows, axis=1)
 
 
-def count(keys: Keys, cells: int) -> Counts:
+def count_keys(keys: Keys, cells: int) -> Counts:
     """Rows in each cell.
 
     Args:
@@ -62,13 +62,13 @@ def count(keys: Keys, cells: int) -> Counts:
             `cells`.
         cells: Cells of all subsets together.
 
-    >>> count(np.array([[0, 1, 1, 0], [2, 2, 3, 2]]), 4)
+    >>> count_keys(np.array([[0, 1, 1, 0], [2, 2, 3, 2]]), 4)
     array([2, 2, 3, 1])
     """
     return np.bincount(keys.ravel(), minlength=cells)
 
 
-def tally(keys: Keys, cells: int, lanes: Lanes) -> Lanes:
+def tally_lanes(keys: Keys, cells: int, lanes: Lanes) -> Lanes:
     """Sum of every lane over the rows of each cell.
 
     The product of a sparse matrix, cells x rows with a 1 where a row lies in a cell, with the
@@ -83,7 +83,7 @@ def tally(keys: Keys, cells: int, lanes: Lanes) -> Lanes:
     Returns:
         Sums, shape (cells, W), of the type of the lanes.
 
-    >>> tally(np.array([[0, 1, 1]]), 2, np.array([[1, 10], [2, 20], [3, 30]])).tolist()
+    >>> tally_lanes(np.array([[0, 1, 1]]), 2, np.array([[1, 10], [2, 20], [3, 30]])).tolist()
     [[1, 10], [5, 50]]
     """
     subsets, rows = keys.shape

@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
-from scotoma.slices.evidence.clusters import Codes, shuffle, signs
-from scotoma.slices.evidence.interface import Direction, Flags, Floats, Judged, Rows
-from scotoma.slices.evidence.tally import Keys, count
-from scotoma.slices.judging.bootstrap import spread
+from scotoma.inputs import Codes, Flags, Floats, Ints
+from scotoma.slices.evidence.clusters import shuffle, signs
+from scotoma.slices.evidence.interface import Direction, JudgedCells
+from scotoma.slices.evidence.tally import Keys, Rows, count_keys
+from scotoma.slices.judging.bootstrap import replicate_spread
 from scotoma.slices.judging.tails import two_sided
 from scotoma.uncertainty import Estimate
 
-Ints = npt.NDArray[np.int64]
 FEWEST = 10  # positives and negatives that a slice must hold
 TOGETHER = 24  # draws ranked at once: their sums stay in the cache
 
@@ -73,10 +73,10 @@ class Ranks:
         """The same evidence with another smallest slice."""
         return replace(self, least=rows)
 
-    def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
+    def judge(self, keys: Keys, cells: int, keep: float) -> JudgedCells:
         """Test every cell that holds enough rows, positives and negatives."""
-        size = count(keys, cells)
-        positives = count(keys[:, self.labels], cells)
+        size = count_keys(keys, cells)
+        positives = count_keys(keys[:, self.labels], cells)
         fewest = FEWEST if self.sound else 1
         enough = (size >= max(self.least, 1)) & (positives >= fewest)
         enough &= size - positives >= fewest
@@ -89,7 +89,7 @@ class Ranks:
             chosen[cell[plausible]] = True
             values = self._differences(keys, chosen, cell[plausible], draws=self.weights.shape[1])
             p[plausible] = self._tested(values, size[cell[plausible]], positives[cell[plausible]])
-        return Judged(size, cell, effect, p)
+        return JudgedCells(size, cell, effect, p)
 
     def _differences(self, keys: Keys, enough: Flags, cell: Rows, draws: int) -> Floats:
         """AUC minus the whole's or the baseline's, itself and in some draws, (T, draws + 1)."""
@@ -114,14 +114,14 @@ class Ranks:
         keys, one = np.where(inside, 0, 1)[None], np.zeros(1, np.intp)
         cells = np.array([True, False])
         replicates = self._differences(keys, cells, one, self.weights.shape[1])[0]
-        return spread(replicates, int(inside.sum()), level, self.scores.shape[1])
+        return replicate_spread(replicates, int(inside.sum()), level, self.scores.shape[1])
 
     def inside(self, inside: Flags, level: float) -> Estimate:
         """AUC inside itself, the t interval of the draws."""
         keys, one = np.where(inside, 0, 1)[None], np.zeros(1, np.intp)
         cells = np.array([True, False])
         replicates = self._mean_auc(keys, cells, one, self.weights.shape[1])[0]
-        return spread(replicates, int(inside.sum()), level, self.scores.shape[1])
+        return replicate_spread(replicates, int(inside.sum()), level, self.scores.shape[1])
 
     def take(self, rows: Rows) -> Ranks:
         """The same evidence on some of the rows."""

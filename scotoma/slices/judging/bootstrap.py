@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
-from scotoma.slices.evidence.clusters import Codes, shuffle
-from scotoma.slices.evidence.interface import Direction, Flags, Floats, Judged, Rows
-from scotoma.slices.evidence.tally import Cells, Keys, Lanes, Tallied, narrow
+from scotoma.inputs import Codes, Flags, Floats
+from scotoma.slices.evidence.clusters import shuffle
+from scotoma.slices.evidence.interface import Direction, JudgedCells
+from scotoma.slices.evidence.tally import Cells, Keys, Lanes, Rows, Tallied, narrow
 from scotoma.slices.judging.tails import two_sided
 from scotoma.uncertainty import Estimate, undefined
 
-Sums = tuple[Lanes, Lanes]
+LanePair = tuple[Lanes, Lanes]
 FIRST = 6  # replicates that most cells need to show that they are not significant
 ROUNDING = 1 - 1e-9  # so that it rules no slice out
 
@@ -55,7 +56,7 @@ class Ratio:
         w = np.concatenate([np.ones((len(w), 1), w.dtype), w], axis=1)
         return cls(_weighted(np.asarray(above), w), _weighted(np.asarray(below), w))
 
-    def sums(self, cells: Tallied) -> Sums:
+    def sums(self, cells: Tallied) -> LanePair:
         """Numerators and denominators of every cell, shape (cells, B + 1) each."""
         above, below = (cells.tally(lanes, rows) for rows, lanes in self._nonzero)
         return above, below
@@ -122,7 +123,7 @@ class Replicates:
         ratios = [self.model] if self.baseline is None else [self.model, self.baseline]
         return all(lanes.dtype.kind in "iu" for one in ratios for lanes in (one.above, one.below))
 
-    def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
+    def judge(self, keys: Keys, cells: int, keep: float) -> JudgedCells:
         """Test every cell that holds enough rows and has the metric."""
         return self.judge_sums(self.sums(Cells(keys, cells)), keep)
 
@@ -132,7 +133,7 @@ class Replicates:
         sums = chain.from_iterable(one.sums(cells) for one in ratios)
         return *sums, *(() if self.counts_rows else (cells.count(),))
 
-    def judge_sums(self, sums: tuple[Lanes, ...], keep: float) -> Judged:
+    def judge_sums(self, sums: tuple[Lanes, ...], keep: float) -> JudgedCells:
         """The test from the sums alone, wherever they were added up.
 
         Args:
@@ -150,9 +151,9 @@ class Replicates:
         every = self._draws(ratios, cell[plausible], slice(1, 1 + self.model.draws))
         p = np.ones(cell.shape)
         p[plausible] = _student(effect[plausible], *every, self.direction, keep)
-        return Judged(size, cell, effect, p)
+        return JudgedCells(size, cell, effect, p)
 
-    def _look(self, ratios: list[Sums], size: Rows, keep: float) -> tuple[Rows, Floats, Rows]:
+    def _look(self, ratios: list[LanePair], size: Rows, keep: float) -> tuple[Rows, Floats, Rows]:
         """Cells that have the metric, its effect there, and which of them may be significant."""
         defined = size >= max(self.least, 1)
         for _, below in ratios:
@@ -168,7 +169,7 @@ class Replicates:
             plausible = plausible[_may_reach(effect[plausible], *some, self.model.draws, keep)]
         return cell, effect, plausible
 
-    def _draws(self, ratios: list[Sums], cell: Rows, wanted: slice) -> tuple[Floats, Flags]:
+    def _draws(self, ratios: list[LanePair], cell: Rows, wanted: slice) -> tuple[Floats, Flags]:
         """The difference in some replicates, one a row, and where there is one; 0 where not."""
         values, drawn = _quotients(ratios[0], cell, wanted)
         if len(ratios) == 1:
@@ -187,7 +188,7 @@ class Replicates:
         if self.baseline is not None:
             against = metric_of(self.baseline.sums(cells))[0]
         replicates = metric_of(self.model.sums(cells))[0] - against
-        return spread(replicates, int(inside.sum()), level, self.members)
+        return replicate_spread(replicates, int(inside.sum()), level, self.members)
 
     @cached_property
     def counts_rows(self) -> bool:
@@ -250,7 +251,7 @@ def _scatter(draws: Floats, drawn: Flags) -> tuple[Floats, Floats]:
     return np.maximum(squares - total**2 / np.maximum(b, 1.0), 0.0), b
 
 
-def spread(replicates: Floats, n: int, level: float, members: int = 1) -> Estimate:
+def replicate_spread(replicates: Floats, n: int, level: float, members: int = 1) -> Estimate:
     """A difference with the t interval that its bootstrap replicates give.
 
     Args:
@@ -259,7 +260,7 @@ def spread(replicates: Floats, n: int, level: float, members: int = 1) -> Estima
         level: Coverage, a fraction in (0, 1).
         members: Members of the smaller population.
 
-    >>> spread(np.array([0.1, 0.05, 0.15]), 40, 0.95).df
+    >>> replicate_spread(np.array([0.1, 0.05, 0.15]), 40, 0.95).df
     1.0
     """
     drawn = replicates[1:][np.isfinite(replicates[1:])]
@@ -273,7 +274,7 @@ def spread(replicates: Floats, n: int, level: float, members: int = 1) -> Estima
     return Estimate.on_scale(float(replicates[0]), se, df, n=n, members=members, level=level)
 
 
-def metric_of(sums: Sums) -> Floats:
+def metric_of(sums: LanePair) -> Floats:
     """The metric of every cell in every replicate, nan where it has no denominator.
 
     >>> metric_of((np.array([[1, 0]]), np.array([[2, 0]])))
@@ -284,13 +285,13 @@ def metric_of(sums: Sums) -> Floats:
     return np.where(sums[1] > 0, ratio, np.nan)
 
 
-def _metric(sums: Sums, cell: Rows) -> Floats:
+def _metric(sums: LanePair, cell: Rows) -> Floats:
     """The metric of some cells, which have a denominator."""
     above, below = (part[:, 0][cell] for part in sums)
     return np.divide(above, below, dtype=np.float64)
 
 
-def _quotients(sums: Sums, cell: Rows, wanted: slice) -> tuple[Floats, Flags]:
+def _quotients(sums: LanePair, cell: Rows, wanted: slice) -> tuple[Floats, Flags]:
     """The metric of some cells in some replicates, one a row, and where it has a denominator."""
     above, below = (np.take(part, cell, axis=0)[:, wanted].T for part in sums)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri, stdtr
 
+from scotoma.inputs import Floats
 from scotoma.slices.evidence.clusters import ClusterVariance
-from scotoma.slices.evidence.interface import Direction, Floats, Rows
+from scotoma.slices.evidence.interface import Direction
+from scotoma.slices.evidence.tally import Rows
 from scotoma.slices.judging.tails import two_sided
 from scotoma.uncertainty import Estimate, Variance, of_variance, undefined
 
-Reference = Literal["rest", "baseline"]
+CrossedReference = Literal["rest", "baseline"]
 CARRIERS = 10  # examples that must carry a mean before the t interval holds its level
 EXAMPLES = 6  # lanes before the scatter within examples and the members' sums
 
@@ -89,7 +91,7 @@ class CrossedTest:
         squares: Sum of the squared carriers over all rows, or over all clusters.
     """
 
-    reference: Reference
+    reference: CrossedReference
     least: int
     widths: tuple[int, ...]
     members: int

@@ -7,21 +7,21 @@ from functools import cached_property
 
 import numpy as np
 
+from scotoma.inputs import Codes, Flags, Floats
 from scotoma.slices.evidence.clusters import (
     ClusterSums,
     ClusterVariance,
-    Codes,
     Rest,
     shuffle,
     signs,
 )
-from scotoma.slices.evidence.interface import Direction, Flags, Floats, Judged, Rows
-from scotoma.slices.evidence.tally import Keys, count, tally
+from scotoma.slices.evidence.interface import Direction, JudgedCells
+from scotoma.slices.evidence.tally import Keys, Rows, count_keys, tally_lanes
 from scotoma.slices.judging.crossed import (
     CARRIERS,
     Centre,
+    CrossedReference,
     CrossedTest,
-    Reference,
     carried_by_the_rest,
     lanes_of,
 )
@@ -60,7 +60,7 @@ class Means:
 
     outcome: Floats
     baseline: Floats | None
-    reference: Reference
+    reference: CrossedReference
     paired: bool
     direction: Direction
     least: int
@@ -82,18 +82,18 @@ class Means:
         """The same evidence with another smallest slice."""
         return replace(self, least=rows)
 
-    def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
+    def judge(self, keys: Keys, cells: int, keep: float) -> JudgedCells:
         """Test every cell that holds enough rows; without enough that carry it p is 1."""
-        size = count(keys, cells)
+        size = count_keys(keys, cells)
         cell = self.test.testable(size)
-        sums = tally(keys, cells, self._lanes)[cell]
+        sums = tally_lanes(keys, cells, self._lanes)[cell]
         n = size[cell].astype(np.float64)
         over = self._over_clusters(keys, cells, cell, sums, n)
         if over is not None:
             many = over.met >= CARRIERS
             cell, sums, n, over = cell[many], sums[many], n[many], over.take(many)
         effect, p = self.test.judge(sums, n, self.direction, keep, over)
-        return Judged(size, cell, effect, p)
+        return JudgedCells(size, cell, effect, p)
 
     def effect(self, inside: Flags, level: float) -> Estimate:
         """Mean inside minus outside, or minus the baseline's inside, with the t interval.

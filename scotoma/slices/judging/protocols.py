@@ -9,20 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.slices.evidence.clusters import Codes
-from scotoma.slices.evidence.interface import Direction, Evidence, Floats
-from scotoma.slices.evidence.outcomes import Metric, Outcome, Scored
+from scotoma.inputs import Codes, Floats, Ints, StatisticsProtocol
+from scotoma.slices.evidence.interface import Direction, Evidence
+from scotoma.slices.evidence.outcomes import Outcome, Scored, SliceMetric
 from scotoma.slices.evidence.weights import poisson_weights
 from scotoma.slices.judging.auc import Ranks, places
 from scotoma.slices.judging.bootstrap import Ratio, Replicates
 from scotoma.slices.judging.means import Means
-from scotoma.slices.judging.rates import Changes, Rates
+from scotoma.slices.judging.rates import RateChanges, Rates
 from scotoma.slices.judging.ratios import LinearRatio
 
 Reference = Literal["rest", "whole", "baseline"]
-Protocol = Literal["sound", "published"]
 Test = Literal["rate", "change", "mean", "bootstrap"]
-Ints = npt.NDArray[np.int64]
 FEWEST = 30.0  # predictions, a member, that a ratio of counts rests on
 
 
@@ -30,7 +28,7 @@ def evidence_of(
     outcome: Outcome,
     ids: npt.NDArray[np.generic],
     *,
-    protocol: Protocol,
+    protocol: StatisticsProtocol,
     reference: Reference,
     direction: Direction,
     least: int,
@@ -79,7 +77,7 @@ def evidence_of(
         return Rates(model.above[:, 0] == 1, direction, least)
     if test == "change" and other is not None:
         change = (model.above - other.above)[:, 0].astype(np.int8)
-        return Changes(change, direction, least)
+        return RateChanges(change, direction, least)
     means = Means(
         model.above,
         None if other is None else other.above,
@@ -95,8 +93,8 @@ def evidence_of(
 
 
 def choose_test(
-    metric: Metric,
-    protocol: Protocol,
+    metric: SliceMetric,
+    protocol: StatisticsProtocol,
     reference: Reference,
     members: list[int],
     *,
@@ -113,8 +111,8 @@ def choose_test(
         binary: Whether all outcomes are 0 or 1.
         clustered: Whether rows share clusters.
 
-    >>> from scotoma.slices.evidence.outcomes import METRICS
-    >>> choose_test(METRICS["error"], "sound", "rest", [1], binary=True, clustered=False)
+    >>> from scotoma.slices.evidence.outcomes import SLICE_METRICS
+    >>> choose_test(SLICE_METRICS["error"], "sound", "rest", [1], binary=True, clustered=False)
     'rate'
     """
     if protocol == "published" or (metric.kind == "ratio" and reference == "baseline"):

@@ -10,8 +10,9 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.slices.evidence.interface import Direction, Flags, Judged, Rows
-from scotoma.slices.evidence.tally import Cells, Keys, Lanes, Tallied
+from scotoma.inputs import Flags
+from scotoma.slices.evidence.interface import Direction, JudgedCells
+from scotoma.slices.evidence.tally import Cells, Keys, Lanes, Rows, Tallied
 from scotoma.slices.judging.tails import hypergeometric_tail, sign_tail, two_sided
 from scotoma.uncertainty import ONE_RUN, Estimate, single_mean, undefined
 
@@ -45,7 +46,7 @@ class Rates:
         """The same evidence with another smallest slice."""
         return replace(self, least=rows)
 
-    def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
+    def judge(self, keys: Keys, cells: int, keep: float) -> JudgedCells:
         """Test every cell that holds enough rows and leaves a rest."""
         return self.judge_sums(self.sums(Cells(keys, cells)), keep)
 
@@ -53,7 +54,7 @@ class Rates:
         """Rows of every cell, and those with the event."""
         return cells.count(), cells.count(self._places)
 
-    def judge_sums(self, sums: tuple[Lanes, ...], keep: float) -> Judged:
+    def judge_sums(self, sums: tuple[Lanes, ...], keep: float) -> JudgedCells:
         """The test from the counts."""
         (size, events), whole = sums, (self._places.size, self.rows)
         return judge_rates(size, events, whole, self.direction, self.least, keep)
@@ -77,7 +78,7 @@ class Rates:
 
 
 @dataclass(frozen=True)
-class Changes:
+class RateChanges:
     """Two models on the same slice: McNemar's exact test of the examples on which they differ.
 
     Attributes:
@@ -85,7 +86,7 @@ class Changes:
         direction: Which side counts.
         least: Rows that a slice must hold to be tested.
 
-    >>> changes = Changes(np.array([1, 1, 1, 0, -1, 0]), "higher", 1)
+    >>> changes = RateChanges(np.array([1, 1, 1, 0, -1, 0]), "higher", 1)
     >>> changes.judge(np.array([[0, 0, 0, 0, 1, 1]]), 2, 1.0).p
     array([0.125, 1.   ])
     """
@@ -101,11 +102,11 @@ class Changes:
         """Number of rows."""
         return self.change.size
 
-    def at_least(self, rows: int) -> Changes:
+    def at_least(self, rows: int) -> RateChanges:
         """The same evidence with another smallest slice."""
         return replace(self, least=rows)
 
-    def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
+    def judge(self, keys: Keys, cells: int, keep: float) -> JudgedCells:
         """Test every cell that holds enough rows; without a change p is 1."""
         return self.judge_sums(self.sums(Cells(keys, cells)), keep)
 
@@ -114,7 +115,7 @@ class Changes:
         up, down = (np.flatnonzero(self.change == side) for side in (1, -1))
         return cells.count(), cells.count(up), cells.count(down)
 
-    def judge_sums(self, sums: tuple[Lanes, ...], keep: float) -> Judged:
+    def judge_sums(self, sums: tuple[Lanes, ...], keep: float) -> JudgedCells:
         """The test from the counts."""
         size, up, down = sums
         return judge_changes(size, up, down, self.direction, self.least)
@@ -123,11 +124,11 @@ class Changes:
         """Rate of the second model minus that of the first on the slice, the t interval."""
         return single_mean(self.change[inside][:, None], level=level)
 
-    def take(self, rows: Rows) -> Changes:
+    def take(self, rows: Rows) -> RateChanges:
         """The same evidence on some of the rows."""
         return replace(self, change=self.change[rows])
 
-    def shuffled(self, rng: np.random.Generator) -> Changes:
+    def shuffled(self, rng: np.random.Generator) -> RateChanges:
         """The models exchanged on a random half of the examples."""
         signs = rng.integers(0, 2, self.rows, np.int8) * np.int8(2) - np.int8(1)
         return replace(self, change=self.change * signs)
@@ -135,7 +136,7 @@ class Changes:
 
 def judge_rates(
     size: Rows, events: Rows, whole: tuple[int, int], direction: Direction, least: int, keep: float
-) -> Judged:
+) -> JudgedCells:
     """Fisher's exact test from counts, wherever they were added up.
 
     Args:
@@ -156,7 +157,7 @@ def judge_rates(
     if direction != "higher":
         lower = hypergeometric_tail(n - k, n, N - K, N, keep=keep)
     effect = k / n - (K - k) / (N - n)
-    return Judged(size, cell, effect, two_sided(upper, lower, direction))
+    return JudgedCells(size, cell, effect, two_sided(upper, lower, direction))
 
 
 def rate_effect(k: int, n: int, whole: tuple[int, int], level: float) -> Estimate:
@@ -177,7 +178,9 @@ def rate_effect(k: int, n: int, whole: tuple[int, int], level: float) -> Estimat
     return Estimate(k / n - j / m, low, high, n, 1, float(k), nan, level, note=ONE_RUN)
 
 
-def judge_changes(size: Rows, up: Rows, down: Rows, direction: Direction, least: int) -> Judged:
+def judge_changes(
+    size: Rows, up: Rows, down: Rows, direction: Direction, least: int
+) -> JudgedCells:
     """McNemar's exact test from counts, wherever they were added up.
 
     Args:
@@ -190,7 +193,7 @@ def judge_changes(size: Rows, up: Rows, down: Rows, direction: Direction, least:
     cell = np.flatnonzero(size >= max(least, 1))
     n, worse, better = size[cell], up[cell], down[cell]
     upper, lower = sign_tail(worse, worse + better), sign_tail(better, worse + better)
-    return Judged(size, cell, (worse - better) / n, two_sided(upper, lower, direction))
+    return JudgedCells(size, cell, (worse - better) / n, two_sided(upper, lower, direction))
 
 
 def newcombe(k: int, n: int, j: int, m: int, level: float) -> tuple[float, float]:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from scotoma.inputs import Flags, Floats
 from scotoma.slices.evidence.clusters import shuffle
-from scotoma.slices.evidence.interface import Flags, Floats, Judged, Rows
+from scotoma.slices.evidence.interface import JudgedCells
 from scotoma.slices.evidence.outcomes import Scored
-from scotoma.slices.evidence.tally import Keys
+from scotoma.slices.evidence.tally import Keys, Rows
 from scotoma.slices.judging.means import Means
 from scotoma.uncertainty import Estimate
 
@@ -57,7 +58,7 @@ class LinearRatio:
         """The same evidence with another smallest slice."""
         return replace(self, means=self.means.at_least(rows))
 
-    def judge(self, keys: Keys, cells: int, keep: float) -> Judged:
+    def judge(self, keys: Keys, cells: int, keep: float) -> JudgedCells:
         """Test every cell, as the mean."""
         return self.means.judge(keys, cells, keep)
 

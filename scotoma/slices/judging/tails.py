@@ -8,10 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, gammaln
 
+from scotoma.inputs import Floats, Ints
 from scotoma.slices.evidence.interface import Direction
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 BLOCK = 1 << 15  # cells whose tails are summed together: their columns stay in the cache
 NEGLIGIBLE = 1e-17  # next to a sum of 1 in double precision

@@ -15,8 +15,8 @@ from scotoma.columns import is_plain
 from scotoma.errors import DataError
 from scotoma.printable import printable
 
-Kind = Literal["value", "bin", "rest", "missing"]
-Codes = npt.NDArray[np.uint8]
+PredicateKind = Literal["value", "bin", "rest", "missing"]
+ByteCodes = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Predicate:
 
     feature: str
     text: str
-    kind: Kind
+    kind: PredicateKind
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +54,13 @@ class Coding:
     frequent: tuple[str, ...] = ()
     note: str = ""
 
-    def codes(self, column: pl.Series) -> Codes:
+    def codes(self, column: pl.Series) -> ByteCodes:
         """Which predicate each value meets, shape (N,), uint8.
 
         Args:
             column: Values of the column: all that the coding was made of, or some.
 
-        >>> coding = code(pl.Series("job", ["a", "b", "a"]), 100, 10)
+        >>> coding = encode_column(pl.Series("job", ["a", "b", "a"]), 100, 10)
         >>> coding.codes(pl.Series("job", ["b", "a"])).tolist()
         [1, 0]
         """
@@ -71,10 +71,12 @@ class Coding:
             column = column.fill_nan(None)
         codes = np.full(len(column), len(self.cuts) + 1, np.uint8)
         present = column.is_not_null().to_numpy()
-        codes[present] = np.searchsorted(self.cuts, numbers(column.drop_nulls()), side="right")
+        codes[present] = np.searchsorted(
+            self.cuts, numeric_values(column.drop_nulls()), side="right"
+        )
         return codes
 
-    def _values(self, column: pl.Series) -> Codes:
+    def _values(self, column: pl.Series) -> ByteCodes:
         text = column.cast(pl.String)
         most, rest = len(self.frequent), any(one.kind == "rest" for one in self.predicates)
         known = pl.DataFrame({"value": self.frequent, "code": np.arange(most, dtype=np.uint8)})
@@ -86,7 +88,7 @@ class Coding:
         return codes
 
 
-def code(column: pl.Series, max_categories: int, bins: int) -> Coding:
+def encode_column(column: pl.Series, max_categories: int, bins: int) -> Coding:
     """Decide the predicates of a column.
 
     Args:
@@ -97,7 +99,7 @@ def code(column: pl.Series, max_categories: int, bins: int) -> Coding:
     Raises:
         DataError: The column holds lists, structures or the like.
 
-    >>> [one.text for one in code(pl.Series("age", [20, 30, None]), 100, 10).predicates]
+    >>> [one.text for one in encode_column(pl.Series("age", [20, 30, None]), 100, 10).predicates]
     ['age = 20', 'age = 30', 'age is missing']
     """
     name, kind = printable(column.name), column.dtype
@@ -125,10 +127,10 @@ def code(column: pl.Series, max_categories: int, bins: int) -> Coding:
     return Coding(column.name, tuple(predicates), kind, cuts, tuple(frequent), note)
 
 
-def numbers(column: pl.Series) -> npt.NDArray[Any]:
+def numeric_values(column: pl.Series) -> npt.NDArray[Any]:
     """Numbers and dates without gaps as an array that can be cut.
 
-    >>> numbers(pl.Series([0.5, 2.0]))
+    >>> numeric_values(pl.Series([0.5, 2.0]))
     array([0.5, 2. ])
     """
     if column.dtype.is_temporal():
@@ -137,7 +139,7 @@ def numbers(column: pl.Series) -> npt.NDArray[Any]:
 
 
 def _bins(name: str, column: pl.Series, bins: int) -> tuple[npt.NDArray[Any], list[Predicate]]:
-    ordered = np.sort(numbers(column.drop_nulls()))
+    ordered = np.sort(numeric_values(column.drop_nulls()))
     cuts = cut_points(ordered, bins)
     if ordered.dtype.kind == "f":
         cuts = round_cuts(ordered, cuts.astype(np.float64))

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scotoma.slices.evidence.interface import Evidence, Flags, Rows
+from scotoma.inputs import Flags
+from scotoma.slices.evidence.interface import Evidence
+from scotoma.slices.evidence.tally import Rows
 from scotoma.slices.judging.correction import Correction, adjust
-from scotoma.slices.search.greedy import Key, Step, cover, rows_of
+from scotoma.slices.search.greedy import GreedyStep, Key, cover, rows_of
 from scotoma.slices.search.predicates import Encoded
-from scotoma.slices.search.sweep import Budget, Hits, join
+from scotoma.slices.search.sweep import Budget, Hits, join_hits
 
 SCREEN = 5.0  # a half passes on what chance alone would offer at most so often
 MOST = 20  # slices that a half passes on
@@ -28,7 +30,7 @@ class Confirmed:
         rows: All rows of the confirming half.
     """
 
-    step: Step
+    step: GreedyStep
     p: float
     q: float
     size: int
@@ -83,7 +85,7 @@ def cross_screen(
             for place, q in holm_halves(p, alpha)
         ]
     confirmed.sort(key=lambda one: (one.q, one.p))
-    return distinct(encoded, confirmed), join(firsts)
+    return distinct(encoded, confirmed), join_hits(firsts)
 
 
 def holm_halves(p: list[float], alpha: float) -> list[tuple[int, float]]:

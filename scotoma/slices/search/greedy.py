@@ -8,7 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from scotoma.slices.evidence.interface import Evidence, Flags, Rows
+from scotoma.inputs import Flags
+from scotoma.slices.evidence.interface import Evidence
+from scotoma.slices.evidence.tally import Rows
 from scotoma.slices.judging.correction import Correction, adjust
 from scotoma.slices.search.lattice import Subset, shape_of
 from scotoma.slices.search.predicates import Encoded
@@ -19,7 +21,7 @@ SMALLER = 2 / 3
 
 
 @dataclass(frozen=True)
-class Step:
+class GreedyStep:
     """A slice that a cover found.
 
     Attributes:
@@ -95,7 +97,7 @@ def cover(
     *,
     screen: float | None = None,
     most_slices: int = 100,
-) -> tuple[list[Step], Hits]:
+) -> tuple[list[GreedyStep], Hits]:
     """Find slices that explain the outcome one after the other.
 
     Every step searches all candidates among the rows that the slices before it left, takes the
@@ -165,7 +167,7 @@ def repeat_search(
     *,
     screen: float | None = None,
     most_slices: int = 100,
-) -> tuple[list[Step], Hits]:
+) -> tuple[list[GreedyStep], Hits]:
     """Search, take the best slice and search again without its rows, as `cover` does.
 
     Args:
@@ -176,7 +178,7 @@ def repeat_search(
         screen: Stop where chance alone would offer that many slices as good; None for alpha.
         most_slices: Stop after so many.
     """
-    steps: list[Step] = []
+    steps: list[GreedyStep] = []
     first: Hits | None = None
     while len(steps) < most_slices:
         hits = look(tuple(step.key for step in steps))
@@ -193,5 +195,5 @@ def repeat_search(
         q = float(q_all[best])
         key = key_of(encoded, hits, best)
         size, effect = int(hits.size[best]), float(hits.effect[best])
-        steps.append(Step(key, float(hits.p[best]), q, size, effect, hits.tested))
+        steps.append(GreedyStep(key, float(hits.p[best]), q, size, effect, hits.tested))
     return steps, first or Hits()

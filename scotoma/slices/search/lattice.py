@@ -10,11 +10,11 @@ from math import comb, prod
 import numpy as np
 import numpy.typing as npt
 
+from scotoma.inputs import Flags
 from scotoma.slices.evidence.tally import Keys, Tallied
 from scotoma.slices.search.predicates import Encoded
 
 Subset = tuple[int, ...]
-Flags = npt.NDArray[np.bool_]
 
 CELLS = 1 << 14  # cells tallied together: with 48 lanes of 16 bits about a core's second cache
 KEYS = 1 << 22  # rows times feature subsets of a block
@@ -103,7 +103,7 @@ def blocks(
     shared: Keys = np.zeros(rows, np.int32)
     widths = np.prod(encoded.sizes[np.array(subsets, np.intp)], axis=1).tolist() if subsets else []
     bounded = [min(width, SPARSE * rows) for width in widths]
-    for first, last in groups(bounded, most_cells, most_keys // max(rows, 1)):
+    for first, last in subset_groups(bounded, most_cells, most_keys // max(rows, 1)):
         chosen = tuple(subsets[first:last])
         keys = np.empty((len(chosen), rows), np.int32)
         starts = np.zeros(len(chosen) + 1, np.int64)
@@ -127,10 +127,10 @@ def blocks(
         yield Block(chosen, starts, keys, tuple(occupied))
 
 
-def groups(widths: list[int], most_cells: int, most: int) -> Iterator[tuple[int, int]]:
+def subset_groups(widths: list[int], most_cells: int, most: int) -> Iterator[tuple[int, int]]:
     """First and last place of neighbours that share a block: at least one, and at most `most`.
 
-    >>> list(groups([4, 4, 4], 9, 10))
+    >>> list(subset_groups([4, 4, 4], 9, 10))
     [(0, 2), (2, 3)]
     """
     first = cells = 0

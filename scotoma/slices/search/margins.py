@@ -12,7 +12,7 @@ from operator import xor
 import numpy as np
 
 from scotoma.slices.evidence.tally import Cells, Counts, Keys, Lanes, Rows
-from scotoma.slices.search.lattice import Block, Subset, cells_of, groups
+from scotoma.slices.search.lattice import Block, Subset, cells_of, subset_groups
 from scotoma.slices.search.predicates import Encoded
 
 FULL = 3  # rows a cell of a joint table: with fewer its margins cost more than they save
@@ -67,9 +67,9 @@ class Joint(Block):
     tables: tuple[tuple[int, ...], ...]
 
     @property
-    def tallied(self) -> Margins:
+    def tallied(self) -> MarginTables:
         """What counts and sums the rows of its cells."""
-        return Margins(self)
+        return MarginTables(self)
 
 
 def joint_blocks(
@@ -94,7 +94,9 @@ def joint_blocks(
     widths = [[prod(shape) // size for size in shape] for shape in shapes]
     rows = codes.shape[1]
     prefix: Subset = ()
-    for first, last in groups([sum(own) for own in widths], most_cells, most_keys // max(rows, 1)):
+    for first, last in subset_groups(
+        [sum(own) for own in widths], most_cells, most_keys // max(rows, 1)
+    ):
         keys: Keys = np.empty((last - first, rows), np.int32)
         for own, features in zip(keys, joint[first:last], strict=True):
             if features[:-2] != prefix:
@@ -114,7 +116,7 @@ def joint_blocks(
 
 
 @dataclass(frozen=True, eq=False)
-class Margins:
+class MarginTables:
     """The cells of a block of margins: where there are many rows, they are summed by table.
 
     Attributes:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.errors import DataError
-from scotoma.slices.search.coding import Codes, Coding, Predicate, code
+from scotoma.slices.search.coding import ByteCodes, Coding, Predicate, encode_column
 
 __all__ = ["Encoded", "Predicate", "as_frame", "codings", "encode"]
 
@@ -28,7 +28,7 @@ class Encoded:
         notes: What a reader should know: columns left out, values taken together.
     """
 
-    codes: Codes
+    codes: ByteCodes
     predicates: tuple[tuple[Predicate, ...], ...]
     notes: tuple[str, ...] = ()
 
@@ -114,7 +114,7 @@ def codings(
                 f"{name} must lie between {least} and {MOST_CATEGORIES}, got {value}: the default "
                 f"is {100 if name == 'max_categories' else 10}"
             )
-    every = [code(column, max_categories, bins) for column in columns]
+    every = [encode_column(column, max_categories, bins) for column in columns]
     if all(len(coding.predicates) < 2 for coding in every):
         notes = "; ".join(coding.note for coding in every)
         raise DataError(

@@ -8,10 +8,11 @@ from math import prod
 
 import numpy as np
 
-from scotoma.slices.evidence.interface import Evidence, Flags
+from scotoma.inputs import Flags
+from scotoma.slices.evidence.interface import Evidence
 from scotoma.slices.search.lattice import Subset, below, blocks, feature_subsets, shape_of
 from scotoma.slices.search.predicates import Encoded
-from scotoma.slices.search.sweep import Budget, Decide, Hits, flag, join, visit
+from scotoma.slices.search.sweep import Budget, Decide, Hits, flag, join_hits, visit
 
 SHARE = 0.12  # of the batch strategy's space, a candidate budget of Liu et al. 2022, section 5
 WITHOUT_BATCH = 2500  # the budget there where that space is too large
@@ -96,11 +97,11 @@ def prioritise(
             break
         new = _evaluate(encoded, evidence, chosen, state, budget)
         tested.append(new)
-        so_far = join(tested)
+        so_far = join_hits(tested)
         significant = decide(so_far)[so_far.p.size - new.p.size :]
         flag(state.blocked, new.take(significant))
         _enqueue(state, new.take(~significant), max_cross)
-    return join(tested)
+    return join_hits(tested)
 
 
 def _subdivide(
@@ -156,7 +157,7 @@ def _evaluate(
                 shut = state.blocked.setdefault(subset, np.zeros(chosen[subset].shape, np.bool_))
                 shut |= small[subset] & chosen[subset]
         state.counted[cross] = (before, nonempty)
-    return join(parts)
+    return join_hits(parts)
 
 
 def _enqueue(state: _State, hits: Hits, max_cross: int) -> None:

@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.hashing import hash_ids
-from scotoma.slices.evidence.interface import Evidence, Flags, Rows
+from scotoma.inputs import Flags
+from scotoma.slices.evidence.interface import Evidence
+from scotoma.slices.evidence.tally import Rows
 from scotoma.slices.judging.correction import Correction, adjust
 from scotoma.slices.search.confirm import cross_screen
 from scotoma.slices.search.greedy import Key, cover, keys_of
@@ -62,7 +64,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Finding:
+class SliceFinding:
     """A slice that a search reports.
 
     Attributes:
@@ -84,7 +86,7 @@ class Finding:
 
 def search(
     encoded: Encoded, evidence: Evidence, plan: Plan, halves: tuple[Rows, Rows]
-) -> tuple[list[Finding], Hits]:
+) -> tuple[list[SliceFinding], Hits]:
     """Search as planned.
 
     Args:
@@ -133,7 +135,7 @@ def _found(hits: Hits, plan: Plan) -> Flags:
 
 def significant(
     encoded: Encoded, hits: Hits, correction: Correction, alpha: float
-) -> list[Finding]:
+) -> list[SliceFinding]:
     """The significant candidates that lie below no other, the most significant first."""
     q = adjust(hits.p, hits.tested, correction)
     places = np.flatnonzero(q <= alpha)
@@ -142,24 +144,24 @@ def significant(
     chosen = hits.take(places[order])
     columns = (chosen.p, q[places[order]], chosen.size)
     seen = zip(keys_of(encoded, chosen), *(own.tolist() for own in columns), strict=True)
-    return [Finding(key, p, q, Look(p, q, size)) for key, p, q, size in seen]
+    return [SliceFinding(key, p, q, Look(p, q, size)) for key, p, q, size in seen]
 
 
 def _covered(
     encoded: Encoded, evidence: Evidence, plan: Plan, halves: tuple[Rows, Rows]
-) -> tuple[list[Finding], Hits]:
+) -> tuple[list[SliceFinding], Hits]:
     steps, hits = cover(encoded, evidence, plan.max_cross, plan.alpha, plan.correction, plan.budget)
-    return [Finding(s.key, s.p, s.q, Look(s.p, s.q, s.size)) for s in steps], hits
+    return [SliceFinding(s.key, s.p, s.q, Look(s.p, s.q, s.size)) for s in steps], hits
 
 
 def _confirmed(
     encoded: Encoded, evidence: Evidence, plan: Plan, halves: tuple[Rows, Rows]
-) -> tuple[list[Finding], Hits]:
+) -> tuple[list[SliceFinding], Hits]:
     confirmed, hits = cross_screen(
         encoded, evidence, halves, plan.max_cross, plan.alpha, plan.correction, plan.budget
     )
     findings = [
-        Finding(
+        SliceFinding(
             one.step.key,
             one.p,
             one.q,

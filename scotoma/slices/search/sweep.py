@@ -10,10 +10,10 @@ from math import prod
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from scotoma.inputs import Flags, Floats, Ints
 from scotoma.processes import map_in_order
-from scotoma.slices.evidence.interface import Additive, Evidence, Flags, Floats
+from scotoma.slices.evidence.interface import Additive, Evidence
 from scotoma.slices.search.lattice import (
     CELLS,
     KEYS,
@@ -27,7 +27,6 @@ from scotoma.slices.search.lattice import (
 from scotoma.slices.search.margins import FULL, families, joint_blocks
 from scotoma.slices.search.predicates import Encoded
 
-Ints = npt.NDArray[np.int64]
 Decide = Callable[["Hits"], Flags]
 
 
@@ -85,10 +84,10 @@ class Hits:
 COLUMNS = ("subset", "cell", "size", "effect", "p")
 
 
-def join(parts: list[Hits]) -> Hits:
+def join_hits(parts: list[Hits]) -> Hits:
     """Several searches' candidates as those of one.
 
-    >>> join([Hits(tested=2), Hits(tested=3)]).tested
+    >>> join_hits([Hits(tested=2), Hits(tested=3)]).tested
     5
     """
     offsets = np.cumsum([0, *(len(part.subsets) for part in parts)])
@@ -139,14 +138,14 @@ def sweep(
             level.append(hits)
             if prune and cross < max_cross:
                 blocked |= small
-        levels.append(_ordered(join(level)))
+        levels.append(_ordered(join_hits(level)))
         if decide is not None and cross < max_cross:
-            so_far = join(levels)
+            so_far = join_hits(levels)
             significant = (
                 decide(so_far)[-levels[-1].p.size :] if levels[-1].p.size else np.zeros(0, bool)
             )
             flag(blocked, levels[-1].take(significant))
-    return join(levels)
+    return join_hits(levels)
 
 
 def _blocks(
