@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -85,6 +86,8 @@ app.add_typer(pipeline_cli.app)
 
 def main() -> None:
     """Run the command; print an expected error as one sentence on stderr and exit with its code."""
+    for number in (signal.SIGTERM, signal.SIGHUP):  # a closed terminal interrupts, too
+        signal.signal(number, signal.default_int_handler)
     try:
         app()
     except ScotomaError as error:

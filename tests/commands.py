@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ def scotoma(*arguments: str | Path) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of a command."""
     out, err = io.StringIO(), io.StringIO()
     before, sys.argv = sys.argv, ["scotoma", *map(str, arguments)]
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             main()
@@ -24,6 +26,8 @@ def scotoma(*arguments: str | Path) -> tuple[int, str, str]:
         code = end.code or 0
     finally:
         sys.argv = before
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     assert isinstance(code, int)
     return code, out.getvalue(), err.getvalue()
 

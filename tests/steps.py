@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import signal
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,6 +59,5 @@ def steps_in_this_process(folder: Path) -> Iterator[None]:
     """A block in which `scotoma audit`, called from `folder`, starts no process for its steps."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(audit_run, "run_steps_in_child", run_here)
-        patch.setattr(signal, "signal", lambda *_: None)
         patch.chdir(folder)
         yield

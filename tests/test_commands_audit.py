@@ -135,7 +135,6 @@ def test_a_fault_of_our_own_is_one_sentence_and_a_traceback_in_the_logs(
         raise ZeroDivisionError("s3cret")
 
     monkeypatch.setattr(audit_run, "run_steps_in_child", stumble)
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
     options: dict[str, Any] = {"deterministic": False, "seed": None, "data": None, "as_json": False}
     with pytest.raises(ScotomaError) as caught:
         audit_run.run_audit(home / "audit.yaml", "run", quiet=True, **options)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -318,7 +317,6 @@ def measured(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         found.path("report.html").write_text("")
 
     monkeypatch.setattr(audit_command, "run_steps_in_child", pipeline)
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
 
 
 AUDIT = ("audit", "--out", "audited", "--quiet")

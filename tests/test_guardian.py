@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scotoma.processes.guardian import end_group
+from scotoma.processes.guardian import dismiss_guardian, end_group
 
 pytestmark = pytest.mark.slow
 
@@ -93,6 +93,29 @@ def test_a_group_whose_leader_was_killed_is_ended_by_the_parent(
     end_group(leader.pid, reap=leader.poll)
     assert gone(children)
     leader.communicate()
+
+
+def test_a_guardian_that_is_dismissed_removes_nothing(
+    leader: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    """Else it would remove what the next audit has begun to write in the folder."""
+    children = children_of(leader)
+    below = [int(p.name) for p in Path("/proc").glob("[0-9]*") if _parent(p) == leader.pid]
+    (guardian,) = set(below) - set(children)
+    end_group(leader.pid, reap=leader.poll)
+    assert gone(children)
+    assert leader.stdin is not None
+    dismiss_guardian(leader.stdin.buffer)
+    leader.communicate()
+    assert gone([guardian])
+    assert (tmp_path / "temporary" / "file").read_text() == "left"
+
+
+def _parent(process: Path) -> int:
+    try:
+        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
 
 
 def test_a_group_that_has_ended_is_no_fault() -> None:

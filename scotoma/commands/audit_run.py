@@ -6,7 +6,6 @@ import contextlib
 import json
 import re
 import shutil
-import signal
 import sys
 import time
 import traceback
@@ -138,8 +137,6 @@ def _audit(
     traces = Traces.before(place)
     config, newest = resolved(config, place)
     run = Run.create(place, config)
-    for name in (signal.SIGTERM, signal.SIGHUP):  # a closed terminal ends the children too
-        signal.signal(name, signal.default_int_handler)
     console = Console(stderr=True, quiet=quiet)
     with locked(run.root) as lock:
         try:

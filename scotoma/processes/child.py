@@ -27,7 +27,7 @@ from rich.progress import (
 )
 
 from scotoma.errors import ConfigError, DataError, ScotomaError
-from scotoma.processes.guardian import end_group
+from scotoma.processes.guardian import dismiss_guardian, end_group
 from scotoma.progress import PROGRESS_VARIABLE, read_events
 from scotoma.run import Run, read_json
 
@@ -81,6 +81,7 @@ def run_steps_in_child(
         with subprocess.Popen(
             [*command, "--tied", str(temporary)],
             stdin=subprocess.PIPE,  # closed by the system when this process ends, however it does
+            bufsize=0,
             stdout=sink,
             stderr=subprocess.STDOUT,
             env=environment,
@@ -94,6 +95,8 @@ def run_steps_in_child(
             finally:
                 if child.poll() != 0:  # killed alone, it leaves its workers at work
                     end_group(child.pid, reap=child.poll)
+                assert child.stdin is not None
+                dismiss_guardian(child.stdin)
     if child.returncode:
         raise _recorded(error) if error.exists() else ScotomaError(_unsaid(run, child.returncode))
 

@@ -8,9 +8,11 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
-__all__ = ["end_group", "tie_to_parent"]
+__all__ = ["dismiss_guardian", "end_group", "tie_to_parent"]
 
 PATIENCE_S = 5.0  # for steps that clean up
 
@@ -18,7 +20,8 @@ PATIENCE_S = 5.0  # for steps that clean up
 def tie_to_parent(temporary: Path) -> None:
     """Start a guardian that ends this process group once standard input closes.
 
-    The parent holds the other end of it, which the system closes however the parent ends. The
+    The parent holds the other end of it, which the system closes however the parent ends. A parent
+    that has ended the group itself says so by a byte, and the guardian leaves everything to it. The
     guardian is in a group of its own, so that it survives what it does, and what is done to this
     process alone. It holds every descriptor that this process has inherited, a lock among them,
     until it is done.
@@ -32,12 +35,23 @@ def tie_to_parent(temporary: Path) -> None:
         return
     try:  # whatever happens, it must not go on as what it was forked from
         os.setsid()
-        while os.read(0, 1):
-            pass
-        end_group(group)
-        shutil.rmtree(temporary, ignore_errors=True)
+        if not os.read(0, 1):
+            end_group(group)
+            shutil.rmtree(temporary, ignore_errors=True)
     finally:
         os._exit(0)
+
+
+def dismiss_guardian(standard_input: IO[bytes]) -> None:
+    """Tell the guardian of a child that its group has ended and that it need remove nothing.
+
+    Else it might remove what the next audit, in the folder of the same name, has begun to write.
+
+    Args:
+        standard_input: Of the child, unbuffered.
+    """
+    with suppress(BrokenPipeError):  # it was killed
+        standard_input.write(b".")
 
 
 def end_group(group: int, reap: Callable[[], object] = lambda: None) -> None:
