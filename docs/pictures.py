@@ -11,7 +11,6 @@ from __future__ import annotations
 import datetime
 import html
 import io
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 
+from scotoma.audit import Audit, read_audit
 from scotoma.config.gate import default_rules
 from scotoma.summary import summary
 from scotoma.verdict import judge
@@ -41,13 +41,13 @@ b { font-weight: 700; }
 
 def main(run: Path) -> None:
     """Draw all four."""
-    audit = json.loads((run / "audit.json").read_text(encoding="utf-8"))
+    audit = read_audit(run / "audit.json")
     page = HERE / "terminal.html"
-    page.write_text(TERMINAL % coloured(said(audit)), encoding="utf-8")
+    page.write_text(TERMINAL % coloured(terminal(audit)), encoding="utf-8")
     try:
         with sync_playwright() as running:
-            found = shutil.which("chromium") or shutil.which("chromium-browser")
-            options = {"executable_path": found} if found else {}
+            chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+            options = {"executable_path": chromium} if chromium else {}
             browser = running.chromium.launch(args=["--no-sandbox", "--disable-gpu"], **options)
             for scheme in SCHEMES:
                 shoot(browser, run / "report.html", scheme, f"report-{scheme}.png", "")
@@ -57,9 +57,9 @@ def main(run: Path) -> None:
         page.unlink()
 
 
-def said(audit: dict[str, Any]) -> str:
-    """What the terminal shows at the end of the audit."""
-    rules = default_rules(positive=audit["examples"]["positive"] is not None)
+def terminal(audit: Audit) -> str:
+    """Return what the terminal shows at the end of the audit."""
+    rules = default_rules(positive=audit.examples.positive is not None)
     return "$ scotoma audit\n\n" + summary(audit, judge(audit, rules, datetime.date(2000, 1, 1)))
 
 

@@ -15,7 +15,6 @@ from scotoma.config import Variant
 from scotoma.datasets import Examples, decode_images
 from scotoma.errors import DataError
 from scotoma.inference import OURS, Network, scores_onnx
-from scotoma.inference.trials import trials
 from scotoma.inference.weights import read_weights
 from scotoma.machine import versions
 from scotoma.quantization.architecture import Architecture
@@ -31,7 +30,6 @@ __all__ = ["Compression"]
 
 CALIBRATION_STREAM = 1_000_003  # of the seed: which training images calibrate int8-static
 CHECKED = 100  # images on which graph and network are compared
-TRIED = 4  # images that the first member of a variant is run on in another process
 TOLERANCE = 1e-4  # of a score, between the graph and torch
 
 
@@ -120,11 +118,6 @@ class Compression:
                 onnx.save_model(member, temporary)
             else:
                 compress(member, temporary, variant, calibration, self.plans.get(variant.name))
-            # What the first member does to ONNX Runtime, all of its variant do.
-            if first and difference is not None:
-                name = f"{variant.name}/{path.name}"
-                with trials() as attempt:
-                    attempt(temporary, self.network, self.pixels["sound"][:TRIED], called=name)
             left = float32_layers(member, temporary, variant) if first else None
         record: dict[str, Any] = {
             "file": path.name,

@@ -7,12 +7,18 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from scotoma import progress
 from scotoma.config import Variant
-from scotoma.extras import needs
+from scotoma.errors import DataError
+from scotoma.extras import home_of
+from scotoma.inference import Network
+from scotoma.inference.trials import trials
 from scotoma.machine import cores, versions
 from scotoma.processes import WorkerPool, worker_pool
-from scotoma.run import Run
+from scotoma.run import Run, read_json
 from scotoma.stages.members import graph_files, member_files, quantized_variants
 from scotoma.stages.shards import Shard
 from scotoma.storage.files import written
@@ -23,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["quantize", "quantize_shard"]
 
 WORTH_S = 3.0  # of work left, for more workers than one
+TRIED = 4  # images that the first member of a variant is run on
 
 
 def quantize(run: Run, shard: Shard) -> list[Path]:
@@ -34,8 +41,8 @@ def quantize(run: Run, shard: Shard) -> list[Path]:
     inputs = [run.examples, *member_files(run, bases, shard)]
     with run.step(f"quantize-{shard.index:03d}", outputs, inputs, made_with=str(versions())) as due:
         if due and variants:
-            needs("torch", "train", "quantization")
-            needs("onnxruntime", "train", "quantization")
+            home_of("torch", "train", "quantization")  # which the workers import
+            home_of("onnxruntime", "train", "quantization")
             run.fetch(*outputs)  # of members that an earlier try has finished
             quantize_shard(run, variants, shard, *graphs)
     return outputs
@@ -54,7 +61,9 @@ def quantize_shard(run: Run, variants: list[Variant], shard: Shard, graph: Path)
         pool = pools.enter_context(worker_pool(1, _prepare, run, variants))
         pool.submit(_write_graph, graph, task="exporting the network").result()
         run.publish(graph)
-        _compress_with(pool, tasks[:1])  # apart: it waits for the process that models are tried in
+        _compress_with(pool, tasks[:1])
+        first = [v for v in variants if (v.derived_from, shard.members[0]) == tasks[0]]
+        _try_first(run, first, shard, *pool.submit(_trial_input, task="quantizing").result())
         began = time.perf_counter()
         for done, task in enumerate(tasks[1:], 1):
             _compress_with(pool, [task])
@@ -64,6 +73,27 @@ def quantize_shard(run: Run, variants: list[Variant], shard: Shard, graph: Path)
                 many = worker_pool(min(cores(), len(rest)), _take, prepared)
                 _compress_with(pools.enter_context(many), rest)
                 return
+
+
+def _try_first(
+    run: Run, variants: list[Variant], shard: Shard, network: Network, images: NDArray[np.uint8]
+) -> None:
+    """Run the first compressed members; what they do to ONNX Runtime, all of their variant do.
+
+    One that is refused is removed, so that it is not taken for finished.
+    """
+    with trials() as attempt:
+        for variant in variants:
+            path = run.member(variant.name, shard.members[0])
+            record = path.with_suffix(".json")
+            if read_json(record)["export"]["largest_difference"] is None:
+                continue  # it diverged in training: its scores are no numbers
+            try:
+                attempt(path, network, images, called=f"{variant.name}/{path.name}")
+            except DataError:
+                path.unlink()
+                record.unlink()
+                raise
 
 
 def _compress_with(pool: WorkerPool, tasks: list[tuple[str, int]]) -> None:
@@ -91,6 +121,10 @@ def _take(compression: Compression) -> None:
 
 def _prepared() -> Compression:
     return _compression
+
+
+def _trial_input() -> tuple[Network, NDArray[np.uint8]]:
+    return _compression.network, _compression.pixels["sound"][:TRIED]
 
 
 def _write_graph(path: Path) -> None:

@@ -25,7 +25,7 @@ from scotoma.stages.steps import Step, groups, named, required
 __all__ = ["refuse_too_early", "run_steps"]
 
 # What workers share that is slow to import and starts no thread.
-PRELOADED = ("numpy", "scipy.special")
+PRELOADED = ("numpy", "scipy.special", "scotoma.config", "scotoma.run")
 
 
 def run_steps(run: Run, only: str | None = None) -> None:
