@@ -95,7 +95,9 @@ class VariantCost:
 def audit_steps(
     config: Config, size: AuditSize, images: ImageFacts, cost: NetworkCost
 ) -> list[StepCost]:
-    """Estimate the steps of an audit, in their order; each starts a process.
+    """Estimate the steps of an audit, in their order.
+
+    Beside its work, each is taken to last as long as importing torch: it starts workers.
 
     Args:
         config: What is audited.
