@@ -94,7 +94,7 @@ ASKED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         lambda **k: fairness.signed("DP", class_id=1, **{"groups": GROUPS, **k}),
         {"predicted": IDS, "labels": Y, "clusters": SOURCES},
     ),
-    "fairness.upper_bounds": (
+    "fairness.fairness_bounds": (
         lambda **k: fairness.fairness_bounds(["DP"], n_classes=2, class_id=1, draws=20, **k),
         ONE,
     ),

@@ -155,7 +155,7 @@ def signed(
     if name not in SIGNED:
         raise DataError(
             f"signed differences stand behind DP, EOFP and EOTP, got {name!r}: "
-            "use upper_bounds for the others"
+            "use fairness_bounds for the others"
         )
     y, p, group, rows = _examples(labels, predicted, groups, None)
     if group.max(initial=0) > 1 or np.asarray(groups).shape[0] != 2:

@@ -367,11 +367,11 @@ TWO = np.array([[True, False], [False, True]])
         (
             lambda: signed("BA", [0, 1], [0, 1], TWO, class_id=1),
             "signed differences stand behind DP, EOFP and EOTP, got 'BA': "
-            "use upper_bounds for the others",
+            "use fairness_bounds for the others",
         ),
         (
             lambda: signed("DP", [0, 1], [0, 1], TWO[:1], class_id=1),
-            "a signed difference needs two groups, got 1: choose two, or use upper_bounds",
+            "a signed difference needs two groups, got 1: choose two, or use fairness_bounds",
         ),
         (
             lambda: upper_bound("DP", [0, 1], [0, 1], TWO, n_classes=2, class_id=2),

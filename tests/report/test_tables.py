@@ -143,14 +143,14 @@ def test_many_classes_are_cut_in_the_middle_and_the_page_says_so(audit):
 
 def test_groups_are_called_by_their_names_in_reasons_too(audit):
     changed = copy.deepcopy(audit.content)
-    row = next(row for row in changed["subgroups"]["prune-0.9"] if row["group"] == "side.b")
+    row = next(row for row in changed["subgroups"]["prune-0.9"] if row["group"] == "side=b")
     nothing = {"value": None, "low": None, "high": None}
-    row["relative"] |= nothing | {"reason": "undefined (no examples in group 'side.b')"}
+    row["relative"] |= nothing | {"reason": "undefined (no examples in group 'side=b')"}
     page = Page(render(changed, audit.images))
     assert page.table("Error of each group: prune-0.9")["b"][3] == (
         "undefined (no examples in group 'b')"
     )
-    assert "side.b" not in page.text
+    assert "side=b" not in page.text
 
 
 def test_one_model_a_side_says_what_it_cannot_say(shipped):
@@ -176,7 +176,7 @@ def test_positive_class_has_its_false_positives_and_negatives_by_group(make_audi
         (found,) = (
             row
             for row in binary.content["subgroups"]["prune-0.9"]
-            if (row["metric"], row["group"]) == (metric, "side.b")
+            if (row["metric"], row["group"]) == (metric, "side=b")
         )
         assert rows["b"][0] == str(found["absolute"]["n"])
         assert rows["b"][2:5] == [
