@@ -170,3 +170,35 @@ def test_workers_start_under_a_long_name_of_the_folder_for_temporary_files(tmp_p
         check=False,
     )
     assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+KILLED_SERVER = """
+import multiprocessing, os, signal
+from multiprocessing import forkserver
+from scotoma.errors import DataError
+from scotoma.processes import worker_pool
+if __name__ == "__main__":
+    with worker_pool(1) as pool:
+        server = pool.submit(os.getppid, task="").result()
+    # It dies right after it was found running.
+    forkserver.ensure_running = forkserver._forkserver.ensure_running = lambda: None
+    os.kill(server, signal.SIGKILL)
+    try:
+        with worker_pool(1) as pool:
+            pool.submit(abs, -1, task="training dense member 3").result()
+    except DataError as error:
+        print(str(error).partition(":")[0])
+"""
+
+
+def test_a_fork_server_that_is_killed_is_a_worker_that_died(tmp_path: Path) -> None:
+    (tmp_path / "pool.py").write_text(KILLED_SERVER)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "pool.py")],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stdout == "a worker process died while training dense member 3\n", done.stderr

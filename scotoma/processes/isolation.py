@@ -81,7 +81,10 @@ class IsolatedProcess:
         process = context().Process(
             target=_answer, args=(theirs, dict(os.environ), self._prepare), daemon=True
         )
-        process.start()
+        try:
+            process.start()
+        except (EOFError, ConnectionError) as error:  # the server was killed that would fork it
+            raise CrashedError(-signal.SIGKILL) from error
         theirs.close()
         self._running = process, ours
         ours.recv_bytes()  # it is prepared

@@ -93,7 +93,10 @@ class WorkerPool:
         executor = ProcessPoolExecutor(
             1, mp_context=context(), initializer=enter_worker, initargs=(dict(os.environ),)
         )
-        process = executor.submit(os.getpid).result()
+        try:
+            process = executor.submit(os.getpid).result()
+        except (EOFError, ConnectionError) as error:  # the server was killed that would fork it
+            raise BrokenProcessPool("no worker could be started") from error
         with self._changing:
             self._executors.append(executor)
             self._processes.append(process)
