@@ -259,7 +259,8 @@ def _strike(fault: Fault, mark: str, memory: Memory) -> str:
 
 def _check_ended(code: int, words: str) -> None:
     """The command ended by the signal, or whole, or with a sentence that says how to go on."""
-    if code not in (0, -signal.SIGKILL):
+    # Python gives SIGTERM back to the system when it has done all and ends.
+    if code not in (0, -signal.SIGKILL, -signal.SIGTERM):
         last = words.strip().rpartition("\n")[2]
         assert last.startswith("scotoma: "), (code, words)
         assert "repeat the command" in last, words
