@@ -16,7 +16,7 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxproc
 audit: $(VENV)/installed
 	$(BIN)/scotoma audit $(AUDIT_ARGUMENTS)
 
-# After every change, in under a minute: nothing that starts other programs, trains or simulates.
+# After every change: nothing that starts other programs, trains or simulates.
 quick: lint
 	$(PYTEST) -m "not slow and not thorough" tests
 
