@@ -183,7 +183,8 @@ class Audit(Part):
     deterministic: Flag = Field(description="Whether training again gives the same weights.")
     scope: Literal["population", "shipped"] = Field(
         description="What intervals speak of: `population`, another training run on another test "
-        "set of this kind; `shipped`, these two models on another test set."
+        "set of this kind; `shipped` (fewer than 5 models a "
+        "side), these very models on another test set."
     )
     seed: Count = Field(description="Seed of the audit.")
     level: Level = Field(description="Coverage of intervals: 0.95 for 95%.")

@@ -22,7 +22,7 @@ from scotoma.bias.counting import group_masks
 from scotoma.bias.formulas import FORMULAS, ClassConfusion, GroupWeights
 from scotoma.errors import DataError
 from scotoma.inputs import Codes, Floats, Labels, array, class_ids, cluster_ids, floats, true_labels
-from scotoma.uncertainty import ONE_RUN, Estimate, check_level, undefined
+from scotoma.uncertainty import Estimate, check_level, few_runs, undefined
 
 NAMES = ("DP", "DI", "SPSF", "FPSF", "EOFP", "EOTP", "BA")
 # The Clarify metric that is the signed difference behind each of these, group 0 minus group 1.
@@ -261,7 +261,7 @@ def fairness_bounds(
     chosen = rng.multinomial(max(members - 1, 1), np.full(members, 1 / members), size=draws)
     bounds = {name: _bound(np.concatenate(parts), chosen, level) for name, parts in drawn.items()}
 
-    note, nan = f"{DIFFERENCE_NOTE}; {ONE_RUN}" if members == 1 else DIFFERENCE_NOTE, math.nan
+    note, nan = "; ".join(filter(None, [DIFFERENCE_NOTE, few_runs(members)])), math.nan
     answer = {}
     for name, value in values.items():
         if name in bounds:

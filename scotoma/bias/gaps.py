@@ -24,9 +24,9 @@ from scotoma.uncertainty import (
     FEW_EVENTS,
     ChangeEvidence,
     Estimate,
+    Variance,
     check_level,
     crossed_variance,
-    none_seen,
     of_variance,
     ratio_influence,
     undefined,
@@ -186,37 +186,40 @@ class Contrast:
         self, dense: Side, compressed: Side, *, paired: bool = False, level: float = 0.95
     ) -> GroupGap:
         """Compare two populations; arguments and returns as for `gap`."""
+        changes = [
+            ChangeEvidence.of_rates(was, now, paired=paired, relative=False)
+            for was, now in zip(dense.rates, compressed.rates, strict=True)
+        ]
         rise_a, rise_b = (
-            ChangeEvidence.of_rates(was, now, paired=paired, relative=False).absolute(
-                (), self.kind.words(name), level=level
-            )
-            for was, now, name in zip(dense.rates, compressed.rates, self.names, strict=True)
+            change.absolute((), self.kind.words(name), level=level)
+            for change, name in zip(changes, self.names, strict=True)
         )
-        rise = self._difference(rise_a, rise_b, dense, compressed, paired=paired)
+        variance = self._variance(dense, compressed, paired=paired)
+        # Either group may hold flips that the other does not show.
+        floor = sum(float(change.difference.floor) for change in changes)
+        rise = self._difference(rise_a, rise_b, variance and variance.floored(floor))
         return GroupGap(self.names[0], self.names[1], self.kind.name, rise_a, rise_b, rise)
 
+    def _variance(self, dense: Side, compressed: Side, *, paired: bool) -> Variance | None:
+        """The variance of the influences on the clusters of both groups."""
+        was, now = dense.difference, compressed.difference
+        if was is None or now is None:
+            return None
+        if paired:
+            return crossed_variance(was.values, now.values, paired=True, unit=None)
+        return influences_variance(was, now, unit=None)
+
     def _difference(
-        self, rise_a: Estimate, rise_b: Estimate, dense: Side, compressed: Side, *, paired: bool
+        self, rise_a: Estimate, rise_b: Estimate, variance: Variance | None
     ) -> Estimate:
-        """rise_b - rise_a with the variance of its influences on the clusters of both groups."""
+        """rise_b - rise_a; undefined where a group has no example at risk."""
         n, members, level = int(self.rows.any(axis=0).sum()), rise_a.members, rise_a.level
         effective_events = min(rise_a.events, rise_b.events)
         value = rise_b.value - rise_a.value
-        was, now = dense.difference, compressed.difference
-        if was is None or now is None or math.isnan(value):
+        if variance is None or math.isnan(value):
             reason = rise_a.reason or rise_b.reason
             return undefined(reason, n=n, members=members, events=effective_events, level=level)
-        if paired:
-            variance = crossed_variance(was.values, now.values, paired=True)
-        else:
-            variance = influences_variance(was, now)
         note = FEW_EVENTS if effective_events < FEW else ""
-        if variance.total == 0:
-            unit = n * (1 / rise_a.n + 1 / rise_b.n)
-            return none_seen(
-                value, n=n, members=members, lowest=-2.0, highest=2.0, level=level, note=note,
-                events=effective_events, unit=unit,
-            )  # fmt: skip
         return of_variance(
             value, variance, n=n, members=members, events=effective_events, level=level, note=note
         )

@@ -8,9 +8,9 @@ from typing import Any
 
 from scotoma.commands.tables import aside, quoted, shown
 from scotoma.commands.text_table import crop, table_lines
-from scotoma.uncertainty import ONE_RUN
+from scotoma.uncertainty import FEW_RUNS, FEWEST_RUNS
 
-SAID_ONCE = (ONE_RUN, "upper bound only", "not computed")  # at the head, not in every row
+SAID_ONCE = (*FEW_RUNS, "upper bound only", "not computed")  # at the head, not in every row
 
 Row = dict[str, Any]
 
@@ -61,8 +61,8 @@ def _head(name: str, found: dict[str, Any]) -> Iterator[str]:
         parts.append(f"positive {quoted(found['positive'])}")
     parts.append(f"intervals {100 * found['level']:g}%")
     yield crop(f"{name}: {', '.join(parts)}")
-    if models == 1 or before == 1:
-        yield "One training run: intervals speak of another test set, not of the next training run."
+    if min(models, before or models) < FEWEST_RUNS:
+        yield "Few training runs: intervals cover another test set, not another training run."
     else:
         yield "Intervals speak of another training run and another test set."
 

@@ -12,7 +12,7 @@ from scotoma.commands.text_table import WIDTH, table_lines
 from scotoma.printable import printable
 from scotoma.slices import Slice, SliceReport
 from scotoma.slices.evidence.outcomes import SLICE_METRICS
-from scotoma.uncertainty import ONE_RUN
+from scotoma.uncertainty import FEW_RUNS, FEWEST_RUNS
 
 SMALLEST = 1e-99
 EFFECTS = {
@@ -74,9 +74,9 @@ def _head(name: str, report: SliceReport) -> Iterator[str]:
         parts.append("paired")
     parts.append(f"{settings['metric']} {_value(report)}")
     yield from _wrapped(f"{name}: {', '.join(parts)}")
-    if members == 1 or before == 1:
+    if min(members, before or members) < FEWEST_RUNS:
         yield from _wrapped(
-            "One training run: intervals cover another test set, not another training run."
+            "Few training runs: intervals cover another test set, not another training run."
         )
 
 
@@ -100,7 +100,7 @@ def _table(report: SliceReport) -> Iterator[str]:
     for one, line in zip(report.slices, lines[1:], strict=True):
         yield from _wrapped(f"{one.text} ({_share(one.support)} of the examples)", later="    ")
         yield line
-        if remark := aside([one.inside, one.effect], ONE_RUN):
+        if remark := aside([one.inside, one.effect], *FEW_RUNS):
             yield from _wrapped(remark, first="    ", later="    ")
 
 

@@ -15,7 +15,6 @@ from scotoma.impact.layout import Layout, crossed, welch
 from scotoma.inputs import Flags, Floats, StatisticsProtocol, cluster_ids, populations, true_labels
 from scotoma.uncertainty import (
     FEW_EVENTS,
-    ONE_RUN,
     Estimate,
     Variance,
     benjamini_hochberg,
@@ -92,9 +91,8 @@ class ClassImpact:
         """
         c, n = class_id, int(self.n[class_id])
         value, events = float(self.normalised[c]), float(self.effective_events[c])
-        note = FEW_EVENTS if events < FEW else ""
-        if self.members == 1:
-            note = f"{note}; {ONE_RUN}" if note else ONE_RUN
+        few = FEW_EVENTS if events < FEW else ""
+        note = "; ".join(filter(None, [few, few_runs(self.members)]))
         if self.reason[c]:
             return undefined(
                 self.reason[c],

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from scotoma.inputs import Codes, Floats, Labels
-from scotoma.uncertainty import Variance, cluster_sums, combine
+from scotoma.uncertainty import Variance, cluster_sums, combine, flip_floor
 from scotoma.uncertainty.influences import member_variance
+
+DUST = 1e-24  # what rounding leaves of influences that agree
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,25 @@ def crossed(was: Floats, now: Floats, layout: Layout, *, paired: bool) -> Varian
         own = member_variance(layout.class_means(values) - values.mean(axis=0))
         residuals = layout.influences(values - values.mean(axis=1, keepdims=True))
         parts.append((own, layout.squares(*residuals) / ((n - 1) * (k - 1) * n * k), k))
-    return combine(second / (n - 1) / n, np.maximum(kurtosis - 1, 0.0), n, parts)
+    whole = combine(second / (n - 1) / n, np.maximum(kurtosis - 1, 0.0), n, parts)
+    return whole.floored(_floor(was, now, layout))
+
+
+def _floor(was: Floats, now: Floats, layout: Layout) -> Floats:
+    """The variance floor of the recall of each class, shape (P,): `flip_floor`.
+
+    That of the accuracy is left out: every class is part of all examples, and far smaller.
+    """
+    pairs = layout.pair_sums((now.mean(axis=1) - was.mean(axis=1))[:, None])[:, 0]
+    n, mean_rows = layout.class_units, layout.class_rows / layout.class_units
+    means = layout.class_sums(pairs) / layout.class_rows
+    psi = (pairs - layout.pair_rows * means[layout.pair_class]) / mean_rows[layout.pair_class]
+    second, fourth = (layout.class_sums(psi**power) / n for power in (2, 4))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        varies = (second > DUST) & (n > 1)
+        examples = np.where(varies, second / (n - 1), 0.0)
+        excess = np.where(varies, np.maximum(fourth / second**2 - 1, 0.0), 0.0)
+    return flip_floor(examples, excess, n)
 
 
 def welch(before: Floats, after: Floats) -> Variance:

@@ -8,7 +8,7 @@ from scotoma.audit.gate import JudgedVariant, TestResult
 from scotoma.config.gate import ChangeRule, CieRule, ClassesRule, GateRules, Rule, SincePreviousRule
 from scotoma.report import numbers
 from scotoma.report.numbers import Shown
-from scotoma.uncertainty import ONE_RUN
+from scotoma.uncertainty import few_runs
 from scotoma.verdict.questions import LABELS
 
 __all__ = ["OpenTest", "OpenTests", "certainty_words", "open_tests", "rule_words"]
@@ -136,8 +136,9 @@ def _test(test: TestResult) -> OpenTest:
     if decided is not None:
         relative = decided.kind == "relative"
         change = (numbers.percent if relative else numbers.points)(decided.interval)
-        # The table says once above it that there was one training run.
-        change = replace(change, notes=tuple(note for note in change.notes if note != ONE_RUN))
+        # The table says once above it that there were few training runs.
+        few = few_runs(decided.interval.members)
+        change = replace(change, notes=tuple(note for note in change.notes if note != few))
         margin = f"+{decided.margin:g}%" if relative else f"+{100 * decided.margin:.2f} points"
     absolute = test.absolute
     return OpenTest(

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from scotoma.audit import Audit
 from scotoma.audit.base import Part
-from scotoma.uncertainty import ONE_RUN
+from scotoma.uncertainty import few_runs
 
 __all__ = ["in_names", "with_group_names"]
 
@@ -35,7 +35,7 @@ def in_names(audit: Audit, part: Value) -> Value:
     names = audit.group_names
     by_quoted = {repr(key): repr(name) for key, name in names.items()}
     quoted = re.compile("|".join(map(re.escape, by_quoted)))
-    repeated = {ONE_RUN} if audit.scope == "shipped" else set()
+    repeated = {few_runs(variant.members) for variant in audit.variants}
 
     def text(field: str, value: str) -> str:
         if field in NAMING:

@@ -21,7 +21,7 @@ from scotoma.report.marks import Scale, scale_of
 from scotoma.report.model_card import model_card
 from scotoma.report.numbers import Interval, absolute, mirrored, normalised, scaled
 from scotoma.report.readable import in_names, with_group_names
-from scotoma.uncertainty import ONE_RUN
+from scotoma.uncertainty import few_runs
 
 __all__ = ["Beside", "page_context"]
 
@@ -165,7 +165,7 @@ def page_context(
         "clustered": audit.examples.clusters != audit.examples.test,
         "unstable": min(v.members for v in audit.variants) < FEW_MEMBERS,
         "few_members": FEW_MEMBERS,
-        "one_run": f"{ONE_RUN[0].upper()}{ONE_RUN[1:]}.",
+        "few_runs": _sentence(few_runs(min(v.members for v in audit.variants))),
         "metrics": METRICS,
         "class_names": audit.examples.classes[:MOST_CLASS_NAMES],
         "half_sizes": sorted({d.cie.half_size for d in audit.divergence.values()}),

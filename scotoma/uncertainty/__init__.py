@@ -13,18 +13,28 @@ from scotoma.uncertainty.crossed import (
     Variance,
     combine,
     crossed_variance,
+    flip_floor,
     n_effective,
     of_variance,
     single_mean,
 )
-from scotoma.uncertainty.estimate import ONE_RUN, Estimate, check_level, none_seen, undefined
+from scotoma.uncertainty.estimate import (
+    FEW_RUNS,
+    FEWEST_RUNS,
+    Estimate,
+    check_level,
+    few_runs,
+    none_seen,
+    undefined,
+)
 from scotoma.uncertainty.moments import Moments
 from scotoma.uncertainty.multiplicity import benjamini_hochberg, holm
 from scotoma.uncertainty.rates import FEW_EVENTS, ChangeEvidence, RateEvidence, Words
 
 __all__ = [
+    "FEWEST_RUNS",
     "FEW_EVENTS",
-    "ONE_RUN",
+    "FEW_RUNS",
     "ChangeEvidence",
     "ClusterMoments",
     "Estimate",
@@ -37,6 +47,8 @@ __all__ = [
     "cluster_sums",
     "combine",
     "crossed_variance",
+    "few_runs",
+    "flip_floor",
     "holm",
     "n_effective",
     "none_seen",

@@ -230,7 +230,8 @@ class ClusterMoments:
                 if not alone:
                     own = g_c**2 * (c_c - of[..., 0, 2, 0] / k_c) / mean_r**2
                     parts.append(_part(g_c[..., None] * of_c, own, n))
-            return combine(examples, excess, n, parts)
+            unit = None if alone else np.sqrt(g_d * g_c)
+            return combine(examples, excess, n, parts, unit)
 
     def _psi(self, a: Floats, b: Floats, c: Floats) -> tuple[Floats, Floats]:
         """V_ex and kurtosis - 1 of psi = a s + b t + c r, from the sums of powers."""

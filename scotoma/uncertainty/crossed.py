@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,8 +11,17 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.inputs import Floats, floats
-from scotoma.uncertainty.estimate import ONE_RUN, Estimate, check_level, json_safe, undefined
+from scotoma.uncertainty.estimate import (
+    FEWEST_RUNS,
+    Estimate,
+    check_level,
+    few_runs,
+    json_safe,
+    undefined,
+)
 from scotoma.uncertainty.influences import Influences
+
+FEW_CHANGED = 10  # effective changed examples below which their mean square is a guess
 
 
 @dataclass(frozen=True)
@@ -20,11 +29,13 @@ class Variance:
     """A variance, its parts and its degrees of freedom; floats, or arrays of one shape.
 
     Attributes:
-        total: max(examples + members - residual, examples, members).
+        total: max(examples + members - residual, examples, members) + floor.
         examples: What another test set would change.
-        members: What other training runs would change; 0 for populations of one member.
+        members: What other training runs would change; 0 below `FEWEST_RUNS` members.
         residual: Chance of one member on one example, counted in both of the above.
         df: Satterthwaite's degrees of freedom of `total`; inf where nothing varies.
+        floor: What examples that did not change here may still change (`flip_floor`); 0 for a
+            number that is no change.
 
     >>> Variance(4.0, 3.0, 2.0, 1.0, 9.0).scaled(10.0).total
     400.0
@@ -35,6 +46,7 @@ class Variance:
     members: Any
     residual: Any
     df: Any
+    floor: Any = 0.0
 
     def at(self, index: tuple[int, ...]) -> Variance:
         """The variance at one place of the arrays, as floats."""
@@ -44,6 +56,18 @@ class Variance:
         """The variance on a scale with this gradient; the degrees of freedom stay."""
         parts = {name: part * gradient**2 for name, part in self._parts() if name != "df"}
         return Variance(**parts, df=self.df)
+
+    def floored(self, floor: npt.ArrayLike) -> Variance:
+        """The variance with this floor instead of its own, and the degrees of freedom of both.
+
+        >>> round(float(Variance(4.0, 3.0, 2.0, 1.0, 9.0).floored(1.0).df), 2)
+        14.06
+        """
+        total = self.total - self.floor + floor
+        with np.errstate(divide="ignore", invalid="ignore"):
+            df = np.where(self.total > 0, self.df * (total / self.total) ** 2, np.inf)
+        known = ~np.isnan(total)
+        return replace(self, total=total, df=np.where(known, df, np.nan)[()], floor=floor)
 
     def as_dict(self) -> dict[str, float | int | str | None]:
         """Every part of a variance of floats, safe in JSON: nan is None, infinity its name.
@@ -63,6 +87,7 @@ def crossed_variance(
     *,
     paired: bool = False,
     times: npt.ArrayLike | None = None,
+    unit: npt.ArrayLike | None = 1.0,
 ) -> Variance:
     """Variance of mean(compressed) - mean(dense) over examples and members, crossed.
 
@@ -76,10 +101,11 @@ def crossed_variance(
         V_ex  = var(psi)/n
         V_mod = var_m(p_m)/K + var_m(p'_m)/K'     paired: var_m(p'_m - p_m)/K
         V_res = SSE/((n-1)(K-1) n K), summed      SSE = sum (e_xm - a_x - p_m + p)^2
-        V     = max(V_ex + V_mod - V_res, V_ex, V_mod)
+        V     = max(V_ex + V_mod - V_res, V_ex, V_mod) + floor
         df    = V^2 / (V_ex^2/f + sum V_pop^2/(K-1)),  f = 2n/(kurtosis(psi) - 1)
 
-    A population of one member is taken as it is: it adds to neither V_mod nor V_res.
+    A population of fewer than `FEWEST_RUNS` members is taken as it is: it adds to neither V_mod nor
+    V_res. The floor (`flip_floor`) is that of a change; a single mean has none.
 
     Args:
         dense: Influences of examples (or clusters) on the members of one population, shape
@@ -89,6 +115,8 @@ def crossed_variance(
         paired: Member m of `compressed` derives from member m of `dense`; then K = K'.
         times: How many examples each row stands for, shape (n,), where rows that agree were put
             together; None for one each.
+        unit: Influence of an example that one population has wrong and the other right, on the
+            scale of the estimate, shape (...); None where the caller knows a better floor.
 
     Returns:
         The variance and its parts, floats for two-dimensional input, otherwise arrays of the
@@ -124,34 +152,77 @@ def crossed_variance(
     if c is None:
         return influences_variance(Influences.of(d, each))
     if not paired:
-        return influences_variance(Influences.of(d, each), Influences.of(c, each))
-    return _of_populations(c.mean(-1) - d.mean(-1), [Influences.of(c - d, each)])
+        return influences_variance(Influences.of(d, each), Influences.of(c, each), unit=unit)
+    return _of_populations(c.mean(-1) - d.mean(-1), [Influences.of(c - d, each)], unit)
 
 
-def influences_variance(dense: Influences, compressed: Influences | None = None) -> Variance:
+def influences_variance(
+    dense: Influences, compressed: Influences | None = None, *, unit: npt.ArrayLike | None = 1.0
+) -> Variance:
     """`crossed_variance` of unpaired populations that were summed up before.
 
     Args:
         dense: One population.
         compressed: The other, on the same rows; None for a single mean.
+        unit: As for `crossed_variance`.
 
     >>> dense = Influences.of(np.array([[0.0, 1.0], [1.0, 1.0], [0.0, 0.0]]))
     >>> influences_variance(dense) == crossed_variance(dense.values)
     True
     """
     if compressed is None:
-        return _of_populations(dense.means, [dense])
-    return _of_populations(compressed.means - dense.means, [dense, compressed])
+        return _of_populations(dense.means, [dense], None)
+    return _of_populations(compressed.means - dense.means, [dense, compressed], unit)
 
 
-def _of_populations(psi: Floats, populations: list[Influences]) -> Variance:
+def _of_populations(
+    psi: Floats, populations: list[Influences], unit: npt.ArrayLike | None
+) -> Variance:
     """The variance of the mean of psi, to which independent populations add."""
     first, parts = populations[0], [own.of_members for own in populations]
-    return combine(*first.of_examples(psi), first.n, parts)
+    return combine(*first.of_examples(psi), first.n, parts, unit)
+
+
+def flip_floor(
+    examples: npt.ArrayLike, excess: npt.ArrayLike, n: npt.ArrayLike, unit: npt.ArrayLike = 1.0
+) -> Floats:
+    """Variance of a change that examples which did not change here may still bring.
+
+    A change is carried by the examples whose prediction flips. Where none flips, its variance over
+    examples is 0 on paper and a change is known exactly, which it is not. As Agresti and Coull add
+    four examples to a proportion, four flips are added here: 4 m2/(n + 4)^2, where m2 is the mean
+    squared influence of a changed example, weighted by its square.
+
+    Args:
+        examples: V_ex, the variance of the change over examples, shape (...).
+        excess: Kurtosis of the examples' influences minus 1; 0 where they do not vary.
+        n: Examples (or clusters) at risk.
+        unit: Influence of an example that flips in every member, for which m2 stands below 10
+            effective changed examples.
+
+    Returns:
+        Shape (...); 0 where n is 0.
+
+    References:
+        Agresti and Coull (1998), The American Statistician 52:119-126.
+
+    >>> float(flip_floor(0.0, 0.0, 96))  # nothing flipped among 96 examples
+    0.0004
+    """
+    v, kurtosis = np.asarray(examples, np.float64), np.asarray(excess, np.float64) + 1
+    number = np.asarray(n, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        many = (v > 0) & (number / kurtosis >= FEW_CHANGED)  # (sum psi^2)^2 / sum psi^4
+        m2 = np.where(many, kurtosis * v * (number - 1), np.square(unit))
+    return np.asarray(4 * m2 / (number + 4) ** 2)
 
 
 def combine(
-    examples: Floats, excess: Floats, n: npt.ArrayLike, parts: list[tuple[Floats, Floats, int]]
+    examples: Floats,
+    excess: Floats,
+    n: npt.ArrayLike,
+    parts: list[tuple[Floats, Floats, int]],
+    unit: npt.ArrayLike | None = None,
 ) -> Variance:
     """Put the parts together: V and its degrees of freedom.
 
@@ -160,21 +231,24 @@ def combine(
         excess: Kurtosis of psi minus 1; 0 where psi does not vary.
         n: Number of examples.
         parts: Per independent population V_mod, V_res and its number of members.
+        unit: For the floor of a change (`flip_floor`); None for none.
 
     >>> import numpy as np
     >>> parts = [(np.float64(2.0), np.float64(1.0), 5)]
     >>> combine(np.float64(4.0), np.float64(2.0), 50, parts).total
     5.0
     """
-    members = sum((part[0] for part in parts), start=np.zeros_like(examples))
-    residual = sum((part[1] for part in parts), start=np.zeros_like(examples))
-    total = np.maximum(np.maximum(examples + members - residual, examples), members)
+    runs = [part for part in parts if part[2] >= FEWEST_RUNS]
+    members = sum((part[0] for part in runs), start=np.zeros_like(examples))
+    residual = sum((part[1] for part in runs), start=np.zeros_like(examples))
+    floor = np.zeros_like(examples) if unit is None else flip_floor(examples, excess, n, unit)
+    total = np.maximum(np.maximum(examples + members - residual, examples), members) + floor
     spread = examples**2 * excess / (2 * np.asarray(n, float))
-    for own, _, k in parts:
-        spread = spread + own**2 / max(k - 1, 1)
+    for own, _, k in runs:
+        spread = spread + own**2 / (k - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         df = np.where(spread > 0, total**2 / spread, np.where(np.isnan(total), np.nan, np.inf))
-    fields = (total, examples, members, residual, df)
+    fields = (total, examples, members, residual, df, floor)
     if np.ndim(total) == 0:
         return Variance(*(float(value) for value in fields))
     return Variance(*fields)
@@ -223,7 +297,7 @@ def single_mean(
 
     >>> rate = single_mean([[1, 0], [0, 0], [1, 1], [0, 0], [0, 0]], scale="logit")
     >>> rate.value, round(rate.low, 2), round(rate.high, 2)
-    (0.3, 0.04, 0.82)
+    (0.3, 0.05, 0.79)
     """
     check_level(level)
     e = _scores(scores, "scores")
@@ -260,13 +334,12 @@ def of_variance(
         events: Effective events (`n_effective`).
         level: Coverage, a fraction in (0, 1).
         scale: The scale on which the interval is symmetric.
-        note: What to say beside the number; a population of one member adds its own.
+        note: What to say beside the number; populations of few members add theirs.
 
     >>> of_variance(0.1, Variance(0.0, 0.0, 0.0, 0.0, float("inf")), n=50, members=5).reason
     'interval not estimable (nothing varies over 50 examples)'
     """
-    if members == 1:
-        note = f"{note}; {ONE_RUN}" if note else ONE_RUN
+    note = "; ".join(filter(None, [note, few_runs(members)]))
     shown = Estimate.on_scale(
         value, math.sqrt(variance.total) if variance.total >= 0 else math.nan, variance.df,
         n=n, members=members, events=events, level=level, scale=scale, note=note,

@@ -9,7 +9,7 @@ from typing import Literal
 from scotoma.errors import DataError
 
 IntervalScale = Literal["identity", "logit", "log", "ratio", "rule of three"]
-ONE_RUN = "one training run: says nothing about the next one"
+FEWEST_RUNS = 5  # training runs below which their spread is a guess, and is left out
 
 
 @dataclass(frozen=True)
@@ -244,6 +244,22 @@ def none_seen(
     return Estimate(
         value, low, high, n, members, events, nan, level, "", note, nan, "rule of three"
     )
+
+
+def few_runs(members: int) -> str:
+    """Say that an interval speaks of these very models; empty from `FEWEST_RUNS` models a side.
+
+    >>> few_runs(3), few_runs(5)
+    ('3 training runs: too few to say anything about the next one', '')
+    """
+    if members == 1:
+        return "one training run: says nothing about the next one"
+    if 1 < members < FEWEST_RUNS:
+        return f"{members} training runs: too few to say anything about the next one"
+    return ""
+
+
+FEW_RUNS = tuple(map(few_runs, range(1, FEWEST_RUNS)))
 
 
 def check_level(level: float) -> None:

@@ -184,8 +184,8 @@ class Moments:
             not finite.
 
         >>> variance = Moments.of([[1, 0], [0, 0], [1, 1]], [[1], [1], [0]]).variance()
-        >>> round(variance.examples, 4), round(variance.members, 4)
-        (0.3611, 0.0278)
+        >>> round(variance.examples, 4), round(variance.floor, 4)
+        (0.3611, 0.0816)
         """
         g_d = np.broadcast_to(np.asarray(dense_gradient, float), self.n.shape)
         alone = compressed_gradient is None
@@ -202,7 +202,8 @@ class Moments:
                 parts = [_part(self.dense, self.powers[..., 2, 0], self.n, g_d)]
                 if not alone:
                     parts.append(_part(self.compressed, self.powers[..., 0, 2], self.n, g_c))
-            return combine(examples, excess, self.n, parts)
+            unit = None if alone else np.sqrt(g_d * g_c)
+            return combine(examples, excess, self.n, parts, unit)
 
     def _paired_part(self, g_d: Floats, g_c: Floats, both: Ints) -> tuple[Floats, Floats, int]:
         """V_mod and V_res of e = g_c c - g_d d, member by member."""

@@ -19,7 +19,7 @@ from scotoma.uncertainty.crossed import (
     n_effective,
     of_variance,
 )
-from scotoma.uncertainty.estimate import ONE_RUN, Estimate, none_seen, undefined
+from scotoma.uncertainty.estimate import Estimate, few_runs, none_seen, undefined
 from scotoma.uncertainty.influences import Influences
 from scotoma.uncertainty.moments import Moments
 
@@ -242,8 +242,9 @@ class ChangeEvidence:
         log_ratio = UNKNOWN_VARIANCE
         if relative and before.value > 0 and after.value > 0:
             log_ratio = crossed_variance(
-                d.values / before.value, c.values / after.value, paired=paired
-            )
+                d.values / before.value, c.values / after.value, paired=paired,
+                unit=1 / np.sqrt(before.value * after.value),
+            )  # fmt: skip
         return cls(before, after, difference, log_ratio)
 
     def absolute(self, index: Index, words: Words, *, level: float = 0.95) -> Estimate:
@@ -255,21 +256,18 @@ class ChangeEvidence:
             level: Coverage, a fraction in (0, 1).
 
         Returns:
-            The difference; undefined without examples at risk, within 3/n where no example
-            differs (no event on either side, or the same predictions).
+            The difference; undefined without examples at risk, without interval with one. Where no
+            example differs, the interval is that of the variance floor (`flip_floor`).
 
-        >>> evidence = ChangeEvidence.of_moments(Moments.of([[0]] * 300, [[0]] * 300))
-        >>> evidence.absolute((), Words("error", "examples", "group 'men'")).high
+        >>> evidence = ChangeEvidence.of_moments(Moments.of([[0]] * 388, [[0]] * 388))
+        >>> round(evidence.absolute((), Words("error", "examples", "group 'men'")).high, 4)
         0.01
         """
         common = self._common(index, level)
         if common.n == 0:
             return common.undefined(f"undefined (no {words.at_risk} in {words.where})")
         value = float(self.compressed.value[index] - self.dense.value[index])
-        variance = self.difference.at(index)
-        if variance.total == 0:
-            return common.none_seen(value, lowest=-1.0, highest=1.0)
-        return common.interval(value, variance, "identity")
+        return common.interval(value, self.difference.at(index), "identity")
 
     def relative(self, index: Index, words: Words, *, level: float = 0.95) -> Estimate:
         """100 (compressed rate / dense rate - 1) at one place, its interval on the log scale.
@@ -299,10 +297,7 @@ class ChangeEvidence:
             cause = f"{events} effective event{'s' if events > 1 else ''}, {FEWEST} are needed"
             return common.undefined(f"relative change not estimable ({cause})")
         value = 100.0 * (compressed - dense) / dense
-        variance = self.log_ratio.at(index)
-        if variance.total == 0:
-            return common.none_seen(value, lowest=-100.0, unit=100.0 / dense)
-        return common.interval(value, variance, "log")
+        return common.interval(value, self.log_ratio.at(index), "log")
 
     def _common(self, index: Index, level: float) -> _Common:
         events = min(self.dense.effective_events[index], self.compressed.effective_events[index])
@@ -342,5 +337,5 @@ class _Common:
         )  # fmt: skip
 
     def _note(self) -> str:
-        few, alone = self.effective_events < FEW, self.members == 1
-        return "; ".join([FEW_EVENTS] * few + [ONE_RUN] * alone)
+        few = FEW_EVENTS if self.effective_events < FEW else ""
+        return "; ".join(filter(None, [few, few_runs(self.members)]))

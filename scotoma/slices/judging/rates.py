@@ -14,7 +14,7 @@ from scotoma.inputs import Flags
 from scotoma.slices.evidence.interface import Direction, JudgedCells
 from scotoma.slices.evidence.tally import Cells, Keys, Lanes, Rows, Tallied
 from scotoma.slices.judging.tails import hypergeometric_tail, sign_tail, two_sided
-from scotoma.uncertainty import ONE_RUN, Estimate, single_mean, undefined
+from scotoma.uncertainty import Estimate, few_runs, single_mean, undefined
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def rate_effect(k: int, n: int, whole: tuple[int, int], level: float) -> Estimat
         return undefined(f"undefined ({where})", n=n, members=1, level=level)
     low, high = newcombe(k, n, j, m, level)
     nan = math.nan
-    return Estimate(k / n - j / m, low, high, n, 1, float(k), nan, level, note=ONE_RUN)
+    return Estimate(k / n - j / m, low, high, n, 1, float(k), nan, level, note=few_runs(1))
 
 
 def judge_changes(

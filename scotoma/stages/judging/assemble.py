@@ -16,7 +16,7 @@ from scotoma.datasets import Examples
 from scotoma.jsonable import jsonable
 from scotoma.run import Run
 from scotoma.storage.files import file_digest
-from scotoma.uncertainty import holm
+from scotoma.uncertainty import FEWEST_RUNS, holm
 
 __all__ = ["assemble"]
 
@@ -34,7 +34,7 @@ def assemble(run: Run, examples: Examples) -> Audit:
         "project": config.project,
         "config_sha256": config.digest(),
         "deterministic": config.deterministic,
-        "scope": "population" if config.population.models > 1 else "shipped",
+        "scope": "population" if config.population.models >= FEWEST_RUNS else "shipped",
         "seed": config.population.seed,
         "level": 0.95,
         "examples": {
