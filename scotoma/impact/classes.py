@@ -19,6 +19,7 @@ from scotoma.uncertainty import (
     Variance,
     benjamini_hochberg,
     check_level,
+    few_runs,
     holm,
     undefined,
 )

@@ -165,7 +165,7 @@ def page_context(
         "clustered": audit.examples.clusters != audit.examples.test,
         "unstable": min(v.members for v in audit.variants) < FEW_MEMBERS,
         "few_members": FEW_MEMBERS,
-        "few_runs": _sentence(few_runs(min(v.members for v in audit.variants))),
+        "few_runs": few_runs(min(v.members for v in audit.variants)).capitalize(),
         "metrics": METRICS,
         "class_names": audit.examples.classes[:MOST_CLASS_NAMES],
         "half_sizes": sorted({d.cie.half_size for d in audit.divergence.values()}),
