@@ -62,10 +62,10 @@ class Quantity(Part):
     df: Real | None = Field(
         description="Degrees of freedom of the t interval; null where there is none."
     )
-    scale: Literal["identity", "logit", "log", "ratio", "rule of three"] = Field(
+    scale: Literal["identity", "logit", "log", "ratio", "rule of three", "q-profile"] = Field(
         description="Where the interval is symmetric: `identity` for differences, `logit` for "
         "rates, `log` for relative changes (100 (ratio - 1)), `ratio` for a ratio itself. `rule of "
-        "three` marks bounds where no event was seen."
+        "three` marks bounds where no event was seen, `q-profile` the spread of many effects."
     )
 
     @classmethod
@@ -82,12 +82,15 @@ class Quantity(Part):
 class Spread(Part):
     """A variance and its parts, on the scale of its quantity."""
 
-    total: Real | None = Field(description="max(examples + members - residual, each part).")
+    total: Real | None = Field(description="max(examples + members - residual, each part) + floor.")
     examples: Real | None = Field(description="What another test set would change.")
     members: Real | None = Field(
-        description="What other training runs would change; 0 for populations of one model."
+        description="What other training runs would change; 0 below 5 models."
     )
     residual: Real | None = Field(
         description="Chance of one model on one example, counted in both parts."
+    )
+    floor: Real | None = Field(
+        description="What examples that did not change here may still change; 0 for no change."
     )
     df: Real | None = Field(description="Satterthwaite's degrees of freedom of `total`.")

@@ -7,30 +7,36 @@ from typing import Literal
 
 from pydantic import Field
 
-from scotoma.audit.base import Count, Flag, Fraction, Level, Part, Quantity, Real
+from scotoma.audit.base import Count, Fraction, Level, Part, Quantity, Real
 from scotoma.config.gate import GateRules
 
 __all__ = [
     "GATE_VERSION",
     "DecidingInterval",
+    "Forecast",
     "GateFile",
     "GateResult",
     "JudgedExamples",
     "JudgedVariant",
     "Margins",
-    "MembersNeeded",
     "PreviousReference",
     "TestResult",
+    "TestVerdict",
     "VerdictWord",
 ]
 
 GATE_VERSION = 2
 VerdictWord = Literal["PASS", "UNSURE", "FAIL"]
+TestVerdict = Literal["PASS", "UNSURE", "FAIL", "NOT JUDGED"]
 
 
 class Margins(Part):
     """The largest rises that are acceptable; with both, both must be exceeded."""
 
+    clearing: Real | None = Field(
+        description="The absolute margin that a PASS must keep: that of the rule, or two standard "
+        "errors of the dense rate where that is wider. Known before compression."
+    )
     relative: Real | None = Field(description="On compressed / dense - 1, a fraction; or null.")
     absolute: Real | None = Field(description="On compressed - dense, a fraction; or null.")
 
@@ -45,27 +51,22 @@ class DecidingInterval(Part):
     interval: Quantity = Field(description="The change, with its interval at the deciding level.")
 
 
-class MembersNeeded(Part):
-    """About how many members would settle a test, or that none would."""
+class Forecast(Part):
+    """What would settle a test that is UNSURE, and which way."""
 
-    group: str = Field(description="What is tested, in words.")
-    towards: Literal["harm", "clear"] = Field(
-        description="What would be decided: `harm` shown, or harm ruled out (`clear`)."
+    leaning: Literal["PASS", "FAIL"] = Field(
+        description="`PASS` where the estimate lies within a margin, else `FAIL`."
     )
-    low: int | Real | None = Field(
-        description="Lower end of the range of members; inf if no number settles it, null if that "
-        "cannot be told."
+    by: Literal["models", "examples"] | None = Field(
+        description="What would settle it that way; null where nothing is likely to."
     )
-    high: int | Real | None = Field(description="Upper end of the range.")
-    members: Count = Field(description="Members that the audit has.")
-    n: Count = Field(description="Examples of the group that it has.")
-    examples: Real | None = Field(
-        description="About how many examples of the group would settle it instead; null where "
-        "members do."
+    low: Real | None = Field(description="The number that settles it with a chance of one half.")
+    high: Real | None = Field(description="The number that settles it with a chance of 80%.")
+    now: Count = Field(description="The number that the audit has.")
+    passing_margin: Real | None = Field(
+        description="The absolute margin, a fraction, that would pass today."
     )
-    both: Flag = Field(description="Whether those examples need more members too.")
-    decided: Flag = Field(description="Whether the present members settle it already.")
-    reason: str = Field(description="Why there is no range; else empty.")
+    sentence: str = Field(description="The same in words.")
 
 
 class TestResult(Part):
@@ -76,8 +77,10 @@ class TestResult(Part):
     group: str = Field(description="Key of the group; `all` for all examples.")
     class_name: str | None = Field(alias="class", description="The class; null for none.")
     where: str = Field(description="What is tested, in words.")
-    verdict: VerdictWord = Field(description="The answer.")
-    reason: str = Field(description="Why it was not tested; else empty.")
+    verdict: TestVerdict = Field(
+        description="The answer; `NOT JUDGED` where no PASS rests on it, as the reason says."
+    )
+    reason: str = Field(description="Why it was not judged; else empty.")
     waived: str | None = Field(description="Why it does not count; null where it does.")
     waived_until: str | None = Field(description="Last day of the waiver, YYYY-MM-DD.")
     margins: Margins = Field(description="The margins of the rule.")
@@ -86,7 +89,8 @@ class TestResult(Part):
     )
     absolute: Quantity | None = Field(description="The change, a fraction; null without evidence.")
     harm_p: Fraction | None = Field(
-        description="One-sided p-value that the margins are exceeded; null if untested."
+        description="One-sided p-value that the margins are exceeded; null where too little is "
+        "known to show harm."
     )
     harm_p_adjusted: Fraction | None = Field(
         description="The same, adjusted over the tests of the variant."
@@ -97,10 +101,9 @@ class TestResult(Part):
     decided_by: DecidingInterval | None = Field(
         description="The interval that decided; null if untested."
     )
-    needed: MembersNeeded | None = Field(
+    outlook: Forecast | None = Field(
         description="What would settle an UNSURE; null where it is settled or not known."
     )
-    needed_words: str | None = Field(description="The same as a sentence.")
 
 
 class JudgedVariant(Part):
@@ -112,9 +115,10 @@ class JudgedVariant(Part):
     top1: Fraction | None = Field(description="Accuracy of its population.")
     cies: Count = Field(description="Number of CIEs.")
     outlook: str | None = Field(description="What would settle an UNSURE variant; else null.")
-    sentences: tuple[str, ...] = Field(
-        description="What the verdict rests on, a sentence each; none for a PASS."
+    too_small: tuple[str, ...] = Field(
+        description="What was too small to judge, with its size: no PASS rests on it."
     )
+    sentences: tuple[str, ...] = Field(description="What the verdict rests on, a sentence each.")
     tests: tuple[TestResult, ...] = Field(description="Every test, in the order of the rules.")
 
 
@@ -150,7 +154,8 @@ class GateResult(Part):
     examples: JudgedExamples = Field(description="The test examples.")
     verdict: VerdictWord = Field(description="The worst verdict of all variants.")
     exit_code: Literal[0, 1, 3] = Field(
-        description="What `scotoma gate` exits with: 0 pass, 1 fail, 3 unsure if that must fail."
+        description="What `scotoma gate` exits with unless --variant names one: 0 pass, 1 fail, 3 "
+        "unsure if that must fail."
     )
     rules: GateRules = Field(description="The rules that it was judged by.")
     warnings: tuple[str, ...] = Field(description="What to know beside the verdict.")

@@ -20,8 +20,8 @@ from scotoma.commands.tables import (
     quoted,
     texts,
 )
-from scotoma.datasets.group_keys import group_key
 from scotoma.errors import ConfigError, DataError
+from scotoma.group_keys import group_key
 from scotoma.inputs import cluster_ids
 from scotoma.natural import natural_order
 from scotoma.uncertainty import check_level

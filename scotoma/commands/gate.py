@@ -35,6 +35,10 @@ def gate(
             help="Previous audit, which this one must not be worse than: a folder or s3://."
         ),
     ] = None,
+    variant: Annotated[
+        str | None,
+        typer.Option(help="Variant that is shipped: the exit code is its own, not the worst."),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print gate.json instead of the summary.")
     ] = False,
@@ -45,7 +49,11 @@ def gate(
     Exit codes: 0 pass, 1 fail, 2 usage or rules, 3 unsure with on_unsure: fail, 4 unusable data,
     5 internal error. Writes gate.json, junit.xml and summary.md into the run.
     """
-    raise typer.Exit(run_gate(run, rules, as_of, previous=previous, as_json=as_json, quiet=quiet))
+    raise typer.Exit(
+        run_gate(
+            run, rules, as_of, previous=previous, variant=variant, as_json=as_json, quiet=quiet
+        )
+    )
 
 
 def run_gate(
@@ -56,6 +64,7 @@ def run_gate(
     as_json: bool,
     quiet: bool,
     previous: str | None = None,
+    variant: str | None = None,
 ) -> int:
     """Judge a finished audit, write the verdict beside it and print it.
 
@@ -67,6 +76,7 @@ def run_gate(
         quiet: Write nothing to stderr.
         previous: Place of the previous audit, which this one must be no worse than; None for the
             one that the run's folder names, if any.
+        variant: The variant whose verdict is the exit code; None for the worst of all.
 
     Returns:
         The exit code: 0 pass, 1 failed, 3 unsure where the rules say that this fails.
@@ -102,7 +112,7 @@ def run_gate(
             f"the gate ended with an internal error ({type(error).__name__}) and gave no verdict; "
             f"its traceback is in {log}"
         ) from error
-    return judged.gate.exit_code
+    return judged.gate.exit_code(variant)
 
 
 def print_out(text: str, stream: TextIO) -> None:

@@ -77,6 +77,33 @@ class ChangeRule(_Frozen):
         "groups", description="Every group; every class against the rest; all examples together."
     )
     max_increase: MaxIncrease
+    attributes: list[str] | None = Field(
+        None,
+        min_length=1,
+        description="Groups of these attributes only, and their intersections; null for all.",
+    )
+    exclude: list[str] = Field(
+        default_factory=list,
+        description="Keys of groups that are left out, such as country=IS, and intersections "
+        "with them.",
+    )
+    min_examples: int = Field(
+        0, ge=0, description="Groups with fewer test examples are left out, and listed."
+    )
+
+    @model_validator(mode="after")
+    def _only_groups_are_chosen(self) -> ChangeRule:
+        chosen = {
+            "attributes": self.attributes,
+            "exclude": self.exclude,
+            "min_examples": self.min_examples,
+        }
+        if self.over != "groups" and (names := [name for name, value in chosen.items() if value]):
+            raise ValueError(
+                f"rule {self.id!r} asks over {self.over} and chooses groups with {names[0]}; "
+                f"write over: groups or remove {names[0]}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _classes_have_no_error_of_their_own(self) -> ChangeRule:
@@ -127,15 +154,18 @@ Rule = Annotated[
 
 
 class Minimum(_Frozen):
-    """What a test must rest on; with less it is UNSURE."""
+    """What a test must rest on: without events no harm is shown, without models nothing at all."""
 
     effective_events: float = Field(
         10,
         ge=0,
-        description="Effective events: examples that must carry a rate, dense and compressed each.",
+        description="Effective events that harm must rest on, dense and compressed each.",
     )
     models: int = Field(
-        5, ge=1, description="Members of each population; 1 judges the very models that ship."
+        1,
+        ge=1,
+        description="Models of each variant. Below 5 the verdict covers these very models; from "
+        "5, another training run too.",
     )
 
 
@@ -144,6 +174,7 @@ class Waiver(_Frozen):
 
     rule: Id = Field(description="Id of the rule.")
     variant: Id = Field(description="Name of the variant.")
+    group: Id | None = Field(None, description="Key of the group; null for all of the rule.")
     reason: str = Field(min_length=1, description="Why; it stands in every report.")
     until: datetime.date = Field(description="Last day on which it holds, YYYY-MM-DD.")
 
@@ -159,6 +190,17 @@ class GateRules(_Frozen):
         "holm", description="Of harm p-values over a variant's tests; bh and none are no gates."
     )
     min: Minimum = Minimum()
+    coarsest: float = Field(
+        0.10,
+        gt=0,
+        lt=1,
+        description="Coarsest margin that a PASS may rest on, a fraction: groups whose size allows "
+        "no finer one are too small to judge.",
+    )
+    must: list[str] = Field(
+        default_factory=list,
+        description="Attributes or keys of groups that must be judged: too small there is UNSURE.",
+    )
     on_unsure: Literal["warn", "fail"] = Field(
         "warn", description="Exit code where nothing fails and something is UNSURE: 0 or 3."
     )
@@ -187,7 +229,10 @@ class GateRules(_Frozen):
 
 
 _RATES = """\
-  - {id: %s_groups, metric: %s, over: groups, max_increase: {relative: 0.2, absolute: 0.005}}
+  - id: {name}_{over}
+    metric: {name}
+    over: {over}
+    max_increase: {{relative: 0.2, absolute: 0.005}}
 """
 _CIE = """\
   - {id: cie, metric: cie_share_excess, max: 0.01}
@@ -197,7 +242,7 @@ _CLASSES = """\
 """
 
 
-def default_rules(*, positive: bool, shipped: bool = False) -> GateRules:
+def default_rules(*, positive: bool, groups: bool = True, shipped: bool = False) -> GateRules:
     """The rules that hold where no file is given.
 
     No group's rate rises by more than a fifth and half a point, no more than 1% of the examples are
@@ -205,19 +250,24 @@ def default_rules(*, positive: bool, shipped: bool = False) -> GateRules:
 
     Args:
         positive: The audit names a positive class, so that FPR and FNR of a group are one number
-            each; else the error of every group is judged.
-        shipped: One dense and one compressed model: their flips have no floor, so that no rule asks
-            how far they exceed it.
+            each, and those of all examples are the recalls of both classes; else the error of every
+            group is judged, and every class.
+        groups: The audit has groups; without any, the rates of all examples are judged.
+        shipped: Fewer than 5 models a side: their flips have no floor, so that no rule asks how far
+            they exceed it.
 
     >>> [rule.id for rule in default_rules(positive=True).rules]
-    ['fpr_groups', 'fnr_groups', 'cie', 'classes']
-    >>> [rule.id for rule in default_rules(positive=False).rules]
-    ['error_groups', 'cie', 'classes']
+    ['fpr_groups', 'fnr_groups', 'cie']
+    >>> [rule.id for rule in default_rules(positive=False, groups=False).rules]
+    ['error_all', 'cie', 'classes']
     >>> [rule.id for rule in default_rules(positive=False, shipped=True).rules]
     ['error_groups', 'classes']
     """
-    rates = "".join(_RATES % (name, name) for name in (["fpr", "fnr"] if positive else ["error"]))
-    return parse_rules(f"rules:\n{rates}{'' if shipped else _CIE}{_CLASSES}", "the default rules")
+    over = "groups" if groups else "all"
+    names = ["fpr", "fnr"] if positive else ["error"]
+    text = "".join(_RATES.format(name=name, over=over) for name in names)
+    text += ("" if shipped else _CIE) + ("" if positive else _CLASSES)
+    return parse_rules(f"rules:\n{text}", "the default rules")
 
 
 def load_rules(path: Path) -> GateRules:

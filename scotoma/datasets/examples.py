@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from scotoma.datasets.group_keys import group_key
 from scotoma.errors import DataError
+from scotoma.group_keys import group_key
 from scotoma.unreadable import UNREADABLE, readable, reason
 
 if TYPE_CHECKING:

@@ -7,21 +7,17 @@ from scotoma.power.detectable import (
     promised_power,
     smallest_amplification,
 )
-from scotoma.power.members import EstimatedChange, MembersRange, members_needed
 from scotoma.power.model import Design, Probit, expected_variance
 from scotoma.power.simulate import PlantedAudit, PlantedGroup, draw_events, planted_audit
 
 __all__ = [
     "Design",
     "Detectable",
-    "EstimatedChange",
-    "MembersRange",
     "PlantedAudit",
     "PlantedGroup",
     "Probit",
     "draw_events",
     "expected_variance",
-    "members_needed",
     "planted_audit",
     "promised_power",
     "smallest_amplification",

@@ -139,7 +139,7 @@ def _gate(gate: GateResult | None) -> list[Row]:
             "harm_p": test.harm_p,
             "harm_p_adjusted": test.harm_p_adjusted,
             "noninferiority_p": test.noninferiority_p,
-            "needed_words": test.needed_words,
+            "outlook": None if test.outlook is None else test.outlook.sentence,
         }
         | _numbers(relative=test.relative, absolute=test.absolute)
         for variant in gate.variants

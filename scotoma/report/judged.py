@@ -116,7 +116,7 @@ def open_tests(variant: JudgedVariant) -> OpenTests:
     Args:
         variant: The verdict on it.
     """
-    tests = [test for test in variant.tests if test.verdict != "PASS"]
+    tests = [test for test in variant.tests if test.verdict in ("FAIL", "UNSURE")]
     tests.sort(key=lambda test: (test.verdict, _adjusted(test)))
     return OpenTests(tuple(map(_test, tests[:MOST])), max(0, len(tests) - MOST))
 
@@ -149,7 +149,7 @@ def _test(test: TestResult) -> OpenTest:
         margin,
         "none" if absolute is None else numbers.count(absolute.n),
         test.reason or "not tested",
-        test.needed_words or "",
+        "" if test.outlook is None else test.outlook.sentence,
         test.waived,
         test.waived_until,
     )

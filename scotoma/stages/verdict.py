@@ -88,7 +88,9 @@ def give_verdict(folder: Mirror, rules: GateRules | None, as_of: datetime.date) 
     audit = read_audit(path, folder.place(path))
     previous = read_previous(folder)
     applied = rules or default_rules(
-        positive=audit.examples.positive is not None, shipped=audit.scope == "shipped"
+        positive=audit.examples.positive is not None,
+        groups=len(audit.groups) > 1,
+        shipped=audit.scope == "shipped",
     )
     gate = judge(audit, with_previous(applied, previous), as_of, previous)
     texts = {

@@ -27,6 +27,7 @@ from scotoma.uncertainty.estimate import (
     none_seen,
     undefined,
 )
+from scotoma.uncertainty.heterogeneity import Heterogeneity, heterogeneity
 from scotoma.uncertainty.moments import Moments
 from scotoma.uncertainty.multiplicity import benjamini_hochberg, holm
 from scotoma.uncertainty.rates import FEW_EVENTS, ChangeEvidence, RateEvidence, Words
@@ -38,6 +39,7 @@ __all__ = [
     "ChangeEvidence",
     "ClusterMoments",
     "Estimate",
+    "Heterogeneity",
     "Moments",
     "RateEvidence",
     "Variance",
@@ -49,6 +51,7 @@ __all__ = [
     "crossed_variance",
     "few_runs",
     "flip_floor",
+    "heterogeneity",
     "holm",
     "n_effective",
     "none_seen",

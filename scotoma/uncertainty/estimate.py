@@ -8,7 +8,7 @@ from typing import Literal
 
 from scotoma.errors import DataError
 
-IntervalScale = Literal["identity", "logit", "log", "ratio", "rule of three"]
+IntervalScale = Literal["identity", "logit", "log", "ratio", "rule of three", "q-profile"]
 FEWEST_RUNS = 5  # training runs below which their spread is a guess, and is left out
 
 
@@ -18,8 +18,8 @@ class Estimate:
 
     The interval is symmetric on `scale`: `identity` for means and differences, `logit` for single
     rates, `log` for a relative change, which is 100 (ratio - 1) with its interval on log(ratio),
-    `ratio` for a ratio itself, on log(ratio) too. `rule of three` marks bounds where no event was
-    seen, which no standard error can give.
+    `ratio` for a ratio itself, on log(ratio) too; `q-profile` is that of `Heterogeneity`. `rule of
+    three` marks bounds where no event was seen, which no standard error can give.
 
     Attributes:
         value: The number itself; nan if undefined.

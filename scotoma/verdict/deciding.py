@@ -5,21 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from scotoma.config.gate import GateRules, Waiver
 from scotoma.uncertainty import Estimate
+from scotoma.verdict.outlook import Outlook, outlook
 from scotoma.verdict.questions import Question
 
-if TYPE_CHECKING:
-    from scotoma.power import MembersRange
-
-__all__ = ["Correction", "Deciding", "Finding", "Verdict", "decide", "multipliers"]
+__all__ = ["Correction", "Deciding", "Finding", "Outcome", "Verdict", "decide", "multipliers"]
 
 Verdict = Literal["PASS", "UNSURE", "FAIL"]
+Outcome = Literal["PASS", "UNSURE", "FAIL", "NOT JUDGED"]
 Correction = Literal["holm", "bh", "none"]
 
 
@@ -27,7 +26,8 @@ Correction = Literal["holm", "bh", "none"]
 class Deciding:
     """The interval that decided, or that shows why nothing could be decided.
 
-    Beyond the margin in a FAIL, inside in a PASS, across it in an UNSURE.
+    Beyond the rule's margin in a FAIL; inside the margin that clears in a PASS, beyond it in an
+    UNSURE.
 
     Attributes:
         kind: `relative` or `absolute`: of two margins the one that the verdict hangs on.
@@ -46,24 +46,24 @@ class Finding:
 
     Attributes:
         question: The question.
-        verdict: The answer.
-        harm_p: One-sided p-value that the margins are exceeded; nan where it was not tested.
+        verdict: The answer; `NOT JUDGED` where the test set was too small before compression.
+        harm_p: One-sided p-value that the margins are exceeded; nan where too little is known to
+            show harm.
         harm_p_adjusted: The same, adjusted over the variant's tests.
-        noninferiority_p: P-value that they are not exceeded.
-        deciding: The interval that decided; None where nothing was tested.
-        needed: How many members would decide; None where something was decided, or it is not
-            members that are missing.
-        reason: Why it was not tested, as a sentence to print; else empty.
+        noninferiority_p: P-value that they are not exceeded; nan without interval.
+        deciding: The interval that decided; None where there is none.
+        outlook: What would settle an UNSURE; None where it is settled, or there is no interval.
+        reason: Why it was not judged, as a sentence to print; else empty.
         waiver: The waiver that lets the variant break this rule, if one holds.
     """
 
     question: Question
-    verdict: Verdict
+    verdict: Outcome
     harm_p: float
     harm_p_adjusted: float
     noninferiority_p: float
     deciding: Deciding | None = None
-    needed: MembersRange | None = None
+    outlook: Outlook | None = None
     reason: str = ""
     waiver: Waiver | None = None
 
@@ -72,10 +72,11 @@ def decide(family: Sequence[Question], rules: GateRules) -> list[Finding]:
     """Answer every question about one variant; together they are one family.
 
     A question with both margins is one hypothesis. Harm needs both exceeded, so the larger p-value
-    counts; noninferiority needs one of them kept, so the smaller counts, twice. FAIL where the harm
+    counts; noninferiority needs one of them kept, so the smaller counts. FAIL where the harm
     p-value, adjusted over the family, is at most alpha/2. PASS where the noninferiority p-value is,
-    unadjusted, since a variant passes only if all do. UNSURE otherwise, and where there are too few
-    effective events or members.
+    unadjusted, since a variant passes only if all do; its absolute margin is at least the sampling
+    margin. NOT JUDGED where the test set was too small before anything was compressed. UNSURE
+    otherwise.
 
     Args:
         family: The questions.
@@ -88,14 +89,26 @@ def decide(family: Sequence[Question], rules: GateRules) -> list[Finding]:
         Berger (1982), Technometrics 24:295-300; Holm (1979), Scandinavian Journal of Statistics
         6:65-70.
     """
-    reasons = [_untested(question, rules) for question in family]
-    harm = np.array(
-        [math.nan if why else _harm_p(q) for q, why in zip(family, reasons, strict=True)]
-    )
+    harm = np.array([_harm_p(question, rules) for question in family])
     times = multipliers(harm, rules.correct)
+    findings = [
+        _answer(question, rules, float(p), float(multiplier))
+        for question, p, multiplier in zip(family, harm, times, strict=True)
+    ]
+    opened = sum(finding.verdict == "UNSURE" for finding in findings)
     return [
-        _unanswered(question, rules, why) if why else _answer(question, rules, float(p), float(m))
-        for question, why, p, m in zip(family, reasons, harm, times, strict=True)
+        replace(
+            finding,
+            outlook=outlook(
+                finding.question,
+                alpha=rules.alpha,
+                multiplier=1.0 if math.isnan(multiplier) else float(multiplier),
+                together=opened,
+            ),
+        )
+        if finding.verdict == "UNSURE" and finding.deciding is not None
+        else finding
+        for finding, multiplier in zip(findings, times, strict=True)
     ]
 
 
@@ -137,88 +150,62 @@ def multipliers(p: npt.ArrayLike, correct: Correction) -> npt.NDArray[np.float64
     return factors
 
 
-def _untested(question: Question, rules: GateRules) -> str:
-    """Say why a question cannot be tested; empty where it can."""
+def _harm_p(question: Question, rules: GateRules) -> float:
+    """P-value of harm; nan where too little is known to show any."""
+    change = question.change
+    if change is None or _too_few_models(question, rules):
+        return math.nan
+    if change.events < rules.min.effective_events:
+        return math.nan
+    return change.harm_p(question.relative, question.absolute)
+
+
+def _answer(question: Question, rules: GateRules, harm: float, multiplier: float) -> Finding:
+    tail = rules.alpha / 2
+    adjusted = min(1.0, harm * multiplier)  # nan stays nan
+    if adjusted <= tail:
+        return _failed(question, harm, adjusted, tail / multiplier)
+    cleared = [] if _too_few_models(question, rules) else question.clearing_margins
+    best = min(cleared, key=lambda margin: margin[1].p_below(margin[2]), default=None)
+    clear = math.nan if best is None else best[1].p_below(best[2])
+    finding = Finding(question, "UNSURE", harm, adjusted, clear)
+    if clear <= tail:
+        finding = replace(finding, verdict="PASS")
+    elif question.not_judged:
+        return replace(finding, verdict="NOT JUDGED", reason=question.not_judged)
+    if best is None:
+        return replace(finding, reason=_unknown(question, rules))
+    kind, estimate, margin = best
+    return replace(finding, deciding=Deciding(kind, margin, _at(estimate, tail)))
+
+
+def _failed(question: Question, harm: float, adjusted: float, chance: float) -> Finding:
+    assert question.change is not None
+    kind, estimate, margin = max(question.margins, key=lambda one: one[1].p_above(one[2]))
+    clear = min((e.p_below(limit) for _, e, limit in question.clearing_margins), default=math.nan)
+    deciding = Deciding(kind, margin, _at(estimate, chance))
+    return Finding(question, "FAIL", harm, adjusted, clear, deciding)
+
+
+def _too_few_models(question: Question, rules: GateRules) -> bool:
+    return question.change is not None and question.change.absolute.members < rules.min.models
+
+
+def _unknown(question: Question, rules: GateRules) -> str:
+    """Say why a question has no interval to judge by."""
     change = question.change
     if change is None:
         return question.reason
     if math.isnan(change.absolute.value):
         return change.absolute.reason
-    if change.absolute.members < rules.min.models:
-        members, least = change.absolute.members, rules.min.models
-        if members == 1:
-            return f"1 model a variant, min.models asks for {least} (1 judges these very models)"
-        return f"{members} models a variant, min.models asks for {least}"
-    if change.events < rules.min.effective_events:
-        # Rounded down, so that 9.8 of 10 is not called 10.
-        events = math.floor(change.events)
-        noun = "event" if events == 1 else "events"
-        least_events = f"{rules.min.effective_events:g}"
-        return f"{events:,} effective {noun}, min.effective_events asks for {least_events}"
-    if math.isnan(_harm_p(question)):
-        return next(e.reason for _, e, _ in question.margins if math.isnan(e.low)) or "no interval"
-    return ""
-
-
-def _harm_p(question: Question) -> float:
-    if question.change is None:
-        return math.nan
-    return question.change.harm_p(question.relative, question.absolute)
-
-
-def _unanswered(question: Question, rules: GateRules, reason: str) -> Finding:
-    change, needed = question.change, None
-    if change is not None and rules.min.models <= change.absolute.members:
-        needed = _needed(question, rules, 1.0)
-    return Finding(question, "UNSURE", math.nan, math.nan, math.nan, needed=needed, reason=reason)
-
-
-def _answer(question: Question, rules: GateRules, harm: float, multiplier: float) -> Finding:
-    assert question.change is not None
-    margins = question.margins
-    noninferiority = question.change.noninferiority_p(question.relative, question.absolute)
-    tail = rules.alpha / 2
-    adjusted = min(1.0, harm * multiplier)
-    worst = max(margins, key=lambda margin: margin[1].p_above(margin[2]))
-    best = min(margins, key=lambda margin: margin[1].p_below(margin[2]))
-    verdict: Verdict = (
-        "FAIL" if adjusted <= tail else "PASS" if noninferiority <= tail else "UNSURE"
-    )
-    chances = {"FAIL": tail / multiplier, "PASS": tail / len(margins)}
-    chance = chances.get(verdict, min(chances.values()))
-    name, estimate, margin = best if verdict == "PASS" else worst
-    return Finding(
-        question=question,
-        verdict=verdict,
-        harm_p=harm,
-        harm_p_adjusted=adjusted,
-        noninferiority_p=noninferiority,
-        deciding=Deciding(name, margin, _at(estimate, chance)),
-        needed=_needed(question, rules, multiplier) if verdict == "UNSURE" else None,
-    )
+    if _too_few_models(question, rules):
+        members = change.absolute.members
+        noun = "model" if members == 1 else "models"
+        return f"{members} {noun} a variant, min.models asks for {rules.min.models}"
+    return next((e.reason for _, e, _ in question.margins if e.reason), "no interval")
 
 
 def _at(estimate: Estimate, chance: float) -> Estimate:
     """Give the interval whose end meets a margin where the p-value meets `chance`."""
     # Bounds where nothing was seen hold one side at their level, t intervals each side at half.
     return estimate.at(1 - (chance if estimate.scale == "rule of three" else 2 * chance))
-
-
-def _needed(question: Question, rules: GateRules, multiplier: float) -> MembersRange | None:
-    """Say how many members would decide, on the side of the margins where the estimate lies."""
-    from scotoma.power import members_needed  # SciPy comes with it
-
-    change = question.change
-    assert change is not None
-    variances = {"relative": change.relative_variance, "absolute": change.absolute_variance}
-    if any(math.isnan(variances[name].total) for name, _, _ in question.margins):
-        return None
-    harm = all(estimate.value >= margin for _, estimate, margin in question.margins)
-    needed = members_needed(
-        replace(change, group=question.where),
-        relative=question.relative,
-        absolute=question.absolute,
-        level=1 - rules.alpha / (multiplier if harm else 1.0),
-        min_events=rules.min.effective_events,
-    )
-    return None if needed.decided else needed

@@ -13,8 +13,9 @@ from scotoma.audit.gate import JudgedExamples, PreviousReference
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import GateRules, SincePreviousRule, Waiver
 from scotoma.errors import DataError
+from scotoma.printable import nearest, printable
 from scotoma.verdict.deciding import Finding, Verdict, decide
-from scotoma.verdict.questions import LABELS, questions
+from scotoma.verdict.questions import LABELS, Question, questions
 from scotoma.verdict.since_previous import not_compared, since_previous
 
 __all__ = ["AuditFacts", "Gate", "VariantVerdict", "judge"]
@@ -53,20 +54,30 @@ class VariantVerdict:
 
     @property
     def verdict(self) -> Verdict:
-        """FAIL if any question is, else UNSURE if any is, else PASS; waived ones do not count."""
-        return _worst([finding.verdict for finding in self.counted])
+        """FAIL if any question is, else UNSURE if any is, else PASS.
+
+        What was waived, or too small to judge before compression, does not count; where nothing was
+        judged, nothing is known.
+        """
+        outcomes = [f.verdict for f in self.counted if f.verdict != "NOT JUDGED"]
+        return _worst(outcomes) if outcomes or not self.counted else "UNSURE"
+
+    @property
+    def too_small(self) -> list[Finding]:
+        """The findings that no PASS rests on, since their test set was too small."""
+        return [f for f in self.counted if f.verdict == "NOT JUDGED" and f.question.too_small]
 
     @property
     def outlook(self) -> Finding | None:
         """The finding that says what would settle an UNSURE variant.
 
-        Where some estimate lies beyond its margins, one harm is enough: the first that members
-        would show. Where none does, all must be ruled out: the last to be.
+        One harm is enough: the first that would be shown. Where no test leans to FAIL, all must be
+        cleared: the last to be.
         """
-        opened = [f for f in self.counted if f.verdict == "UNSURE" and f.needed is not None]
-        beyond = [f for f in opened if f.needed is not None and f.needed.towards == "harm"]
-        if beyond:
-            return min(beyond, key=_effort)
+        opened = [f for f in self.counted if f.verdict == "UNSURE" and f.outlook is not None]
+        harmful = [f for f in opened if f.outlook is not None and f.outlook.leaning == "FAIL"]
+        if harmful:
+            return min(harmful, key=_effort)
         return max(opened, key=_effort, default=None)
 
 
@@ -116,12 +127,28 @@ class Gate:
         """The worst of the variants'."""
         return _worst([variant.verdict for variant in self.variants])
 
-    @property
-    def exit_code(self) -> Literal[0, 1, 3]:
-        """0 pass, 1 failed, 3 unsure where the rules say that this fails."""
-        if self.verdict == "FAIL":
+    def exit_code(self, shipped: str | None = None) -> Literal[0, 1, 3]:
+        """0 pass, 1 failed, 3 unsure where the rules say that this fails.
+
+        Args:
+            shipped: The variant that counts; None for the worst of all.
+
+        Raises:
+            DataError: No such variant was judged.
+        """
+        verdict = self.verdict
+        if shipped is not None:
+            variant = self.variant(shipped)
+            if variant is None:
+                names = [one.name for one in self.variants]
+                raise DataError(
+                    f"--variant must name a variant that was judged, got {printable(shipped)!r}"
+                    f"{nearest(shipped, names)}"
+                )
+            verdict = variant.verdict
+        if verdict == "FAIL":
             return 1
-        return 3 if self.verdict == "UNSURE" and self.rules.on_unsure == "fail" else 0
+        return 3 if verdict == "UNSURE" and self.rules.on_unsure == "fail" else 0
 
     def variant(self, name: str) -> VariantVerdict | None:
         """The verdict on one variant; None for the dense one."""
@@ -158,14 +185,13 @@ def judge(
         ]
         for variant in audit.compressed
     }
-    applied = _of_these_models(rules) if audit.scope == "shipped" else rules
     expired = [waiver for waiver in rules.waivers if waiver.until < as_of]
     standing = [waiver for waiver in rules.waivers if waiver.until >= as_of]
     variants = tuple(
         VariantVerdict(
             name=variant.name,
             members=min(audit.dense.members, variant.members),
-            findings=_waived(variant.name, decide(by_variant[variant.name], applied), standing),
+            findings=_waived(variant.name, decide(by_variant[variant.name], rules), standing),
             top1=_number(audit.accuracy[variant.name].top1.value),
             cies=audit.divergence[variant.name].cie.cie.count,
         )
@@ -202,17 +228,6 @@ def judge(
     return Gate(rules, as_of, variants, tuple(warnings), facts)
 
 
-def _of_these_models(rules: GateRules) -> GateRules:
-    """The rules for one dense and one compressed model, which speak of these two alone.
-
-    `min.models` guards the variance between training runs, which such an audit neither estimates
-    nor claims; a gate file that sets it is obeyed.
-    """
-    if "models" in rules.min.model_fields_set:
-        return rules
-    return rules.model_copy(update={"min": rules.min.model_copy(update={"models": 1})})
-
-
 def _few_but_far(variant: VariantVerdict, min_events: float) -> list[str]:
     """Name rates with too few effective events for a test, which rose beyond an absolute margin.
 
@@ -226,8 +241,9 @@ def _few_but_far(variant: VariantVerdict, min_events: float) -> list[str]:
         low, margin = change.absolute.low, question.absolute or 0.0
         if low > margin:
             lines.append(
-                f"{variant.name}: {question.where} is not tested ({finding.reason}), but it rises "
-                f"by at least {100 * low:.2f} points (margin {100 * margin:g}); look at it"
+                f"{variant.name}: {question.where} has too few effective events to show harm "
+                f"({math.floor(change.events):,}), but it rises by at least {100 * low:.2f} points "
+                f"(margin {100 * margin:g}); look at it"
             )
     return lines
 
@@ -252,22 +268,26 @@ def _waived(
     variant: str, findings: Sequence[Finding], waivers: Sequence[Waiver]
 ) -> tuple[Finding, ...]:
     # Waived tests stay in the family: a waiver makes no other test easier to fail.
-    by_rule = {waiver.rule: waiver for waiver in waivers if waiver.variant == variant}
-    return tuple(
-        replace(finding, waiver=by_rule.get(finding.question.rule)) for finding in findings
-    )
+    own = [waiver for waiver in waivers if waiver.variant == variant]
+
+    def waiver(question: Question) -> Waiver | None:
+        return next(
+            (w for w in own if w.rule == question.rule and w.group in (None, question.group)), None
+        )
+
+    return tuple(replace(finding, waiver=waiver(finding.question)) for finding in findings)
 
 
-def _worst(verdicts: Sequence[Verdict]) -> Verdict:
+def _worst(verdicts: Sequence[str]) -> Verdict:
     return "FAIL" if "FAIL" in verdicts else "UNSURE" if "UNSURE" in verdicts else "PASS"
 
 
 def _effort(finding: Finding) -> tuple[float, float]:
-    """Rank what would decide: members first; where they cannot, or it is not known, examples."""
-    needed = finding.needed
-    if needed is None or math.isnan(needed.high):
-        return math.inf, math.inf
-    return needed.high, 0.0 if math.isnan(needed.examples) else needed.examples
+    """Rank what would settle a finding: models first, then examples, then nothing that is known."""
+    known = finding.outlook
+    if known is None or known.by is None:
+        return 2, 0.0
+    return (0 if known.by == "models" else 1), known.high / known.now
 
 
 def _number(value: float | None) -> float:

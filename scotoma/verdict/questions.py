@@ -1,9 +1,9 @@
-"""What a gate asks of an audit: one question a rule and number, with its evidence."""
+"""What does a gate ask of an audit? One question a rule and number, with its evidence."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -19,14 +19,20 @@ from scotoma.config.gate import (
     SincePreviousRule,
     SlicesRule,
 )
-from scotoma.uncertainty import Estimate, Variance, undefined
+from scotoma.errors import DataError
+from scotoma.group_keys import parse_group_key
+from scotoma.printable import nearest, printable
+from scotoma.uncertainty import Estimate, Variance, heterogeneity, undefined
+from scotoma.verdict.margins import sampling_margin, too_small
 
 __all__ = ["Question", "questions", "read_estimate", "read_variance"]
 
 UNKNOWN = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)
 LABELS = {"error": "error", "fpr": "FPR", "fnr": "FNR"}
 NO_SLICES = "the audit measured no slices"
+MANY_CLASSES = 20  # above it classes are judged by the spread of their losses
 Kind = Literal["relative", "absolute"]
+Margin = tuple[Kind, Estimate, float]
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,11 @@ class Question:
         absolute: Margin on the difference, a fraction; None for no such margin.
         change: The evidence; None where the audit holds none.
         reason: Why it holds none, as a sentence to print; else empty.
+        clearing: Largest difference, a fraction, that a PASS has to rule out: the absolute margin,
+            or the sampling margin where that is wider. Known before compression.
+        not_judged: Why a PASS does not need it, as a sentence to print; else empty. Harm is looked
+            for all the same.
+        too_small: Whether it is the size of the test set that keeps it from being judged.
     """
 
     rule: str
@@ -54,10 +65,15 @@ class Question:
     absolute: float | None
     change: GroupChange | None
     reason: str = ""
+    clearing: float | None = None
+    not_judged: str = ""
+    too_small: bool = False
 
     @property
-    def margins(self) -> list[tuple[Kind, Estimate, float]]:
-        """List each margin: its name, the estimate, and the margin in the estimate's unit.
+    def margins(self) -> list[Margin]:
+        """List each margin of the rule: its name, the estimate, the margin in the estimate's unit.
+
+        Harm exceeds them all.
 
         >>> change = Estimate.on_scale(0.02, 0.005, 9.0, n=500, members=10)
         >>> question = Question("cie", "cie_share_excess", "all", None, "CIE excess", None, 0.01,
@@ -74,6 +90,15 @@ class Question:
             margins.append(("absolute", self.change.absolute, self.absolute))
         return margins
 
+    @property
+    def clearing_margins(self) -> list[Margin]:
+        """List the margins of which a PASS keeps one; those without an interval are left out."""
+        kept = [margin for margin in self.margins if margin[0] == "relative"]
+        widest = self.absolute if self.clearing is None else self.clearing
+        if self.change is not None and widest is not None:
+            kept.append(("absolute", self.change.absolute, widest))
+        return [margin for margin in kept if not math.isnan(margin[1].low)]
+
 
 def questions(audit: Audit, variant: str, rules: GateRules) -> list[Question]:
     """List the questions that the rules ask about one variant, in the order of the rules.
@@ -86,13 +111,37 @@ def questions(audit: Audit, variant: str, rules: GateRules) -> list[Question]:
     Returns:
         At least one question a rule: one without evidence where the audit holds none. None for
         `since_previous`, which needs another audit.
+
+    Raises:
+        DataError: The rules name an attribute or a group that the audit does not have.
     """
-    return [question for rule in rules.rules for question in _asked(audit, variant, rule)]
+    _known_groups(audit, rules)
+    return [question for rule in rules.rules for question in _asked(audit, variant, rule, rules)]
 
 
-def _asked(audit: Audit, variant: str, rule: Rule) -> list[Question]:
+def _known_groups(audit: Audit, rules: GateRules) -> None:
+    """Refuse attributes and keys of groups that the audit does not have."""
+    keys = set(audit.group_names)
+    attributes = {attribute for key in keys for attribute, _ in parse_group_key(key)}
+    chosen = [rule for rule in rules.rules if isinstance(rule, ChangeRule)]
+    named = [("must", name, keys | attributes) for name in rules.must]
+    named += [
+        (f"{r.id}: attributes", name, attributes) for r in chosen for name in r.attributes or ()
+    ]
+    named += [(f"{rule.id}: exclude", name, keys) for rule in chosen for name in rule.exclude]
+    named += [("waivers: group", w.group, keys) for w in rules.waivers if w.group is not None]
+    for what, name, known in named:
+        if name not in known:
+            raise DataError(
+                f"{printable(what)} must name what the audit has, got {printable(name)!r}"
+                f"{nearest(name, sorted(known))}"
+            )
+
+
+def _asked(audit: Audit, variant: str, rule: Rule, rules: GateRules) -> list[Question]:
     if isinstance(rule, ChangeRule):
-        return list(_rates(audit, variant, rule)) or [_unasked(rule, _no_rates(audit, rule))]
+        rates = list(_rates(audit, variant, rule, rules))
+        return rates or [_unasked(rule, _no_rates(audit, rule))]
     if isinstance(rule, CieRule):
         cie = audit.divergence[variant].cie
         change = difference_alone(
@@ -101,18 +150,29 @@ def _asked(audit: Audit, variant: str, rule: Rule) -> list[Question]:
         return [Question(rule.id, rule.metric, "all", None, "CIE excess", None, rule.max, change)]
     if isinstance(rule, ClassesRule):
         members = min(v.members for v in audit.variants if v.name in ("dense", variant))
-        return [_class(rule, row, members) for row in audit.classes[variant]]
+        rows = audit.classes[variant]
+        classes = [_class(rule, row, members, rules) for row in rows]
+        if len(rows) <= MANY_CLASSES:
+            return classes
+        together = f"judged with the other {len(rows) - 1:,} classes by the spread of their losses"
+        return [
+            _spread(rule, rows, members),
+            *(replace(one, not_judged=together, too_small=False) for one in classes),
+        ]
     if isinstance(rule, SincePreviousRule):
         return []
     return list(_slices(audit, variant, rule)) or [_unasked(rule, NO_SLICES)]
 
 
-def _rates(audit: Audit, variant: str, rule: ChangeRule) -> Iterator[Question]:
+def _rates(audit: Audit, variant: str, rule: ChangeRule, rules: GateRules) -> Iterator[Question]:
     names = audit.group_names
+    sizes = {group.key: group.n for group in audit.groups}
     for row in audit.subgroups[variant]:
         in_group, of_class = row.group != "all", row.class_name is not None
         over = "groups" if in_group else "classes" if of_class else "all"
         if (row.metric, over) != (rule.metric, rule.over):
+            continue
+        if in_group and not (_chosen(row.group, rule) and sizes[row.group] >= rule.min_examples):
             continue
         parts = [names[row.group]] if in_group or not of_class else []
         parts += [f"class {row.class_name}"] if of_class else []
@@ -129,16 +189,50 @@ def _rates(audit: Audit, variant: str, rule: ChangeRule) -> Iterator[Question]:
             absolute_variance=read_variance(row.absolute_variance),
         )
         margins = rule.max_increase
+        dense, n = change.dense.value, change.dense.n
+        widest = max((margins.relative or 0.0) * dense, margins.absolute or 0.0)
+        small = "" if _must(row.group, rules) else _small(dense, n, widest, rules)
         yield Question(
             rule.id, rule.metric, row.group, row.class_name, name, margins.relative,
-            margins.absolute, change,
+            margins.absolute, change, clearing=_clearing(dense, n, margins.absolute),
+            not_judged=small, too_small=bool(small),
         )  # fmt: skip
+
+
+def _chosen(key: str, rule: ChangeRule) -> bool:
+    """Whether a rule asks about a group."""
+    parts = set(parse_group_key(key))
+    attributes = {attribute for attribute, _ in parts}
+    if rule.attributes is not None and not attributes <= set(rule.attributes):
+        return False
+    return not any(set(parse_group_key(one)) <= parts for one in rule.exclude)
+
+
+def _must(key: str, rules: GateRules) -> bool:
+    """Whether a group must be judged, however small: its key is named, or its one attribute."""
+    attributes = [attribute for attribute, _ in parse_group_key(key)]
+    return key in rules.must or (len(attributes) == 1 and attributes[0] in rules.must)
+
+
+def _clearing(rate: float, n: int, margin: float | None) -> float | None:
+    if math.isnan(rate) or n == 0:
+        return margin
+    return max(margin or 0.0, sampling_margin(rate, n))
+
+
+def _small(rate: float, n: int, margin: float, rules: GateRules) -> str:
+    """Say why a rate is too small to judge; empty where it is not, or is undefined."""
+    if n and math.isnan(rate):
+        return ""
+    return too_small(rate, n, margin=margin, coarsest=rules.coarsest)
 
 
 def _no_rates(audit: Audit, rule: ChangeRule) -> str:
     """Say why the audit has no row that a rule asks for."""
     if rule.over == "groups":
-        return "the audit has no groups"
+        return (
+            "the audit has no such groups" if len(audit.groups) > 1 else "the audit has no groups"
+        )
     positive = audit.examples.positive is not None
     if rule.over == "classes" and positive:
         return f"label.positive makes the {rule.metric} one rate; ask over groups or all"
@@ -161,7 +255,7 @@ def _slices(audit: Audit, variant: str, rule: SlicesRule) -> Iterator[Question]:
         yield Question(rule.id, rule.metric, "all", None, where, None, rule.margin, change)
 
 
-def _class(rule: ClassesRule, row: ClassRow, members: int) -> Question:
+def _class(rule: ClassesRule, row: ClassRow, members: int, rules: GateRules) -> Question:
     """Ask for the recall lost beyond the accuracy lost, a fraction; the audit has points gained."""
     value, events = -_number(row.normalised) / 100, _number(row.effective_events)
     if row.reason:
@@ -178,7 +272,42 @@ def _class(rule: ClassesRule, row: ClassRow, members: int) -> Question:
     )
     change = difference_alone(rule.metric, "all", loss, variance)
     where = f"recall loss of class {row.class_name}"
-    return Question(rule.id, rule.metric, "all", row.class_name, where, None, rule.margin, change)
+    missed = 1 - _number(row.dense_recall)
+    small = _small(missed, row.n, rule.margin, rules)
+    return Question(
+        rule.id, rule.metric, "all", row.class_name, where, None, rule.margin, change,
+        clearing=_clearing(missed, row.n, rule.margin),
+        not_judged=small, too_small=bool(small),
+    )  # fmt: skip
+
+
+def _spread(rule: ClassesRule, rows: Sequence[ClassRow], members: int) -> Question:
+    """Ask how much the true losses of many classes differ: their standard deviation, tau."""
+    where = f"spread of the recall losses of {len(rows):,} classes"
+    known = [row for row in rows if row.n > 1 and row.normalised is not None]
+    missed = [1 - (_number(r.dense_recall) + _number(r.compressed_recall)) / 2 for r in known]
+    # By binomial shares, with one error and one hit more, so that no class has none.
+    expected = [(row.n * p + 1) / (row.n + 2) for row, p in zip(known, missed, strict=True)]
+    tau: Estimate
+    n = sum(row.n for row in known)
+    if len(known) > MANY_CLASSES:
+        tau = heterogeneity(
+            [-_number(row.normalised) / 100 for row in known],
+            [_by_chance(row) for row in known],
+            [p * (1 - p) / row.n for row, p in zip(known, expected, strict=True)],
+            n=n,
+            members=members,
+        )
+    else:
+        tau = undefined(f"{len(known)} classes have examples enough", n=n, members=members)
+    change = difference_alone(rule.metric, "all", tau)
+    return Question(rule.id, rule.metric, "all", None, where, None, rule.margin, change)
+
+
+def _by_chance(row: ClassRow) -> float:
+    """The variance of a class's loss, a fraction squared, without its floor."""
+    examples, members = _number(row.of_examples), _number(row.of_members)
+    return max(examples + members - _number(row.of_both), examples, members) / 100**2
 
 
 def difference_alone(
@@ -225,7 +354,8 @@ def read_estimate(quantity: Quantity) -> Estimate:
 def read_variance(spread: Spread) -> Variance:
     """Convert a variance of the file to one to compute with: null is nan.
 
-    >>> read_variance(Spread(total=4.0, examples=3.0, members=2.0, residual=1.0, df=None)).members
+    >>> read_variance(Spread(total=4.0, examples=3.0, members=2.0, residual=1.0, floor=0.0,
+    ...                      df=None)).members
     2.0
     """
     return Variance(
@@ -233,6 +363,7 @@ def read_variance(spread: Spread) -> Variance:
         examples=_number(spread.examples),
         members=_number(spread.members),
         residual=_number(spread.residual),
+        floor=_number(spread.floor),
         df=_number(spread.df),
     )
 

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from scotoma.audit import GateFile, GateResult, Quantity
 from scotoma.audit.gate import (
     GATE_VERSION,
     DecidingInterval,
+    Forecast,
     JudgedVariant,
     Margins,
-    MembersNeeded,
     TestResult,
 )
 from scotoma.verdict.deciding import Deciding, Finding
 from scotoma.verdict.gate import Gate, VariantVerdict
-from scotoma.verdict.words import sentences
-
-if TYPE_CHECKING:
-    from scotoma.power import MembersRange
+from scotoma.verdict.outlook import Outlook
+from scotoma.verdict.words import sentences, size_of
 
 __all__ = ["gate_file", "gate_result"]
 
@@ -36,7 +33,7 @@ def gate_result(gate: Gate) -> GateResult:
         level=facts.level,
         examples=facts.examples,
         verdict=gate.verdict,
-        exit_code=gate.exit_code,
+        exit_code=gate.exit_code(),
         rules=gate.rules,
         warnings=gate.warnings,
         previous_audit=facts.previous,
@@ -64,7 +61,8 @@ def _variant(variant: VariantVerdict) -> JudgedVariant:
         members=variant.members,
         top1=_known(variant.top1),
         cies=variant.cies,
-        outlook=None if outlook is None else str(outlook.needed),
+        outlook=None if outlook is None else f"{outlook.question.where} {outlook.outlook}",
+        too_small=tuple(size_of(finding) for finding in variant.too_small),
         sentences=tuple(sentences(variant)),
         tests=tuple(map(_test, variant.findings)),
     )
@@ -83,7 +81,9 @@ def _test(finding: Finding) -> TestResult:
         reason=finding.reason,
         waived=None if waiver is None else waiver.reason,
         waived_until=None if waiver is None else waiver.until.isoformat(),
-        margins=Margins(relative=question.relative, absolute=question.absolute),
+        margins=Margins(
+            relative=question.relative, absolute=question.absolute, clearing=question.clearing
+        ),
         relative=None
         if change is None or question.relative is None
         else Quantity.of(change.relative),
@@ -92,8 +92,7 @@ def _test(finding: Finding) -> TestResult:
         harm_p_adjusted=_known(finding.harm_p_adjusted),
         noninferiority_p=_known(finding.noninferiority_p),
         decided_by=_deciding(finding.deciding),
-        needed=_needed(finding.needed),
-        needed_words=None if finding.needed is None else str(finding.needed),
+        outlook=None if finding.outlook is None else _forecast(finding.outlook),
     )
 
 
@@ -105,8 +104,16 @@ def _deciding(deciding: Deciding | None) -> DecidingInterval | None:
     )
 
 
-def _needed(needed: MembersRange | None) -> MembersNeeded | None:
-    return None if needed is None else MembersNeeded.model_validate(needed.as_dict())
+def _forecast(outlook: Outlook) -> Forecast:
+    return Forecast(
+        leaning=outlook.leaning,
+        by=outlook.by,
+        low=_known(outlook.low),
+        high=_known(outlook.high),
+        now=outlook.now,
+        passing_margin=_known(outlook.passing_margin),
+        sentence=str(outlook),
+    )
 
 
 def _known(value: float) -> float | None:

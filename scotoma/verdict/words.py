@@ -9,7 +9,16 @@ from scotoma.uncertainty import Estimate
 from scotoma.verdict.deciding import Finding
 from scotoma.verdict.gate import Gate, VariantVerdict
 
-__all__ = ["amount", "interval", "level_words", "margin_words", "scope_words", "sentences", "why"]
+__all__ = [
+    "amount",
+    "interval",
+    "level_words",
+    "margin_words",
+    "scope_words",
+    "sentences",
+    "size_of",
+    "why",
+]
 
 SHOWN = 3  # findings named beside a verdict; gate.json has them all
 
@@ -82,35 +91,74 @@ def why(finding: Finding) -> str:
 
 
 def sentences(variant: VariantVerdict) -> list[str]:
-    """Say what is behind a FAIL or an UNSURE, a sentence each; none for a PASS.
+    """Say what a verdict rests on, a sentence each.
 
     Args:
         variant: The verdict on one variant.
 
     Returns:
-        The worst findings of a FAIL; for an UNSURE, what would settle it and why nothing did.
+        The worst findings of a FAIL; for an UNSURE what is open, and what would settle it; for a
+        PASS what was ruled out, and how finely. Last, what was too small to judge.
     """
-    if variant.verdict == "FAIL":
-        failed = [f for f in variant.counted if f.verdict == "FAIL"]
-        failed.sort(key=lambda f: f.harm_p_adjusted)
-        lines = [printable(f"{f.question.where} {why(f)} ({f.question.rule})") for f in failed]
-        return _cut(lines)
-    if variant.verdict == "UNSURE":
-        return [_unsure(variant)]
-    return []
+    lines = {"FAIL": _failed, "UNSURE": _unsure, "PASS": _passed}[variant.verdict](variant)
+    small = variant.too_small
+    if small:
+        names = [size_of(finding) for finding in small[:SHOWN]]
+        more = f", and {len(small) - SHOWN:,} more" if len(small) > SHOWN else ""
+        lines.append(printable(f"Too small to judge: {', '.join(names)}{more}."))
+    return lines
 
 
-def _unsure(variant: VariantVerdict) -> str:
-    outlook = variant.outlook
-    if outlook is not None:
-        return printable(f"{outlook.question.where}: {outlook.needed}")
+def size_of(finding: Finding) -> str:
+    """Name what was too small to judge, with its size.
+
+    >>> from scotoma.verdict.questions import Question
+    >>> question = Question("s", "slices_hurt", "all", None, "error IS", None, None, None)
+    >>> size_of(Finding(question, "NOT JUDGED", math.nan, math.nan, math.nan))
+    'error IS (no examples)'
+    """
+    change = finding.question.change
+    n = 0 if change is None else change.absolute.n
+    size = "no examples" if n == 0 else f"{n:,} example{'' if n == 1 else 's'}"
+    return f"{finding.question.where} ({size})"
+
+
+def _passed(variant: VariantVerdict) -> list[str]:
+    passed = [f for f in variant.counted if f.verdict == "PASS"]
+    if not passed:
+        return [printable("every test is waived" if variant.findings else "no rule asked anything")]
+    absolute = [f for f in passed if f.deciding is not None and f.deciding.kind == "absolute"]
+    coarsest = max(absolute, key=lambda f: f.deciding.margin if f.deciding else 0, default=None)
+    count = len(passed)
+    line = f"No rise beyond its margin in {'the' if count == 1 else 'any of'} {count:,} "
+    line += f"test{'' if count == 1 else 's'}"
+    if coarsest is not None and coarsest.deciding is not None:
+        margin = f"{100 * coarsest.deciding.margin:.1f} points"
+        line += f"; coarsest margin {margin} ({coarsest.question.where})"
+    return [printable(f"{line}.")]
+
+
+def _failed(variant: VariantVerdict) -> list[str]:
+    failed = [f for f in variant.counted if f.verdict == "FAIL"]
+    failed.sort(key=lambda f: f.harm_p_adjusted)
+    return _cut([printable(f"{f.question.where} {why(f)} ({f.question.rule})") for f in failed])
+
+
+def _unsure(variant: VariantVerdict) -> list[str]:
     opened = [f for f in variant.counted if f.verdict == "UNSURE"]
-    reasons = list(dict.fromkeys(f.reason for f in opened if f.reason))
-    if not reasons:
-        return printable(f"{opened[0].question.where} {why(opened[0])}")
-    shown = reasons[0]
-    places = [f.question.where for f in opened if f.reason == shown]
-    return printable(shown if len(places) == len(opened) > 1 else f"{places[0]}: {shown}")
+    if not opened:
+        return ["nothing is large enough to judge"]
+    first = variant.outlook
+    if first is None:
+        reasons = list(dict.fromkeys(f.reason for f in opened if f.reason))
+        shown = reasons[0] if reasons else why(opened[0])
+        places = [f.question.where for f in opened if f.reason == shown]
+        whole = len(places) == len(opened) > 1
+        return [printable(shown if whole else f"{opened[0].question.where}: {shown}")]
+    count = (
+        f"{len(opened):,} of {len(variant.counted):,} tests are open; " if len(opened) > 1 else ""
+    )
+    return [printable(f"{count}{first.question.where} {why(first)}, {first.outlook}")]
 
 
 def _cut(lines: list[str]) -> list[str]:
@@ -123,7 +171,7 @@ def _cut(lines: list[str]) -> list[str]:
 def scope_words(gate: Gate) -> str:
     """Say what a verdict covers."""
     if gate.facts.scope == "shipped":
-        return "It covers these two models on another test set, not another training run."
+        return "It covers these very models on another test set, not another training run."
     return "It covers another training run on another test set of this kind."
 
 

@@ -1,10 +1,10 @@
-"""What is the key of a group? The same in every result, and never that of another group."""
+"""What is the key of a group, and what does a key say? The same in every result."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["group_key"]
+__all__ = ["group_key", "parse_group_key"]
 
 
 def group_key(values: Iterable[tuple[str, str]]) -> str:
@@ -28,6 +28,28 @@ def group_key(values: Iterable[tuple[str, str]]) -> str:
         _escaped(attribute, r"\,=") + "=" + _escaped(value, r"\,") for attribute, value in values
     )
     return ",".join(parts) or "all"
+
+
+def parse_group_key(key: str) -> tuple[tuple[str, str], ...]:
+    r"""Read attributes and values out of a key of `group_key`; none for `all`.
+
+    >>> parse_group_key("sex=male,age=old"), parse_group_key("all")
+    ((('sex', 'male'), ('age', 'old')), ())
+    >>> parse_group_key(r"income=>=50K\, net")
+    (('income', '>=50K, net'),)
+    """
+    parts: list[list[str]] = [[""]]
+    signs = iter("" if key == "all" else key)
+    for sign in signs:
+        if sign == "\\":
+            parts[-1][-1] += next(signs, "")
+        elif sign == ",":
+            parts.append([""])
+        elif sign == "=" and len(parts[-1]) == 1:
+            parts[-1].append("")
+        else:
+            parts[-1][-1] += sign
+    return tuple((part[0], part[1]) for part in parts if len(part) == 2)
 
 
 def _escaped(name: str, syntax: str) -> str:

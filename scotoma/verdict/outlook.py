@@ -1,0 +1,227 @@
+"""What would settle an UNSURE, and which way? More models, more test examples, or neither."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from scotoma.uncertainty import FEWEST_RUNS, Variance
+from scotoma.verdict.questions import Margin, Question
+
+__all__ = ["MOST_MODELS", "Outlook", "outlook"]
+
+MOST_MODELS = 255  # of a population; a forecast never asks for more
+MOST_TIMES = 100  # as many examples as there are
+SURE = 0.8  # chance that the upper end of a forecast settles what it says
+QUANTILES = (np.arange(15) + 0.5) / 15  # of the variance, which is itself an estimate
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What would settle a test that is UNSURE.
+
+    Attributes:
+        leaning: `PASS` where the estimate lies within a margin, else `FAIL`.
+        by: What would settle it that way: `models`, `examples`, or None where neither is likely to.
+        low: Number with which it is settled that way with a chance of one half; nan without `by`.
+        high: The same with a chance of 80%.
+        now: The number that the audit has; of models where `by` is None.
+        passing_margin: The absolute margin, a fraction, that would pass today; nan without
+            interval.
+    """
+
+    leaning: Literal["PASS", "FAIL"]
+    by: Literal["models", "examples"] | None
+    low: float
+    high: float
+    now: int
+    passing_margin: float
+
+    def __str__(self) -> str:
+        """The forecast as words that follow the name of a test.
+
+        >>> print(Outlook("PASS", "models", 8.0, 15.0, 5, 0.013))
+        leans PASS: 8 to 15 models would settle it (5 now)
+        >>> print(Outlook("PASS", None, math.nan, math.nan, 5, 0.013))
+        leans PASS: no forecast; the margin that passes today is 1.30 points
+        """
+        lead = f"leans {self.leaning}: "
+        if self.by is not None:
+            noun = "models" if self.by == "models" else "test examples"
+            low, high = _rounded(self.low), _rounded(self.high)
+            span = f"{high:,}" if low == high else f"{low:,} to {high:,}"
+            return f"{lead}{span} {noun} would settle it ({self.now:,} now)"
+        if math.isnan(self.passing_margin):
+            return f"{lead}no forecast"
+        return f"{lead}no forecast; the margin that passes today is {_points(self.passing_margin)}"
+
+
+@dataclass(frozen=True)
+class _Way:
+    """One direction of one test: the distance that an interval must leave, and how it shrinks.
+
+    Attributes:
+        distance: From the estimate to the margin, on the scale of the interval; above 0.
+        variance: The variance of the estimate on that scale.
+        members: Models of the smaller population.
+        n: Examples at risk.
+        quantile: One-sided chance of error of the interval that decides.
+    """
+
+    distance: float
+    variance: Variance
+    members: int
+    n: int
+    quantile: float
+
+    def by_models(self, members: float) -> float:
+        """Chance that so many models settle it, the present ones among them.
+
+        V(K') = V_A + V_B K/K', where V_A is the test set's own; the estimate moves from where it is
+        with the variance V_B (1 - K/K').
+        """
+        v = self.variance
+        own = max(0.0, v.examples - v.residual)
+        shrinking = max(0.0, v.total - v.floor - own)
+        share = self.members / members
+        of_runs = v.members**2 / (2 * (self.members - 1))  # two populations that vary alike
+        of_examples = max(0.0, v.total**2 / v.df - of_runs)
+        spread = of_examples + (v.members * share) ** 2 / (2 * (members - 1))
+
+        def half(scale: float) -> float:
+            total = own + v.floor + scale * shrinking * share
+            return self._half(total, total**2 / spread if spread > 0 else math.inf)
+
+        return self._chance(half, shrinking * (1 - share), self.members - 1)
+
+    def by_examples(self, n: float) -> float:
+        """Chance that so many examples settle it, the present ones among them."""
+        v = self.variance
+        runs = max(0.0, v.members - v.residual)
+        shrinking, share = max(0.0, v.total - runs), self.n / n
+
+        def half(scale: float) -> float:
+            return self._half(runs + scale * shrinking * share, v.df / share)
+
+        return self._chance(half, shrinking * (1 - share), v.df)
+
+    def _half(self, total: float, df: float) -> float:
+        from scipy.special import stdtrit
+
+        return float(stdtrit(df, 1 - self.quantile)) * math.sqrt(total)
+
+    def _chance(self, half: Callable[[float], float], moves: float, df: float) -> float:
+        """Mean over what the variance may be of the chance that the interval leaves the margin."""
+        from scipy.special import chdtri, ndtr
+
+        scales = df / chdtri(df, QUANTILES) if math.isfinite(df) and df > 0 else np.ones(1)
+        chances = []
+        for scale in scales:
+            clear, sd = self.distance - half(float(scale)), math.sqrt(scale * moves)
+            chances.append(float(ndtr(clear / sd)) if sd > 0 else float(clear >= 0))
+        return float(np.mean(chances))
+
+
+def outlook(
+    question: Question, *, alpha: float, multiplier: float, together: int
+) -> Outlook | None:
+    """Forecast what settles a test that is UNSURE.
+
+    The truth is taken to lie around the estimate as its interval says, so that the forecast holds
+    in either direction: where a test may as well end the other way, none is made.
+
+    Args:
+        question: The test.
+        alpha: Of the gate.
+        multiplier: What Holm's correction multiplies the p-value of harm with.
+        together: Number of UNSURE tests that must all be settled for a PASS.
+
+    Returns:
+        The forecast; None where there is no interval to start from.
+    """
+    change = question.change
+    margins = question.clearing_margins
+    if change is None or not margins:
+        return None
+    tail = alpha / 2
+    upper = change.absolute.at(1 - 2 * tail).high
+    harmful = all(estimate.value > margin for _, estimate, margin in margins)
+    ways = [
+        way
+        for margin in (question.margins if harmful else margins)
+        if (way := _way(question, margin, tail / multiplier if harmful else tail)) is not None
+    ]
+    leaning: Literal["PASS", "FAIL"] = "FAIL" if harmful else "PASS"
+    members = change.absolute.members
+    none = Outlook(leaning, None, math.nan, math.nan, members, upper)
+    wanted = len(question.margins) if harmful else 1
+    if len(ways) < wanted or change.events == 0:
+        return none
+    sure = SURE if harmful else SURE ** (1 / together)
+    # Harm exceeds every margin, a PASS keeps one of them.
+    chance = min if harmful else max
+    if members >= FEWEST_RUNS:
+        numbers = _numbers(members, MOST_MODELS)
+        found = _first(numbers, lambda k: chance(way.by_models(k) for way in ways), sure)
+        if found is not None:
+            return Outlook(leaning, "models", *found, members, upper)
+    n = change.absolute.n
+    found = _first(
+        _numbers(n, MOST_TIMES * n), lambda n: chance(w.by_examples(n) for w in ways), sure
+    )
+    if found is not None:
+        return Outlook(leaning, "examples", *found, n, upper)
+    return none
+
+
+def _way(question: Question, margin: Margin, quantile: float) -> _Way | None:
+    kind, estimate, limit = margin
+    change = question.change
+    assert change is not None
+    variance = change.relative_variance if kind == "relative" else change.absolute_variance
+    if kind == "relative":
+        if not estimate.value > -100:
+            return None
+        distance = abs(math.log1p(limit / 100) - math.log1p(estimate.value / 100))
+    else:
+        distance = abs(limit - estimate.value)
+    if not variance.total > 0 or not distance > 0:
+        return None
+    return _Way(distance, variance, estimate.members, estimate.n, quantile)
+
+
+def _numbers(now: int, most: int) -> list[int]:
+    """Numbers to try, each a twentieth above the one before."""
+    numbers, number = [], now
+    while number < most:
+        number = min(most, max(number + 1, math.ceil(1.05 * number)))
+        numbers.append(number)
+    return numbers
+
+
+def _first(
+    numbers: Sequence[int], chance: Callable[[int], float], sure: float
+) -> tuple[float, float] | None:
+    """The first numbers with a chance of one half, and with one of `sure`."""
+    half = math.nan
+    for number in numbers:
+        known = chance(number)
+        if math.isnan(half) and known >= 0.5:
+            half = float(number)
+        if known >= sure:
+            return half, float(number)
+    return None
+
+
+def _rounded(number: float) -> int:
+    """A number to two digits, rounded up; whole below 100."""
+    step = 10 ** max(0, len(str(math.ceil(number))) - 2) if number >= 100 else 1
+    return math.ceil(number / step) * step
+
+
+def _points(fraction: float) -> str:
+    return f"{100 * fraction:.2f} points"
