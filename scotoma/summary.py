@@ -11,7 +11,7 @@ from scotoma.audit.groups import Gap, RateChange
 from scotoma.printable import printable
 from scotoma.verdict import Gate
 from scotoma.verdict.frontier import frontier_sentence
-from scotoma.verdict.words import sentences
+from scotoma.verdict.words import sentences, too_small
 
 __all__ = ["printable", "summary", "worst_change"]
 
@@ -71,7 +71,7 @@ def summary(audit: Audit, gate: Gate | None = None) -> str:
         "",
     ]
     if gate is not None:
-        lines += verdicts if (verdicts := _verdicts(gate)) else ["Every variant passed."]
+        lines += _verdicts(gate)
         if sentence := frontier_sentence(audit.variants, gate):
             lines += _wrapped(f"{sentence}.")
         lines.append("")
@@ -122,14 +122,20 @@ def _mark(gate: Gate, name: str) -> str:
 
 
 def _verdicts(gate: Gate) -> list[str]:
-    """Say what each FAIL and UNSURE rests on, and name waived tests."""
-    lines = []
+    """Say what each verdict rests on, a row a variant; those that rest on the same share one."""
+    rows: dict[tuple[str, str], list[str]] = {}
     for variant in gate.variants:
-        for line in sentences(variant):
-            lines += _wrapped(f"{variant.verdict:<7} {printable(variant.name)}: {line}")
+        key = variant.verdict, "; ".join(sentences(variant))
+        rows.setdefault(key, []).append(printable(variant.name))
+    lines = []
+    for (verdict, text), names in rows.items():
+        lines += _wrapped(f"{verdict:<7} {', '.join(names)}: {text}.")
+    for variant in gate.variants:
         waived = list(dict.fromkeys(f.question.rule for f in variant.findings if f.waiver))
         if waived:
             lines += _wrapped(f"waived  {printable(f'{variant.name}: ' + ', '.join(waived))}")
+    if small := too_small(gate.variants):
+        lines += _wrapped(small)
     return lines
 
 

@@ -99,14 +99,14 @@ def certainty_words(rules: GateRules) -> str:
 
     >>> from scotoma.config.gate import default_rules
     >>> certainty_words(default_rules(positive=True))
-    'FAIL needs 97.5% certainty, adjusted by Holm over the tests of a variant; a test with \
-fewer than 10 effective events or 5 members a variant is UNSURE'
+    'FAIL needs 97.5% certainty, adjusted by Holm over the tests of a variant, and 10 effective \
+events; PASS needs 97.5% for each, at a margin of at least two standard errors of the dense rate'
     """
-    least = rules.min
+    certain = f"{100 * (1 - rules.alpha / 2):g}%"
     return (
-        f"FAIL needs {100 * (1 - rules.alpha / 2):g}% certainty, {CORRECTED[rules.correct]} "
-        f"over the tests of a variant; a test with fewer than {least.effective_events:g} effective "
-        f"events or {least.models} members a variant is UNSURE"
+        f"FAIL needs {certain} certainty, {CORRECTED[rules.correct]} over the tests of a variant, "
+        f"and {rules.min.effective_events:g} effective events; PASS needs {certain} for each, at a "
+        "margin of at least two standard errors of the dense rate"
     )
 
 

@@ -168,10 +168,8 @@ def _answer(question: Question, rules: GateRules, harm: float, multiplier: float
     cleared = [] if _too_few_models(question, rules) else question.clearing_margins
     best = min(cleared, key=lambda margin: margin[1].p_below(margin[2]), default=None)
     clear = math.nan if best is None else best[1].p_below(best[2])
-    finding = Finding(question, "UNSURE", harm, adjusted, clear)
-    if clear <= tail:
-        finding = replace(finding, verdict="PASS")
-    elif question.not_judged:
+    finding = Finding(question, "PASS" if clear <= tail else "UNSURE", harm, adjusted, clear)
+    if question.not_judged:
         return replace(finding, verdict="NOT JUDGED", reason=question.not_judged)
     if best is None:
         return replace(finding, reason=_unknown(question, rules))

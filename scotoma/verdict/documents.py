@@ -13,7 +13,15 @@ from xml.etree import ElementTree
 from scotoma.printable import printable
 from scotoma.verdict.deciding import Finding
 from scotoma.verdict.gate import Gate
-from scotoma.verdict.words import interval, level_words, margin_words, scope_words, sentences, why
+from scotoma.verdict.words import (
+    interval,
+    level_words,
+    margin_words,
+    scope_words,
+    sentences,
+    too_small,
+    why,
+)
 
 __all__ = ["code_span", "junit", "markdown"]
 
@@ -139,6 +147,8 @@ def markdown(gate: Gate) -> str:
     ]
     lines += ["", "## Waived", "", *waived] if waived else []
     lines += ["", "## Read this", ""]
+    if small := too_small(gate.variants):
+        lines.append(f"- {code_span(small)}")
     lines += [f"- {code_span(warning)}" for warning in gate.warnings]
     if len(gate.variants) > 1:
         lines.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from scotoma.printable import printable
 from scotoma.uncertainty import Estimate
@@ -98,15 +99,19 @@ def sentences(variant: VariantVerdict) -> list[str]:
 
     Returns:
         The worst findings of a FAIL; for an UNSURE what is open, and what would settle it; for a
-        PASS what was ruled out, and how finely. Last, what was too small to judge.
+        PASS what was ruled out, and how finely.
     """
-    lines = {"FAIL": _failed, "UNSURE": _unsure, "PASS": _passed}[variant.verdict](variant)
-    small = variant.too_small
-    if small:
-        names = [size_of(finding) for finding in small[:SHOWN]]
-        more = f", and {len(small) - SHOWN:,} more" if len(small) > SHOWN else ""
-        lines.append(printable(f"Too small to judge: {', '.join(names)}{more}."))
-    return lines
+    return {"FAIL": _failed, "UNSURE": _unsure, "PASS": _passed}[variant.verdict](variant)
+
+
+def too_small(variants: Sequence[VariantVerdict]) -> str:
+    """Say once what no PASS of any variant rests on; empty where all is large enough to judge."""
+    sizes = [size_of(finding) for variant in variants for finding in variant.too_small]
+    names = list(dict.fromkeys(sizes))
+    if not names:
+        return ""
+    more = f", and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return printable(f"Too small to judge: {', '.join(names[:SHOWN])}{more}.")
 
 
 def size_of(finding: Finding) -> str:
@@ -135,7 +140,7 @@ def _passed(variant: VariantVerdict) -> list[str]:
     if coarsest is not None and coarsest.deciding is not None:
         margin = f"{100 * coarsest.deciding.margin:.1f} points"
         line += f"; coarsest margin {margin} ({coarsest.question.where})"
-    return [printable(f"{line}.")]
+    return [printable(line)]
 
 
 def _failed(variant: VariantVerdict) -> list[str]:

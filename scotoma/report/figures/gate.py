@@ -36,9 +36,11 @@ ORDER = ("FAIL", "UNSURE", "PASS")
 
 def draw_gate(gate: GateResult | None) -> Figure | None:
     """What decides each test of a variant: the interval, in units of its margin."""
-    if gate is None or not any(variant.tests for variant in gate.variants):
+    if gate is None:
         return None
-    kept = {v.name: _nearest(v.tests) for v in gate.variants if v.tests}
+    kept = {v.name: nearest for v in gate.variants if (nearest := _nearest(v.tests))}
+    if not kept:
+        return None
     worst = min(gate.variants, key=lambda v: ORDER.index(v.verdict)).name
     rows = [_drawn(name, test) for name, tests in kept.items() for test in tests]
     return Figure(
@@ -62,15 +64,18 @@ def _nearest(tests: Sequence[TestResult]) -> list[TestResult]:
             return float("-inf")
         return decided.interval.high / decided.margin
 
-    return sorted(tests, key=lambda t: (ORDER.index(t.verdict), -height(t)))[:MOST]
+    judged = [test for test in tests if test.verdict in ORDER]
+    return sorted(judged, key=lambda t: (ORDER.index(t.verdict), -height(t)))[:MOST]
 
 
 def _summary(gate: GateResult) -> str:
     tests = [test for variant in gate.variants for test in variant.tests]
     many = {verdict: sum(t.verdict == verdict for t in tests) for verdict in ORDER}
+    small = len(tests) - sum(many.values())
+    aside = f" {small:,} not judged are left out." if small else ""
     return (
         f"Of {numbers.count(len(tests))} tests {many['FAIL']} fail (triangles), {many['UNSURE']} "
-        f"are unsure (diamonds), {many['PASS']} pass (circles). Crosses: not tested."
+        f"are unsure (diamonds), {many['PASS']} pass (circles). Crosses: no interval.{aside}"
     )
 
 
@@ -78,7 +83,7 @@ def _drawn(name: str, test: TestResult) -> tuple[Any, ...]:
     decided = test.decided_by
     if decided is None or not decided.margin or decided.interval.value is None:
         missing = clipped(numbers.Interval(None, None, None), DOMAIN)
-        return (name, test.where, test.verdict, *missing, f"{test.verdict} untested")
+        return (name, test.where, test.verdict, *missing, f"{test.verdict}, no interval")
     label = f"{test.verdict} {_change(decided).value}"
     held = clipped(decided.interval, DOMAIN, 1 / decided.margin)
     return (name, test.where, test.verdict, *held, label)
