@@ -82,8 +82,8 @@ ASKED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"d": FIRST, "p": FACETS["p"], "features": FEATURES},
     ),
     "all_metrics": (clarify.all_metrics, MANY | {"p": IDS == 1}),
-    "clarify.changes": (
-        lambda was, now, **k: clarify.changes(dense=was, compressed=now, **k),
+    "clarify.metric_changes": (
+        lambda was, now, **k: clarify.metric_changes(dense=was, compressed=now, **k),
         MANY | {"was": IDS == 1, "now": OTHER == 1},
     ),
     "fairness.metric": (

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from scotoma.commands.bias_page import page
-from scotoma.commands.bias_table import Audited, BiasQuestion, read_audited
+from scotoma.commands.bias_page import format_bias
+from scotoma.commands.bias_table import BiasQuestion, BiasTable, read_bias_table
 from scotoma.commands.long_table import widened
 from scotoma.commands.tables import read_table
 from scotoma.jsonable import jsonable
@@ -43,21 +43,21 @@ def run_bias(
     table = read_table(path)
     if examples is not None:
         table, question = widened(table, read_table(examples), question)
-    audited = read_audited(table, question)
+    audited = read_bias_table(table, question)
     if not quiet:
         sys.stderr.writelines(f"{message}\n" for message in audited.messages)
     found = measure_bias(audited, question)
     if as_json:
         sys.stdout.write(json.dumps(jsonable(found), indent=1, allow_nan=False) + "\n")
     else:
-        sys.stdout.write("\n".join(page(path.name, found)) + "\n")
+        sys.stdout.write("\n".join(format_bias(path.name, found)) + "\n")
 
 
-def measure_bias(audited: Audited, question: BiasQuestion) -> dict[str, Any]:
+def measure_bias(audited: BiasTable, question: BiasQuestion) -> dict[str, Any]:
     """Every number of the command, with its n and interval or the reason why it has none.
 
     Args:
-        audited: From `read_audited`.
+        audited: From `read_bias_table`.
         question: What is asked.
 
     Returns:
@@ -83,7 +83,7 @@ def measure_bias(audited: Audited, question: BiasQuestion) -> dict[str, Any]:
     }
 
 
-def _subgroups(audited: Audited, question: BiasQuestion) -> list[dict[str, Any]]:
+def _subgroups(audited: BiasTable, question: BiasQuestion) -> list[dict[str, Any]]:
     from scotoma.bias import amplification, rates
 
     names, masks = list(audited.groups), np.stack(list(audited.groups.values()))
@@ -120,8 +120,8 @@ def _subgroups(audited: Audited, question: BiasQuestion) -> list[dict[str, Any]]
     ]
 
 
-def _clarify(audited: Audited, question: BiasQuestion) -> Iterator[dict[str, Any]]:
-    from scotoma.bias.clarify import METRICS, all_metrics, changes
+def _clarify(audited: BiasTable, question: BiasQuestion) -> Iterator[dict[str, Any]]:
+    from scotoma.bias.clarify import METRICS, all_metrics, metric_changes
 
     outcome = audited.positive
     y = None if outcome is None else audited.labels == outcome
@@ -139,7 +139,7 @@ def _clarify(audited: Audited, question: BiasQuestion) -> Iterator[dict[str, Any
         parts = {"predicted": table(p=after)}
         if before is not None and after is not None:
             parts["baseline"] = table(p=before, only=late)
-            parts["change"] = changes(
+            parts["change"] = metric_changes(
                 d=facet.d, dense=before, compressed=after, y=y, strata=audited.strata,
                 features=audited.features, clusters=audited.clusters, paired=question.paired,
                 level=question.level,
@@ -155,7 +155,7 @@ def _clarify(audited: Audited, question: BiasQuestion) -> Iterator[dict[str, Any
             } | {part: table[name] for part, table in parts.items() if name in table}
 
 
-def _lacking(needs: Sequence[str], audited: Audited) -> str:
+def _lacking(needs: Sequence[str], audited: BiasTable) -> str:
     """Options without which a metric is not computed."""
     options = {
         "y": ("--positive", audited.positive is None),
@@ -167,7 +167,7 @@ def _lacking(needs: Sequence[str], audited: Audited) -> str:
     return " and ".join(dict.fromkeys(lacking))
 
 
-def _fairness(audited: Audited, question: BiasQuestion) -> Iterator[dict[str, Any]]:
+def _fairness(audited: BiasTable, question: BiasQuestion) -> Iterator[dict[str, Any]]:
     from scotoma.bias.fairness import NAMES, SIGNED, fairness_bounds, signed
 
     labels, outcome, n_classes = audited.labels, audited.positive, len(audited.classes)

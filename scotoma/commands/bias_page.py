@@ -15,7 +15,7 @@ SAID_ONCE = (ONE_RUN, "upper bound only", "not computed")  # at the head, not in
 Row = dict[str, Any]
 
 
-def page(name: str, found: dict[str, Any]) -> Iterator[str]:
+def format_bias(name: str, found: dict[str, Any]) -> Iterator[str]:
     """Lines of at most 100 columns.
 
     Args:

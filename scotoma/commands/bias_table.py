@@ -26,7 +26,7 @@ from scotoma.inputs import cluster_ids
 from scotoma.natural import natural_order
 from scotoma.uncertainty import check_level
 
-__all__ = ["Audited", "BiasQuestion", "Facet", "read_audited"]
+__all__ = ["BiasQuestion", "BiasTable", "Facet", "read_bias_table"]
 
 Flags = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.intp]
@@ -88,7 +88,7 @@ class Facet:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Audited:
+class BiasTable:
     """A table as arrays, checked.
 
     Attributes:
@@ -120,7 +120,7 @@ class Audited:
     messages: tuple[str, ...] = ()
 
 
-def read_audited(table: pl.DataFrame, question: BiasQuestion) -> Audited:
+def read_bias_table(table: pl.DataFrame, question: BiasQuestion) -> BiasTable:
     """The table as arrays.
 
     Raises:
@@ -163,7 +163,7 @@ def read_audited(table: pl.DataFrame, question: BiasQuestion) -> Audited:
     cluster = None if question.cluster is None else column(table, question.cluster, "--cluster")
     strata = None if question.strata is None else column(table, question.strata, "--strata")
     features = columns(table, question.features, "--feature")
-    return Audited(
+    return BiasTable(
         classes=tuple(classes),
         labels=_ids(truth, classes),
         predicted=np.stack([_ids(predictions[name], classes) for name in after], axis=1),

@@ -25,7 +25,7 @@ from scotoma.run import Run
 from scotoma.uncertainty import Estimate
 from scotoma.verdict.since_previous import Change, changes, judged
 
-__all__ = ["Difference", "compare_runs", "run_diff"]
+__all__ = ["Difference", "compare_audits", "run_diff"]
 
 ALPHA = 0.05
 WORDS = {"error": "error", "fpr": "FPR", "fnr": "FNR", "cie_share_excess": "CIE excess"}
@@ -71,7 +71,7 @@ def run_diff(first: str, second: str, *, as_json: bool, quiet: bool) -> None:
         ScotomaError: A run is not one, or they share no class.
     """
     runs = open_run(first), open_run(second)
-    rows, facts = compare_runs(*runs)
+    rows, facts = compare_audits(*runs)
     if as_json:
         found = {"version": 1, "runs": [first, second], **facts, "rows": rows}
         sys.stdout.write(json.dumps(jsonable(found), indent=1, ensure_ascii=False) + "\n")
@@ -82,7 +82,7 @@ def run_diff(first: str, second: str, *, as_json: bool, quiet: bool) -> None:
             sys.stderr.write(f"note    {printable(note)}\n")
 
 
-def compare_runs(first: Run, second: Run) -> tuple[list[Difference], dict[str, Any]]:
+def compare_audits(first: Run, second: Run) -> tuple[list[Difference], dict[str, Any]]:
     """Every rate of every variant that two audits share, on the examples that both have.
 
     Both populations are asked the same examples, so that the change is tested as that between a

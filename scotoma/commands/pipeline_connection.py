@@ -15,7 +15,7 @@ from scotoma.config import Kubeflow
 from scotoma.printable import printable
 
 if TYPE_CHECKING:
-    from scotoma.pipelines.cluster import Cluster
+    from scotoma.pipelines.cluster import KfpClient
     from scotoma.pipelines.progress import Progress
 
 __all__ = ["Connection", "run_link", "run_table", "wait_for_verdict"]
@@ -37,24 +37,24 @@ class Connection:
     as_json: bool
     quiet: bool
 
-    def cluster(self, settings: Kubeflow | None = None) -> Cluster:
+    def cluster(self, settings: Kubeflow | None = None) -> KfpClient:
         """Make a client; nothing is sent yet."""
-        from scotoma.pipelines.cluster import Cluster
+        from scotoma.pipelines.cluster import KfpClient
 
-        return Cluster(settings or Kubeflow(), self.endpoint, self.namespace)
+        return KfpClient(settings or Kubeflow(), self.endpoint, self.namespace)
 
     def message(self, text: str) -> None:
         """Print a line to stderr, unless --quiet."""
         console = Console(stderr=True, quiet=self.quiet)
         console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
-    def print_run(self, run: Progress, cluster: Cluster, text: str) -> None:
+    def print_run(self, run: Progress, cluster: KfpClient, text: str) -> None:
         """Print a run: all that is known with --json, else a text."""
         values = asdict(run) | {"link": run_link(cluster, run.run_id)}
         print_out(json.dumps(values, indent=1) + "\n" if self.as_json else text, sys.stdout)
 
 
-def run_link(cluster: Cluster, run_id: str) -> str:
+def run_link(cluster: KfpClient, run_id: str) -> str:
     """The address of a run in Kubeflow's user interface."""
     return f"{cluster.endpoint}/#/runs/details/{run_id}"
 
@@ -70,7 +70,7 @@ def run_table(run: Progress) -> str:
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
-def wait_for_verdict(cluster: Cluster, run_id: str, connection: Connection) -> int:
+def wait_for_verdict(cluster: KfpClient, run_id: str, connection: Connection) -> int:
     """Show the steps of a run until it has ended, then print its verdict.
 
     Returns:

@@ -27,7 +27,7 @@ PUBLISHED = (
 )
 
 
-def page(name: str, report: SliceReport, notes: Sequence[str]) -> Iterator[str]:
+def format_slices(name: str, report: SliceReport, notes: Sequence[str]) -> Iterator[str]:
     """Lines of at most 80 columns.
 
     Args:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from scotoma.commands.slices_page import page
+from scotoma.commands.slices_page import format_slices
 from scotoma.commands.slices_table import Sliced, SlicesQuestion, choose_columns, read_sliced
 from scotoma.commands.tables import quoted, read_table
 from scotoma.errors import ConfigError, DataError
@@ -84,7 +84,7 @@ def run_slices(
             content = {"version": 1, **content, "notes": notes}
             text = json.dumps(jsonable(content), indent=1, allow_nan=False)
         else:
-            text = "\n".join(page(Path(table).name, report, notes))
+            text = "\n".join(format_slices(Path(table).name, report, notes))
         if csv is not None:
             with written(csv) as temporary:
                 harmless(report.table()).write_csv(temporary)

@@ -17,7 +17,15 @@ from scotoma.run.lock import LOCK
 from scotoma.run.mirror import Mirror
 from scotoma.storage.files import file_digest, written
 
-__all__ = ["CHECKSUMS", "Verified", "amend", "check", "seal", "unseal", "verify"]
+__all__ = [
+    "CHECKSUMS",
+    "Verified",
+    "amend",
+    "compare_checksums",
+    "refuse_changed",
+    "seal",
+    "unseal",
+]
 
 CHECKSUMS = "checksums.json"
 # The lock belongs to no run; a log is written on by whatever comes next, this very command too.
@@ -82,7 +90,7 @@ def unseal(run: Mirror) -> None:
         storage.remove(storage.join(run.uri, CHECKSUMS))
 
 
-def check(run: Mirror, names: Iterable[str]) -> None:
+def refuse_changed(run: Mirror, names: Iterable[str]) -> None:
     """Refuse files of a finished run that are not what its audit left.
 
     Args:
@@ -103,7 +111,7 @@ def check(run: Mirror, names: Iterable[str]) -> None:
             )
 
 
-def verify(run: Mirror) -> Verified:
+def compare_checksums(run: Mirror) -> Verified:
     """Compare every file of a finished run with what it was when the audit ended.
 
     Args:

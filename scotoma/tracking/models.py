@@ -14,7 +14,7 @@ from scotoma.printable import printable
 from scotoma.storage.files import redact
 from scotoma.tracking.connection import fault, prepare_store, quiet, sqlite_file
 
-__all__ = ["aliased", "download"]
+__all__ = ["aliased", "download_model"]
 
 
 def aliased(model: RegisteredModel, uri: str) -> RegisteredModel:
@@ -43,7 +43,7 @@ def aliased(model: RegisteredModel, uri: str) -> RegisteredModel:
     return RegisteredModel(model.name, version=str(aliases[model.alias]))
 
 
-def download(model: RegisteredModel, variants: Sequence[str], folder: Path, uri: str) -> None:
+def download_model(model: RegisteredModel, variants: Sequence[str], folder: Path, uri: str) -> None:
     """Bring the folder of every variant here.
 
     Args:
