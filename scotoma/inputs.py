@@ -145,10 +145,10 @@ def booleans(values: npt.ArrayLike, name: str, shape: tuple[int, ...] | None = N
             "value that is meant"
         )
     if flags.ndim != 1 if shape is None else flags.shape != shape:
-        wanted = "(rows,)" if shape is None else f"{shape}"
+        expected = "(rows,)" if shape is None else f"{shape}"
         raise DataError(
-            f"{name} must have shape {wanted}, got {flags.shape}: pass the rows of the predictions "
-            "in their order"
+            f"{name} must have shape {expected}, got {flags.shape}: pass one row per prediction, "
+            "in the same order"
         )
     return flags
 
@@ -162,15 +162,15 @@ def floats(values: npt.ArrayLike, name: str) -> Floats:
     >>> floats([1, 2.5], "values").tolist()
     [1.0, 2.5]
     """
-    found = array(values, name)
-    if found.dtype.kind == "O":  # numbers beside None, perhaps, which is then nan
+    numbers = array(values, name)
+    if numbers.dtype.kind == "O":  # numbers beside None, perhaps, which is then nan
         with suppress(TypeError, ValueError):
-            found = found.astype(np.float64)
-    if found.dtype.kind not in "biuf":
+            numbers = numbers.astype(np.float64)
+    if numbers.dtype.kind not in "biuf":
         raise DataError(
-            f"{name} must be numbers, got values of type {found.dtype}: convert them first"
+            f"{name} must be numbers, got values of type {numbers.dtype}: convert them first"
         )
-    return found.astype(np.float64, copy=False)
+    return numbers.astype(np.float64, copy=False)
 
 
 def array(values: npt.ArrayLike, name: str, must: str = "") -> npt.NDArray[Any]:

@@ -6,6 +6,7 @@ import io
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -185,11 +186,11 @@ def test_what_is_planted_is_recovered_and_dense_against_dense_passes() -> None:
 
 def test_selftest_fails_where_nothing_is_recovered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PLANTED, "women", 1.0)
-    found = self_test(0)
-    monkeypatch.setattr("scotoma.commands.selftest_audit.self_test", lambda seed: (
-        [row.__class__(row.variant, row.group, row.planted + 90, row.found) for row in found[0]],
-        found[1],
-    ))  # fmt: skip
+    rows, verdicts = self_test(0)
+    missed = [replace(row, planted=row.planted + 90) for row in rows]
+    monkeypatch.setattr(
+        "scotoma.commands.selftest_audit.self_test", lambda seed: (missed, verdicts)
+    )
     code, out, err = scotoma("selftest", "--quiet")
     assert code == 5
     assert "missed" in out

@@ -46,11 +46,11 @@ def run_bias(
     audited = read_bias_table(table, question)
     if not quiet:
         sys.stderr.writelines(f"{message}\n" for message in audited.messages)
-    found = measure_bias(audited, question)
+    measures = measure_bias(audited, question)
     if as_json:
-        sys.stdout.write(json.dumps(jsonable(found), indent=1, allow_nan=False) + "\n")
+        sys.stdout.write(json.dumps(jsonable(measures), indent=1, allow_nan=False) + "\n")
     else:
-        sys.stdout.write("\n".join(format_bias(path.name, found)) + "\n")
+        sys.stdout.write("\n".join(format_bias(path.name, measures)) + "\n")
 
 
 def measure_bias(audited: BiasTable, question: BiasQuestion) -> dict[str, Any]:
@@ -89,13 +89,13 @@ def _subgroups(audited: BiasTable, question: BiasQuestion) -> list[dict[str, Any
     names, masks = list(audited.groups), np.stack(list(audited.groups.values()))
     n_classes, positive = len(audited.classes), audited.positive
     if audited.baseline is None:
-        found: Sequence[Any] = rates(
+        results: Sequence[Any] = rates(
             audited.labels, audited.predicted, masks, names, positive=positive,
             n_classes=n_classes, clusters=audited.clusters, level=question.level,
         )  # fmt: skip
-        numbers_of = [{"predicted": one.rate} for one in found]
+        numbers_of = [{"predicted": one.rate} for one in results]
     else:
-        found = amplification(
+        results = amplification(
             audited.labels, audited.baseline, audited.predicted, masks, names, positive=positive,
             n_classes=n_classes, clusters=audited.clusters, paired=question.paired,
             level=question.level,
@@ -107,7 +107,7 @@ def _subgroups(audited: BiasTable, question: BiasQuestion) -> list[dict[str, Any
                 "absolute": one.absolute,
                 "relative": one.relative,
             }
-            for one in found
+            for one in results
         ]
     return [
         {
@@ -116,7 +116,7 @@ def _subgroups(audited: BiasTable, question: BiasQuestion) -> list[dict[str, Any
             "class": None if one.class_id is None else audited.classes[one.class_id],
         }
         | part
-        for one, part in zip(found, numbers_of, strict=True)
+        for one, part in zip(results, numbers_of, strict=True)
     ]
 
 
@@ -176,7 +176,7 @@ def _fairness(audited: BiasTable, question: BiasQuestion) -> Iterator[dict[str, 
         labels, n_classes = (labels == outcome).astype(np.intp), 2
     for name, (values, codes) in audited.values.items():
         masks = codes == np.arange(len(values))[:, None]
-        said = {
+        predictions = {
             part: ids if outcome is None else (ids == outcome).astype(np.intp)
             for part, ids in populations.items()
             if ids is not None
@@ -187,11 +187,11 @@ def _fairness(audited: BiasTable, question: BiasQuestion) -> Iterator[dict[str, 
                 class_id=None if outcome is None else 1, clusters=audited.clusters,
                 level=question.level, seed=question.seed,
             )
-            for part, ids in said.items()
+            for part, ids in predictions.items()
         }  # fmt: skip
         for metric in NAMES:
             row: dict[str, Any] = {"column": name, "groups": values, "metric": metric}
-            for part, ids in said.items():
+            for part, ids in predictions.items():
                 row[part] = bounds[part][metric]
                 if metric in SIGNED and outcome is not None and len(values) == 2:
                     row[f"{part}_signed"] = signed(

@@ -64,11 +64,11 @@ def run_init(
             f"{'neither' if predictions is None else 'both'}; say what there is to audit"
         )
     frame = read_table(table)
-    chosen = column(frame, label, "--label") if label else _guessed_label(frame)
+    target = column(frame, label, "--label") if label else _guessed_label(frame)
     attributes = [column(frame, name, "--group") for name in groups]
-    attributes = attributes or _guessed_groups(frame, chosen)
+    attributes = attributes or _guessed_groups(frame, target)
     values = draft(
-        frame, table, label=chosen, groups=attributes, predictions=predictions, images=images
+        frame, table, label=target, groups=attributes, predictions=predictions, images=images
     )
     text = HEAD.format(table=table.name, out=out) + yaml.safe_dump(values, sort_keys=False)
     parse_config(text, str(out))  # what is written is what can be read
@@ -81,7 +81,7 @@ def run_init(
         temporary.write_text(text, encoding="utf-8")
     if not quiet:
         sys.stderr.write(
-            f"{out}: label {quoted(chosen)}, groups {listed(attributes) or 'none'}\n"
+            f"{out}: label {quoted(target)}, groups {listed(attributes) or 'none'}\n"
             f"next    scotoma check {out}\n"
         )
 
@@ -125,15 +125,15 @@ def draft(
     target: dict[str, Any] = {"column": label}
     if len(classes) == 2:
         target["positive"] = classes[-1]
-    found: dict[str, Any] = {"version": 1, "source": source, "label": target}
+    values: dict[str, Any] = {"version": 1, "source": source, "label": target}
     if groups:
-        named: dict[str, Any] = {_key(name): {"column": name} for name in groups}
-        if len(named) > 1:
-            named["intersections"] = [list(named)[:2]]
-        found["groups"] = named
+        attributes: dict[str, Any] = {_key(name): {"column": name} for name in groups}
+        if len(attributes) > 1:
+            attributes["intersections"] = [list(attributes)[:2]]
+        values["groups"] = attributes
     if predictions is None:
-        found["variants"] = ["dense", {"prune": [0.5, 0.9]}, {"int8": ["dynamic", "static"]}]
-    return found
+        values["variants"] = ["dense", {"prune": [0.5, 0.9]}, {"int8": ["dynamic", "static"]}]
+    return values
 
 
 def _guessed_label(frame: pl.DataFrame) -> str:
@@ -142,8 +142,8 @@ def _guessed_label(frame: pl.DataFrame) -> str:
         if name in lower:
             return lower[name]
     if sys.stdin.isatty():
-        asked = typer.prompt(f"Which column is the label? {', '.join(frame.columns)}", err=True)
-        return column(frame, asked, "the answer")
+        answer = typer.prompt(f"Which column is the label? {', '.join(frame.columns)}", err=True)
+        return column(frame, answer, "the answer")
     raise ConfigError(
         f"no column is called label, target or class; say which it is with --label, of "
         f"{listed(frame.columns)}"
@@ -152,12 +152,12 @@ def _guessed_label(frame: pl.DataFrame) -> str:
 
 def _guessed_groups(frame: pl.DataFrame, label: str) -> list[str]:
     """Columns of 2 to 12 values that are neither id, label nor split."""
-    known = {*IDS, *SPLITS}
+    reserved = {*IDS, *SPLITS}
     return [
         name
         for name in frame.columns
         if name != label
-        and name.lower() not in known
+        and name.lower() not in reserved
         and 2 <= frame[name].drop_nulls().n_unique() <= MOST_VALUES
     ]
 

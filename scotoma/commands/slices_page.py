@@ -28,7 +28,7 @@ PUBLISHED = (
 
 
 def format_slices(name: str, report: SliceReport, notes: Sequence[str]) -> Iterator[str]:
-    """Lines of at most 80 columns.
+    """Format a report as lines of at most 80 columns.
 
     Args:
         name: What the table is called.

@@ -36,7 +36,7 @@ def verify(
     else:
         for kind, names in by_kind.items():
             sys.stdout.writelines(f"{kind:<8} {printable(name)}\n" for name in names)
-    if not check.whole:
+    if not check.intact:
         raise DataError(f"run {run} {_difference(by_kind)}")
     if not quiet:
         sys.stderr.write(f"all {check.files:,} files match their checksums\n")

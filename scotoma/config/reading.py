@@ -137,12 +137,12 @@ def parse_config(text: str, origin: str) -> Config:
 
 def _faults(error: ValidationError) -> list[tuple[Location, str]]:
     """Location and sentence of every fault; of a union's branches only the one that was meant."""
-    found = []
+    faults = []
     for fault in error.errors():
         location = _without_branches(fault["loc"])
         path = ".".join(map(str, location)) or "the configuration"
-        found.append((location, _sentence(path, location, dict(fault))))
-    return found
+        faults.append((location, _sentence(path, location, dict(fault))))
+    return faults
 
 
 def _without_branches(location: Location) -> Location:

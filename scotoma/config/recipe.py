@@ -164,9 +164,9 @@ class Recipe(Frozen):
             "average_every": ("averaging ema or lookahead", averaged),
             "average_ramp": ("averaging ema or lookahead", averaged),
         }
-        for key, (what, given) in needs.items():
+        for key, (what, effective) in needs.items():
             value = getattr(self, key)
-            if not given and value != type(self).model_fields[key].default:
+            if not effective and value != type(self).model_fields[key].default:
                 raise ValueError(f"{key} {value:g} has an effect with {what} only; add it there")
         if self.schedule == "one-cycle" and self.warmup == 0:
             raise ValueError("schedule one-cycle rises during warmup, which must be above 0, got 0")

@@ -34,5 +34,5 @@ def file_schema(kind: str) -> dict[str, Any]:
     ['rules']
     """
     model, title = SCHEMAS[kind]
-    found = model.model_json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | found | {"title": title}
+    content = model.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | content | {"title": title}

@@ -49,8 +49,8 @@ class Verified:
     extra: tuple[str, ...]
 
     @property
-    def whole(self) -> bool:
-        """Whether nothing differs."""
+    def intact(self) -> bool:
+        """Whether no file differs."""
         return not (self.damaged or self.missing or self.extra)
 
 
@@ -64,9 +64,11 @@ def seal(run: Mirror) -> None:
         DataError: The object storage cannot be read or written.
     """
     names = _names(run)
-    left = _left_by_steps(run, names)
-    rest = [name for name in names if name not in left]
-    _write(run, _as_they_are(run, rest) | {name: left[name] for name in names if name in left})
+    recorded = _recorded_by_steps(run, names)
+    rest = [name for name in names if name not in recorded]
+    _write(
+        run, _as_they_are(run, rest) | {name: recorded[name] for name in names if name in recorded}
+    )
 
 
 def amend(run: Mirror, names: Iterable[str]) -> None:
@@ -75,8 +77,8 @@ def amend(run: Mirror, names: Iterable[str]) -> None:
     Raises:
         DataError: The object storage cannot be read or written.
     """
-    if known := _read(run):
-        _write(run, known | _as_they_are(run, names))
+    if sealed := _read(run):
+        _write(run, sealed | _as_they_are(run, names))
 
 
 def unseal(run: Mirror) -> None:
@@ -100,11 +102,11 @@ def refuse_changed(run: Mirror, names: Iterable[str]) -> None:
     Raises:
         DataError: One differs.
     """
-    if (known := _read(run)) is None:
+    if (sealed := _read(run)) is None:
         return
     for name in names:
         path = run.root / name
-        if name in known and path.is_file() and file_digest(path) != known[name]:
+        if name in sealed and path.is_file() and file_digest(path) != sealed[name]:
             raise DataError(
                 f"{run.place(path)} must be what its audit wrote, and was changed since; repeat "
                 "the audit, which makes it again"
@@ -120,20 +122,20 @@ def compare_checksums(run: Mirror) -> Verified:
     Raises:
         DataError: The audit has not ended, or a file cannot be read.
     """
-    if (known := _read(run)) is None:
+    if (sealed := _read(run)) is None:
         raise DataError(
             f"{run.place(run.root / CHECKSUMS)} is not there, which an audit leaves when it ends; "
             "repeat the audit, which goes on where it stands"
         )
-    if not known:
+    if not sealed:
         return Verified(0, (CHECKSUMS,), (), ())
     names = _names(run)
-    damaged = [name for name in names if name in known and not _is(run, name, known[name])]
+    damaged = [name for name in names if name in sealed and not _is(run, name, sealed[name])]
     return Verified(
-        files=len(set(names) & known.keys()) - len(damaged),
+        files=len(set(names) & sealed.keys()) - len(damaged),
         damaged=tuple(damaged),
-        missing=tuple(sorted(known.keys() - set(names))),
-        extra=tuple(name for name in names if name not in known),
+        missing=tuple(sorted(sealed.keys() - set(names))),
+        extra=tuple(name for name in names if name not in sealed),
     )
 
 
@@ -148,26 +150,26 @@ def _is(run: Mirror, name: str, digest: str) -> bool:
 
 
 def _names(run: Mirror) -> list[str]:
-    found = storage.list_files(run.uri or str(run.root))
-    return [n for n in found if n not in UNLISTED and not n.startswith("logs/")]
+    files = storage.list_files(run.uri or str(run.root))
+    return [n for n in files if n not in UNLISTED and not n.startswith("logs/")]
 
 
 def _as_they_are(run: Mirror, names: Iterable[str]) -> dict[str, str]:
     paths = {name: run.root / name for name in names}
-    found = run.digests(paths.values())
-    return {name: str(found[path]) for name, path in paths.items()}
+    digests = run.digests(paths.values())
+    return {name: str(digests[path]) for name, path in paths.items()}
 
 
-def _left_by_steps(run: Mirror, names: Iterable[str]) -> dict[str, str]:
+def _recorded_by_steps(run: Mirror, names: Iterable[str]) -> dict[str, str]:
     """What the records of the steps say of their files, where they say one thing."""
     records = [run.root / name for name in names if name.startswith("steps/")]
     run.fetch(records)
-    said: dict[str, set[str]] = {}
+    digests: dict[str, set[str]] = {}
     for record in records:
         with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError, AttributeError):
             for name, digest in json.loads(record.read_bytes())["outputs"].items():
-                said.setdefault(name, set()).add(str(digest))
-    return {name: digest for name, (digest, *others) in said.items() if not others}
+                digests.setdefault(name, set()).add(str(digest))
+    return {name: digest for name, (digest, *others) in digests.items() if not others}
 
 
 def _read(run: Mirror) -> dict[str, str] | None:
@@ -177,9 +179,9 @@ def _read(run: Mirror) -> dict[str, str] | None:
     if not path.is_file():
         return None
     with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found["sha256"] == _own(found["files"]):
-            return dict(found["files"])
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["sha256"] == _own(content["files"]):
+            return dict(content["files"])
     return {}
 
 

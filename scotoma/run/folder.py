@@ -72,13 +72,13 @@ class Run:
     @classmethod
     def _create_remote(cls, uri: str, config: Config) -> Run:
         run = cls(cache_folder(uri), config, uri)
-        found = storage.list_files(uri)
-        if "config.yaml" in found:
+        names = storage.list_files(uri)
+        if "config.yaml" in names:
             text = storage.read_bytes(storage.join(uri, "config.yaml"), listed=True)
             run._refuse_another(
                 parse_config(text.decode("utf-8", "replace"), f"{uri}/config.yaml"), uri
             )
-        elif found:
+        elif names:
             raise ConfigError(
                 f"output folder {uri} holds other objects and no config.yaml; choose another --out"
             )
@@ -112,11 +112,11 @@ class Run:
             raise DataError(f"{place} must hold a run, got no config.yaml; correct the address")
         return cls(mirror.root, load_config(here), place)
 
-    def _refuse_another(self, found: Config, place: str | Path) -> None:
-        if found.digest() != self.config.digest():
+    def _refuse_another(self, config: Config, place: str | Path) -> None:
+        if config.digest() != self.config.digest():
             raise ConfigError(
                 f"output folder {place} belongs to another configuration: "
-                f"{differing(found, self.config)}; choose another --out, or remove it"
+                f"{differing(config, self.config)}; choose another --out, or remove it"
             )
 
     def _make_folder(self, shown: str, way_out: str) -> None:
@@ -221,8 +221,8 @@ class Run:
         key = hashlib.sha256("/".join(made_from).encode()).hexdigest()
         finished = read_record(record)
         if finished.get("key") == key:
-            found = {self._relative(path): d for path, d in self.mirror.digests(outputs).items()}
-            if finished.get("outputs") == found:
+            digests = {self._relative(path): d for path, d in self.mirror.digests(outputs).items()}
+            if finished.get("outputs") == digests:
                 self.publish(*outputs)
                 self.publish(record)
                 yield False
@@ -275,9 +275,9 @@ class Run:
         self.fetch(record)
         if not record.exists():
             return [path]
-        found = read_record(record)
-        outputs = found.get("outputs", {}) | {self._relative(path): file_digest(path)}
-        write_json(record, found | {"key": "", "outputs": outputs})
+        content = read_record(record)
+        outputs = content.get("outputs", {}) | {self._relative(path): file_digest(path)}
+        write_json(record, content | {"key": "", "outputs": outputs})
         return [path, record]
 
     def _refuse_absent(self, path: Path) -> NoReturn:

@@ -148,7 +148,7 @@ class _Writer:
         """
         wanted = {record.key() for record in records}
         present: dict[tuple[str | None, ...], str] = {}
-        for run in list(self._found(experiment_id)):
+        for run in list(self._logged_runs(experiment_id)):
             key = records[0].key(run.data.tags)
             if run.info.status == "FINISHED":
                 present[key] = run.info.run_id
@@ -160,7 +160,7 @@ class _Writer:
                 raise TimeoutError("too slow to be waited for")
             yield record, run_id or self._write(experiment_id, record, attached)
 
-    def _found(self, experiment_id: str) -> Iterator[Any]:
+    def _logged_runs(self, experiment_id: str) -> Iterator[Any]:
         """The runs of this configuration."""
         query, token = f"tags.`scotoma.audit` = '{self.audit.config_sha256}'", None
         while True:

@@ -380,7 +380,7 @@ D = np.array([True, False, True])
         ),
         (
             lambda: metric("DPL", d=D, y=[True]),
-            "y must have shape (3,), got (1,): pass the rows of the predictions in their order",
+            "y must have shape (3,), got (1,): pass one row per prediction, in the same order",
         ),
         (
             lambda: metric("DPPL", d=D, p=np.ones((3, 2), bool)),

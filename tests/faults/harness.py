@@ -289,7 +289,7 @@ def compare(whole: Path, out: Path) -> None:
     for path in promised:
         assert (out / path.relative_to(whole)).read_bytes() == path.read_bytes(), path.name
     assert (found := _names(out)) == (expected := _names(whole)), found ^ expected
-    assert compare_checksums(Mirror(out)).whole
+    assert compare_checksums(Mirror(out)).intact
     with locked(out):
         pass
 

@@ -212,8 +212,8 @@ def _representatives(cases: Sequence[Case]) -> tuple[Ids, Ids]:
     zeros = np.zeros(first.d.shape, np.int64)
     y = zeros if first.y is None else first.y
     strata = zeros if first.strata is None else first.strata
-    said = [case.p for case in cases if case.p is not None]
-    p = np.concatenate([np.empty((zeros.size, 0), bool), *said], axis=1)
+    predictions = [case.p for case in cases if case.p is not None]
+    p = np.concatenate([np.empty((zeros.size, 0), bool), *predictions], axis=1)
     bits = p.shape[1]
     key = (strata * 2 + first.d) * 2 + y
     if bits + 2 + int(strata.max(initial=0)).bit_length() > 62:  # more than one integer holds
