@@ -104,8 +104,8 @@ def module_digest(model: str) -> str:
     if spec is None or not spec.has_location or spec.origin is None:
         function_of(model)  # says why
         raise ConfigError(
-            f"source.model {model!r} lies in no file, so that no change of it would be noticed; "
-            "put it into one"
+            f"source.model {model!r} is not in a file, so Scotoma cannot notice changes; move it "
+            "into one"
         )
     return file_digest(Path(spec.origin))
 

@@ -274,12 +274,12 @@ FAULTS: dict[str, tuple[str, Callable[[pl.DataFrame], pl.DataFrame], str]] = {
         "preds/int8/seed0.csv",
         lambda t: t.rename({"predicted": "prediction"}),
         "DIR/preds/int8/seed0.csv must have the column 'predicted', got example_id, prediction; "
-        "did you mean 'prediction'?; name it so",
+        "did you mean 'prediction'?; rename a column",
     ),
     "examples without ids": (
         "examples.csv",
         lambda t: t.rename({"example_id": "id"}),
-        "DIR/examples.csv must have the column 'example_id', got id, label, sex; name it so",
+        "DIR/examples.csv must have the column 'example_id', got id, label, sex; rename a column",
     ),
     "an example twice": (
         "examples.csv",

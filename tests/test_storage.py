@@ -295,8 +295,8 @@ def test_a_checksum_that_does_not_fit_is_refused_and_nothing_is_left(
     s3.client.put_object(Bucket=s3.bucket, Key="k", Body=b"abc", Metadata={"sha256": "0" * 64})
     sentence = refused(download, s3.uri("k"), tmp_path / "back")
     assert sentence == (
-        f"{s3.uri('k')} must have the SHA-256 that it carries, {'0' * 64}, got {sha256(b'abc')}; "
-        "upload it again"
+        f"{s3.uri('k')} must have its recorded SHA-256, {'0' * 64}, got {sha256(b'abc')}; upload "
+        "it again"
     )
     assert not list(tmp_path.iterdir())
 

@@ -118,8 +118,8 @@ def _default_place(config: Config) -> str:
 def _refuse_nothing(place: str) -> None:
     if not storage.exists(storage.join(place, "config.yaml")):
         raise ConfigError(
-            f"--resume goes on with a run, and there is none at {place}; leave it out to begin "
-            "one, or correct --out"
+            f"--resume needs an interrupted run, and there is none at {place}; leave out "
+            "--resume, or correct --out"
         )
 
 
@@ -169,7 +169,7 @@ def _audit(
             raise
         except OSError as error:  # a broken pipe too: left alone it would end the command with 1
             why = exhausted(error) or f"{error}; free the path"
-            raise ScotomaError(f"{why}, and repeat the command to go on") from error
+            raise ScotomaError(f"{why}, and repeat the command to resume") from error
         except Exception as error:
             log = run.path("logs", "audit.log")
             log.parent.mkdir(exist_ok=True)

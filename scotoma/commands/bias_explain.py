@@ -14,15 +14,15 @@ __all__ = ["print_guide"]
 
 def print_guide() -> None:
     """Print the guide: a worry, the metric to start with and why, the others, each explained."""
-    lines = ["Which metric answers what? Name the worry, start with one metric.", ""]
+    lines = ["Choose your question and start with its metric.", ""]
     for concern in GUIDE:
         lines += textwrap.wrap(f"{concern.key}: {concern.question}", WIDTH)
         lines += _item(f"start with {concern.start}: {concern.why}")
         lines += [part for name in (concern.start, *concern.also) for part in _metric(name)]
         lines.append("")
     lines += textwrap.wrap(
-        "a is the advantaged group, d the disadvantaged one. What compression changes in each of "
-        "them stands in the column `change` of scotoma bias --baseline.",
+        "a is the advantaged group, d the disadvantaged one. The column `change` of scotoma bias "
+        "--baseline shows what compression changes.",
         WIDTH,
     )
     sys.stdout.write("\n".join(lines) + "\n")

@@ -31,7 +31,7 @@ def run_bias(
     """Print error rates by group, the 21 Clarify metrics and the seven of the fixed-seed study.
 
     Args:
-        path: CSV or Parquet, one row an example; with `examples` one row an example and model.
+        path: CSV or Parquet, one row per example; with `examples` one row per example and model.
         question: What is asked.
         examples: CSV or Parquet of labels and groups, where `path` has predictions alone.
         as_json: Print JSON instead of the tables.

@@ -62,9 +62,9 @@ def _head(name: str, measures: dict[str, Any]) -> Iterator[str]:
     parts.append(f"intervals {100 * measures['level']:g}%")
     yield crop(f"{name}: {', '.join(parts)}")
     if models == 1 or before == 1:
-        yield "One training run: intervals speak of another test set, not of the next training run."
+        yield "One training run: intervals cover another test set, not another training run."
     else:
-        yield "Intervals speak of another training run and another test set."
+        yield "Intervals cover another training run and another test set."
 
 
 def _models(count: int) -> str:

@@ -133,7 +133,7 @@ def compare_audits(first: Run, second: Run) -> tuple[list[Difference], dict[str,
 def _test(run: Run) -> Examples:
     run.fetch(run.examples)
     if not run.examples.exists():
-        raise DataError(f"{run.place} has no examples.parquet; let scotoma audit end first")
+        raise DataError(f"{run.place} has no examples.parquet; finish its audit first")
     return Examples.read(run.examples, images=False, split="test")
 
 
@@ -149,7 +149,7 @@ def _notes(
 ) -> list[str]:
     notes = []
     if not ids:
-        notes.append("no test example is in both runs: each is taken at its own, and both vary")
+        notes.append("no test example is in both runs: each rate is measured on its own test set")
     elif dropped := sum(len(test.ids) - len(ids) for test in tests):
         notes.append(f"{dropped:,} test examples are in one run only and were left out")
     unshared = {v.name for v in second.config.resolved_variants} ^ set(names)

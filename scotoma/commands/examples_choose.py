@@ -50,8 +50,7 @@ def run_examples(
     """
     if not 0 < percentile < 100:
         raise ConfigError(
-            f"--percentile must lie between 0 and 100, got {percentile:g}: write 99 for the "
-            "hundredth of the examples that diverges most"
+            f"--percentile must lie between 0 and 100, got {percentile:g}: write 99 for the top 1%"
         )
     if csv and as_json:
         raise ConfigError("--csv and --json exclude each other; choose one")
@@ -90,7 +89,7 @@ def chosen_examples(run: Run, percentile: float, variant: str | None = None) -> 
     path = run.path("divergence.parquet")
     run.fetch(path, run.examples)
     if not path.exists() or not run.examples.exists():
-        raise DataError(f"{path} is not there; let scotoma audit end first")
+        raise DataError(f"{path} is not there; finish its audit first")
     checksums.refuse_changed(run.mirror, (path.name, run.examples.name))
     scores = pl.read_parquet(path, glob=False)
     variants = scores["variant"].unique(maintain_order=True).to_list()

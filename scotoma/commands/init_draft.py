@@ -43,7 +43,7 @@ def run_init(
     """Write a configuration.
 
     Args:
-        table: CSV or Parquet, one row an example.
+        table: CSV or Parquet, one row per example.
         out: File to write; one that is there is never overwritten.
         label: Column of the labels; None takes one by its name, or asks.
         groups: Columns whose values are groups; empty takes those of few values.
@@ -57,11 +57,11 @@ def run_init(
         DataError: The table cannot be read.
     """
     if out.exists() and not as_json:
-        raise ConfigError(f"{out} is there already; choose another --out, or remove it")
+        raise ConfigError(f"{out} already exists; choose another --out, or remove it")
     if (predictions is None) == (images is None):
         raise ConfigError(
-            "init needs either --predictions 'preds/{variant}/{model}.csv' or --images FOLDER, got "
-            f"{'neither' if predictions is None else 'both'}; say what there is to audit"
+            "init needs either --predictions 'preds/{variant}/{model}.csv' or --images "
+            f"FOLDER, got {'neither' if predictions is None else 'both'}; give one of them"
         )
     frame = read_table(table)
     target = column(frame, label, "--label") if label else _guessed_label(frame)
@@ -145,7 +145,7 @@ def _guessed_label(frame: pl.DataFrame) -> str:
         answer = typer.prompt(f"Which column is the label? {', '.join(frame.columns)}", err=True)
         return column(frame, answer, "the answer")
     raise ConfigError(
-        f"no column is called label, target or class; say which it is with --label, of "
+        "no column is called label, target or class; name it with --label, one of "
         f"{listed(frame.columns)}"
     )
 
@@ -170,8 +170,8 @@ def _split(frame: pl.DataFrame) -> dict[str, str]:
         if name.lower() in SPLITS and {"0", "2"} <= values:  # as CelebA has it
             return {"column": name, "train": "0", "calibrate": "1", "test": "2"}
     raise ConfigError(
-        "images need a column that says which rows train and which test, such as `partition` with "
-        f"train and test, got {listed(frame.columns)}; add one"
+        "images need a column that splits rows into train and test, such as `partition`, got "
+        f"{listed(frame.columns)}; add one"
     )
 
 

@@ -25,7 +25,7 @@ def widened(
 
     Args:
         predictions: Columns `example_id` (or the question's identifier), `variant`, `model` and
-            `predicted`; a row an example and model.
+            `predicted`; one row per example and model.
         examples: A row an example, with the same column of ids.
         question: `predicted` and `baseline` name a variant each, or are a pattern for one.
 
@@ -78,8 +78,8 @@ def widened(
     if question.paired and paired_by["--baseline"] != paired_by["--predicted"]:
         raise ConfigError(
             "--paired needs the same models in both variants, got "
-            f"{listed(paired_by['--baseline'])} and {listed(paired_by['--predicted'])}: leave "
-            "models without a partner out"
+            f"{listed(paired_by['--baseline'])} and {listed(paired_by['--predicted'])}: leave out "
+            "models without a partner"
         )
     wide = examples.with_columns(**before, **after)
     return wide, replace(question, predicted=list(after), baseline=list(before), identifier=key)
@@ -90,8 +90,8 @@ def _ids(examples: pl.DataFrame, key: str) -> pl.DataFrame:
     if ids.is_duplicated().any():
         twice = ids.filter(ids.is_duplicated())["i"][0]
         raise DataError(
-            f"example ids must be unique, but {quoted(twice)} stands in the examples more than "
-            "once: keep one row an example"
+            f"example ids must be unique, but {quoted(twice)} is in the examples more than once: "
+            "keep one row per example"
         )
     return ids
 
@@ -119,7 +119,7 @@ def _models(frame: pl.DataFrame, variant: str, ids: pl.DataFrame) -> dict[str, p
         example, model = keys.filter(keys.is_duplicated()).row(0)
         raise DataError(
             f"model {quoted(model)} of {quoted(variant)} predicts example {quoted(example)} more "
-            "than once: keep one row an example and model"
+            "than once: keep one row per example and model"
         )
     unknown = frame.join(ids, on="i", how="anti")
     if unknown.height:

@@ -49,7 +49,7 @@ def watch(cluster: KfpClient, run_id: str, console: Console) -> Progress:
                 raise
             except ScotomaError as error:
                 raise ScotomaError(
-                    f"{error}; the run itself goes on: scotoma pipeline status {run_id} --wait"
+                    f"{error}; the run continues: scotoma pipeline status {run_id} --wait"
                 ) from error
             steps = _steps(run)
             if console.is_terminal:

@@ -98,8 +98,8 @@ def run_selftest(*, seed: int, as_json: bool, quiet: bool) -> None:
     if missed or verdicts != {"dense again": "PASS", "harmed": "FAIL"}:
         what = f"the interval of {missed[0]} misses what was planted" if missed else f"{verdicts}"
         raise ScotomaError(
-            f"selftest must recover what it planted, got {what}; by chance 5 of 100 seeds miss: "
-            "repeat with another --seed, and report it if that misses too"
+            f"selftest must recover what it planted, got {what}; 5 of 100 seeds miss by chance: "
+            "repeat with another --seed, and report a second miss"
         )
 
 

@@ -57,9 +57,9 @@ def run_slices(
     """Print the slices found, beside what the same search finds in shuffled outcomes.
 
     Args:
-        table: CSV or Parquet, one row an example; on Beam a pattern of Parquet files.
+        table: CSV or Parquet, one row per example; on Beam a pattern of Parquet files.
         question: What is asked.
-        csv: File for one row a slice.
+        csv: File for one row per slice.
         as_json: Print JSON instead of the page.
         quiet: No progress.
 
@@ -243,7 +243,7 @@ def _bar(*, quiet: bool) -> Iterator[ProgressCallback]:
         *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal,
         transient=True,
     )  # fmt: skip
-    task = bar.add_task("searching, then the same in shuffled outcomes", total=None)
+    task = bar.add_task("searching, then searching shuffled outcomes", total=None)
     start = threading.Timer(PATIENCE_S, bar.start)
     start.daemon = True
     start.start()

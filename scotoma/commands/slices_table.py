@@ -32,7 +32,7 @@ Values = npt.NDArray[np.generic]
 
 @dataclass(frozen=True, kw_only=True)
 class SlicesQuestion:
-    """What is asked of a table with one row an example; names of columns may be patterns.
+    """What is asked of a table with one row per example; names of columns may be patterns.
 
     Attributes:
         outcome: Columns of errors 0 or 1, or of any score; with `label`, of predictions. Several
@@ -157,7 +157,7 @@ def choose_columns(table: pl.DataFrame, question: SlicesQuestion) -> Chosen:
     if question.paired and len(before) != len(after):
         raise ConfigError(
             f"--paired needs as many baseline as outcome columns, got {len(before)} and "
-            f"{len(after)}: leave models without a partner out"
+            f"{len(after)}: leave out models without a partner"
         )
     key = None if question.identifier is None else column(table, question.identifier, "--id")
     cluster = None if question.cluster is None else column(table, question.cluster, "--cluster")
@@ -232,12 +232,12 @@ def _features(
         if name in parts:
             continue
         if name not in patterns and not is_plain(dtype):
-            notes.append(f"column {quoted(name)} holds no single values: it was left out")
+            notes.append(f"column {quoted(name)} holds nested values: it was left out")
             continue
         if name not in patterns and re.search(r"\d", name) and _stem(name) in map(_stem, used):
             notes.append(
-                f"column {quoted(name)} is named like an outcome: it was left out, --feature with "
-                "its whole name puts it in"
+                f"column {quoted(name)} is named like an outcome: it was left out; add it with "
+                "--feature and its full name"
             )
             continue
         features.append(name)
@@ -339,7 +339,7 @@ def _ids(table: pl.DataFrame, name: str) -> Values:
         most = int(times.argmax())
         raise DataError(
             f"example ids must be unique, but {quoted(ids[most])} stands in column {quoted(name)} "
-            f"{times[most]:,} times: keep one row an example"
+            f"{times[most]:,} times: keep one row per example"
         )
     series, _ = infer_type(pl.Series(name, rows))
     return series.to_numpy() if series.dtype.is_integer() else np.asarray(rows)

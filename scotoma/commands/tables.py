@@ -47,10 +47,10 @@ def read_table(path: Path) -> pl.DataFrame:
     except UNREADABLE as error:
         raise DataError(
             f"table {name} cannot be read as {kind[1]} ({reason(error)}): write it in UTF-8 with "
-            "one header line and as many fields in every row"
+            "one header line and the same number of fields in every row"
         ) from error
     if not table.height:
-        raise DataError(f"table {name} holds no rows: give it one row an example or run")
+        raise DataError(f"table {name} holds no rows: give it one row per example or run")
     for column in table.columns:
         base = re.sub(r"_duplicated_\d+$", "", column)  # what Polars calls a name's second column
         if base != column and base in table.columns:
@@ -105,7 +105,7 @@ def texts(table: pl.DataFrame, name: str, *, missing: str | None = None) -> Text
     """
     series = table[name]
     if series.dtype.is_nested():
-        raise DataError(f"column {quoted(name)} holds lists: give every member a column of its own")
+        raise DataError(f"column {quoted(name)} holds lists: give every member its own column")
     try:
         text = series.cast(pl.String)
     except pl.exceptions.PolarsError as error:

@@ -88,7 +88,7 @@ def run_variance(path: Path, question: VarianceQuestion, *, as_json: bool, quiet
     """Print how far identical runs lie apart, and which techniques differ from the base.
 
     Args:
-        path: CSV or Parquet, one row a run and metric (and class).
+        path: CSV or Parquet, one row per run and metric (and class).
         question: What is asked.
         as_json: Print JSON instead of the tables.
         quiet: Write nothing to stderr.
@@ -135,7 +135,7 @@ def read_runs(table: pl.DataFrame, question: VarianceQuestion) -> list[Runs]:
     if twice.any():
         row = frame.row(int(twice.arg_max() or 0), named=True)
         what = ", ".join(f"{role} {quoted(row[role])}" for role in keys)
-        raise DataError(f"{what} stands in the table more than once: keep one value a run")
+        raise DataError(f"{what} is in the table more than once: keep one value per run")
     techniques = frame["technique"].unique(maintain_order=True).to_list()
     if question.base is not None and question.base not in techniques:
         raise ConfigError(
@@ -234,7 +234,10 @@ def _spread(result: RunSpread, runs: Runs) -> dict[str, Any]:
 def _page(name: str, content: dict[str, Any], question: VarianceQuestion) -> Iterator[str]:
     level = f"{100 * question.level:g}%"
     yield crop(f"{name}: spread over identical runs, intervals {level}")
-    yield "All of it is about training runs on this test set; sigma takes the runs as normal."
+    yield (
+        "All numbers are about training runs on this test set; sigma assumes normally "
+        "distributed runs."
+    )
     yield ""
     yield from _spread_table(content["spread"])
     if not content["comparisons"]:

@@ -98,8 +98,8 @@ class _Pattern:
         bare = folder in ("s3:/", "s3:")
         if not slash or bare or re.search(r"[*?\[{]", head) or re.search(r"[*?\[{]", after):
             raise DataError(
-                f"{key} may have {MARK} below a folder or bucket and after no wildcard, got "
-                f"{redact(path)}; name the level that holds the names"
+                f"{key} must have {MARK} below a folder or bucket and before any wildcard, got "
+                f"{redact(path)}; move it to the level to choose from"
             )
         return cls(key, path, folder or "/", before, after, bool(deeper) or key in FOLDERS)
 
@@ -121,8 +121,8 @@ def _newest(patterns: list[_Pattern]) -> str:
     for pattern, names in names_by_pattern.items():
         if not names:
             raise DataError(
-                f"{pattern.key} must have something in the place of {MARK}, got nothing at "
-                f"{redact(pattern.path)}; correct the path, or put data there"
+                f"{pattern.key} must match a name at {MARK}, got none at {redact(pattern.path)}; "
+                "correct the path, or put data there"
             )
     if common := set.intersection(*names_by_pattern.values()):
         return natural_order(common)[-1]
@@ -131,6 +131,6 @@ def _newest(patterns: list[_Pattern]) -> str:
         for pattern, names in names_by_pattern.items()
     )
     raise DataError(
-        f"one name must stand for {MARK} in all paths of source, and the last are {last}; name "
-        "what belongs together alike"
+        f"all paths of source must share a name at {MARK}, but the newest are {last}; give "
+        "matching inputs the same name"
     )

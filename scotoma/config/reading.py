@@ -173,7 +173,7 @@ def _sentence(path: str, location: Location, fault: dict[str, Any]) -> str:
             rule = _KUBERNETES.get(str(location[-1]), "a name as Kubernetes allows it")
             return f"{path} must be {rule}, got {shown}"
         case "string_pattern_mismatch" if location == ("retraining", "alias"):
-            return f"{path} is letters, digits, dots, dashes, a letter first, got {shown}"
+            return f"{path} must hold letters, digits, dots and dashes, a letter first, got {shown}"
         case "string_pattern_mismatch":
             return (
                 f"{path} must begin with a letter or digit and hold only letters, digits, spaces, "

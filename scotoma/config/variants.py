@@ -93,7 +93,7 @@ class Onnx(Frozen):
     paired: bool = Field(
         False, description="Each model was made from the dense one of the same file name."
     )
-    bits: Literal[4, 8, 16, 32] = Field(32, description="Of a weight, for the record.")
+    bits: Literal[4, 8, 16, 32] = Field(32, description="Bits per weight, for the record.")
 
 
 class Predicted(Frozen):
@@ -105,7 +105,7 @@ class Predicted(Frozen):
     paired: bool = Field(
         False, description="Each model was made from the baseline model of the same name."
     )
-    bits: Literal[4, 8, 16, 32] = Field(32, description="Of a weight, for the record.")
+    bits: Literal[4, 8, 16, 32] = Field(32, description="Bits per weight, for the record.")
 
 
 _WAYS: dict[str, type[Frozen]] = {

@@ -108,8 +108,8 @@ def refuse_changed(run: Mirror, names: Iterable[str]) -> None:
         path = run.root / name
         if name in sealed and path.is_file() and file_digest(path) != sealed[name]:
             raise DataError(
-                f"{run.place(path)} must be what its audit wrote, and was changed since; repeat "
-                "the audit, which makes it again"
+                f"{run.place(path)} was changed after its audit wrote it; repeat the audit to "
+                "write it again"
             )
 
 
@@ -124,8 +124,8 @@ def compare_checksums(run: Mirror) -> Verified:
     """
     if (sealed := _read(run)) is None:
         raise DataError(
-            f"{run.place(run.root / CHECKSUMS)} is not there, which an audit leaves when it ends; "
-            "repeat the audit, which goes on where it stands"
+            f"{run.place(run.root / CHECKSUMS)} is missing, so the audit has not ended; repeat "
+            "the audit to resume it"
         )
     if not sealed:
         return Verified(0, (CHECKSUMS,), (), ())
@@ -146,7 +146,9 @@ def _is(run: Mirror, name: str, digest: str) -> bool:
         with storage.at_hand(place, listed=True) as path:
             return file_digest(path) == digest
     except OSError as error:
-        raise DataError(f"{place} cannot be read: {error.strerror}; let it be read") from error
+        raise DataError(
+            f"{place} cannot be read: {error.strerror}; check its permissions"
+        ) from error
 
 
 def _names(run: Mirror) -> list[str]:

@@ -85,7 +85,7 @@ class Run:
         here = run.path("config.yaml")
         if here.exists() and load_config(here).digest() != config.digest():
             shutil.rmtree(run.root)  # the copy of a run that is no longer in the storage
-        run._make_folder(str(run.root), "set SCOTOMA_CACHE to a folder that can")
+        run._make_folder(str(run.root), "set SCOTOMA_CACHE to a writable folder")
         run.publish(here)  # which also tells whether the storage can be written
         return run
 
@@ -106,7 +106,7 @@ class Run:
         except OSError as error:
             raise ConfigError(
                 f"the copy of {place} at {mirror.root} cannot be written: {error.strerror}; set "
-                "SCOTOMA_CACHE to a folder that can"
+                "SCOTOMA_CACHE to a writable folder"
             ) from error
         if not here.exists():
             raise DataError(f"{place} must hold a run, got no config.yaml; correct the address")
@@ -282,8 +282,8 @@ class Run:
 
     def _refuse_absent(self, path: Path) -> NoReturn:
         raise DataError(
-            f"{self.mirror.place(path)} must be there, as a step before has left it, and is not; "
-            "repeat the command"
+            f"{self.mirror.place(path)}, the output of an earlier step, is missing; repeat the "
+            "command"
         )
 
     def _relative(self, path: Path) -> str:

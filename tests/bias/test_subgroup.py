@@ -245,7 +245,7 @@ def test_changes_and_gaps_survive_json():
         (
             {"names": ["a", "a", "b"]},
             "names must name each of 3 groups once, got 3 names, 2 of them different: "
-            "pass one name a group",
+            "pass one name per group",
         ),
         (
             {"positive": 3},

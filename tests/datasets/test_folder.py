@@ -236,7 +236,7 @@ def test_ids_that_match_no_image_are_refused(folder: Path) -> None:
     table, pictures = folder / "table.csv", folder / "pictures"
     assert refused(folder) == (
         f"none of the 4 rows of {table} names an image in {pictures}: the first row says 'b' and "
-        "the first image is 'a.png'; write names as they stand in the folder"
+        "the first image is 'a.png'; write names as in the folder"
     )
 
 

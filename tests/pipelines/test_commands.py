@@ -158,7 +158,10 @@ def test_a_step_that_died_is_named_with_what_to_do(kfp: KfpServer, config: Path,
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--out", "runs/a"], "--out runs/a is no place that the steps on a cluster share; give"),
+        (
+            ["--out", "runs/a"],
+            "--out runs/a is not storage that all steps on a cluster share; give",
+        ),
         (["--out", "/audits/a", "--wait"], "--wait cannot read a verdict in /audits/a, which is"),
         (["--out", "s3://b/a"], "must be s3://BUCKET/PREFIX with a bucket of letters"),
         (["--out", "gs://b-1/a"], "has the scheme gs://, which cannot be read"),

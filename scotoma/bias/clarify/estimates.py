@@ -121,7 +121,7 @@ def all_metrics(
     Args:
         d: As for `metric`.
         y: As for `metric`.
-        p: Positive predictions, shape (N,), or (N, K), a column a member.
+        p: Positive predictions, shape (N,), or (N, K), one column per member.
         strata: As for `metric`.
         features: As for `metric`.
         labels: As for `metric`.

@@ -135,7 +135,7 @@ def _distinct(x: Array) -> tuple[Array, Indices, Indices]:
 
 
 class _Votes:
-    """The votes of a block's neighbourhoods, one column a member."""
+    """The votes of a block's neighbourhoods, one column per member."""
 
     def __init__(self, block: _Block, size: Indices, positive: Array, k: int) -> None:
         self.need = k // 2 + 1
