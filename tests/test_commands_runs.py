@@ -243,7 +243,7 @@ def test_a_draft_of_images_takes_split_and_positive_class(tmp_path: Path) -> Non
     [
         ("a,b", ("--predictions", "p"), "no column is called label, target or class; say which"),
         ("label,b", (), "init needs either --predictions 'preds/{variant}/{model}.csv' or --ima"),
-        ("label,b", ("--images", "x"), "images need a column that says which rows train and whi"),
+        ("label,b", ("--images", "x"), "images need a column that splits rows into train and te"),
         ("label,b", ("--predictions", "p", "--group", "bb"), "did you mean 'b'?"),
     ],
 )
@@ -262,7 +262,7 @@ def test_init_overwrites_nothing(tmp_path: Path) -> None:
     table.write_text("label,b\nx,1\ny,2\n")
     code, _, err = scotoma("init", table, "--predictions", "p", "--out", tmp_path / "a.yaml")
     assert code == 2
-    assert "is there already; choose another --out, or remove it" in err
+    assert "already exists; choose another --out, or remove it" in err
     assert (tmp_path / "a.yaml").read_text() == CONFIG
 
 

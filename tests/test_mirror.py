@@ -302,7 +302,7 @@ def test_what_was_finished_and_not_sent_is_sent_without_being_redone(s3: Any, ma
 def test_an_input_that_the_storage_does_not_show_is_named(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sentence = rf"^{run.uri}/a must be there, as a step before has left it, and is not; repeat the"
+    sentence = rf"^{run.uri}/a, the output of an earlier step, is missing; repeat the"
     with pytest.raises(DataError, match=sentence):
         make(run)
     write_json(run.path("a"), 1)

@@ -360,7 +360,7 @@ def test_what_the_files_do_not_hold_cannot_be_asked_for(
         (CONFIG + "variants: [dense, {predictions: ['../x']}]", "variants.1.predictions.0 "),
         (
             "baseline: fp32\nvariants: [dense, {prune: [0.9]}]",
-            "baseline names a variant of source.kind predictions; elsewhere it is `dense`, so ",
+            "baseline is for source.kind predictions; other sources use `dense`, so ",
         ),
         (CONFIG.replace("files:", "file:"), "known are kind, "),
     ],

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 
 from scotoma.commands.tables import aside, number, quoted, shown
-from scotoma.commands.text_table import WIDTH, table_lines
-from scotoma.printable import printable
+from scotoma.commands.text_table import WIDTH, table_lines, wrapped
 from scotoma.slices import Slice, SliceReport
 from scotoma.slices.evidence.outcomes import SLICE_METRICS
 from scotoma.uncertainty import ONE_RUN
@@ -45,21 +43,21 @@ def format_slices(name: str, report: SliceReport, notes: Sequence[str]) -> Itera
         yield ""
         yield from _legend(report)
     else:
-        yield from _wrapped(
+        yield from wrapped(
             "No slice is significantly worse. Slices that are small, or only a little worse, may "
             "exist all the same."
         )
     yield ""
     sentence = report.null.sentence()
-    yield from _wrapped(f"{sentence[0].upper()}{sentence[1:]}.")
+    yield from wrapped(f"{sentence[0].upper()}{sentence[1:]}.")
     if report.settings["protocol"] == "published":
-        yield from _wrapped(PUBLISHED)
+        yield from wrapped(PUBLISHED)
     yield ""
     yield from _searched(report)
     if notes:
         yield ""
     for note in notes:
-        yield from _wrapped(f"! {note}.", later="  ")
+        yield from wrapped(f"! {note}.", later="  ")
 
 
 def _head(name: str, report: SliceReport) -> Iterator[str]:
@@ -73,9 +71,9 @@ def _head(name: str, report: SliceReport) -> Iterator[str]:
     if settings["paired"]:
         parts.append("paired")
     parts.append(f"{settings['metric']} {_value(report)}")
-    yield from _wrapped(f"{name}: {', '.join(parts)}")
+    yield from wrapped(f"{name}: {', '.join(parts)}")
     if members == 1 or before == 1:
-        yield from _wrapped(
+        yield from wrapped(
             "One training run: intervals cover another test set, not another training run."
         )
 
@@ -98,10 +96,10 @@ def _table(report: SliceReport) -> Iterator[str]:
             break
     yield lines[0]
     for one, line in zip(report.slices, lines[1:], strict=True):
-        yield from _wrapped(f"{one.text} ({_share(one.support)} of the examples)", later="    ")
+        yield from wrapped(f"{one.text} ({_share(one.support)} of the examples)", later="    ")
         yield line
         if remark := aside([one.inside, one.effect], ONE_RUN):
-            yield from _wrapped(remark, first="    ", later="    ")
+            yield from wrapped(remark, first="    ", later="    ")
 
 
 def _share(share: float) -> str:
@@ -140,17 +138,17 @@ def _legend(report: SliceReport) -> Iterator[str]:
     against = EFFECTS[settings["reference"], settings["baseline_members"] > 0]
     what = against.format(inside=f"{settings['metric']} inside")
     level = f"{100 * settings['level']:g}%"
-    yield from _wrapped(f"effect: {what}, with its {level} interval.")
+    yield from wrapped(f"effect: {what}, with its {level} interval.")
     if settings["confirm"]:
-        yield from _wrapped(
+        yield from wrapped(
             "p found: in the half of the examples that proposed the slice. p again: in the other "
             "half, which decides; metric and effect are measured there. q: p again, corrected "
             "for all slices proposed."
         )
     elif settings["correction"] == "none":
-        yield from _wrapped("q: p, not corrected.")
+        yield from wrapped("q: p, not corrected.")
     else:
-        yield from _wrapped(
+        yield from wrapped(
             f"q: p, corrected ({settings['correction']}) for all slices tested. Metric and effect "
             "are measured on the examples that chose the slice, which exaggerates them."
         )
@@ -162,7 +160,7 @@ def _searched(report: SliceReport) -> Iterator[str]:
     halves = " in two halves" if settings["confirm"] else ""
     side = {"both": "different"}.get(settings["direction"], settings["direction"])
     size = f"{settings['min_size']:,} example{'s' * (settings['min_size'] != 1)}"
-    yield from _wrapped(
+    yield from wrapped(
         f"Searched ({settings['mode']}, {settings['protocol']}): {len(features)} "
         f"feature{'s' * (len(features) != 1)}, up to {together} "
         f"condition{'s' * (together != 1)} a slice. Of {report.candidates:,} possible slices "
@@ -171,10 +169,4 @@ def _searched(report: SliceReport) -> Iterator[str]:
     )
     names = ", ".join(quoted(one)[1:-1] for one in features[:40])
     more = f" and {len(features) - 40:,} more" if len(features) > 40 else ""
-    yield from _wrapped(f"Features: {names}{more}.", later="  ")
-
-
-def _wrapped(text: str, *, first: str = "", later: str = "") -> list[str]:
-    clean = printable(text)
-    width = WIDTH if cell_len(clean) == len(clean) else WIDTH // 2
-    return textwrap.wrap(clean, width, initial_indent=first, subsequent_indent=later)
+    yield from wrapped(f"Features: {names}{more}.", later="  ")

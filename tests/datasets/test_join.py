@@ -57,7 +57,7 @@ def test_ids_that_match_no_image_at_all_are_shown_beside_an_image() -> None:
 
 def test_a_folder_without_images_is_said_to_have_none() -> None:
     assert join_images(["a.png"], []).complaint("t.csv", "img") == (
-        "there is no image in img; put those that t.csv names there, as 'a.png'"
+        "there is no image in img; add the images that t.csv names, such as 'a.png'"
     )
 
 

@@ -130,7 +130,7 @@ def test_waiting_that_ends_early_says_that_the_run_goes_on(kfp: KfpServer, confi
     kfp.fail(500, "GET .*runs/", times=100)
     code, out, err = scotoma("pipeline", "status", run_id, "--wait")
     assert (code, out) == (5, "")
-    assert err.strip().endswith(f"the run itself goes on: scotoma pipeline status {run_id} --wait")
+    assert err.strip().endswith(f"the run continues: scotoma pipeline status {run_id} --wait")
     assert err.count("\n") == 1
 
 
