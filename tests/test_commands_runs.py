@@ -241,7 +241,7 @@ def test_a_draft_of_images_takes_split_and_positive_class(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("header", "options", "sentence"),
     [
-        ("a,b", ("--predictions", "p"), "no column is called label, target or class; say which"),
+        ("a,b", ("--predictions", "p"), "no column is called label, target or class; name it"),
         ("label,b", (), "init needs either --predictions 'preds/{variant}/{model}.csv' or --ima"),
         ("label,b", ("--images", "x"), "images need a column that splits rows into train and te"),
         ("label,b", ("--predictions", "p", "--group", "bb"), "did you mean 'b'?"),

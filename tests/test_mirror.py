@@ -206,7 +206,9 @@ def test_a_cache_that_cannot_be_written_is_named(
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("SCOTOMA_CACHE", str(tmp_path / "file"))
-    with pytest.raises(ConfigError, match=r"cannot be written: .*; set SCOTOMA_CACHE to a folder"):
+    with pytest.raises(
+        ConfigError, match=r"cannot be written: .*; set SCOTOMA_CACHE to a writable"
+    ):
         Run.create(s3.uri("run"), config)
 
 
@@ -215,7 +217,9 @@ def test_a_component_whose_cache_cannot_be_written_says_so(
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("SCOTOMA_CACHE", str(tmp_path / "file"))
-    with pytest.raises(ConfigError, match=r"cannot be written: .*; set SCOTOMA_CACHE to a folder"):
+    with pytest.raises(
+        ConfigError, match=r"cannot be written: .*; set SCOTOMA_CACHE to a writable"
+    ):
         Run.open(run.uri)
 
 

@@ -246,7 +246,7 @@ FAULTS: dict[str, tuple[str, Callable[[pl.DataFrame], pl.DataFrame], str]] = {
     "a row twice": (
         "preds/int8/seed0.csv",
         lambda t: pl.concat([t, t.filter(example_id="img/5.jpg")]),
-        "model 'seed0' of 'int8' predicts example 'img/5.jpg' more than once; keep one row an "
+        "model 'seed0' of 'int8' predicts example 'img/5.jpg' more than once; keep one row per "
         "example and model",
     ),
     "rows that are missing": (
