@@ -39,7 +39,7 @@ def page(name: str, report: SliceReport, notes: Sequence[str]) -> Iterator[str]:
     yield ""
     if report.slices:
         yield from _table(report)
-        more = report.found - len(report.slices)
+        more = report.slice_count - len(report.slices)
         if more:
             yield f"  and {more:,} more: raise --limit to see them"
         yield ""

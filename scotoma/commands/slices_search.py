@@ -25,7 +25,7 @@ from scotoma.printable import nearest
 from scotoma.slices import SliceReport, find_slices
 from scotoma.slices.arguments import CHOICES
 from scotoma.slices.evidence.outcomes import SLICE_METRICS
-from scotoma.slices.find import ProgressCallback
+from scotoma.slices.null import ProgressCallback
 from scotoma.storage.files import written
 
 __all__ = ["harmless", "measure_slices", "run_slices", "search_on_beam"]

@@ -145,9 +145,9 @@ def _described(one: Slice) -> dict[str, Any]:
 
 
 def _lattice(report: SliceReport) -> dict[str, list[Any]]:
-    """What was found, then single conditions, then the most significant combinations."""
+    """Order the lattice: slices reported, single conditions, most significant combinations."""
     points = report.lattice.table().sort(
-        pl.col("found").not_(), pl.col("cross") > 1, "p", "text", maintain_order=True
+        pl.col("reported").not_(), pl.col("cross") > 1, "p", "text", maintain_order=True
     )
     columns: dict[str, list[Any]] = points.head(POINTS).to_dict(as_series=False)
     return columns

@@ -23,7 +23,8 @@ from scotoma.slices.judging.means import Means
 from scotoma.slices.judging.protocols import Test, ratios_of
 from scotoma.slices.search.coding import Coding
 from scotoma.slices.search.column_types import convert
-from scotoma.slices.search.greedy import Key, unexplained
+from scotoma.slices.search.findings import Key
+from scotoma.slices.search.greedy import unexplained
 from scotoma.slices.search.lattice import Subset, blocks, feature_subsets
 from scotoma.slices.search.predicates import Encoded
 
