@@ -1,4 +1,4 @@
-"""What the slices command prints, in 80 columns: slices, the null, what was searched."""
+"""How does `scotoma slices` print slices, the null and the search in 80 columns?"""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ PUBLISHED = (
 
 
 def page(name: str, report: SliceReport, notes: Sequence[str]) -> Iterator[str]:
-    """Lines of at most 80 columns.
+    """Write the page in lines of at most 80 columns.
 
     Args:
         name: What the table is called.
         report: From `find_slices`.
-        notes: Sentences that a reader should see, the report's own among them.
+        notes: Sentences for the reader, the report's own among them.
     """
     yield from _head(name, report)
     yield ""
@@ -129,7 +129,7 @@ def _cells(report: SliceReport, one: Slice, digits: int) -> list[str]:
 
 
 def _p(value: float) -> str:
-    """Two digits where they decide, the power of ten where p is small."""
+    """Round p to two digits where they decide, to its power of ten where it is small."""
     if value < SMALLEST:
         return f"<{SMALLEST:.0e}"
     return f"{value:.2g}" if value >= 0.001 else f"{value:.0e}"

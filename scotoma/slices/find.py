@@ -111,7 +111,7 @@ def find_slices(
         iterations: In priority mode.
         ids: Ids of the examples, integers or strings, unique; row numbers by default.
         clusters: Cluster of each example, integers or strings, where rows belong together, such as
-            pictures of one person: they are one unit of halves, draws, permutations and variances,
+            pictures of one person: halves, draws, permutations and variances are then of clusters,
             and rates are tested as means over clusters instead of exactly.
         level: Coverage of the intervals, a fraction in (0, 1).
         limit: Slices that the report describes, the most significant first.
@@ -158,7 +158,7 @@ def find_slices(
     own = encoded if prepared.rows.size == total else encoded.take(prepared.rows)
     evidence = evidence_of(
         prepared, cluster_ids, protocol=settings.protocol, reference=settings.reference,
-        direction=settings.direction, least=settings.min_size, draws=settings.bootstrap,
+        direction=settings.direction, min_size=settings.min_size, draws=settings.bootstrap,
         seed=seed, clusters=codes,
     )  # fmt: skip
     possible, threads = candidates(own, max_cross), threads or _threads(own, max_cross)
@@ -196,7 +196,7 @@ def find_slices(
 def _lattice(
     encoded: Encoded, evidence: Evidence, plan: Plan, hits: Hits, reported: set[str]
 ) -> Lattice:
-    """All single predicates, and the combinations with the smallest p-values."""
+    """Collect all single predicates, and the combinations with the smallest p-values."""
     single = sweep(encoded, evidence, 1, 1.0, plan.budget)
     if plan.mode == "cover":
         hits = sweep(encoded, evidence, plan.max_cross, plan.alpha, plan.budget)
@@ -235,7 +235,7 @@ def _budget(
     threads: int,
     shared: bool,
 ) -> Budget:
-    """Sizes of a block that keep within the memory; one feature subset must fit."""
+    """Choose sizes of a block that keep within the memory; one feature subset must fit."""
     rows = encoded.codes.shape[1]
     largest = int(np.prod(np.sort(encoded.sizes)[-max_cross:].astype(object)))
     cells = min(largest, SPARSE * rows)

@@ -146,7 +146,7 @@ class View:
         return [(rows, self.evidence.take(rows)) for rows in self.halves]
 
     def _part(self, half: int | None) -> tuple[Rows, Evidence]:
-        """Rows and evidence of a half, or of all examples that count."""
+        """Return rows and evidence of a half, or of all examples that count."""
         return (
             (np.arange(self.evidence.rows), self.evidence) if half is None else self._halves[half]
         )

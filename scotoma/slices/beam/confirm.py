@@ -26,7 +26,7 @@ def add_up_proposals(
 
     Args:
         table: Some of the rows, with the columns asked for.
-        query: What is asked of every part.
+        query: The search.
         proposals: The slices that each half proposes, in their order.
 
     Yields:
@@ -60,7 +60,7 @@ def tests_of_sums(sums: dict[int, Sums], proposals: Proposals, test: SumsTest) -
         proposals: The slices that each half proposes.
         test: The test of all examples.
     """
-    test = replace(test, least=1, keep=1.0)
+    test = replace(test, min_size=1, keep=1.0)
     first, second = (
         _conditional(sums[half], len(keys), test) if keys and half in sums else []
         for half, keys in enumerate(proposals)

@@ -40,7 +40,7 @@ class Describe:
     """Adds up over one part of a table what describes some slices.
 
     Attributes:
-        query: What is asked of every part.
+        query: The search.
         slices: The slices to describe.
         mean: What outcomes are centred on: 0 for rates, whose sums are then exact.
     """
@@ -50,7 +50,7 @@ class Describe:
     mean: float
 
     def __call__(self, table: pl.DataFrame) -> Iterator[tuple[int, Sums]]:
-        """The sums of a part.
+        """Add up one part.
 
         Args:
             table: Some of the rows, with the columns asked for.
@@ -159,7 +159,7 @@ class SumsView:
         compared: Whether there is a baseline.
         members: Members of the model at hand.
         level: Coverage of the intervals.
-        mean: What outcomes are centred on.
+        mean: The value that outcomes are centred on.
         slices: The slices.
         sums: What `Describe` adds up to over the table.
     """
@@ -243,7 +243,7 @@ class SumsView:
     def _difference(self, inside: Floats, whole: Floats) -> Estimate:
         first = np.zeros(1, np.int64)
         one, every = (Sums(first, sums[None, : -self._width]) for sums in (inside, whole))
-        return replace(self.test, least=1).effect(one, every, self.level)
+        return replace(self.test, min_size=1).effect(one, every, self.level)
 
     @property
     def _width(self) -> int:

@@ -199,7 +199,7 @@ def search_parquet(
 def open_table(
     pattern: str, options: Sequence[str] = (), *, metric: str = "error", mode: str = "cover"
 ) -> pl.DataFrame:
-    """The columns of a table that is to be searched, without rows.
+    """Read the columns of a table, without its rows.
 
     Args:
         pattern: As in `search_parquet`, like all others.
@@ -236,7 +236,7 @@ def refuse(metric: str, mode: str) -> None:
 
 
 def read_options(options: Sequence[str]) -> Any:
-    """Options of Beam as its `PipelineOptions`.
+    """Parse options of Beam into its `PipelineOptions`.
 
     Raises:
         MissingExtra: Beam is not installed.
@@ -251,7 +251,7 @@ def read_options(options: Sequence[str]) -> Any:
 
 
 def _absolute(pattern: str) -> str:
-    """The pattern as workers in other folders understand it."""
+    """Make a pattern absolute, so that workers in other folders understand it."""
     return pattern if "://" in pattern else str(Path(pattern).absolute())
 
 
@@ -266,7 +266,7 @@ def _test(settings: Settings, columns: Columns, overview: Overview) -> SumsTest:
         test=test,
         reference="baseline" if settings.reference == "baseline" else "rest",
         direction=settings.direction,
-        least=settings.min_size,
+        min_size=settings.min_size,
         keep=float(settings.alpha),
         members=min(sizes),
         widths=tuple(size for size in several if size > 1),
@@ -276,7 +276,7 @@ def _test(settings: Settings, columns: Columns, overview: Overview) -> SumsTest:
 
 @contextmanager
 def _folder(options: Any) -> Iterator[str]:
-    """Where results lie until they are read: Beam's own temporary place, or one of this machine."""
+    """Choose a folder of intermediate results: Beam's temporary location, or a new one here."""
     google = needs("apache_beam.options.pipeline_options", "beam", PURPOSE).GoogleCloudOptions
     shared = options.view_as(google).temp_location
     if shared:

@@ -76,7 +76,7 @@ class Pipelines:
     def _run(
         self, columns: list[str], add: AddUp, finish: Callable[[Any], Any]
     ) -> list[dict[str, Any]]:
-        """The lines that one pipeline writes, in any order."""
+        """Run one pipeline and read the lines that it writes, in any order."""
         beam = needs("apache_beam", "beam", PURPOSE)
         read = beam.io.ReadFromParquetBatched(self.pattern, columns=columns)
         out = f"{self.folder}/{uuid4().hex}"
@@ -115,8 +115,8 @@ class TableOnBeam:
 
     def look(self, half: int | None, without: tuple[Key, ...]) -> Hits:
         """Test all candidates, as `SearchedTable` says."""
-        least = self.test.least if half is None else half_size(self.test.least)
-        test = replace(self.test, least=least)
+        min_size = self.test.min_size if half is None else half_size(self.test.min_size)
+        test = replace(self.test, min_size=min_size)
         return self.pipelines.look(replace(self.query, half=half), test, without)
 
     def test_halves(self, proposals: Proposals) -> HalfTests:
@@ -137,7 +137,7 @@ def _is_whole(numbered: tuple[int, Sums]) -> bool:
 
 
 def _judge(numbered: tuple[int, Sums], whole: Iterable[Sums], test: SumsTest) -> Iterator[str]:
-    """A line of JSON with the significant slices of a feature set."""
+    """Write the significant slices of a feature set as a line of JSON."""
     number, sums = numbered
     if number == 0:
         return
@@ -176,7 +176,7 @@ def _hits(line: dict[str, Any], query: Query) -> Hits:
 
 
 def _read(out: str) -> list[dict[str, Any]]:
-    """The lines of all files below a prefix, which are removed."""
+    """Read the lines of all files below a prefix, and remove the files."""
     systems, lines = file_systems(), list[dict[str, Any]]()
     paths = [file.path for file in systems.match([f"{out}-*.jsonl"])[0].metadata_list]
     for path in paths:

@@ -1,4 +1,4 @@
-"""The four ways to search, each as a list of findings."""
+"""How is a table searched in each mode?"""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ class TableInMemory:
     @cached_property
     def _parts(self) -> list[tuple[Encoded, Evidence]]:
         """Both halves, in which slices may be half as large."""
-        least = half_size(self.evidence.least)
+        min_size = half_size(self.evidence.min_size)
         return [
-            (self.encoded.take(rows), self.evidence.take(rows).at_least(least))
+            (self.encoded.take(rows), self.evidence.take(rows).with_min_size(min_size))
             for rows in self.halves
         ]
 
@@ -199,7 +199,9 @@ def _conditional(
     results: list[tuple[float, int]] = []
     for key in keys:
         inside = rows_of(encoded, key)[remaining]
-        judged = evidence.take(remaining).at_least(1).judge(inside[None].astype(np.int32), 2, 1.0)
+        judged = (
+            evidence.take(remaining).with_min_size(1).judge(inside[None].astype(np.int32), 2, 1.0)
+        )
         results.append((p_of_slice(judged), int(np.count_nonzero(inside))))
         remaining = remaining[~inside]
     return results
