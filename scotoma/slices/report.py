@@ -208,19 +208,7 @@ class SliceReport:
         notes: tuple[str, ...],
         lattice_of: Callable[[set[str]], Lattice],
     ) -> SliceReport:
-        """Report a search.
-
-        Args:
-            findings: Its slices, the most significant first.
-            hits: The candidates that it kept.
-            view: Describes slices.
-            limit: Slices to describe.
-            null: As in the attributes, like all below.
-            candidates: Slices that could hold a row.
-            settings: All that decided the search.
-            notes: Sentences for the reader.
-            lattice_of: Makes the lattice.
-        """
+        """Report a search: at most `limit` of its findings, and the counts of its hits."""
         return cls(
             slices=tuple(Slice.of(finding, view) for finding in findings[:limit]),
             slice_count=len(findings),

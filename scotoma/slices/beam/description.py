@@ -181,19 +181,11 @@ class SumsView:
 
     @property
     def ids(self) -> npt.NDArray[np.generic]:
-        """Refuse: the rows stay in the table.
-
-        Raises:
-            DataError: Always.
-        """
+        """Refuse: the rows stay in the table."""
         raise _not_gathered()
 
     def mask(self, key: Key) -> Flags:
-        """Refuse: the rows stay in the table.
-
-        Raises:
-            DataError: Always.
-        """
+        """Refuse: the rows stay in the table."""
         raise _not_gathered()
 
     def size(self, key: Key) -> int:

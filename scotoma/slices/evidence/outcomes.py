@@ -173,12 +173,7 @@ def prepare_outcome(
 
 
 def none_at_risk(metric: SliceMetric, total: int) -> DataError:
-    """Say that no example counts for a metric.
-
-    Args:
-        metric: The metric.
-        total: Examples in the table.
-    """
+    """Say that none of the examples of a table counts for a metric."""
     if metric.risk == "all":
         return DataError("features must have at least one row, got 0: pass the scored examples")
     return DataError(
