@@ -1,4 +1,4 @@
-"""What the slices command prints, in 80 columns: slices, the null, what was searched."""
+"""How does `scotoma slices` print slices, the null and the search in 80 columns?"""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def format_slices(name: str, report: SliceReport, notes: Sequence[str]) -> Itera
     Args:
         name: What the table is called.
         report: From `find_slices`.
-        notes: Sentences that a reader should see, the report's own among them.
+        notes: Sentences for the reader, the report's own among them.
     """
     yield from _head(name, report)
     yield ""
     if report.slices:
         yield from _table(report)
-        more = report.found - len(report.slices)
+        more = report.slice_count - len(report.slices)
         if more:
             yield f"  and {more:,} more: raise --limit to see them"
         yield ""
@@ -127,7 +127,7 @@ def _cells(report: SliceReport, one: Slice, digits: int) -> list[str]:
 
 
 def _p(value: float) -> str:
-    """Two digits where they decide, the power of ten where p is small."""
+    """Round p to two digits where they decide, to its power of ten where it is small."""
     if value < SMALLEST:
         return f"<{SMALLEST:.0e}"
     return f"{value:.2g}" if value >= 0.001 else f"{value:.0e}"
