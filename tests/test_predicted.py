@@ -246,7 +246,7 @@ FAULTS: dict[str, tuple[str, Callable[[pl.DataFrame], pl.DataFrame], str]] = {
     "a row twice": (
         "preds/int8/seed0.csv",
         lambda t: pl.concat([t, t.filter(example_id="img/5.jpg")]),
-        "model 'seed0' of 'int8' predicts example 'img/5.jpg' more than once; keep one row an "
+        "model 'seed0' of 'int8' predicts example 'img/5.jpg' more than once; keep one row per "
         "example and model",
     ),
     "rows that are missing": (
@@ -274,12 +274,12 @@ FAULTS: dict[str, tuple[str, Callable[[pl.DataFrame], pl.DataFrame], str]] = {
         "preds/int8/seed0.csv",
         lambda t: t.rename({"predicted": "prediction"}),
         "DIR/preds/int8/seed0.csv must have the column 'predicted', got example_id, prediction; "
-        "did you mean 'prediction'?; name it so",
+        "did you mean 'prediction'?; rename a column",
     ),
     "examples without ids": (
         "examples.csv",
         lambda t: t.rename({"example_id": "id"}),
-        "DIR/examples.csv must have the column 'example_id', got id, label, sex; name it so",
+        "DIR/examples.csv must have the column 'example_id', got id, label, sex; rename a column",
     ),
     "an example twice": (
         "examples.csv",
@@ -360,7 +360,7 @@ def test_what_the_files_do_not_hold_cannot_be_asked_for(
         (CONFIG + "variants: [dense, {predictions: ['../x']}]", "variants.1.predictions.0 "),
         (
             "baseline: fp32\nvariants: [dense, {prune: [0.9]}]",
-            "baseline names a variant of source.kind predictions; elsewhere it is `dense`, so ",
+            "baseline is for source.kind predictions; other sources use `dense`, so ",
         ),
         (CONFIG.replace("files:", "file:"), "known are kind, "),
     ],

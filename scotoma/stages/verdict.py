@@ -84,7 +84,7 @@ def give_verdict(folder: Mirror, rules: GateRules | None, as_of: datetime.date) 
     forget(folder)
     path = folder.root / "audit.json"
     folder.fetch([path])
-    checksums.check(folder, [path.name])
+    checksums.refuse_changed(folder, [path.name])
     audit = read_audit(path, folder.place(path))
     previous = read_previous(folder)
     applied = rules or default_rules(
