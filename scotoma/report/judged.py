@@ -102,11 +102,12 @@ def certainty_words(rules: GateRules) -> str:
     'FAIL needs 97.5% certainty, adjusted by Holm over the tests of a variant; a test with \
 fewer than 10 effective events or 5 members a variant is UNSURE'
     """
-    least = rules.min
+    least = f"{rules.min.effective_events:g} effective events"
+    if rules.min.models > 1:
+        least += f" or {rules.min.models} members a variant"
     return (
         f"FAIL needs {100 * (1 - rules.alpha / 2):g}% certainty, {CORRECTED[rules.correct]} "
-        f"over the tests of a variant; a test with fewer than {least.effective_events:g} effective "
-        f"events or {least.models} members a variant is UNSURE"
+        f"over the tests of a variant; a test with fewer than {least} is UNSURE"
     )
 
 
