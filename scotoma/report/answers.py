@@ -9,10 +9,10 @@ from scotoma.audit import Audit, GateResult
 from scotoma.audit.divergence import Excess
 from scotoma.audit.document import AuditedVariant
 from scotoma.audit.gate import JudgedVariant, TestResult
+from scotoma.audit.groups import RATE_NAMES
+from scotoma.audit.worst_change import worst_change
 from scotoma.report import numbers
 from scotoma.report.numbers import Shown
-from scotoma.summary import worst_change
-from scotoma.verdict.questions import LABELS
 
 __all__ = ["Answer", "Fact", "answers", "facts", "in_focus", "next_steps", "verdict_sentence"]
 
@@ -141,7 +141,7 @@ def _worst_group(audit: Audit, variant: str) -> Fact:
         nothing = Shown("", "", "", "no group's change can be estimated", ())
         return Fact("Most affected group", nothing, 0, "")
     before, after = (numbers.rate(rate).value for rate in (row.dense, row.compressed))
-    what = f"{_upper(LABELS[row.metric])} of the most affected group: {row.group}"
+    what = f"{_upper(RATE_NAMES[row.metric])} of the most affected group: {row.group}"
     return Fact(what, numbers.percent(row.relative), row.relative.n, f"{before} to {after}")
 
 
@@ -252,7 +252,7 @@ def _whom(audit: Audit, gate: GateResult | None, variant: str) -> str:
     if row is None:
         return "No group's change can be estimated; the table gives the reasons."
     change = numbers.percent(row.relative)
-    where = f"{LABELS[row.metric]} of {row.group}: {change.value} [{change.low}, {change.high}]"
+    where = f"{RATE_NAMES[row.metric]} of {row.group}: {change.value} [{change.low}, {change.high}]"
     beyond = (row.relative.low or 0.0) > 0
     return f"{'Most harm' if beyond else 'No harm is shown. Closest to it'}: {where}."
 

@@ -10,16 +10,17 @@ from typing import Literal
 
 from scotoma.audit import Audit
 from scotoma.audit.gate import JudgedExamples, PreviousReference
+from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import GateRules, SincePreviousRule, Waiver
 from scotoma.errors import DataError
 from scotoma.verdict.deciding import Finding, Verdict, decide
-from scotoma.verdict.questions import LABELS, questions
+from scotoma.verdict.questions import questions
 from scotoma.verdict.since_previous import not_compared, since_previous
 
 __all__ = ["AuditFacts", "Gate", "VariantVerdict", "judge"]
 
-RATES = (*LABELS, "since_previous")
+RATES = (*RATE_NAMES, "since_previous")
 HARMLESS = {
     "bh": "correct: bh bounds the share of false alarms, not the chance of one: harmless variants "
     "fail more often than alpha says; use holm",
