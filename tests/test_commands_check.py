@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import polars as pl
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
 from scotoma import storage
@@ -26,6 +24,7 @@ from scotoma.datasets import decode_images, load_examples, survey_examples
 from scotoma.stages.steps import STEPS
 from tests.commands import scotoma
 from tests.conftest import Storage
+from tests.external_models import EXTERNAL, external_model
 from tests.network_cost import NETWORK
 
 pytestmark = pytest.mark.slow
@@ -351,42 +350,12 @@ def test_the_embedded_digits_are_looked_at_exactly() -> None:
     )
 
 
-EXTERNAL = """\
-source:
-  kind: onnx
-  models: models
-  images: pictures
-  attributes: table.csv
-  split: {column: part, train: train, test: test}
-label: {column: face}
-groups: {sex: {column: sex}}
-variants: [dense, {onnx: [small], paired: true, bits: 8}]
-population: {models: 2}
-tracking: {uri: "off"}
-"""
-
-
 @pytest.fixture
 def external(own: Path) -> Path:
     """External models: two dense ones and two small ones, for two classes."""
-    graph = helper.make_graph(
-        [
-            helper.make_node("ReduceMean", ["images", "axes"], ["mean"], keepdims=0),
-            helper.make_node("MatMul", ["mean", "weight"], ["scores"]),
-        ],
-        "mean",
-        [helper.make_tensor_value_info("images", TensorProto.FLOAT, ("n", 3, 8, 12))],
-        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ("n", 2))],
-        [
-            numpy_helper.from_array(np.array([2, 3], np.int64), "axes"),
-            numpy_helper.from_array(np.ones((3, 2), np.float32), "weight"),
-        ],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
     for variant in ("dense", "small"):
-        (own / "models" / variant).mkdir(parents=True)
         for member in range(2):
-            onnx.save_model(model, own / "models" / variant / f"{member}.onnx")
+            external_model(own / "models" / variant / f"{member}.onnx")
     (own / "own.yaml").write_text(EXTERNAL)
     return own
 
