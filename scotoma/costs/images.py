@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import posixpath
+import re
 from dataclasses import dataclass
 
 import polars as pl
@@ -19,14 +19,13 @@ from scotoma.config import (
     PredictionsSource,
 )
 from scotoma.datasets import Survey, load_examples
+from scotoma.datasets.image_decoding import image_opener
 from scotoma.datasets.parquet import IMAGES
 from scotoma.datasets.sources import image_place
-from scotoma.errors import MissingExtra
-from scotoma.extras import needs
 
 __all__ = ["ImageFacts", "look_at_images"]
 
-FILES = ("train", "test", "data_batch")  # how the names of files begin that hold images
+FILES = re.compile(r"(train|test|data_batch).*\.(parquet|bin)")  # that hold images
 
 
 @dataclass(frozen=True)
@@ -77,15 +76,15 @@ def look_at_images(config: Config, survey: Survey) -> ImageFacts:
         first = storage.read_bytes(storage.join(folder, names[0])) if names else None
         return _facts(first, sum(listed[name] for name in names) if names else None, size)
     listed = storage.list_files(source.data)
-    listed = {n: size for n, size in listed.items() if posixpath.basename(n).startswith(FILES)}
+    sizes = {n: b for n, b in listed.items() if FILES.fullmatch(posixpath.basename(n))}
     if isinstance(source, Cifar10Source):
-        return ImageFacts((32, 32), sum(listed.values()))
-    with storage.at_hand(storage.join(source.data, min(listed, key=lambda n: listed[n]))) as path:
+        return ImageFacts((32, 32), sum(sizes.values()))
+    with storage.at_hand(storage.join(source.data, min(sizes, key=lambda n: sizes[n]))) as path:
         table = pl.scan_parquet(path, glob=False)
         column = next(name for name in IMAGES if name in table.collect_schema())
         images = table.select(column).head(1).collect()[column]
     images = images.struct.field("bytes") if images.dtype.is_nested() else images
-    return _facts(images[0] if len(images) else None, sum(listed.values()), size)
+    return _facts(images[0] if len(images) else None, sum(sizes.values()), size)
 
 
 def _facts(first: bytes | None, encoded: int | None, size: int | None) -> ImageFacts:
@@ -94,9 +93,7 @@ def _facts(first: bytes | None, encoded: int | None, size: int | None) -> ImageF
     if size is not None:
         return ImageFacts((size, size), encoded)
     try:
-        with needs("PIL.Image", "train", "the size of images").open(io.BytesIO(first)) as opened:
+        with image_opener()(first) as opened:
             return ImageFacts((opened.height, opened.width), encoded)
-    except MissingExtra as error:
-        return ImageFacts(None, encoded, str(error))
     except Exception:  # what a broken file may raise has no common base
         return ImageFacts(None, encoded, "the first image cannot be read")
