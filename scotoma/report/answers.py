@@ -99,15 +99,8 @@ def facts(audit: Audit, variant: str) -> tuple[Fact, ...]:
         Four, in this order.
     """
     cie = audit.divergence[variant].cie
-    tops = [audit.accuracy[name].top1 for name in ("dense", variant)]
-    before, after = (numbers.rate(top).value for top in tops)
     return (
-        Fact(
-            "Change of top-1 accuracy, points",
-            _accuracy(audit, variant),
-            tops[1].n,
-            f"{before} to {after}",
-        ),
+        _accuracy(audit, variant),
         Fact(
             "Examples changed beyond seed noise, points",
             numbers.points(cie.excess),
@@ -119,12 +112,19 @@ def facts(audit: Audit, variant: str) -> tuple[Fact, ...]:
     )
 
 
-def _accuracy(audit: Audit, variant: str) -> Shown:
-    everyone = audit.groups[0].name
+def _accuracy(audit: Audit, variant: str) -> Fact:
+    """Of more than two classes with a positive one, the groups' error is that of this class."""
+    positive, everyone = audit.examples.positive, audit.groups[0].name
+    alone = positive is not None and len(audit.examples.classes) > 2
+    what = f"accuracy, {positive} against the rest" if alone else "top-1 accuracy"
     for row in audit.subgroups[variant]:
         if (row.group, row.metric, row.class_name) == (everyone, "error", None):
-            return numbers.points(numbers.mirrored(row.absolute))
-    return Shown("", "", "", "the error of all examples was not measured", ())
+            errors = (100 * (rate.value or 0.0) for rate in (row.dense, row.compressed))
+            before, after = (f"{100 - error:.2f}%" for error in errors)
+            change = numbers.points(numbers.mirrored(row.absolute))
+            return Fact(f"Change of {what}, points", change, row.absolute.n, f"{before} to {after}")
+    unknown = Shown("", "", "", "the error of all examples was not measured", ())
+    return Fact(f"Change of {what}, points", unknown, 0, "")
 
 
 def _floor(cie: Excess) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scotoma.report.answers import answers, in_focus, next_steps, verdict_sentence
+from scotoma.report.answers import answers, facts, in_focus, next_steps, verdict_sentence
 from tests.report.drawing import audit_of, gate_of, readable
 from tests.report.reading import Page, cell, points, relative
 
@@ -71,6 +71,18 @@ def test_five_questions_are_answered_each_a_click_from_its_evidence(audit: Any) 
     assert cell(audit.content["accuracy"][name]["top1"]) in section(audit.page, "topline")
     assert f"Error of each group: {name} beside dense" in section(audit.page, "groups")
     assert "Dense modal" in section(audit.page, "gallery")
+
+
+@pytest.mark.parametrize("positive", [None, "cat"])
+def test_change_of_accuracy_is_the_difference_of_the_two_beside_it(
+    make_audit: Any, positive: str | None
+) -> None:
+    audited = make_audit(positive=positive, members=5)
+    fact = facts(readable(audited.content), "prune-0.9")[0]
+    before, after = (float(rate.rstrip("%")) for rate in fact.beside.split(" to "))
+    change = float(fact.shown.value.replace("\u2212", "-"))
+    assert change == pytest.approx(after - before, abs=0.011)
+    assert ("cat against the rest" in fact.what) is (positive is not None)
 
 
 def beyond_noise(audited: Any, verdict: str, excess: dict[str, Any]) -> str:
