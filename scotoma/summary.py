@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from scotoma.audit import Audit, Quantity
 from scotoma.audit.divergence import Excess
 from scotoma.audit.groups import Gap, RateChange
+from scotoma.audit.worst_change import worst_change
 from scotoma.printable import printable
 from scotoma.verdict import Gate
 from scotoma.verdict.frontier import frontier_sentence
 from scotoma.verdict.words import sentences
 
-__all__ = ["printable", "summary", "worst_change"]
+__all__ = ["printable", "summary"]
 
 WIDTH = 80
 HEAD = ("variant", "top-1 %", "CIE/floor", "excess, points", "worst change", "where")
@@ -90,29 +91,6 @@ def summary(audit: Audit, gate: Gate | None = None) -> str:
     elif members < 5:
         lines.append(f"With {members} members a variant, CIE counts are unstable: use 10 or more.")
     return "\n".join(lines).rstrip("\n") + "\n"
-
-
-def worst_change(audit: Audit, variant: str, metric: str | None = None) -> RateChange | None:
-    """Find the change of a group's rate whose interval lies highest; None if none is estimable.
-
-    With a positive class it looks at error, FPR and FNR, without one at the error.
-
-    Args:
-        audit: The audit.
-        variant: Name of a compressed variant.
-        metric: Search this one only: `error`, `fpr` or `fnr`.
-
-    Returns:
-        A row of the audit's subgroups, the one whose relative change (%) has the highest lower end.
-    """
-    lows = [
-        (row.relative.low, row)
-        for row in audit.subgroups[variant]
-        if row.class_name is None
-        and row.relative.low is not None
-        and (metric is None or row.metric == metric)
-    ]
-    return max(lows, key=lambda pair: pair[0], default=(0.0, None))[1]
 
 
 def _mark(gate: Gate, name: str) -> str:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from scotoma import summary as summaries
 from scotoma.audit import plain
+from scotoma.audit import worst_change as worst
 from scotoma.audit.groups import RateChange
 from scotoma.config import parse_config
 from scotoma.datasets import Examples
@@ -95,7 +96,7 @@ def summary(audit: dict[str, Any]) -> str:
 
 
 def worst_change(audit: dict[str, Any], variant: str) -> RateChange | None:
-    return summaries.worst_change(whole(audit), variant)
+    return worst.worst_change(whole(audit), variant)
 
 
 def line_of(audit: dict[str, Any], variant: str) -> str:

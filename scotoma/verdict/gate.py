@@ -10,16 +10,17 @@ from typing import Literal
 
 from scotoma.audit import Audit
 from scotoma.audit.gate import JudgedExamples, PreviousReference
+from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import GateRules, SincePreviousRule, Waiver
 from scotoma.errors import DataError
 from scotoma.verdict.deciding import Finding, Verdict, decide
-from scotoma.verdict.questions import LABELS, questions
+from scotoma.verdict.questions import questions
 from scotoma.verdict.since_previous import not_compared, since_previous
 
 __all__ = ["AuditFacts", "Gate", "VariantVerdict", "judge"]
 
-RATES = (*LABELS, "since_previous")
+RATES = (*RATE_NAMES, "since_previous")
 HARMLESS = {
     "bh": "correct: bh bounds the share of false alarms, not the chance of one: harmless variants "
     "fail more often than alpha says; use holm",
@@ -98,7 +99,7 @@ class Gate:
     """The verdict on an audit.
 
     Attributes:
-        rules: What it was judged by.
+        rules: What it was judged by, as applied.
         as_of: The day that decides which waivers have expired.
         variants: A verdict a compressed variant, in the order of the audit.
         warnings: What a reader has to know: sentences.
@@ -151,6 +152,7 @@ def judge(
             "audit.json must hold a compressed variant, got dense alone; name one in the "
             "configuration and run the audit again"
         )
+    rules = _of_these_models(rules) if audit.scope == "shipped" else rules
     by_variant = {
         variant.name: [
             *questions(audit, variant.name, rules),
@@ -158,14 +160,13 @@ def judge(
         ]
         for variant in audit.compressed
     }
-    applied = _of_these_models(rules) if audit.scope == "shipped" else rules
     expired = [waiver for waiver in rules.waivers if waiver.until < as_of]
     standing = [waiver for waiver in rules.waivers if waiver.until >= as_of]
     variants = tuple(
         VariantVerdict(
             name=variant.name,
             members=min(audit.dense.members, variant.members),
-            findings=_waived(variant.name, decide(by_variant[variant.name], applied), standing),
+            findings=_waived(variant.name, decide(by_variant[variant.name], rules), standing),
             top1=_number(audit.accuracy[variant.name].top1.value),
             cies=audit.divergence[variant.name].cie.cie.count,
         )

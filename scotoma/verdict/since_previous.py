@@ -16,10 +16,11 @@ import numpy as np
 
 from scotoma.audit import Audit
 from scotoma.audit.document import DENSE
+from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import GateRules, SincePreviousRule
 from scotoma.uncertainty import Estimate, holm, undefined
-from scotoma.verdict.questions import LABELS, Question, difference_alone, read_estimate
+from scotoma.verdict.questions import Question, difference_alone, read_estimate
 
 __all__ = [
     "Change",
@@ -158,7 +159,7 @@ def since_previous(
                 what = (
                     "CIE excess"
                     if change.metric == EXCESS
-                    else f"{LABELS[change.metric]} {names[change.group]}"
+                    else f"{RATE_NAMES[change.metric]} {names[change.group]}"
                 )
                 yield Question(
                     rule.id, rule.metric, change.group, None, f"{what} since the previous audit",
