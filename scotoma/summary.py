@@ -180,10 +180,10 @@ def _legend(audit: Audit, *, judged: bool) -> str:
             f"differ, beyond two dense models. {worst}"
         )
     derived = any(one.flips is not None for one in audit.divergence.values())
-    alone = ", without floor between a model and the one made from it" if derived else ""
+    alone = " (none for models made from dense ones)" if derived else ""
     return (
-        f"{cie} differ: share on which a dense and a compressed model differ; floor: two dense "
-        f"models{alone}. {worst}"
+        f"{cie} differ: examples that a dense and a compressed model label differently; floor: "
+        f"that two dense models do{alone}. {worst}"
     )
 
 
