@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scotoma.audit import Audit, GateResult
-from scotoma.audit.divergence import Excess
+from scotoma.audit.divergence import Divergence, Excess
 from scotoma.audit.document import AuditedVariant
 from scotoma.audit.gate import JudgedVariant, TestResult
 from scotoma.audit.groups import RATE_NAMES
@@ -105,7 +105,7 @@ def facts(audit: Audit, variant: str) -> tuple[Fact, ...]:
             "Examples changed beyond seed noise, points",
             numbers.points(cie.excess),
             cie.excess.n,
-            f"{numbers.count(cie.cie.count)} CIEs, {_floor(cie)}",
+            f"{numbers.count(cie.cie.count)} CIEs; {_differing(audit.divergence[variant])}",
         ),
         _worst_group(audit, variant),
         _worst_class(audit, variant),
@@ -127,21 +127,15 @@ def _accuracy(audit: Audit, variant: str) -> Fact:
     return Fact(f"Change of {what}, points", unknown, 0, "")
 
 
-def _floor(cie: Excess) -> str:
-    """Write what seeds alone change: as a count, as the share of halves, or why neither is known.
-
-    The excess is the difference between the shares of halves, and known from fewer members.
-    """
-    floor = cie.floor_at_k
-    if floor.value is not None:
-        return f"about {numbers.count(round(floor.value * cie.n))} from seeds alone"
-    before, after = cie.halves_dense_dense, cie.halves_dense_compressed
-    if before is None or after is None:
+def _differing(divergence: Divergence) -> str:
+    """How much models differ, beside two dense ones; of paired members the flips."""
+    differing, floor = numbers.rate(divergence.differing).value, divergence.cie.floor
+    if divergence.cie.paired:
+        return f"{differing} of predictions flip"
+    if floor.value is None:
         return floor.reason
-    return (
-        f"halves of {cie.half_size} differ on {100 * after:.2f}%, dense halves on "
-        f"{100 * before:.2f}%"
-    )
+    dense = numbers.rate(floor).value
+    return f"a dense and a compressed model differ on {differing}, two dense ones on {dense}"
 
 
 def _worst_group(audit: Audit, variant: str) -> Fact:
@@ -240,7 +234,7 @@ def answers(audit: Audit, gate: GateResult | None, variant: str) -> tuple[Answer
             "Is the change more than seed noise?",
             _beyond_noise(audit, judged, cie),
             "topline",
-            "counts beside their floors",
+            "floors and excesses",
         ),
         Answer("What would settle it?", _settles(gate), "gate", "what decided each verdict")
         if gate
