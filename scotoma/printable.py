@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import re
 import unicodedata
 from collections.abc import Iterable
 
-__all__ = ["nearest", "printable"]
+__all__ = ["code_span", "nearest", "printable"]
 
 
 def printable(text: str) -> str:
@@ -29,3 +30,20 @@ def nearest(word: str, known: Iterable[str]) -> str:
     by_lower = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word.lower(), by_lower, n=1)
     return f"; did you mean {by_lower[close[0]]!r}?" if close else ""
+
+
+def code_span(text: str) -> str:
+    r"""Quote others' words in Markdown: in a code span, in which nothing is markup, on one line.
+
+    A bar is escaped, for it would end the cell of a table, and parted from a backslash before it,
+    which would escape the escape.
+
+    >>> code_span("male & <old>"), code_span("a`b``c"), code_span("|x|")
+    ('`male & <old>`', '```a`b``c```', '`\\|x\\|`')
+    """
+    parted = printable(text).replace("\\|", "\\ |")
+    shown = parted.replace("|", "\\|").strip() or " "
+    longest = max((len(run) for run in re.findall("`+", shown)), default=0)
+    fence = "`" * (longest + 1)
+    edge = " " if shown[0] == "`" or shown[-1] == "`" else ""
+    return f"{fence}{edge}{shown}{edge}{fence}"

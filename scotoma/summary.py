@@ -6,17 +6,19 @@ import textwrap
 from collections.abc import Sequence
 
 from scotoma.audit import Audit, Quantity
-from scotoma.audit.divergence import Excess
+from scotoma.audit.divergence import Divergence
 from scotoma.audit.groups import Gap, RateChange
+from scotoma.audit.worst_change import worst_change
 from scotoma.printable import printable
 from scotoma.verdict import Gate
 from scotoma.verdict.frontier import frontier_sentence
 from scotoma.verdict.words import sentences, too_small
 
-__all__ = ["printable", "summary", "worst_change"]
+__all__ = ["printable", "summary"]
 
 WIDTH = 80
-HEAD = ("variant", "top-1 %", "CIE/floor", "excess, points", "worst change", "where")
+HEAD = ("variant", "top-1 %", "CIE", "differ/floor", "excess, points", "worst change", "where")
+DIFFER, EXCESS = 3, 4  # places of two columns that take turns, for want of room
 
 
 def summary(audit: Audit, gate: Gate | None = None) -> str:
@@ -24,8 +26,8 @@ def summary(audit: Audit, gate: Gate | None = None) -> str:
 
     Args:
         audit: The audit.
-        gate: The verdict on it, which then leads each line in place of the excess; below the table
-            stands what it rests on.
+        gate: The verdict on it, which then leads each line, and floors stand in place of excesses;
+            below the table stands what it rests on.
 
     Returns:
         Lines of text, each ended.
@@ -43,33 +45,26 @@ def summary(audit: Audit, gate: Gate | None = None) -> str:
     rows: list[tuple[str, ...]] = [HEAD]
     for variant in audit.variants:
         name = variant.name
-        cells = [printable(name), _plus_minus(audit.accuracy[name].top1), "", "", "", ""]
+        cells = [printable(name), _plus_minus(audit.accuracy[name].top1), "", "", "", "", ""]
         if name in audit.divergence:
             cie = audit.divergence[name].cie
-            cells[2] = _count_and_floor(cie)
-            cells[3] = _interval(cie.excess, 100, 1)
+            cells[2] = f"{cie.cie.count:,}"
+            cells[DIFFER] = _differ_and_floor(audit.divergence[name])
+            cells[EXCESS] = _interval(cie.excess, 100, 1)
             worst = worst_change(audit, name)
             if worst is not None:
-                cells[4] = _interval(worst.relative, 1, 0, "%")
-                cells[5] = printable(_where(audit, worst))
+                cells[5] = _interval(worst.relative, 1, 0, "%")
+                cells[6] = printable(_where(audit, worst))
         rows.append(tuple(cells))
     if gate is None:
-        lines += _table(rows)
+        lines += _table([row[:DIFFER] + row[EXCESS:] for row in rows])
     else:
         marks = ["gate", *(_mark(gate, variant.name) for variant in audit.variants)]
-        judged = [(mark, *row[:3], *row[4:]) for mark, row in zip(marks, rows, strict=True)]
+        judged = [
+            (mark, *row[:EXCESS], *row[EXCESS + 1 :]) for mark, row in zip(marks, rows, strict=True)
+        ]
         lines += _table(judged, words=2)
-    beyond = " excess: percentage points beyond that." if gate is None else ""
-    lines += [
-        "",
-        *_wrapped(
-            "CIE: examples whose most frequent label changes; floor: how many other "
-            f"seeds alone would change{';' if beyond else '.'}{beyond} Worst change: the change "
-            "of a group's error whose interval lies highest.",
-            indent="",
-        ),
-        "",
-    ]
+    lines += ["", *_wrapped(_legend(audit, judged=gate is not None), indent=""), ""]
     if gate is not None:
         lines += _verdicts(gate)
         if sentence := frontier_sentence(audit.variants, gate):
@@ -90,29 +85,6 @@ def summary(audit: Audit, gate: Gate | None = None) -> str:
     elif members < 5:
         lines.append(f"With {members} members a variant, CIE counts are unstable: use 10 or more.")
     return "\n".join(lines).rstrip("\n") + "\n"
-
-
-def worst_change(audit: Audit, variant: str, metric: str | None = None) -> RateChange | None:
-    """Find the change of a group's rate whose interval lies highest; None if none is estimable.
-
-    With a positive class it looks at error, FPR and FNR, without one at the error.
-
-    Args:
-        audit: The audit.
-        variant: Name of a compressed variant.
-        metric: Search this one only: `error`, `fpr` or `fnr`.
-
-    Returns:
-        A row of the audit's subgroups, the one whose relative change (%) has the highest lower end.
-    """
-    lows = [
-        (row.relative.low, row)
-        for row in audit.subgroups[variant]
-        if row.class_name is None
-        and row.relative.low is not None
-        and (metric is None or row.metric == metric)
-    ]
-    return max(lows, key=lambda pair: pair[0], default=(0.0, None))[1]
 
 
 def _mark(gate: Gate, name: str) -> str:
@@ -173,10 +145,30 @@ def _plus_minus(rate: Quantity) -> str:
     return f"{value:.1f} ±{half:.1f}"
 
 
-def _count_and_floor(cie: Excess) -> str:
-    floor = cie.floor_at_k.value
-    count = f"{cie.cie.count:,}"
-    return count if floor is None else f"{count}/{floor * cie.n:,.0f}"
+def _differ_and_floor(divergence: Divergence) -> str:
+    """Show how much single models differ, beside two dense ones; of paired models their flips."""
+    differ, floor = divergence.differing.value, divergence.cie.floor.value
+    if differ is None:
+        return ""
+    if divergence.cie.paired or floor is None:
+        return f"{100 * differ:.1f}%"
+    return f"{100 * differ:.1f}/{100 * floor:.1f}%"
+
+
+def _legend(audit: Audit, *, judged: bool) -> str:
+    cie = "CIE: examples whose most frequent label changes;"
+    worst = "Worst change: the change of a group's error whose interval lies highest."
+    if not judged:
+        return (
+            f"{cie} excess: percentage points of examples on which a dense and a compressed model "
+            f"differ, beyond two dense models. {worst}"
+        )
+    derived = any(one.flips is not None for one in audit.divergence.values())
+    alone = " (none for models made from dense ones)" if derived else ""
+    return (
+        f"{cie} differ: examples that a dense and a compressed model label differently; floor: "
+        f"that two dense models do{alone}. {worst}"
+    )
 
 
 def _interval(change: Quantity, factor: float, digits: int, unit: str = "") -> str:

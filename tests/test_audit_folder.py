@@ -96,8 +96,10 @@ def test_rows_without_an_attribute_are_a_group_of_their_own(run: Path) -> None:
     assert sizes["young"] + sizes["old"] + sizes["(missing)"] == sizes["all"] == 100
 
 
-def test_two_members_give_no_excess_but_a_reason(run: Path) -> None:
+def test_two_members_give_an_excess_at_one_vote(run: Path) -> None:
     found = json.loads((run / "audit.json").read_text())
-    excess = found["divergence"]["prune-0.9"]["cie"]["excess"]
-    assert excess["value"] is None
-    assert excess["reason"]
+    cie = found["divergence"]["prune-0.9"]["cie"]
+    assert cie["votes"] == 1
+    rise = cie["disagreement"]["value"] - cie["floor"]["value"]
+    assert cie["excess"]["value"] == pytest.approx(rise)
+    assert cie["excess"]["low"] < cie["excess"]["value"] < cie["excess"]["high"]

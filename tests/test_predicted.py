@@ -24,6 +24,7 @@ from scotoma.stages.predict import predict
 from scotoma.stages.prepare import prepare
 from scotoma.stages.prune import prune
 from scotoma.stages.quantize import quantize
+from scotoma.stages.report import draw
 from scotoma.stages.shards import shards
 from scotoma.stages.steps import STEPS
 from scotoma.stages.train import train
@@ -144,6 +145,19 @@ def test_the_flip_list_is_the_examples_that_changed(pair: Run) -> None:
     assert scores["compressed_modal"].to_list() == after
     audit = read_json(pair.path("audit.json"))
     assert audit["divergence"]["int8"]["cie"]["cie"]["count"] == sum(flipped)
+
+
+def test_page_of_one_model_a_side_is_drawn_again_as_it_was_judged(tmp_path: Path) -> None:
+    run = audited(write(tmp_path, n=1500))
+    page = run.path("report.html").read_text(encoding="utf-8")
+    gate = read_json(run.path("gate.json"))
+    assert gate["rules"]["min"]["models"] == 1
+    assert gate["verdict"] == "FAIL"
+    assert "</span> FAIL</span></h2>" in page
+    assert "members a variant is UNSURE" not in page
+    blurred = draw(run, blur=True).read_text(encoding="utf-8")
+    assert "</span> FAIL</span></h2>" in blurred
+    assert draw(run).read_text(encoding="utf-8") == page
 
 
 def test_what_is_missing_is_a_note_and_a_group(pair: Run) -> None:

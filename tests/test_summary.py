@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import unicodedata
 from typing import Any
 
@@ -12,14 +13,16 @@ from hypothesis import strategies as st
 
 from scotoma import summary as summaries
 from scotoma.audit import plain
+from scotoma.audit import worst_change as worst
 from scotoma.audit.groups import RateChange
 from scotoma.config import parse_config
+from scotoma.config.gate import default_rules
 from scotoma.datasets import Examples
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.predictions import Predictions
 from scotoma.run import Run, write_json
 from scotoma.summary import printable
-from tests.audits import whole
+from tests.audits import judge, whole
 from tests.networks import write_network_predictions
 
 CONFIG = """\
@@ -95,12 +98,19 @@ def summary(audit: dict[str, Any]) -> str:
 
 
 def worst_change(audit: dict[str, Any], variant: str) -> RateChange | None:
-    return summaries.worst_change(whole(audit), variant)
+    return worst.worst_change(whole(audit), variant)
 
 
 def line_of(audit: dict[str, Any], variant: str) -> str:
     (line,) = (line for line in summary(audit).split("\n") if line.startswith(f"{variant} "))
     return line
+
+
+def judged_cells(audit: dict[str, Any], variant: str) -> list[str]:
+    """Words of a line under a verdict: verdict, variant, top-1 and its interval, CIEs, the rest."""
+    gate = judge(audit, default_rules(positive=False), datetime.date(2027, 3, 1))
+    lines = [line.split() for line in summaries.summary(whole(audit), gate).split("\n")]
+    return next(line for line in lines if line[1:2] == [variant])
 
 
 def renamed(audit: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
@@ -126,7 +136,7 @@ def test_the_summary_of_a_large_audit_fits_80_columns(audit: dict[str, Any]) -> 
         cie = audit["divergence"][variant]["cie"]
         cie["n"] = 19_962
         cie["cie"]["count"] = 5_057
-        cie["floor_at_k"] |= {"value": 4_321 / 19_962, "low": 0.2, "high": 0.23}
+        cie["floor"] |= {"value": 0.1234, "low": 0.12, "high": 0.13}
         cie["excess"] |= {"value": 0.203, "low": 0.181, "high": 0.225}
         for row in audit["subgroups"][variant]:
             if row["group"] == "exposure=minority" and row["class"] is None:
@@ -151,7 +161,7 @@ def test_what_the_numbers_rest_on_stands_above_them(audit: dict[str, Any]) -> No
     assert "300 test examples" not in rest
 
 
-def test_a_line_shows_accuracy_cie_floor_and_the_worst_change(audit: dict[str, Any]) -> None:
+def test_a_line_shows_accuracy_cies_excess_and_the_worst_change(audit: dict[str, Any]) -> None:
     for variant in list(ERRORS)[1:]:
         line = line_of(audit, variant)
         top1 = audit["accuracy"][variant]["top1"]
@@ -159,7 +169,7 @@ def test_a_line_shows_accuracy_cie_floor_and_the_worst_change(audit: dict[str, A
         worst = worst_change(audit, variant)
         assert worst is not None
         assert f"{100 * top1['value']:.1f}" in line
-        assert f"{cie['cie']['count']}/{cie['floor_at_k']['value'] * 300:.0f}" in line
+        assert f" {cie['cie']['count']} " in line
         assert f"{100 * cie['excess']['value']:+.1f}" in line
         assert f"{worst.relative.value:+.0f}%" in line
         assert f"[{worst.relative.low:+.0f}, {worst.relative.high:+.0f}]" in line
@@ -222,13 +232,16 @@ def test_few_members_are_said_to_be_few(audit: dict[str, Any], members: int, war
 UNDEFINED = {"value": None, "low": None, "high": None, "reason": "not estimable"}
 
 
-def test_a_floor_that_is_not_known_is_not_shown_as_zero(audit: dict[str, Any]) -> None:
+def test_models_that_differ_stand_beside_the_floor_and_copies_alone(audit: dict[str, Any]) -> None:
     cie = audit["divergence"]["prune-0.5"]["cie"]
-    cie["floor_at_k"] |= UNDEFINED
-    cie["cie"]["count"] = 77
-    cells = line_of(audit, "prune-0.5").split()
-    assert not [cell for cell in cells if cell.startswith(("77/", "0/"))]
-    assert [cell for cell in cells if cell.startswith("77")]
+    cie["disagreement"]["value"], cie["floor"]["value"] = 0.0771, 0.0449
+    audit["divergence"]["int8-static"]["flips"]["value"] = 0.0112
+    assert judged_cells(audit, "prune-0.5")[5] == "7.7/4.5%"
+    assert judged_cells(audit, "int8-static")[5] == "1.1%"
+    cie["floor"] |= UNDEFINED
+    assert judged_cells(audit, "prune-0.5")[5] == "7.7%"
+    cie["disagreement"] |= UNDEFINED
+    assert "7.7%" not in judged_cells(audit, "prune-0.5")
 
 
 def test_an_excess_that_is_not_known_is_called_so(audit: dict[str, Any]) -> None:

@@ -123,7 +123,8 @@ def test_models_made_elsewhere_are_audited(run: Run, home: Path) -> None:
     assert audit["accuracy"]["dense"]["top1"]["n"] == 80
     measured = read_json(run.path("measurements.json"))
     assert set(measured["costs"]) == {"dense", "int8", "distilled"}
-    assert run.path("report.html").exists()
+    page = run.path("report.html").read_bytes()
+    assert reporting.draw(run).read_bytes() == page
 
 
 def test_predictions_are_those_of_the_models_on_prepared_pixels(run: Run, home: Path) -> None:

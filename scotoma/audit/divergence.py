@@ -29,43 +29,40 @@ class CieCounts(Part):
 
 
 class Excess(Part):
-    """CIEs beside what seeds alone produce.
+    """CIEs, and what compression adds to seed noise.
 
     A CIE (compression identified exemplar, also PIE) is an example on which the most frequent label
-    of the compressed members differs from that of the dense members. The count grows as members get
-    fewer, even where nothing was compressed: a majority of few is a noisy one. So it stands beside
-    the floor, and the excess is what is beyond seeds alone. This is the number to compare between
-    variants: if its interval holds 0, the audit cannot tell the compressed population from a second
-    dense one.
+    of the compressed members differs from that of the dense members. The count falls as members are
+    added, even where nothing was compressed: a majority of few is a noisy one. So floor and excess
+    compare one model with one, over all pairs: audits of 5 and of 60 members estimate the same
+    numbers. The excess is the number to compare between variants and audits: if its interval holds
+    0, the audit cannot tell compression from another seed. Variants whose members derive from the
+    dense ones have flips without seed noise: beside them stands `flips`, not the floor.
     """
 
     n: Count = Field(description="Test examples.")
-    cie: CieCounts = Field(description="The count, with its range over ties.")
+    cie: CieCounts = Field(
+        description="The count at all members, with its range over ties. It depends on their "
+        "number: not to be compared between audits."
+    )
     cie_share: Quantity = Field(
         description="The count as a share of the examples; its interval is for these populations "
         "on another test set."
     )
-    floor_at_k: Quantity = Field(
-        description="Share of CIEs that two dense populations of this size would show; not given "
-        "below 10 members, and not the floor of the excess, which is 0."
+    votes: Count = Field(
+        description="Members a side whose most frequent label is compared in the floor, the "
+        "disagreement and the excess: 1, one model against one. Excesses of audits are compared "
+        "only at equal votes."
     )
-    floor_extrapolated: Flag = Field(
-        description="Whether the floor is extrapolated from halves of the dense population."
+    floor: Quantity = Field(
+        description="Seed noise: the share of examples that two dense members label differently."
     )
-    halves_dense_dense: Real | None = Field(
-        description="Share of examples on which two disjoint halves of the dense population differ."
+    disagreement: Quantity = Field(
+        description="The share that a dense and a compressed member label differently; where "
+        "members are paired, a compressed member that derives from another dense one."
     )
-    halves_dense_compressed: Real | None = Field(
-        description="Share on which a dense half and a compressed half differ."
-    )
-    half_size: Count = Field(description="Members of a half; 0 where there are too few.")
-    excess: Quantity = Field(
-        description="halves_dense_compressed - halves_dense_dense, a fraction of the examples."
-    )
+    excess: Quantity = Field(description="disagreement - floor, a fraction of the examples.")
     excess_variance: Spread = Field(description="Variance of the excess.")
-    splits: Count = Field(
-        description="Splits into halves that were drawn; 0 where the average over all is exact."
-    )
     paired: Flag = Field(description="Whether each compressed member derives from a dense one.")
 
 
@@ -164,3 +161,11 @@ class Divergence(Part):
     top1: tuple[SubsetAccuracy, ...] = Field(description="Accuracy on examples that change.")
     over_index: tuple[Representation, ...] = Field(description="Groups among the CIEs.")
     ledger: tuple[FlipShares, ...] = Field(description="Every way a prediction changes, by group.")
+
+    @property
+    def differing(self) -> Quantity:
+        """Share of examples on which a model and its compressed version differ.
+
+        The flips where members are paired; else the disagreement, which contains seed noise.
+        """
+        return self.cie.disagreement if self.flips is None else self.flips

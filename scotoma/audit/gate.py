@@ -157,7 +157,9 @@ class GateResult(Part):
         description="What `scotoma gate` exits with unless --variant names one: 0 pass, 1 fail, 3 "
         "unsure if that must fail."
     )
-    rules: GateRules = Field(description="The rules that it was judged by.")
+    rules: GateRules = Field(
+        description="The rules as applied: with one model a side `min.models` is 1 unless set."
+    )
     warnings: tuple[str, ...] = Field(description="What to know beside the verdict.")
     previous_audit: PreviousReference | None = Field(
         description="The audit before this one; null where none was compared."

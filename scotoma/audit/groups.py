@@ -8,7 +8,9 @@ from pydantic import Field
 
 from scotoma.audit.base import Count, Flag, Fraction, Number, Part, Quantity, Spread
 
-__all__ = ["ClassRow", "Gap", "MeasuredGap", "Rate", "RateChange"]
+__all__ = ["RATE_NAMES", "ClassRow", "Gap", "MeasuredGap", "Rate", "RateChange"]
+
+RATE_NAMES = {"error": "error", "fpr": "FPR", "fnr": "FNR"}  # what readers call them
 
 
 class ClassRow(Part):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from scotoma.audit.base import Flag, Number, Part, Quantity
+from scotoma.audit.base import Count, Flag, Number, Part, Quantity
 from scotoma.audit.document import Audit, LabelNames
 from scotoma.audit.groups import Rate
 
@@ -22,6 +22,7 @@ class VariantName(Part):
 class ComparedExcess(Part):
     """CIEs beyond what seeds produce."""
 
+    votes: Count = Field(description="Members a side that it compares.")
     excess: Quantity = Field(description="The excess, a fraction of the examples.")
 
 
@@ -63,7 +64,9 @@ class Comparable(Part):
                 for name, rows in audit.subgroups.items()
             },
             divergence={
-                name: ComparedDivergence(cie=ComparedExcess(excess=row.cie.excess))
+                name: ComparedDivergence(
+                    cie=ComparedExcess(votes=row.cie.votes, excess=row.cie.excess)
+                )
                 for name, row in audit.divergence.items()
             },
         )

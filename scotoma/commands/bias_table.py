@@ -13,6 +13,7 @@ import polars as pl
 from scotoma.commands.tables import (
     MISSING,
     Texts,
+    check_compared,
     column,
     columns,
     listed,
@@ -133,16 +134,7 @@ def read_bias_table(table: pl.DataFrame, question: BiasQuestion) -> BiasTable:
     before = columns(table, question.baseline, "--baseline")
     if not after:
         raise ConfigError("--predicted must name at least one column, got none: name one per model")
-    if clash := (set(after) & set(before)) | ({label} & {*after, *before}):
-        raise ConfigError(
-            f"label, baseline and predicted must be different columns, got {quoted(min(clash))} "
-            "twice: narrow the pattern"
-        )
-    if question.paired and len(before) != len(after):
-        raise ConfigError(
-            f"--paired needs as many baseline as predicted columns, got {len(before)} and "
-            f"{len(after)}: leave out models without a partner"
-        )
+    check_compared("predicted", after, before, label, paired=question.paired)
     _unique_ids(table, question.identifier)
     truth = texts(table, label)
     predictions = {name: texts(table, name) for name in [*before, *after]}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -18,14 +18,7 @@ from scotoma.commands.forecast_groups import POWER, GroupForecast, forecast_grou
 from scotoma.commands.forecast_text import forecast_text, steps_text
 from scotoma.config import CelebaSource, Config, FolderSource, OnnxSource, PredictionsSource
 from scotoma.config.newest import Newest
-from scotoma.costs.estimate import (
-    WITHIN,
-    AuditSize,
-    StepCost,
-    VariantCost,
-    audit_steps,
-    variant_costs,
-)
+from scotoma.costs.estimate import WITHIN, AuditSize, StepCost, step_costs
 from scotoma.costs.images import ImageFacts, look_at_images
 from scotoma.costs.measure import NetworkCost, measure_models, measure_training
 from scotoma.datasets import Survey, survey_examples
@@ -36,11 +29,14 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.extras import needs
 from scotoma.jsonable import jsonable
 from scotoma.stages.newest import looked_at
+from scotoma.stages.steps import skipped_steps
 
 __all__ = ["Forecast", "print_dry_run", "print_forecast"]
 
 TRIAL_S = 5.0
+TIMED = ("train", "prune", "predict")
 NOT_RUN = "none: nothing is trained or run, predictions are audited"
+Number = TypeVar("Number", int, float)
 LEFT_OUT = "left out (--no-trial); times are not known"
 
 
@@ -62,8 +58,8 @@ class Forecast:
         images: Their size.
         assumed_error: Error that the dense members are assumed to make, a fraction.
         groups: Groups of the test split.
-        variants: Their costs; empty where the data cannot be audited.
-        steps: Costs of the pipeline's steps, likewise.
+        steps: Costs of the pipeline's steps, by name; empty where the data cannot be audited.
+        skipped: Names of the steps with nothing to do.
         network: What was measured.
         free_memory: Bytes; None where the system does not tell.
     """
@@ -81,8 +77,8 @@ class Forecast:
     images: ImageFacts
     assumed_error: float
     groups: list[GroupForecast]
-    variants: list[VariantCost]
-    steps: list[StepCost]
+    steps: dict[str, StepCost]
+    skipped: frozenset[str]
     network: NetworkCost
     free_memory: int | None
 
@@ -93,15 +89,13 @@ class Forecast:
 
     @property
     def seconds(self) -> float | None:
-        """Time of all steps; None where that of a step is not known."""
-        times = [step.seconds for step in self.steps]
-        return None if None in times or not times else sum(time or 0.0 for time in times)
+        """Time to train and predict; None where it is not known."""
+        return _total([self.steps[name].seconds for name in TIMED if name in self.steps])
 
     @property
     def disk_bytes(self) -> int | None:
         """Images, models and predictions; None where those of a step are not known."""
-        sizes = [step.disk_bytes for step in self.steps]
-        return None if None in sizes or not sizes else sum(size or 0 for size in sizes)
+        return _total([step.disk_bytes for step in self.steps.values()])
 
     @property
     def memory_bytes(self) -> int | None:
@@ -132,8 +126,7 @@ class Forecast:
                 jsonable(group) | {"estimable": group.estimable, "few": group.few}
                 for group in self.groups
             ],
-            "variants": jsonable(self.variants),
-            "steps": jsonable(self.steps),
+            "steps": [{"step": name, **jsonable(cost)} for name, cost in self.steps.items()],
             "total": {
                 "seconds": self.seconds,
                 "within_factor": WITHIN,
@@ -247,8 +240,7 @@ def _forecast(
     size = replace(size, models_bytes=totals)
     compressed = config.resolved_variants[1:]
     groups: list[GroupForecast] = []
-    steps: list[StepCost] = []
-    variants: list[VariantCost] = []
+    steps: dict[str, StepCost] = {}
     with _bars(quiet=quiet) as bars:
         if assumed_error is not None:
             bar = bars.add_task("what groups can show", total=None)
@@ -264,8 +256,7 @@ def _forecast(
         elif not complaint:
             bars.add_task("time a few steps", total=None)
             network = _network_cost(config, size, images, files, seconds)
-            steps = audit_steps(config, size, images, network)
-            variants = variant_costs(config, size, network)
+            steps = step_costs(config, size, images.encoded_bytes, network)
     clusters = survey.examples.split("test").clusters
     return Forecast(
         project=config.project,
@@ -281,11 +272,17 @@ def _forecast(
         images=images,
         assumed_error=assumed_error or 0.0,
         groups=groups,
-        variants=variants,
         steps=steps,
+        skipped=skipped_steps(config) | ({"log"} if config.tracking.uri == "off" else set()),
         network=network,
         free_memory=available_memory(),
     ), complaint
+
+
+def _total(values: list[Number | None]) -> Number | None:
+    """Add values; None where there is none, or one of them is not known."""
+    known = [value for value in values if value is not None]
+    return sum(known[1:], known[0]) if values and len(known) == len(values) else None
 
 
 def _model_files(config: Config) -> dict[str, list[Path]]:
@@ -314,7 +311,7 @@ def _network_cost(
         cost = measure_models(network, images.shape, first, seconds=seconds)
     else:
         cost = measure_training(config, size.classes, size.train, images.shape, seconds=seconds)
-    if cost.reason or cost.step_s is not None or cost.image_s:
+    if cost.reason or cost.image_s:
         return cost
     return replace(cost, reason=images.reason if seconds else LEFT_OUT)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from scotoma.commands.text_table import WIDTH, table_lines
-from scotoma.costs.estimate import WITHIN
+from scotoma.costs.estimate import WITHIN, StepCost
 from scotoma.costs.measure import NetworkCost
 from scotoma.printable import printable
 
@@ -16,6 +16,20 @@ if TYPE_CHECKING:
 
 __all__ = ["bytes_text", "duration_text", "forecast_text", "steps_text"]
 
+DOES = {
+    "prepare": "read and check every image",
+    "train": "train the dense members, or check external models",
+    "prune": "train the pruned members",
+    "quantize": "compress trained members",
+    "predict": "run members on test examples",
+    "gather": "put predictions together",
+    "divergence": "score every example",
+    "bias": "measure classes and groups",
+    "slices": "search for slices nobody named",
+    "verdict": "write audit.json, judge it",
+    "report": "write the page",
+    "log": "log to MLflow",
+}
 UNITS = ((31557600.0, "years"), (86400.0, "days"), (3600.0, "h"), (60.0, "min"), (0.0, "s"))
 
 
@@ -60,21 +74,14 @@ def _short(value: float) -> str:
 def forecast_text(forecast: Forecast) -> str:
     """Write what `scotoma check` prints."""
     lines = [*_head(forecast), "", *_joins(forecast), "", *_groups(forecast)]
-    if forecast.variants:
-        lines += ["", *_variants(forecast)]
+    if forecast.steps:
+        lines += ["", *_steps(forecast, forecast.steps)]
     return "\n".join(lines) + "\n"
 
 
 def steps_text(forecast: Forecast) -> str:
     """Write what `scotoma audit --dry-run` prints: the steps in their order."""
-    rows = []
-    for step in forecast.steps:
-        disk = bytes_text(step.disk_bytes or None)
-        rows.append((step.step, duration_text(step.seconds), disk, step.does))
-    header = ("step", "time", "disk")
-    lines = [*_head(forecast), "", *table_lines(header, rows, right=1), "", *_whole(forecast)]
-    lines += _trial(forecast.network)
-    return "\n".join(lines) + "\n"
+    return "\n".join([*_head(forecast), "", *_steps(forecast, DOES)]) + "\n"
 
 
 def _head(forecast: Forecast) -> list[str]:
@@ -189,22 +196,26 @@ def _rise(value: float | None) -> str:
     return "none" if value is None else f"+{100 * value:.0f}%"
 
 
-def _variants(forecast: Forecast) -> list[str]:
-    header, rows = ("variant", "weights", "predictions", "time"), []
-    for variant in forecast.variants:
-        size = bytes_text(variant.weights_bytes)
-        size = f"≈ {size}" if size and not variant.exact else size
-        predictions = f"≤ {bytes_text(variant.predictions_bytes)}"
-        rows.append((variant.name, size, predictions, duration_text(variant.seconds), ""))
-    return [*table_lines(header, rows, right=1), "", *_whole(forecast), *_trial(forecast.network)]
+def _steps(forecast: Forecast, names: Iterable[str]) -> list[str]:
+    """Write the costs of some steps, what the audit needs, and what the times rest on."""
+    rows = []
+    for name in names:
+        cost = forecast.steps.get(name, StepCost(None, None))
+        skipped = name in forecast.skipped
+        time = "" if skipped else duration_text(cost.seconds)
+        does = "nothing to do" if skipped else DOES[name]
+        rows.append((name, time, bytes_text(cost.disk_bytes or None), does))
+    table = table_lines(("step", "time", "disk"), rows, right=1)
+    return [*table, "", *_whole(forecast), *_trial(forecast.network)]
 
 
 def _whole(forecast: Forecast) -> list[str]:
     """Write what the audit as a whole needs."""
     parts = []
     if forecast.seconds is not None:
+        time = duration_text(forecast.seconds)
         parts.append(
-            f"about {duration_text(forecast.seconds)}, which may be wrong by a factor of {WITHIN:g}"
+            f"about {time} to train and predict, which may be wrong by a factor of {WITHIN:g}"
         )
     if forecast.disk_bytes is not None:
         parts.append(f"{bytes_text(forecast.disk_bytes)} of images, models and predictions on disk")
@@ -219,10 +230,10 @@ def _whole(forecast: Forecast) -> list[str]:
 
 def _trial(network: NetworkCost) -> list[str]:
     """Write what the times rest on."""
-    if network.image_s:
-        text = "one batch of noise through the first model of each variant"
-    elif network.step_s is None:
+    if not network.image_s:
         return _item("trial", network.reason)
+    if network.step_s is None:
+        text = "one batch of noise through the first model of each variant"
     else:
         text = f"{_milliseconds(network.step_s)} a step of {network.batch} images on one core"
         text += f", {network.together} members as one" if network.together > 1 else ""

@@ -13,6 +13,7 @@ import polars as pl
 from scotoma.columns import is_plain
 from scotoma.commands.tables import (
     Texts,
+    check_compared,
     column,
     columns,
     listed,
@@ -149,16 +150,7 @@ def choose_columns(table: pl.DataFrame, question: SlicesQuestion) -> Chosen:
     after = columns(table, question.outcome, "--outcome")
     before = columns(table, question.baseline, "--baseline")
     label = None if question.label is None else column(table, question.label, "--label")
-    if clash := (set(after) & set(before)) | {x for x in (*after, *before) if x == label}:
-        raise ConfigError(
-            f"label, baseline and outcome must be different columns, got {quoted(min(clash))} "
-            "twice: narrow the pattern"
-        )
-    if question.paired and len(before) != len(after):
-        raise ConfigError(
-            f"--paired needs as many baseline as outcome columns, got {len(before)} and "
-            f"{len(after)}: leave out models without a partner"
-        )
+    check_compared("outcome", after, before, label, paired=question.paired)
     key = None if question.identifier is None else column(table, question.identifier, "--id")
     cluster = None if question.cluster is None else column(table, question.cluster, "--cluster")
     features, notes = _features(table, question.features, [*after, *before], [label, key, cluster])

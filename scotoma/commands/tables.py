@@ -89,6 +89,33 @@ def columns(table: pl.DataFrame, patterns: Iterable[str], option: str) -> list[s
     return list(matches)
 
 
+def check_compared(
+    what: str, after: Sequence[str], before: Sequence[str], label: str | None, *, paired: bool
+) -> None:
+    """Check that columns of compressed models can be compared with those of a baseline.
+
+    Args:
+        what: What the columns hold, as the option is called.
+        after: Columns of compressed models.
+        before: Columns of the baseline.
+        label: Column of the label; None for none.
+        paired: Whether each compressed model has a partner in the baseline.
+
+    Raises:
+        ConfigError: A column is named twice, or models lack a partner.
+    """
+    if clash := (set(after) & set(before)) | ({label} & {*after, *before}):
+        raise ConfigError(
+            f"label, baseline and {what} must be different columns, got "
+            f"{quoted(min(map(str, clash)))} twice: narrow the pattern"
+        )
+    if paired and len(before) != len(after):
+        raise ConfigError(
+            f"--paired needs as many baseline as {what} columns, got {len(before)} and "
+            f"{len(after)}: leave models without a partner out"
+        )
+
+
 def texts(table: pl.DataFrame, name: str, *, missing: str | None = None) -> Texts:
     """A column as text, shape (N,).
 

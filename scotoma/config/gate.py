@@ -116,7 +116,7 @@ class ChangeRule(_Frozen):
 
 
 class CieRule(_Frozen):
-    """CIEs stay within a share of the examples over what seeds alone produce."""
+    """Models differ on no more than a share of the examples beyond what seeds alone produce."""
 
     id: Id
     metric: Literal["cie_share_excess"]
@@ -245,8 +245,9 @@ _CLASSES = """\
 def default_rules(*, positive: bool, groups: bool = True, shipped: bool = False) -> GateRules:
     """The rules that hold where no file is given.
 
-    No group's rate rises by more than a fifth and half a point, no more than 1% of the examples are
-    CIEs beyond what seeds produce, no class loses a point of recall beyond the loss of accuracy.
+    No group's rate rises by more than a fifth and half a point, a dense and a compressed model
+    differ on no more than 1% of the examples beyond what two dense models do, no class loses a
+    point of recall beyond the loss of accuracy.
 
     Args:
         positive: The audit names a positive class, so that FPR and FNR of a group are one number

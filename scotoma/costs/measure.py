@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import resource
-import statistics
 import sys
+import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +15,14 @@ from numpy.typing import NDArray
 from scotoma.config import Config
 from scotoma.errors import MissingExtra
 from scotoma.extras import needs
-from scotoma.machine import cores
+from scotoma.inference import Network, images_at_once
+from scotoma.inference.engines import open_engine
+from scotoma.machine import cores, has_gpu_driver
 from scotoma.own_code import is_code
 
-if TYPE_CHECKING:
-    from scotoma.inference import Network
+__all__ = ["NetworkCost", "measure_models", "measure_training"]
 
-__all__ = ["NetworkCost", "measure_models", "measure_training", "network_sizes"]
-
-ROWS = 512  # images of noise: a step takes as long on them
 FIRST_BATCH = 2  # images of the first step, which says how large the next one can be
-BLOCK_S = 0.3  # steps are timed in blocks of about that length, of which the median counts
 
 
 @dataclass(frozen=True)
@@ -35,24 +30,20 @@ class NetworkCost:
     """Sizes and times of a network on this machine.
 
     Attributes:
-        parameters: Numbers that are trained.
-        weights: Those of convolutions and linear layers, which are pruned and quantized.
+        weights: Number of weights of convolutions and linear layers, which are quantized.
         member_bytes: Size of the file of one trained member.
-        start_s: Importing torch and building the network.
         step_s: One step of one member by the recipe; None if none was tried.
         batch: Images of that step.
         tried: Images of the largest batch that was tried, from which the step is scaled.
         together: Members that are trained as one.
-        workers: Processes that train side by side.
+        workers: Processes that train or predict side by side.
         peak_bytes: Memory of a process that trains; None unless the whole batch was tried.
-        image_s: One image through the first external model of each variant.
+        image_s: Prediction of one image, by variant; empty if none was tried.
         reason: Why times are missing, as a sentence to print; empty otherwise.
     """
 
-    parameters: int | None = None
-    weights: int | None = None
+    weights: int = 0
     member_bytes: int | None = None
-    start_s: float | None = None
     step_s: float | None = None
     batch: int = 0
     tried: int = 0
@@ -63,44 +54,17 @@ class NetworkCost:
     reason: str = ""
 
 
-def network_sizes(model: Any) -> NetworkCost:
-    """Count the numbers of a network, and the bytes of a trained member's file.
-
-    Args:
-        model: A network in training mode.
-
-    Returns:
-        Sizes, without times.
-
-    >>> from scotoma.training.models import build_model
-    >>> network_sizes(build_model("tiny-convnet", 10, 0)).member_bytes
-    199040
-    """
-    from safetensors.torch import save
-
-    from scotoma.training.pruning import prunable
-
-    numbers = {name: value.numel() for name, value in model.named_parameters()}
-    return NetworkCost(
-        parameters=sum(numbers.values()),
-        weights=sum(numbers[name] for name in prunable(model)),
-        member_bytes=len(save(model.state_dict())),
-    )
-
-
 def measure_training(
     config: Config, classes: int, rows: int, shape: tuple[int, int] | None, *, seconds: float = 5.0
 ) -> NetworkCost:
-    """Measure the network of a configuration, and a few of its training steps on noise.
-
-    Batches grow until they are the recipe's, as far as the time admits.
+    """Measure the network of a configuration: its sizes, training steps and predictions of noise.
 
     Args:
         config: Its source names the network and the recipe.
         classes: Outputs of the network.
         rows: Training examples, which limit a batch.
-        shape: Height and width of the images; None where it is not known, which leaves steps out.
-        seconds: For all steps; 0 only measures sizes.
+        shape: Height and width of the images; None where not known: then nothing is timed.
+        seconds: For all steps; 0 only measures sizes. Batches grow as far as they admit.
 
     Returns:
         What was measured; a reason in place of what was not.
@@ -108,95 +72,78 @@ def measure_training(
     Raises:
         ConfigError: The network's name is refused.
     """
-    began = time.process_time()
     try:
         torch = needs("torch", "train", "the trial of training steps")
         needs("scotoma.training.engine", "train", "the trial of training steps")
     except MissingExtra as error:
         return NetworkCost(reason=str(error))
+    from safetensors.torch import save
+
     from scotoma.training.models import build_model
+    from scotoma.training.pruning import prunable
     from scotoma.training.user_network import try_outputs
 
-    source: Any = config.source
-    model = build_model(source.model, classes, 0)
-    if is_code(source.model) and shape:
-        try_outputs(model, source.model, classes, shape)
-    cost = replace(network_sizes(model), start_s=time.process_time() - began)
+    name = config.source.model
+    model = build_model(name, classes, 0)
+    if is_code(name) and shape:
+        try_outputs(model, name, classes, shape)
+    numbers = {name: value.numel() for name, value in model.named_parameters()}
+    weights, file = sum(numbers[name] for name in prunable(model)), save(model.state_dict())
+    cost = NetworkCost(weights=weights, member_bytes=len(file))
     if not seconds or shape is None:
         return cost
-    threads = torch.get_num_threads()
+    batch, threads = min(config.source.recipe.batch_size, rows), torch.get_num_threads()
     torch.set_num_threads(1)  # as in the workers
     try:
-        return _time_steps(config, cost, classes, rows, shape, seconds)
+        cost = _time_steps(config, cost, _noise(batch, shape), classes, seconds)
+        with tempfile.NamedTemporaryFile(suffix=".safetensors") as member:
+            Path(member.name).write_bytes(file)
+            image_s = _image_s(Path(member.name), Network(name, classes), shape)
     finally:
         torch.set_num_threads(threads)
+    return replace(cost, image_s={v.name: image_s for v in config.resolved_variants})
 
 
 def _time_steps(
-    config: Config,
-    cost: NetworkCost,
-    classes: int,
-    rows: int,
-    shape: tuple[int, int],
-    seconds: float,
+    config: Config, cost: NetworkCost, pixels: NDArray[np.uint8], classes: int, seconds: float
 ) -> NetworkCost:
     from scotoma.training.choose_backend import choose_backend, members_together
     from scotoma.training.engine import Member, Training
     from scotoma.training.placement import training_device
     from scotoma.training.task import TrainingTask
 
-    end = time.perf_counter() + seconds
-    source: Any = config.source
-    batch, device = min(source.recipe.batch_size, rows), training_device()
-    # A processor's own time: other programs, now or later, are not part of it.
-    clock = time.perf_counter if device.type == "cuda" else time.process_time
-    images = np.random.default_rng(0).integers(0, 256, (ROWS, 3, *shape), np.uint8)
-    labels = np.arange(ROWS) % classes
-    backend = choose_backend(config, images, labels, device)
-    models = config.population.models
+    end, batch, models = time.perf_counter() + seconds, len(pixels), config.population.models
+    labels, device = np.arange(batch) % classes, training_device()
+    backend = choose_backend(config, pixels, labels, device)
     together = min(members_together(backend, device, models), models)
 
-    def sampler(seed: int, step: int, size: int, rows: int) -> NDArray[np.int64]:
-        return np.arange(size) % rows  # as many as a batch has, even if there are fewer
-
-    def timer(size: int) -> Callable[[int], float]:
-        """Train on batches of some images; the function takes steps and times one of them."""
+    def timed(size: int, steps: int) -> float:
+        """Time one step of members that train together on batches of some images."""
+        recipe = {"epochs": None, "steps": steps + 1, "batch_size": size}
         training = Training(
             [Member("trial", k, k) for k in range(together)],
-            images,
+            pixels,
             labels,
-            model=source.model,
-            task=TrainingTask(classes, sampler=sampler),
-            recipe=source.recipe.model_copy(
-                update={"epochs": None, "steps": 1000, "batch_size": size}
-            ),
+            model=config.source.model,
+            task=TrainingTask(classes),
+            recipe=config.source.recipe.model_copy(update=recipe),
             backend=backend,
             device=device,
         )
-        state = training.start()
-
-        def timed(steps: int) -> float:
-            nonlocal state
-            began = clock()
-            state = training.advance(state, state.step + steps)
-            return (clock() - began) / steps
-
-        return timed
+        warm = training.advance(training.start(), 1)
+        began = _clock()
+        training.advance(warm)
+        return (_clock() - began) / steps
 
     size = min(FIRST_BATCH, batch)
-    while True:
-        timed = timer(size)
-        step_s = min(timed(1), timed(1))  # the first one warms up
+    step_s = timed(size, 1)
+    while size < batch:
         larger = min(4 * size, batch)
-        if size == batch or time.perf_counter() + 2 * step_s * larger / size > end:
+        if time.perf_counter() + 2 * step_s * larger / size > end:
             break
-        size = larger
+        size, step_s = larger, timed(larger, 1)
     if size == batch:
-        block = max(1, min(50, round(BLOCK_S / step_s)))
-        blocks = [timed(block)]
-        while len(blocks) < 5 and time.perf_counter() + block * blocks[-1] < end:
-            blocks.append(timed(block))
-        step_s = statistics.median(blocks)
+        step_s = timed(batch, max(1, round((end - time.perf_counter()) / step_s)))
         cost = replace(cost, peak_bytes=_peak_bytes())
     return replace(
         cost,
@@ -215,7 +162,7 @@ def measure_models(
 
     Args:
         network: Classes and preprocessing of the models.
-        shape: Height and width of the images; None where it is not known: nothing is tried.
+        shape: Height and width of the images; None where not known: then nothing is tried.
         files: First model of each variant.
         seconds: 0 times nothing.
 
@@ -225,32 +172,38 @@ def measure_models(
     Raises:
         DataError: A model does not run on such images, or is no classifier of so many classes.
     """
-    began = time.process_time()
-    from scotoma.inference import images_at_once
     from scotoma.inference.external import read_model
     from scotoma.inference.trials import trials
 
-    cost = NetworkCost(start_s=time.process_time() - began, workers=cores())
+    cost = NetworkCost(workers=cores())
     if shape is None:
         return cost
     for path in files.values():
         read_model(path, network, shape)
-    if not seconds:
-        return cost
-    batch = images_at_once(np.zeros((0, 3, *shape), np.uint8))
-    pixels = np.random.default_rng(0).integers(0, 256, (batch, 3, *shape), np.uint8)
-    image_s = {}
-    with trials() as attempt:
+    if seconds:
+        with trials() as attempt:  # in another process first, which a model may take down
+            for name, path in files.items():
+                attempt(path, network, _noise(1, shape))
+                cost.image_s[name] = _image_s(path, network, shape)
+    return cost
 
-        def timed(path: Path, images: int) -> float:
-            began = time.perf_counter()
-            attempt(path, network, pixels[:images])
-            return time.perf_counter() - began
 
-        for name, path in files.items():
-            timed(path, 1)  # the process starts
-            image_s[name] = max(0.0, timed(path, batch) - timed(path, 1)) / batch
-    return replace(cost, image_s=image_s)
+def _image_s(path: Path, network: Network, shape: tuple[int, int]) -> float:
+    """Time the prediction of one image, in a batch as the audit has it."""
+    engine, pixels = open_engine(path, network), _noise(images_at_once(_noise(0, shape)), shape)
+    engine.scores(pixels)  # warms up
+    began = _clock()
+    engine.scores(pixels)
+    return (_clock() - began) / len(pixels)
+
+
+def _clock() -> float:
+    """Read a processor's own time: other programs, now or later, are not part of it."""
+    return time.perf_counter() if has_gpu_driver() else time.process_time()
+
+
+def _noise(images: int, shape: tuple[int, int]) -> NDArray[np.uint8]:
+    return np.random.default_rng(0).integers(0, 256, (images, 3, *shape), np.uint8)
 
 
 def _peak_bytes() -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scotoma.divergence.distances import ByDistance, GroupByDistance, by_distance
 from scotoma.divergence.flips import LedgerRow, flip_ledger
-from scotoma.divergence.floor import CieExcess, excess, half_size
+from scotoma.divergence.floor import VOTES, CieExcess, excess
 from scotoma.divergence.ranking import Threshold, percentile_weights, threshold
 from scotoma.divergence.scoring import CieCount, DivergenceScores, score
 from scotoma.divergence.tables import (
@@ -16,6 +16,7 @@ from scotoma.divergence.tables import (
 )
 
 __all__ = [
+    "VOTES",
     "AccuracyRow",
     "ByDistance",
     "CieCount",
@@ -29,7 +30,6 @@ __all__ = [
     "excess",
     "flip_ledger",
     "flip_rate",
-    "half_size",
     "over_index",
     "percentile_weights",
     "score",

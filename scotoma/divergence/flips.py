@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from scotoma.divergence.agreement import agreement
 from scotoma.divergence.cluster_rates import over_clusters
-from scotoma.divergence.split_halves import row_labels
 from scotoma.inputs import Codes, Floats, Labels, booleans, cluster_ids, populations, true_labels
-from scotoma.predictions import label_counts
 from scotoma.uncertainty import (
     FEW_EVENTS,
     Estimate,
@@ -23,8 +22,6 @@ from scotoma.uncertainty import (
     undefined,
 )
 from scotoma.uncertainty.rates import FEW
-
-CHUNK = 2**15  # rows whose labels are sorted at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,27 +114,13 @@ def _unpaired_flips(dense: Labels, compressed: Labels, y: Labels) -> Kinds:
     k, other = dense.shape[1], compressed.shape[1]
     # Whole numbers until the division: what never happens must be 0, not rounding dust.
     a, c = was.sum(axis=1, keepdims=True), now.sum(axis=1, keepdims=True)
-    same_d, same_c = _agreement(dense, compressed)
+    _, same_d, same_c = agreement(dense, compressed)
     return {
         "right_to_wrong": (was * (other - c) / other, ~now * a / k),
         "wrong_to_right": (~was * c / other, now * (k - a) / k),
         # A label shared with a wrong member is wrong: what is neither right nor shared is another.
         "wrong_to_other": (~was * (other - c - same_d) / other, ~now * (k - a - same_c) / k),
     }
-
-
-def _agreement(dense: Labels, compressed: Labels) -> tuple[Labels, Labels]:
-    """Members of the other population that give each member's label, (N, K) and (N, K')."""
-    k = dense.shape[1]
-    of_dense, of_compressed = np.empty(dense.shape, int), np.empty(compressed.shape, int)
-    for start in range(0, len(dense), CHUNK):
-        rows = slice(start, start + CHUNK)
-        local, widths = row_labels(np.concatenate([dense[rows], compressed[rows]], axis=1))
-        width = int(widths.max())
-        b, v = label_counts(local[:, :k], width), label_counts(local[:, k:], width)
-        of_dense[rows] = np.take_along_axis(v, local[:, :k], axis=1)
-        of_compressed[rows] = np.take_along_axis(b, local[:, k:], axis=1)
-    return of_dense, of_compressed
 
 
 def _share(

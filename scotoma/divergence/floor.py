@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from scotoma.divergence.agreement import agreement
 from scotoma.divergence.cluster_rates import GIVEN_POPULATIONS, over_clusters, weighted_rate
 from scotoma.divergence.scoring import CieCount, score
-from scotoma.divergence.split_halves import Halves, disjoint_halves, halves
-from scotoma.errors import DataError
-from scotoma.inputs import Codes, Flags, Floats, Labels, cluster_ids, populations
+from scotoma.inputs import Codes, Floats, Labels, cluster_ids, populations
 from scotoma.uncertainty import (
     FEW_EVENTS,
     Estimate,
     Variance,
     check_level,
     cluster_sums,
-    combine,
+    crossed_variance,
     n_effective,
     none_seen,
     of_variance,
@@ -27,42 +26,40 @@ from scotoma.uncertainty import (
 )
 from scotoma.uncertainty.rates import FEW, UNKNOWN_VARIANCE
 
-FLOOR_MEMBERS = 10  # below it the extrapolation from halves misses by a tenth and more
+# A floor at h votes needs 2h dense members: no estimator from fewer is unbiased, for the chance
+# that two disjoint sets of h differ is a polynomial of degree 2h in the shares of the labels. One
+# vote is what audits of 2 and of 60 members can both estimate.
+VOTES = 1
+Scale = Literal["identity", "logit"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CieExcess:
-    """CIEs of two populations beside those of seed noise.
+    """CIEs of two populations, and what compression adds to seed noise.
 
     Attributes:
         n: Number of examples.
-        cie: Count of CIEs, all dense against all compressed members, with its range over ties.
+        cie: Count of CIEs, all dense against all compressed members, with its range over ties. It
+            falls as members are added: a description, not to be compared between audits.
         cie_share: The count as a share of the examples. Its interval is over examples only: members
             drawn again hold doubles, and populations with doubles disagree more.
-        floor_at_k: Share of CIEs that two dense populations of this size would show; not the
-            floor of the excess, which is 0.
-        floor_extrapolated: The floor comes from halves; False where a second dense population gave
-            it.
-        halves_dense_dense: Share of examples on which dense half A and dense half B differ.
-        halves_dense_compressed: Share on which dense half A and compressed half B differ.
-        half_size: Members a half; 0 where there are too few.
-        excess: halves_dense_compressed - halves_dense_dense, over examples and training runs.
+        votes: Members a side whose label is compared in the next three numbers.
+        floor: Share of examples that two dense members label differently.
+        disagreement: Share that a dense and a compressed member label differently; paired members
+            are compared with those that derive from others.
+        excess: disagreement - floor, over examples and training runs.
         excess_variance: Its variance and the parts; nan where there is none.
-        splits: Number of splits drawn; 0 where the average over all splits is exact.
         paired: Compressed members derive from dense members.
     """
 
     n: int
     cie: CieCount
     cie_share: Estimate
-    floor_at_k: Estimate
-    floor_extrapolated: bool
-    halves_dense_dense: float
-    halves_dense_compressed: float
-    half_size: int
+    votes: int
+    floor: Estimate
+    disagreement: Estimate
     excess: Estimate
     excess_variance: Variance
-    splits: int
     paired: bool
 
 
@@ -73,29 +70,27 @@ def excess(
     *,
     paired: bool = False,
     clusters: npt.ArrayLike | None = None,
-    seed: int = 0,
-    splits: int = 200,
     level: float = 0.95,
-    second_dense: npt.ArrayLike | None = None,
 ) -> CieExcess:
-    """CIEs beyond those that a second dense population would show.
+    """CIEs beyond those that another dense population would show, one model against one.
 
-    Modal labels of few members are noisy, so two populations differ where nothing was compressed.
-    The excess compares like with like, halves of h members with disjoint member indices:
+    The count of CIEs depends on the number of members, for a majority of few is a noisy one. The
+    excess does not: it compares one model with one, averaged over all pairs. With b_i and v_i the
+    dense and compressed members, of K and K', that label an example i,
 
-        excess = mean over splits of [dense A against compressed B] - [dense A against dense B]
+        disagreement = 1 - sum_i b_i v_i / (K K')
+        floor        = 1 - sum_i b_i (b_i - 1) / (K (K-1))
+        excess       = disagreement - floor,
 
-    h is the largest odd number up to (K-1)/2, K the smaller population, so that a member can be
-    left out with h fixed. Disjoint indices matter for paired members: a model and its own int8 copy
-    agree more than two dense models do, and would pass everything. Its variance is
+    averaged over examples, all three without bias whatever K and K'. Paired members are compared
+    with members that derive from others, K (K-1) pairs: a model and its own int8 copy agree more
+    than two dense models do, and would pass everything. The variance is crossed, over examples and
+    members, from the pseudo-values of leaving out one member, except that
 
         V = max(V_ex + V_mod - V_res, V_ex)
-        V_mod - V_res = (K-1)/K sum_m [(mean_x delta_xm)^2 - var_x(delta_xm)/N],
 
-    delta_xm what leaving out member m adds to example x, each population apart, or pairs. V_mod by
-    itself is no lower bound here: where little differs, what a member does is nearly all chance on
-    single examples, which V_res takes away; with the bound, intervals of 30 members were 1.5 to 1.8
-    times too long.
+    without the bound V_mod: where little differs, what a member does is nearly all chance on single
+    examples, which V_res takes away.
 
     Args:
         dense: Class ids, integers in [0, n_classes), shape (N, K).
@@ -103,19 +98,17 @@ def excess(
         n_classes: Number of classes, at least 2.
         paired: Member m of `compressed` derives from member m of `dense`.
         clusters: Integer id of each row's cluster, shape (N,); None where every row is its own.
-        seed: Draws the splits. Rows with two labels need none unless `paired`: their average over
-            all splits is a hypergeometric table.
-        splits: Number of splits where they are drawn.
         level: Coverage of the intervals, a fraction in (0, 1).
-        second_dense: Another dense population, shape (N, K''), class ids: its CIEs against `dense`
-            are then the floor, without extrapolation.
 
     Returns:
-        Shares as fractions of the examples. With one member per side the CIEs are the flips,
-        without floor and excess. Below 3 members: no halves, no excess.
+        Shares as fractions of the examples. One dense member shows no seed noise: there is no floor
+        and no excess, and the CIEs of one member per side are the flips.
 
     Raises:
         DataError: As `score`; clusters that are not one id per row; a level that is no fraction.
+
+    References:
+        Arvesen (1969), Annals of Mathematical Statistics 40:2076-2100, jackknifing U-statistics.
 
     >>> dense = np.arange(400)[:, None] % 100 < [3, 4, 5, 4, 3]
     >>> compressed = np.arange(400)[:, None] % 100 < [8, 9, 8, 9, 9]
@@ -124,165 +117,202 @@ def excess(
     (0.038, 0.015, 0.061)
     """
     check_level(level)
-    if splits < 1:
-        raise DataError(f"splits must be at least 1, got {splits}: 200 is the default")
     d, c = populations(dense, compressed, n_classes, paired=paired)
     codes = cluster_ids(clusters, len(d))
-    n, k, other = len(d), d.shape[1], c.shape[1]
-    smaller = min(k, other)
     scores = score(d, c, n_classes)
-    active = (d != d[:, :1]).any(axis=1) | (c != d[:, :1]).any(axis=1)
-    if second_dense is None:
-        floor = _extrapolated_floor(d[active], other, n, splits=splits, seed=seed, level=level)
-        floor = replace(floor, n=_count(codes, n))
-    else:
-        again = score(d, second_dense, n_classes)
-        floor = _share(again.cie, codes, min(k, again.compressed_members), level)
-    half = half_size(smaller)
-    within = across = math.nan
-    drawn = False
-    if half:
-        part, drawn = halves(d[active], c[active], half, paired=paired, splits=splits, seed=seed)
-        within, across = (float(share.sum()) / n for share in part[:2])
-        value, variance = _estimate(part, active, codes, members=smaller, level=level)
-    else:
-        value = undefined(_too_few(k, other), n=_count(codes, n), members=smaller, level=level)
+    rows = _Rows.of(d, c, codes, level)
+    share = weighted_rate(
+        scores.cie[:, None], codes, members=rows.members, level=level, note=GIVEN_POPULATIONS
+    )
+    if d.shape[1] == 1:
+        floor, disagreement, beyond = (
+            rows.undefined(f"{name} not estimable ({_one_dense_member(c.shape[1])})")
+            for name in ("floor", "disagreement", "excess")
+        )
         variance = UNKNOWN_VARIANCE
+        if not paired:
+            disagreement = weighted_rate(d != c, codes, members=rows.members, level=level)
+    else:
+        pairs = _pairs(d[rows.kept], c[rows.kept], paired=paired)
+        floor, disagreement = _rate(pairs.floor, rows), _rate(pairs.disagreement, rows)
+        if note := _nothing_changes(d, c, disagreement.value + floor.value, paired=paired):
+            beyond, variance = rows.none_seen(0.0, -1.0, note), UNKNOWN_VARIANCE
+        else:
+            beyond, variance = _beyond(pairs, rows)
     return CieExcess(
-        n=n,
+        n=len(d),
         cie=scores.cie_count,
-        cie_share=_share(scores.cie, codes, smaller, level),
-        floor_at_k=floor,
-        floor_extrapolated=second_dense is None,
-        halves_dense_dense=within,
-        halves_dense_compressed=across,
-        half_size=half,
-        excess=value,
+        cie_share=share,
+        votes=VOTES,
+        floor=floor,
+        disagreement=disagreement,
+        excess=beyond,
         excess_variance=variance,
-        splits=splits if drawn else 0,
         paired=paired,
     )
 
 
-def half_size(members: int) -> int:
-    """Members a half: the largest odd number up to (members - 1)/2, 0 where there is none.
+def _one_dense_member(other: int) -> str:
+    if other == 1:
+        return "one model per side: the CIEs are the flips, and seed noise cannot be seen"
+    return "one dense member: seed noise shows only between two"
 
-    Odd, so that two labels cannot tie; one member is spare, so that each can be left out.
 
-    >>> [half_size(k) for k in (1, 2, 3, 10, 30)]
-    [0, 0, 1, 3, 13]
+@dataclass(frozen=True)
+class _Rows:
+    """The examples that a comparison rests on.
+
+    Attributes:
+        kept: Rows on which two members differ, and one that stands for all the others, shape (n,).
+        times: How many rows each stands for, shape (n,).
+        total: Number of rows.
+        codes: From `cluster_ids`.
+        members: Size of the smaller population.
+        level: Coverage of the intervals.
     """
-    most = (members - 1) // 2
-    return most - 1 + most % 2 if most else 0
+
+    kept: Codes
+    times: Floats
+    total: int
+    codes: Codes | None
+    members: int
+    level: float
+
+    @classmethod
+    def of(cls, dense: Labels, compressed: Labels, codes: Codes | None, level: float) -> _Rows:
+        """Tell rows on which two members differ from the others."""
+        first = dense[:, :1]
+        active = (dense != first).any(axis=1) | (compressed != first).any(axis=1)
+        kept = np.append(np.flatnonzero(active), np.flatnonzero(~active)[:1])
+        times = np.ones(len(kept))
+        times[-1] += len(dense) - len(kept)
+        members = min(dense.shape[1], compressed.shape[1])
+        return cls(kept, times, len(dense), codes, members, level)
+
+    @property
+    def n(self) -> int:
+        """Number of clusters, or of examples where each is its own."""
+        return self.total if self.codes is None else int(self.codes.max()) + 1
+
+    def undefined(self, reason: str) -> Estimate:
+        """Say why a number is not known."""
+        return undefined(reason, n=self.n, members=self.members, level=self.level)
+
+    def none_seen(self, value: float, lowest: float, note: str = "") -> Estimate:
+        """Bound a share, or a difference of shares, that no example speaks against."""
+        return none_seen(
+            value, n=self.n, members=self.members, lowest=lowest, highest=1.0, level=self.level,
+            note=note,
+        )  # fmt: skip
+
+    def estimate(
+        self, share: _Share, variance: Variance, events_of: Floats, scale: Scale
+    ) -> Estimate:
+        """Put the mean of a share over all rows beside its interval."""
+        if self.codes is not None:
+            events_of = cluster_sums(self._all(events_of), self.codes)
+        events = n_effective(events_of)
+        return of_variance(
+            float(share.by_example.sum()) / self.total, variance, n=self.n, members=self.members,
+            events=events, level=self.level, scale=scale, note=FEW_EVENTS if events < FEW else "",
+        )  # fmt: skip
+
+    def variance(self, pseudo: list[Floats]) -> Variance:
+        """Compute the crossed variance of a mean over all rows from pseudo-values of those kept."""
+        if self.codes is None:
+            return crossed_variance(*pseudo, times=self.times)
+        return crossed_variance(*(over_clusters(self._all(p), self.codes) for p in pseudo))
+
+    def _all(self, values: Floats) -> Floats:
+        whole = np.zeros((self.total, *values.shape[1:]))  # no two members differ on the others
+        whole[self.kept] = values
+        return whole
 
 
-def _too_few(k: int, other: int) -> str:
-    if k == other == 1:
-        return (
-            "excess not estimable (one model per side: the CIEs are the flips, and seed noise "
-            "cannot be seen)"
-        )
-    return (
-        "excess not estimable (halves with one member to spare need 3 members a population, "
-        f"got {k} and {other})"
-    )
+def _nothing_changes(dense: Labels, compressed: Labels, differing: float, *, paired: bool) -> str:
+    """Say that the excess is 0 for want of any change, where it has no spread; else empty."""
+    if paired and (dense == compressed).all():
+        return "no prediction changes"
+    return "" if differing else "no two members differ on any example"
 
 
-def _share(flags: Flags, codes: Codes | None, members: int, level: float) -> Estimate:
-    return weighted_rate(
-        flags[:, None], codes, members=members, level=level, note=GIVEN_POPULATIONS
-    )
+class _Share(NamedTuple):
+    """A share of pairs of members, or a difference of two shares.
 
-
-def _extrapolated_floor(
-    dense: Labels, other: int, n: int, *, splits: int, seed: int, level: float
-) -> Estimate:
-    """Floor of the count from halves of K/2 members, on the rows that are not unanimous.
-
-    Modal labels differ on examples so close to a tie that chance decides; their density narrows
-    with the standard deviation of the difference of two shares: sqrt(2/h) for halves,
-    sqrt(1/K + 1/K') for the populations, a factor of 1/sqrt(2) where K = K' = 2h.
+    Attributes:
+        by_example: The share on each row, shape (n,).
+        pseudo: Pseudo-values of the members, shape (n, K), one array a population that is drawn by
+            itself. Their means over members, or the second ones less the first, are `by_example`
+            but for the sign.
     """
-    k = dense.shape[1]
-    members = min(k, other)
-    if members < FLOOR_MEMBERS:
-        reason = (
-            f"floor not estimable from {members} members (extrapolated from halves, it needs "
-            f"{FLOOR_MEMBERS}; a second dense population gives it)"
-        )
-        return undefined(reason, n=n, members=members, level=level)
-    half = k // 2
-    share = float(disjoint_halves(dense, half, splits=splits, seed=seed).sum()) / n
-    value = share * math.sqrt((1 / k + 1 / other) * half / 2)
-    reason = f"extrapolated from halves of {half} members, without an interval"
-    return undefined(reason, value=value, n=n, members=members, level=level)
+
+    by_example: Floats
+    pseudo: list[Floats]
 
 
-def _count(codes: Codes | None, rows: int) -> int:
-    return rows if codes is None else int(codes.max()) + 1
+class _Pairs(NamedTuple):
+    """How often two dense members differ, a dense and a compressed one, and by how much more."""
+
+    floor: _Share
+    disagreement: _Share
+    excess: _Share
 
 
-def _estimate(
-    part: Halves, active: Flags, codes: Codes | None, *, members: int, level: float
-) -> tuple[Estimate, Variance]:
-    """Excess, its interval and variance from the rows that are not unanimous; the others are 0."""
-    gain = part.dense_compressed - part.dense_dense
-    events_of = part.dense_compressed + part.dense_dense
-    drops, n = part.drops, active.size
-    value = float(gain.sum()) / n
-    if codes is not None:
-        events_of = cluster_sums(events_of, codes[active])
-        gain = over_clusters(_fill(gain[:, None], active), codes)[:, 0]
-        drops = [over_clusters(_fill(drop, active), codes) for drop in drops]
-        n = len(gain)
-    if not events_of.any():
-        note = "no two members differ on any example"
-        none = none_seen(
-            0.0, n=n, members=members, lowest=-1.0, highest=1.0, level=level, note=note
-        )
-        return none, UNKNOWN_VARIANCE
-    events = n_effective(events_of)
-    variance = _variance(gain, drops, n)
-    estimate = of_variance(
-        value,
-        variance,
-        n=n,
-        members=members,
-        events=events,
-        level=level,
-        note=FEW_EVENTS if events < FEW else "",
-    )
-    return estimate, variance
+def _pairs(dense: Labels, compressed: Labels, *, paired: bool) -> _Pairs:
+    """Compare members pair by pair, and leave out each member once.
 
+    The pseudo-value of member m is K theta - (K-1) theta(without m). With B_m the share of the
+    other dense members that differ from dense member m, that of the floor, the mean of B, is
 
-def _fill(values: Floats, active: Flags) -> Floats:
-    whole = np.zeros((active.size, *values.shape[1:]))
-    whole[active] = values
-    return whole
+        2 s B_m - (2s - 1) floor,  s = (K-1)/(K-2).
 
-
-def _variance(gain: Floats, drops: list[Floats], n: int) -> Variance:
-    """Crossed variance of the mean of n values, where values that are left out are 0.
-
-    The leave-one-out form of the members' variance: with pseudo-values theta - (K-1) delta in the
-    place of influences the parts are those of `crossed_variance`.
+    That of the disagreement, linear in each population, is the share of the other population that
+    differs from m. Paired members are left out together: their disagreement is a statistic of pairs
+    like the floor. For two members, where nothing can be left out, s is 1, its limit for many.
     """
-    if n < 2:
-        return UNKNOWN_VARIANCE
-    zeros = n - len(gain)
-    mean = gain.sum() / n
-    second = ((gain - mean) ** 2).sum() + zeros * mean**2
-    fourth = ((gain - mean) ** 4).sum() + zeros * mean**4
-    kurtosis = n * fourth / second**2 if second > 0 else 1.0
-    parts = []
-    for drop in drops:
-        k = drop.shape[1]
-        means = drop.sum(axis=0) / n
-        spread = ((drop**2).sum(axis=0) - n * means**2) / (n - 1)
-        own = (k - 1) / k * ((means - means.mean()) ** 2).sum()
-        parts.append((np.asarray(own), np.asarray((k - 1) / k * spread.sum() / n), k))
-    variance = combine(np.asarray(second / (n - 1) / n), np.asarray(kurtosis - 1), n, parts)
+    k, other = dense.shape[1], compressed.shape[1]
+    s = (k - 1) / max(k - 2, 1)
+
+    def left_out(doubled: Floats, mean: Floats) -> Floats:
+        return np.asarray(s * doubled - ((2 * s - 1) * mean)[:, None], np.float64)
+
+    same = agreement(dense, compressed)
+    # Whole numbers until the division: what never happens must be 0, not rounding dust.
+    within = (k - same.dense_dense) / (k - 1)
+    if paired:
+        own = dense != compressed  # a member and its own copy are no pair
+        by_dense = (k - same.dense_compressed - own) / (k - 1)
+        by_compressed = (k - same.compressed_dense - own) / (k - 1)
+    else:
+        by_dense = (other - same.dense_compressed) / other
+        by_compressed = (k - same.compressed_dense) / k
+    floor, across = within.mean(axis=1), by_dense.mean(axis=1)
+    gain = across - floor
+    noise = left_out(2 * within, floor)
+    if paired:
+        both = by_dense + by_compressed
+        of_across, of_gain = [left_out(both, across)], [left_out(both - 2 * within, gain)]
+    else:
+        # Taking the share from one side makes the difference of the two the share, not 0.
+        rest = by_compressed - across[:, None]
+        of_across, of_gain = [by_dense, rest], [noise - by_dense, rest]
+    return _Pairs(_Share(floor, [noise]), _Share(across, of_across), _Share(gain, of_gain))
+
+
+def _rate(share: _Share, rows: _Rows) -> Estimate:
+    value = float(share.by_example.sum()) / rows.total
+    if not 0 < value < 1:
+        return rows.none_seen(float(round(value)), 0.0)
+    variance = rows.variance(share.pseudo).scaled(1 / (value * (1 - value)))
+    return rows.estimate(share, variance, share.by_example, "logit")
+
+
+def _beyond(pairs: _Pairs, rows: _Rows) -> tuple[Estimate, Variance]:
+    """Excess with its interval, and its variance."""
+    variance = rows.variance(pairs.excess.pseudo)
     total = max(variance.examples + variance.members - variance.residual, variance.examples)
     # The degrees of freedom are total^2 over the spread of the parts, which stays.
     df = variance.df * (total / variance.total) ** 2 if variance.total > 0 else variance.df
-    return replace(variance, total=total, df=df)
+    variance = replace(variance, total=total, df=df)
+    events_of = pairs.floor.by_example + pairs.disagreement.by_example
+    return rows.estimate(pairs.excess, variance, events_of, "identity"), variance

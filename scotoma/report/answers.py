@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scotoma.audit import Audit, GateResult
-from scotoma.audit.divergence import Excess
+from scotoma.audit.divergence import Divergence, Excess
 from scotoma.audit.document import AuditedVariant
 from scotoma.audit.gate import JudgedVariant, TestResult
+from scotoma.audit.groups import RATE_NAMES
+from scotoma.audit.worst_change import worst_change
 from scotoma.report import numbers
 from scotoma.report.numbers import Shown
-from scotoma.summary import worst_change
-from scotoma.verdict.questions import LABELS
 
 __all__ = ["Answer", "Fact", "answers", "facts", "in_focus", "next_steps", "verdict_sentence"]
 
@@ -72,7 +72,7 @@ def verdict_sentence(gate: GateResult) -> str:
     parts = [f"{_names(by['PASS'])} may ship by these rules"] if by["PASS"] else []
     parts += [_failing(by["FAIL"])] if by["FAIL"] else []
     if by["UNSURE"]:
-        parts.append(f"UNSURE for {_names(by['UNSURE'])}: the test set is too small")
+        parts.append(f"UNSURE for {_names(by['UNSURE'])}: the audit is too small to say")
     text = "; ".join(parts) + "."
     if by["PASS"]:
         return text
@@ -99,40 +99,43 @@ def facts(audit: Audit, variant: str) -> tuple[Fact, ...]:
         Four, in this order.
     """
     cie = audit.divergence[variant].cie
-    tops = [audit.accuracy[name].top1 for name in ("dense", variant)]
-    before, after = (numbers.rate(top).value for top in tops)
     return (
-        Fact(
-            "Change of top-1 accuracy, points",
-            _accuracy(audit, variant),
-            tops[1].n,
-            f"{before} to {after}",
-        ),
+        _accuracy(audit, variant),
         Fact(
             "Examples changed beyond seed noise, points",
             numbers.points(cie.excess),
             cie.excess.n,
-            f"{numbers.count(cie.cie.count)} CIEs, {_floor(cie)}",
+            f"{numbers.count(cie.cie.count)} CIEs; {_differing(audit.divergence[variant])}",
         ),
         _worst_group(audit, variant),
         _worst_class(audit, variant),
     )
 
 
-def _accuracy(audit: Audit, variant: str) -> Shown:
-    everyone = audit.groups[0].name
+def _accuracy(audit: Audit, variant: str) -> Fact:
+    """Of more than two classes with a positive one, the groups' error is that of this class."""
+    positive, everyone = audit.examples.positive, audit.groups[0].name
+    alone = positive is not None and len(audit.examples.classes) > 2
+    what = f"accuracy, {positive} against the rest" if alone else "top-1 accuracy"
     for row in audit.subgroups[variant]:
         if (row.group, row.metric, row.class_name) == (everyone, "error", None):
-            return numbers.points(numbers.mirrored(row.absolute))
-    return Shown("", "", "", "the error of all examples was not measured", ())
+            errors = (100 * (rate.value or 0.0) for rate in (row.dense, row.compressed))
+            before, after = (f"{100 - error:.2f}%" for error in errors)
+            change = numbers.points(numbers.mirrored(row.absolute))
+            return Fact(f"Change of {what}, points", change, row.absolute.n, f"{before} to {after}")
+    unknown = Shown("", "", "", "the error of all examples was not measured", ())
+    return Fact(f"Change of {what}, points", unknown, 0, "")
 
 
-def _floor(cie: Excess) -> str:
-    """The floor of a count, as a count; where there is none, that."""
-    floor = cie.floor_at_k
+def _differing(divergence: Divergence) -> str:
+    """How much models differ, beside two dense ones; of paired members the flips."""
+    differing, floor = numbers.rate(divergence.differing).value, divergence.cie.floor
+    if divergence.cie.paired:
+        return f"{differing} of predictions flip"
     if floor.value is None:
         return floor.reason
-    return f"about {numbers.count(round(floor.value * cie.n))} from seeds alone"
+    dense = numbers.rate(floor).value
+    return f"a dense and a compressed model differ on {differing}, two dense ones on {dense}"
 
 
 def _worst_group(audit: Audit, variant: str) -> Fact:
@@ -141,7 +144,7 @@ def _worst_group(audit: Audit, variant: str) -> Fact:
         nothing = Shown("", "", "", "no group's change can be estimated", ())
         return Fact("Most affected group", nothing, 0, "")
     before, after = (numbers.rate(rate).value for rate in (row.dense, row.compressed))
-    what = f"{_upper(LABELS[row.metric])} of the most affected group: {row.group}"
+    what = f"{_upper(RATE_NAMES[row.metric])} of the most affected group: {row.group}"
     return Fact(what, numbers.percent(row.relative), row.relative.n, f"{before} to {after}")
 
 
@@ -204,6 +207,7 @@ def answers(audit: Audit, gate: GateResult | None, variant: str) -> tuple[Answer
         Five answers; each names the section where its evidence stands.
     """
     cie = audit.divergence[variant].cie
+    judged = next((v for v in gate.variants if v.name == variant), None) if gate else None
     shown = len(audit.gallery[variant])
     count = cie.cie.count
     several = "example changes its" if count == 1 else "examples change their"
@@ -216,7 +220,7 @@ def answers(audit: Audit, gate: GateResult | None, variant: str) -> tuple[Answer
         ),
         Answer(
             f"Whom does {variant} harm, and how certain is it?",
-            _whom(audit, gate, variant),
+            _whom(audit, judged, variant),
             "groups",
             "every group, with intervals",
         ),
@@ -228,9 +232,9 @@ def answers(audit: Audit, gate: GateResult | None, variant: str) -> tuple[Answer
         ),
         Answer(
             "Is the change more than seed noise?",
-            _beyond_noise(cie),
+            _beyond_noise(audit, judged, cie),
             "topline",
-            "counts beside their floors",
+            "floors and excesses",
         ),
         Answer("What would settle it?", _settles(gate), "gate", "what decided each verdict")
         if gate
@@ -243,28 +247,30 @@ def answers(audit: Audit, gate: GateResult | None, variant: str) -> tuple[Answer
     )
 
 
-def _whom(audit: Audit, gate: GateResult | None, variant: str) -> str:
-    judged = _of(gate, "FAIL") if gate else []
-    failed = [v for v in judged if v.name == variant]
-    if failed and failed[0].sentences:
-        return _upper("; ".join(failed[0].sentences)) + "."
+def _whom(audit: Audit, judged: JudgedVariant | None, variant: str) -> str:
+    if judged is not None and judged.verdict == "FAIL":
+        return _upper("; ".join(judged.sentences)) + "."
     row = worst_change(audit, variant)
     if row is None:
         return "No group's change can be estimated; the table gives the reasons."
     change = numbers.percent(row.relative)
-    where = f"{LABELS[row.metric]} of {row.group}: {change.value} [{change.low}, {change.high}]"
-    beyond = (row.relative.low or 0.0) > 0
-    return f"{'Most harm' if beyond else 'No harm is shown. Closest to it'}: {where}."
+    rise = f"{RATE_NAMES[row.metric]} of {row.group}: {change.value} [{change.low}, {change.high}]"
+    if judged is None or any(test.verdict == "FAIL" for test in judged.tests):  # a waived one
+        return f"Largest rise: {rise}."
+    return f"No harm beyond a margin is shown. Largest rise: {rise}."
 
 
-def _beyond_noise(cie: Excess) -> str:
+def _beyond_noise(audit: Audit, judged: JudgedVariant | None, cie: Excess) -> str:
+    """Answer by the CIEs, or by a FAIL: the intervals of a population's tests cover its seeds."""
     excess = cie.excess
     shown = numbers.points(excess)
-    if not shown.low:
-        return f"Unknown: {shown.reason}."
     interval = f"{shown.value} [{shown.low}, {shown.high}] points of CIEs beyond seed noise"
     if (excess.low or 0.0) > 0:
         return f"Yes: {interval}."
+    if judged is not None and judged.verdict == "FAIL" and audit.scope == "population":
+        return f"Yes: {judged.sentences[0]}. {_upper(interval if shown.low else shown.reason)}."
+    if not shown.low:
+        return f"Unknown: {shown.reason}."
     if (excess.high or 0.0) < 0:
         return f"No: {interval}."
     return f"Not shown: {interval}; the interval includes 0."

@@ -116,7 +116,8 @@ def _topline(audit: Audit) -> list[Row]:
             | _numbers(
                 top1=audit.accuracy[variant.name].top1,
                 cie_share=None if cie is None else cie.cie_share,
-                floor=None if cie is None else cie.floor_at_k,
+                disagreement=None if cie is None else cie.disagreement,
+                floor=None if cie is None else cie.floor,
                 excess=None if cie is None else cie.excess,
             )
         )

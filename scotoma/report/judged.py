@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from scotoma.audit.gate import JudgedVariant, TestResult
+from scotoma.audit.groups import RATE_NAMES
 from scotoma.config.gate import ChangeRule, CieRule, ClassesRule, GateRules, Rule, SincePreviousRule
 from scotoma.report import numbers
 from scotoma.report.numbers import Shown
 from scotoma.uncertainty import few_runs
-from scotoma.verdict.questions import LABELS
 
 __all__ = ["OpenTest", "OpenTests", "certainty_words", "open_tests", "rule_words"]
 
@@ -81,7 +81,7 @@ def rule_words(rule: Rule) -> str:
             parts.append(f"by more than {100 * relative:.1f}% of what it was")
         if absolute is not None:
             parts.append(f"by more than {100 * absolute:.2f} points")
-        return f"the {LABELS[rule.metric]} of {OVER[rule.over]} rises {' and '.join(parts)}"
+        return f"the {RATE_NAMES[rule.metric]} of {OVER[rule.over]} rises {' and '.join(parts)}"
     if isinstance(rule, CieRule):
         return f"CIEs beyond seed noise are more than {100 * rule.max:.2f}% of the examples"
     points = f"{100 * rule.margin:.2f} points"

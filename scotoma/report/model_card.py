@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from scotoma.audit import Audit, GateResult
 from scotoma.audit.document import AuditedVariant
+from scotoma.audit.worst_change import worst_change
+from scotoma.printable import code_span
 from scotoma.report import numbers
 from scotoma.report.answers import in_focus, verdict_sentence
-from scotoma.summary import worst_change
-from scotoma.verdict.documents import code_span
 
 __all__ = ["model_card"]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from scotoma.audit import Audit, Quantity
 from scotoma.audit.gate import JudgedVariant
+from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.logged import LoggedAudit
-from scotoma.summary import worst_change
-from scotoma.verdict.questions import LABELS
+from scotoma.audit.worst_change import worst_change
 
 __all__ = ["Audited", "TrendVariant", "audited"]
 
@@ -108,7 +108,9 @@ def _measured(audit: Audit, judged: JudgedVariant) -> TrendVariant:
         top1=audit.accuracy[name].top1,
         excess=audit.divergence[name].cie.excess,
         worst=None if worst is None else worst.relative,
-        where="" if worst is None else f"{LABELS[worst.metric]} {audit.group_names[worst.group]}",
+        where=""
+        if worst is None
+        else f"{RATE_NAMES[worst.metric]} {audit.group_names[worst.group]}",
         failed=counted.count("FAIL"),
         unsure=counted.count("UNSURE"),
     )

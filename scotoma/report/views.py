@@ -168,7 +168,6 @@ def page_context(
         "few_runs": few_runs(min(v.members for v in audit.variants)).capitalize(),
         "metrics": METRICS,
         "class_names": audit.examples.classes[:MOST_CLASS_NAMES],
-        "half_sizes": sorted({d.cie.half_size for d in audit.divergence.values()}),
         "subgroups": subgroups,
         "rates_by_class": {name: _rates_by_class(audit, name, classes[name]) for name in names},
         "classes": {name: _cut(rows) for name, rows in classes.items()},

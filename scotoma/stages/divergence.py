@@ -90,7 +90,7 @@ def _divergence(
     )
     named_groups = dict(zip(groups.keys[1:], groups.masks[1:], strict=True))
     summary = {
-        "cie": excess(dense, compressed, len(classes), paired=paired, clusters=clusters, seed=seed),
+        "cie": excess(dense, compressed, len(classes), paired=paired, clusters=clusters),
         "flips": flip_rate(dense, compressed, clusters) if paired else None,
         "taxicab": by_distance(scores, dense, compressed, examples.labels, named_groups),
         "thresholds": [threshold(scores, percentile) for percentile in PERCENTILES],

@@ -38,7 +38,7 @@ def report(run: Run) -> list[Path]:
 
 
 def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
-    """Draw the page of a finished audit again, with the newest verdict.
+    """Draw the page of a finished audit again, with the verdict of its gate.json.
 
     Args:
         run: Its folder; nothing outside it is read.
@@ -50,24 +50,23 @@ def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
         this package nor the verdict changed.
 
     Raises:
-        DataError: The audit has not ended, or what it left was changed.
+        DataError: The audit has not ended, has no gate.json, or what it left was changed.
         MissingExtra: Pillow is not installed, and images are to be blurred.
     """
     page, audit = run.path("report.html"), run.path("audit.json")
     measured, gate = run.path("measurements.json"), run.path("gate.json")
-    run.fetch(audit, measured, gate, run.section("verdict"), _kept(run))
-    if not audit.exists() or not run.section("verdict").exists():
+    run.fetch(audit, measured, gate, _kept(run))
+    if not audit.exists():
         raise DataError(f"{run.mirror.place(audit)} is not there; let scotoma audit end first")
-    read = ("audit.json", "gate.json", "sections/verdict.json", "thumbnails.parquet")
-    checksums.refuse_changed(run.mirror, read)
-    judged = read_part(run.section("verdict"), GateResult)
-    if gate.exists():
-        judged = newest = read_gate(gate, run.mirror.place(gate))
-        if newest.audit_sha256 != file_digest(audit):
-            raise DataError(
-                f"{run.mirror.place(gate)} must judge the audit beside it, got another; run "
-                f"scotoma gate {run.place}"
-            )
+    if not gate.exists():
+        raise DataError(f"{run.mirror.place(gate)} is not there; run scotoma gate {run.place}")
+    checksums.refuse_changed(run.mirror, ("audit.json", "gate.json", "thumbnails.parquet"))
+    judged = read_gate(gate, run.mirror.place(gate))
+    if judged.audit_sha256 != file_digest(audit):
+        raise DataError(
+            f"{run.mirror.place(gate)} must judge the audit beside it, got another; run "
+            f"scotoma gate {run.place}"
+        )
     with_versions = read_json(measured).get("versions", {}) if measured.exists() else {}
     _write(run, page, read_audit(audit), judged, with_versions, blur=blur, images=images)
     changed = run.rewritten("report", page)

@@ -14,8 +14,8 @@ from scotoma._version import __version__
 from scotoma.audit import Audit, GateResult, Quantity, as_text
 from scotoma.audit.groups import Gap
 from scotoma.audit.slices import SliceSearch
+from scotoma.audit.worst_change import worst_change
 from scotoma.printable import printable
-from scotoma.summary import worst_change
 
 __all__ = ["RunRecord", "member_records", "metric_names", "variant_records"]
 

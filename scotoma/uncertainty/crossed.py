@@ -21,7 +21,7 @@ from scotoma.uncertainty.estimate import (
 )
 from scotoma.uncertainty.influences import Influences
 
-FEW_CHANGED = 10  # effective changed examples below which their mean square is a guess
+DOUBTED = 2  # changed examples that are assumed to flip in every member, beside those that did
 
 
 @dataclass(frozen=True)
@@ -191,14 +191,14 @@ def flip_floor(
     A change is carried by the examples whose prediction flips. Where none flips, its variance over
     examples is 0 on paper and a change is known exactly, which it is not. As Agresti and Coull add
     four examples to a proportion, four flips are added here: 4 m2/(n + 4)^2, where m2 is the mean
-    squared influence of a changed example, weighted by its square.
+    squared influence of a changed example. It is taken over those that changed, S = sum psi^2 of
+    n' = S^2/sum psi^4 effective ones, and two that flip in every member: (S + 2 unit^2)/(n' + 2).
 
     Args:
         examples: V_ex, the variance of the change over examples, shape (...).
         excess: Kurtosis of the examples' influences minus 1; 0 where they do not vary.
         n: Examples (or clusters) at risk.
-        unit: Influence of an example that flips in every member, for which m2 stands below 10
-            effective changed examples.
+        unit: Influence of an example that flips in every member.
 
     Returns:
         Shape (...); 0 where n is 0.
@@ -211,9 +211,9 @@ def flip_floor(
     """
     v, kurtosis = np.asarray(examples, np.float64), np.asarray(excess, np.float64) + 1
     number = np.asarray(n, np.float64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        many = (v > 0) & (number / kurtosis >= FEW_CHANGED)  # (sum psi^2)^2 / sum psi^4
-        m2 = np.where(many, kurtosis * v * (number - 1), np.square(unit))
+    changed = np.where(v > 0, number / kurtosis, 0.0)
+    squares = np.where(v > 0, v * number * (number - 1), 0.0)
+    m2 = (squares + DOUBTED * np.square(unit)) / (changed + DOUBTED)
     return np.asarray(4 * m2 / (number + 4) ** 2)
 
 

@@ -7,10 +7,9 @@ the characters that XML cannot hold; in Markdown they stand as code, where nothi
 from __future__ import annotations
 
 import math
-import re
 from xml.etree import ElementTree
 
-from scotoma.printable import printable
+from scotoma.printable import code_span, printable
 from scotoma.verdict.deciding import Finding
 from scotoma.verdict.gate import Gate
 from scotoma.verdict.words import (
@@ -23,7 +22,7 @@ from scotoma.verdict.words import (
     why,
 )
 
-__all__ = ["code_span", "junit", "markdown"]
+__all__ = ["junit", "markdown"]
 
 ROWS = 20  # tests of a variant that summary.md lists
 
@@ -196,20 +195,3 @@ def _plain(finding: Finding) -> str:
         return ""
     chosen = finding.deciding.kind if finding.deciding else margins[-1][0]
     return next(interval(estimate, name) for name, estimate, _ in margins if name == chosen)
-
-
-def code_span(text: str) -> str:
-    r"""Quote others' words in Markdown: in a code span, in which nothing is markup, on one line.
-
-    A bar is escaped, for it would end the cell of a table, and parted from a backslash before it,
-    which would escape the escape.
-
-    >>> code_span("male & <old>"), code_span("a`b``c"), code_span("|x|")
-    ('`male & <old>`', '```a`b``c```', '`\\|x\\|`')
-    """
-    parted = printable(text).replace("\\|", "\\ |")
-    shown = parted.replace("|", "\\|").strip() or " "
-    longest = max((len(run) for run in re.findall("`+", shown)), default=0)
-    fence = "`" * (longest + 1)
-    edge = " " if shown[0] == "`" or shown[-1] == "`" else ""
-    return f"{fence}{edge}{shown}{edge}{fence}"

@@ -10,17 +10,18 @@ from typing import Literal
 
 from scotoma.audit import Audit
 from scotoma.audit.gate import JudgedExamples, PreviousReference
+from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import GateRules, SincePreviousRule, Waiver
 from scotoma.errors import DataError
 from scotoma.printable import nearest, printable
 from scotoma.verdict.deciding import Finding, Verdict, decide
-from scotoma.verdict.questions import LABELS, Question, questions
+from scotoma.verdict.questions import Question, questions
 from scotoma.verdict.since_previous import not_compared, since_previous
 
 __all__ = ["AuditFacts", "Gate", "VariantVerdict", "judge"]
 
-RATES = (*LABELS, "since_previous")
+RATES = (*RATE_NAMES, "since_previous")
 HARMLESS = {
     "bh": "correct: bh bounds the share of false alarms, not the chance of one: harmless variants "
     "fail more often than alpha says; use holm",
@@ -109,7 +110,7 @@ class Gate:
     """The verdict on an audit.
 
     Attributes:
-        rules: What it was judged by.
+        rules: What it was judged by, as applied.
         as_of: The day that decides which waivers have expired.
         variants: A verdict a compressed variant, in the order of the audit.
         warnings: What a reader has to know: sentences.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from scotoma.audit import Audit, Quantity, Spread
-from scotoma.audit.groups import ClassRow
+from scotoma.audit.groups import RATE_NAMES, ClassRow
 from scotoma.bias.results import GroupChange
 from scotoma.config.gate import (
     ChangeRule,
@@ -28,7 +28,6 @@ from scotoma.verdict.margins import sampling_margin, too_small
 __all__ = ["Question", "questions", "read_estimate", "read_variance"]
 
 UNKNOWN = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)
-LABELS = {"error": "error", "fpr": "FPR", "fnr": "FNR"}
 NO_SLICES = "the audit measured no slices"
 MANY_CLASSES = 20  # above it classes are judged by the spread of their losses
 Kind = Literal["relative", "absolute"]
@@ -176,7 +175,7 @@ def _rates(audit: Audit, variant: str, rule: ChangeRule, rules: GateRules) -> It
             continue
         parts = [names[row.group]] if in_group or not of_class else []
         parts += [f"class {row.class_name}"] if of_class else []
-        name = f"{LABELS[rule.metric]} {', '.join(parts)}"
+        name = f"{RATE_NAMES[rule.metric]} {', '.join(parts)}"
         change = GroupChange(
             group=row.group,
             metric=rule.metric,
@@ -240,7 +239,7 @@ def _no_rates(audit: Audit, rule: ChangeRule) -> str:
 
 
 def _unasked(rule: Rule, reason: str) -> Question:
-    label = LABELS.get(rule.metric, rule.metric)
+    label = RATE_NAMES.get(rule.metric, rule.metric)
     return Question(rule.id, rule.metric, "all", None, label, None, None, None, reason)
 
 

@@ -16,10 +16,11 @@ import numpy as np
 
 from scotoma.audit import Audit
 from scotoma.audit.document import DENSE
+from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import GateRules, SincePreviousRule
 from scotoma.uncertainty import Estimate, holm, undefined
-from scotoma.verdict.questions import LABELS, Question, difference_alone, read_estimate
+from scotoma.verdict.questions import Question, difference_alone, read_estimate
 
 __all__ = [
     "Change",
@@ -104,9 +105,12 @@ def changes(before: Comparable, after: Comparable, variant: str) -> list[Change]
         variant: Its name, which both have; of `dense` there is no excess.
 
     Returns:
-        Changes in the order of the later audit; one model a variant has no excess.
+        Changes in the order of the later audit; one model a variant has no excess, and excesses at
+        different votes are not compared.
     """
     earlier, later = _numbers(before, variant), _numbers(after, variant)
+    if _other_excess(before, after, variant):
+        earlier.pop((EXCESS, "all"), None)
     return [
         Change(*key, earlier[key], number, difference(earlier[key], number))
         for key, number in later.items()
@@ -119,8 +123,13 @@ def not_compared(before: Comparable, after: Comparable, variant: str) -> list[st
     if why := _unlike(before, after, variant):
         return [f"{variant} is not compared with the previous audit: {why}"]
     earlier, later = _numbers(before, variant), _numbers(after, variant)
-    new = dict.fromkeys(group for metric, group in later if (metric, group) not in earlier)
-    return [f"{variant}: the previous audit had no group {group}" for group in new]
+    new = dict.fromkeys(
+        group for metric, group in later if metric != EXCESS and (metric, group) not in earlier
+    )
+    sentences = [f"{variant}: the previous audit had no group {group}" for group in new]
+    if why := _other_excess(before, after, variant):
+        sentences.append(f"{variant}: CIE excess is not compared with the previous audit, {why}")
+    return sentences
 
 
 def since_previous(
@@ -158,7 +167,7 @@ def since_previous(
                 what = (
                     "CIE excess"
                     if change.metric == EXCESS
-                    else f"{LABELS[change.metric]} {names[change.group]}"
+                    else f"{RATE_NAMES[change.metric]} {names[change.group]}"
                 )
                 yield Question(
                     rule.id, rule.metric, change.group, None, f"{what} since the previous audit",
@@ -203,6 +212,19 @@ def _unlike(before: Comparable, after: Comparable, variant: str) -> str:
     if before.examples != after.examples:
         return "its classes or its positive class differ"
     return ""
+
+
+def _other_excess(before: Comparable, after: Comparable, variant: str) -> str:
+    """Say why the excesses of two audits are not the same number; empty where they are."""
+    if variant == DENSE or after.scope == "shipped":
+        return ""
+    if before.scope == "shipped":
+        return "which has one model a variant"
+    earlier, later = (audit.divergence[variant].cie.votes for audit in (before, after))
+    if earlier == later:
+        return ""
+    noun = "vote" if earlier == 1 else "votes"
+    return f"which measured it at {earlier} {noun} a side, not {later}"
 
 
 def _numbers(audit: Comparable, variant: str) -> dict[tuple[str, str], Estimate]:

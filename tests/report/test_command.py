@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import datetime
 import io
+import json
 import re
 import shutil
 from pathlib import Path
@@ -17,8 +18,9 @@ from scotoma.config.gate import parse_rules
 from scotoma.config.newest import Newest
 from scotoma.errors import ConfigError, DataError
 from scotoma.machine import versions
-from scotoma.run import Run, write_json
+from scotoma.run import Run, checksums, write_json
 from scotoma.run.mirror import Mirror
+from scotoma.stages.judging.previous import leave_previous
 from scotoma.stages.report import draw
 from scotoma.stages.verdict import give_verdict
 
@@ -50,6 +52,33 @@ def test_drawn_again_it_has_the_bytes_that_the_audit_wrote(
     told = capsys.readouterr()
     assert told.out == f"{run.path('report.html')}\n"
     assert "works offline" in told.err
+
+
+@pytest.mark.parametrize("kind", ["several", "one", "previous"])
+def test_a_page_drawn_from_gate_json_never_judges(
+    audit: Any, shipped: Any, tmp_path: Path, kind: str
+) -> None:
+    audited = shipped if kind == "one" else audit
+    run = Run.open(shutil.copytree(audited.run.root, tmp_path / "run"))
+    write_json(run.path("measurements.json"), {"versions": versions()})
+    if kind == "previous":
+        leave_previous(run.mirror, str(audited.run.root), 0.01)
+    judged = json.loads(give_verdict(run.mirror, None, datetime.date(2027, 3, 1)).content)
+    first = draw(run).read_bytes()
+    assert draw(run, blur=True).read_bytes() != first
+    assert draw(run).read_bytes() == first
+    assert (first.decode() == audited.page) is (kind != "previous")
+    # Another word in gate.json is another word on the page, whatever the numbers say.
+    other = "PASS" if judged["verdict"] == "FAIL" else "FAIL"
+    run.path("gate.json").write_text(json.dumps(judged | {"verdict": other}))
+    checksums.amend(run.mirror, ["gate.json"])
+    assert f"</span> {other}</span></h2>" in draw(run).read_text(encoding="utf-8")
+
+
+def test_without_a_verdict_no_page_is_drawn(run: Run) -> None:
+    run.path("gate.json").unlink()
+    with pytest.raises(DataError, match=r"gate\.json is not there; run scotoma gate"):
+        draw(run)
 
 
 def test_what_was_newest_stands_on_the_page(audit: Any, run: Run) -> None:

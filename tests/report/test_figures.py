@@ -53,19 +53,27 @@ def test_nothing_judged_and_nothing_measured_leave_their_slots_empty(audit):
     assert list(found) == [slot for slot in SLOTS if slot not in ("gate", "frontier")]
 
 
-def test_top_line_sets_counts_floor_and_excess_beside_accuracy(audit, plots):
-    top1, counts, excess = (rows_of(panel) for panel in plots["topline"].spec["concat"])
+def test_top_line_sets_differing_models_floor_and_excess_beside_accuracy(audit, plots):
+    top1, differing, excess = (rows_of(panel) for panel in plots["topline"].spec["concat"])
     for name, value, low, high in top1:
         estimate = audit.content["accuracy"][name]["top1"]
         assert [value, low, high] == pytest.approx(
             [100 * estimate[key] for key in ("value", "low", "high")], rel=1e-5
         )
-    assert counts[0] == ("dense", None, None, None, None)
-    for (name, count, low, high, floor), (_, value, *_) in zip(counts[1:], excess[1:], strict=True):
-        cie = audit.content["divergence"][name]["cie"]
-        assert [count, low, high] == [cie["cie"][key] for key in ("count", "low", "high")]
-        assert floor == pytest.approx(cie["floor_at_k"]["value"] * cie["n"], abs=0.01)
+    assert differing[0] == ("dense", None, None, None, None)
+    for (name, *share, floor), (_, value, *_) in zip(differing[1:], excess[1:], strict=True):
+        divergence = audit.content["divergence"][name]
+        cie = divergence["cie"]
+        differ = divergence["flips"] or cie["disagreement"]
+        assert share == pytest.approx(
+            [100 * differ[key] for key in ("value", "low", "high")], rel=1e-5
+        )
+        if cie["paired"]:
+            assert floor is None
+        else:
+            assert floor == pytest.approx(100 * cie["floor"]["value"], abs=0.01)
         assert value == pytest.approx(100 * cie["excess"]["value"], rel=1e-5)
+    assert {cie["cie"]["paired"] for cie in audit.content["divergence"].values()} == {True, False}
 
 
 def test_a_test_stands_at_its_interval_over_its_limit_and_an_untested_one_nowhere(audit, plots):
@@ -179,8 +187,8 @@ def test_one_model_a_side_has_no_spread_and_no_floor(make_audit):
     audit = make_audit(members=1, sparsities=(0.9,))
     found = figures(readable(audit.content), audit.gate, None)
     assert "variance" not in found
-    _, counts, excess = (rows_of(panel) for panel in found["topline"].spec["concat"])
-    assert {row[4] for row in counts} == {None}
+    _, differing, excess = (rows_of(panel) for panel in found["topline"].spec["concat"])
+    assert {row[4] for row in differing} == {None}
     assert {row[1:] for row in excess[1:]} == {(None, None, None, "not estimable")}
     for plot in found.values():
         drawn(plot)

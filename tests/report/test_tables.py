@@ -46,7 +46,8 @@ def test_top_line_table_sets_accuracy_beside_the_cies(audit):
             cell(top1),
             f"{count['count']} [{count['low']} to {count['high']}] {count['ties']} {ties}",
             cell(share) + few,
-            f"{100 * cie['floor_at_k']['value']:.2f}% extrapolated, no interval",
+            cell({**(found["flips"] or cie["disagreement"]), "note": ""}),
+            "none: made from dense" if cie["paired"] else cell(cie["floor"]),
             points(cie["excess"]),
             "",
             "80",
@@ -163,8 +164,8 @@ def test_one_model_a_side_says_what_it_cannot_say(shipped):
     cells = [text for where, text in Page(shipped.page).texts if "td" in where]
     assert not any("one training run" in text for text in cells)
     row = Page(shipped.page).table("Top-1 accuracy beside")["prune-0.9"]
-    assert row[3].startswith("floor not estimable from 1 members")
-    assert row[4].startswith("excess not estimable (one model per side: the CIEs are the flips")
+    assert row[4].startswith("floor not estimable (one model per side")
+    assert row[5].startswith("excess not estimable (one model per side: the CIEs are the flips")
     assert unknown_numbers(shipped.page, shipped.content, shipped.gate) == []
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scotoma.report.answers import answers, in_focus, next_steps, verdict_sentence
+from scotoma.report.answers import answers, facts, in_focus, next_steps, verdict_sentence
 from tests.report.drawing import audit_of, gate_of, readable
 from tests.report.reading import Page, cell, points, relative
 
@@ -73,17 +73,84 @@ def test_five_questions_are_answered_each_a_click_from_its_evidence(audit: Any) 
     assert "Dense modal" in section(audit.page, "gallery")
 
 
+@pytest.mark.parametrize("positive", [None, "cat"])
+def test_change_of_accuracy_is_the_difference_of_the_two_beside_it(
+    make_audit: Any, positive: str | None
+) -> None:
+    audited = make_audit(positive=positive, members=5)
+    fact = facts(readable(audited.content), "prune-0.9")[0]
+    before, after = (float(rate.rstrip("%")) for rate in fact.beside.split(" to "))
+    change = float(fact.shown.value.replace("\u2212", "-"))
+    assert change == pytest.approx(after - before, abs=0.011)
+    assert ("cat against the rest" in fact.what) is (positive is not None)
+
+
+def beyond_noise(audited: Any, verdict: str, excess: dict[str, Any]) -> str:
+    """The answer about seed noise, by the verdict on the variant and its excess of CIEs."""
+    content, gate = copy.deepcopy(audited.content), copy.deepcopy(audited.gate)
+    content["divergence"]["prune-0.9"]["cie"]["excess"] |= excess
+    (judged,) = (v for v in gate["variants"] if v["name"] == "prune-0.9")
+    judged["verdict"] = verdict
+    judged["sentences"] = ["error b +90% [+40, +140] at 99%, margin +20% (error_groups)"]
+    found = answers(readable(content), gate_of(gate), "prune-0.9")[3]
+    assert found.question == "Is the change more than seed noise?"
+    return found.text
+
+
+def excess(low: float, high: float) -> dict[str, Any]:
+    return {"value": (low + high) / 2, "low": low, "high": high, "note": "", "reason": ""}
+
+
 @pytest.mark.parametrize(
     ("low", "high", "said"),
     [(0.01, 0.03, "Yes: "), (-0.01, 0.03, "Not shown: "), (-0.03, -0.01, "No: ")],
 )
 def test_seed_noise_is_told_by_the_interval(audit: Any, low: float, high: float, said: str) -> None:
-    content = copy.deepcopy(audit.content)
-    excess = content["divergence"]["prune-0.9"]["cie"]["excess"]
-    excess |= {"value": (low + high) / 2, "low": low, "high": high}
-    found = answers(readable(content), gate_of(audit.gate), "prune-0.9")[3]
-    assert found.question == "Is the change more than seed noise?"
-    assert found.text.startswith(said)
+    assert beyond_noise(audit, "UNSURE", excess(low, high)).startswith(said)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-0.01, 0.03), (-0.03, -0.01)])
+def test_harm_that_the_gate_shows_is_more_than_seed_noise(
+    audit: Any, low: float, high: float
+) -> None:
+    text = beyond_noise(audit, "FAIL", excess(low, high))
+    assert text.startswith("Yes: error b +90% [+40, +140] at 99%")
+    assert "Not shown" not in text
+    assert f"{points(excess(low, high) | {'note': ''})} points" in text
+
+
+def test_harm_of_one_model_says_nothing_of_seed_noise(shipped: Any) -> None:
+    assert beyond_noise(shipped, "FAIL", {}).startswith("Unknown: ")
+
+
+@pytest.mark.parametrize("verdict", ["PASS", "UNSURE"])
+def test_whom_it_harms_is_answered_as_the_gate_does(audit: Any, verdict: str) -> None:
+    gate = copy.deepcopy(audit.gate)
+    (judged,) = (v for v in gate["variants"] if v["name"] == "prune-0.9")
+    judged["verdict"] = verdict
+
+    def whom(gate: dict[str, Any] | None) -> str:
+        return answers(readable(audit.content), gate_of(gate), "prune-0.9")[1].text
+
+    assert "FAIL" in {test["verdict"] for test in judged["tests"]}  # then it is waived
+    assert whom(gate).startswith("Largest rise: ")
+    assert whom(None) == whom(gate)
+    for test in judged["tests"]:
+        test["verdict"] = verdict
+    assert whom(gate) == f"No harm beyond a margin is shown. {whom(None)}"
+
+
+def test_an_excess_stands_beside_the_two_shares_that_it_is_made_of(make_audit: Any) -> None:
+    few = make_audit(members=6)
+    name = in_focus(audit_of(few.content), gate_of(few.gate)).name
+    cie = few.content["divergence"][name]["cie"]
+    assert cie["floor_at_k"]["value"] is None
+    before, after = cie["halves_dense_dense"], cie["halves_dense_compressed"]
+    assert after - before == pytest.approx(cie["excess"]["value"])
+    text, half = section(few.page, "verdict"), cie["half_size"]
+    shares = f"{100 * after:.2f}%, dense halves on {100 * before:.2f}%"
+    assert f"halves of {half} differ on {shares}" in text
+    assert "floor not estimable" not in text
 
 
 def test_what_cannot_be_estimated_is_never_drawn_as_0(shipped: Any) -> None:
@@ -114,5 +181,5 @@ def test_what_to_do_names_every_kind_of_verdict() -> None:
     assert second == "b and c: about 12 to 30 members would settle this."
     assert third.startswith("Before a ships: read the rules.")
     assert verdict_sentence(gate_of(gate)) == (
-        "a may ship by these rules; d fails; UNSURE for b and c: the test set is too small."
+        "a may ship by these rules; d fails; UNSURE for b and c: the audit is too small to say."
     )

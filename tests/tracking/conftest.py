@@ -102,7 +102,7 @@ def _audit_of(run: Run) -> dict[str, Any]:
                     "cie": {"count": 55 + k, "low": 50, "high": 60, "ties": 10},
                     "cie_share": estimate(0.11 + k / 100, 0.01),
                     "excess": estimate(0.06 + k / 100, 0.01),
-                    "floor_at_k": estimate(0.05, 0.01),
+                    "floor": estimate(0.05, 0.01),
                 },
                 "flips": None,
             }

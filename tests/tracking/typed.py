@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from scotoma import summary, tracking
+from scotoma import tracking
 from scotoma.audit import GateResult
+from scotoma.audit import worst_change as worst
 from scotoma.audit.groups import RateChange
 from scotoma.run import Run
 from scotoma.tracking import records
@@ -43,4 +44,4 @@ def member_records(
 
 
 def worst_change(content: Content, variant: str) -> RateChange | None:
-    return summary.worst_change(whole(content), variant)
+    return worst.worst_change(whole(content), variant)

@@ -68,7 +68,7 @@ def audit_of(
         ],
         "accuracy": {name: {"top1": TOP1} for name in names},
         "divergence": {
-            name: {"cie": {"cie": cie, "n": 100, "excess": NOTHING, "floor_at_k": NOTHING}}
+            name: {"cie": {"cie": cie, "n": 100, "votes": 1, "excess": NOTHING, "floor": NOTHING}}
             for name in subgroups
         },
         "classes": {name: [] for name in subgroups},

@@ -15,10 +15,10 @@ from markdown_it import MarkdownIt
 
 from scotoma.audit.gate import JudgedExamples
 from scotoma.config.gate import default_rules, parse_rules
-from scotoma.printable import printable
+from scotoma.printable import code_span, printable
 from scotoma.summary import summary
 from scotoma.verdict import Gate, gate_result
-from scotoma.verdict.documents import code_span, junit, markdown
+from scotoma.verdict.documents import junit, markdown
 from scotoma.verdict.gate import AuditFacts
 from scotoma.verdict.words import level_words
 from tests.audits import judge, whole

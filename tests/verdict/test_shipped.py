@@ -11,6 +11,7 @@ import pytest
 from scotoma.config.gate import GateRules, default_rules, parse_rules
 from scotoma.run import Run
 from scotoma.stages.judging.terms import Judging
+from scotoma.verdict import gate_result
 from tests.audits import judge
 
 TODAY = datetime.date(2027, 3, 1)
@@ -51,6 +52,23 @@ def test_a_file_that_asks_for_more_models_is_obeyed(harmed: dict[str, Any]) -> N
         verdict(harmed, parse_rules(f"min: {{effective_events: 10}}\n{GROUPS}", "g"))["FPR women"]
         == "FAIL"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "models"),
+    [
+        (GROUPS, 1),
+        (f"min: {{effective_events: 12}}\n{GROUPS}", 1),
+        (f"min: {{models: 5}}\n{GROUPS}", 5),
+    ],
+)
+def test_rules_are_recorded_as_they_were_applied(
+    harmed: dict[str, Any], text: str, models: int
+) -> None:
+    judged = gate_result(judge(harmed, parse_rules(text, "gate.yaml"), TODAY))
+    recorded = parse_rules(judged.rules.model_dump_json(), "gate.json")
+    assert recorded.min.models == models
+    assert gate_result(judge(harmed, recorded, TODAY)) == judged
 
 
 def test_populations_of_few_members_stay_unsure(whole_audit: Audits) -> None:

@@ -215,6 +215,25 @@ def test_what_the_last_audit_did_not_have_is_named(whole_audit: Any) -> None:
     assert first.endswith("its classes or its positive class differ")
 
 
+def test_excesses_are_compared_only_at_the_same_votes(whole_audit: Any) -> None:
+    audit = whole_audit()
+    before = copy.deepcopy(audit)
+    before["divergence"]["prune-0.9"]["cie"]["votes"] = 3
+    gate = judge(audit, RULES, TODAY, previous(before))
+    asked = [finding.question.where for finding in gate.variants[0].findings]
+    assert "CIE excess since the previous audit" not in asked
+    assert "FPR men since the previous audit" in asked
+    assert gate.warnings == (
+        "prune-0.9: CIE excess is not compared with the previous audit, which measured it at 3 "
+        "votes a side, not 1",
+    )
+    before["scope"] = "shipped"
+    assert judge(audit, RULES, TODAY, previous(before)).warnings == (
+        "prune-0.9: CIE excess is not compared with the previous audit, which has one model a "
+        "variant",
+    )
+
+
 def test_words_for_a_change_are_holms() -> None:
     values = [Estimate.on_scale(v, 0.01, math.inf, n=9, members=2) for v in (0.04, -0.02, 0.02)]
     found = judged([*values, undefined("none", n=1, members=1)], 0.05)

@@ -1,4 +1,4 @@
-"""The top line beside what it hides: accuracy, the count of CIEs with its floor, the excess."""
+"""The top line beside what it hides: accuracy, how much models differ, the floor, the excess."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scotoma.audit import Audit
-from scotoma.audit.divergence import Excess
+from scotoma.audit.divergence import Divergence
 from scotoma.report import numbers
 from scotoma.report.figures.figure import Figure, FigureTable, cell_text, isolated
 from scotoma.report.figures.grammar import (
@@ -33,55 +33,60 @@ BLUE, ORANGE = FAMILY[:2]
 
 
 def draw_topline(audit: Audit) -> Figure | None:
-    """Top-1 accuracy of each variant, its CIEs beside the floor, and their excess over it."""
+    """Top-1 accuracy of each variant, how much models differ beside the floor, and the excess."""
     names = [variant.name for variant in audit.variants]
     if not audit.divergence:
         return None
-    cies = {name: audit.divergence[name].cie for name in names[1:]}
-    n = audit.examples.test
+    changes = {name: audit.divergence[name] for name in names[1:]}
     return Figure(
         slug="topline",
         title="Accuracy, changed examples, and their excess over seed noise",
-        summary=_summary(audit, cies),
+        summary=_summary(audit, changes),
         spec=panels(
-            [_top1(audit, names), _counts(names, cies, n), _excess(names, cies)],
+            [_top1(audit, names), _differing(names, changes), _excess(names, changes)],
             PANEL,
             columns=3,
         ),
         table=FigureTable(
-            f"Top-1 accuracy and CIEs among {numbers.count(n)} test examples",
-            ("Variant", "Top-1", "CIEs", "Range over ties", "Floor of the count", "Excess, points"),
-            tuple(_row(audit, name, cies.get(name)) for name in names),
+            f"Top-1 accuracy and CIEs among {numbers.count(audit.examples.test)} test examples",
+            ("Variant", "Top-1", "CIEs", "Range over ties", "Models differ", "Floor",
+             "Excess, points"),
+            tuple(_row(audit, name, changes.get(name)) for name in names),
         ),
-    )
+    )  # fmt: skip
 
 
-def _summary(audit: Audit, cies: Mapping[str, Excess]) -> str:
-    most = max(cies, key=lambda name: cies[name].cie.count)
-    floor = cies[most].floor_at_k.value
-    beside = (
-        "there are too few members for a floor"
-        if floor is None
-        else f"seeds alone would change about {floor * cies[most].n:.0f}"
-    )
+def _summary(audit: Audit, changes: Mapping[str, Divergence]) -> str:
+    most = max(changes, key=lambda name: changes[name].cie.cie.count)
+    cie = changes[most].cie
+    differing, floor = changes[most].differing.value, cie.floor.value
     values = [audit.accuracy[v.name].top1.value for v in audit.variants]
     known = [100 * value for value in values if value is not None]
     spread = f"Top-1 accuracy ranges from {min(known):.1f}% to {max(known):.1f}%. " if known else ""
-    count, n = (numbers.count(x) for x in (cies[most].cie.count, cies[most].n))
-    return f"{spread}Most examples change in {isolated(most)}: {count} of {n}; {beside}."
+    count, n = numbers.count(cie.cie.count), numbers.count(cie.n)
+    text = f"{spread}Most examples change in {isolated(most)}: {count} of {n} are CIEs"
+    if cie.paired:
+        return f"{text}; {100 * (differing or 0.0):.1f}% of predictions flip."
+    if differing is None or floor is None:
+        return f"{text}; there are too few members for a floor."
+    return (
+        f"{text}; a dense and a compressed model differ on {100 * differing:.1f}%, two dense "
+        f"models on {100 * floor:.1f}%."
+    )
 
 
-def _row(audit: Audit, name: str, cie: Excess | None) -> tuple[str, ...]:
+def _row(audit: Audit, name: str, divergence: Divergence | None) -> tuple[str, ...]:
     top1 = cell_text(numbers.rate(audit.accuracy[name].top1))
-    if cie is None:
-        return (name, top1, "baseline", "", "", "")
-    count, floor = cie.cie, cie.floor_at_k
+    if divergence is None:
+        return (name, top1, "baseline", "", "", "", "")
+    cie = divergence.cie
     return (
         name,
         top1,
-        numbers.count(count.count),
-        f"{numbers.count(count.low)} to {numbers.count(count.high)}",
-        floor.reason if floor.value is None else f"{floor.value * cie.n:.0f}",
+        numbers.count(cie.cie.count),
+        f"{numbers.count(cie.cie.low)} to {numbers.count(cie.cie.high)}",
+        cell_text(numbers.rate(divergence.differing)),
+        "none: made from dense" if cie.paired else cell_text(numbers.rate(cie.floor)),
         cell_text(numbers.points(cie.excess)),
     )
 
@@ -100,22 +105,21 @@ def _top1(audit: Audit, names: list[str]) -> dict[str, Any]:
     }
 
 
-def _counts(names: list[str], cies: Mapping[str, Excess], n: int) -> dict[str, Any]:
-    variant, count, low, high, floor = fields(5)
+def _differing(names: list[str], changes: Mapping[str, Divergence]) -> dict[str, Any]:
+    variant, value, low, high, floor = fields(5)
     rows: list[tuple[Any, ...]] = [(names[0], None, None, None, None)]
-    for name, cie in cies.items():
-        share, ties = cie.floor_at_k.value, cie.cie
-        at = None if share is None else round(share * n, 2)
-        rows.append((name, ties.count, ties.low, ties.high, at))
+    for name, one in changes.items():
+        at = None if one.cie.paired else one.cie.floor.value
+        rows.append((name, *ends(one.differing, 100.0), None if at is None else round(100 * at, 4)))
     return {
-        "title": "CIEs (bars), floor (ticks)",
+        "title": "Models differ (bars), floor (ticks)",
         "data": data(rows),
         **SIZE,
         "encoding": {"y": category(variant, scale={"domain": names})},
         "layer": [
             {
                 "mark": {"type": "bar", "height": 11, "color": BLUE},
-                "encoding": {"x": numeric(count, "examples; lines: range over ties")},
+                "encoding": {"x": numeric(value, "% of examples, 95% interval")},
             },
             {
                 "mark": {"type": "rule", "strokeWidth": 1.5},
@@ -132,11 +136,11 @@ def _counts(names: list[str], cies: Mapping[str, Excess], n: int) -> dict[str, A
     }  # fmt: skip
 
 
-def _excess(names: list[str], cies: Mapping[str, Excess]) -> dict[str, Any]:
+def _excess(names: list[str], changes: Mapping[str, Divergence]) -> dict[str, Any]:
     variant, value, low, high, missing = fields(5)
     rows = [
-        (name, *ends(cie.excess, 100.0), MISSING if cie.excess.value is None else "")
-        for name, cie in cies.items()
+        (name, *ends(one.cie.excess, 100.0), MISSING if one.cie.excess.value is None else "")
+        for name, one in changes.items()
     ]
     return {
         "title": "Excess over the floor",

@@ -7,7 +7,7 @@ from typing import Any
 
 from scotoma.audit import Audit, GateResult
 from scotoma.audit.frontier import FrontierRow, WorstRate
-from scotoma.summary import worst_change
+from scotoma.audit.worst_change import worst_change
 
 __all__ = ["frontier_rows"]
 
