@@ -49,6 +49,7 @@ class ClassImpact:
         of_examples: Its variance over examples, squared percentage points.
         of_members: Its variance over training runs, likewise.
         of_both: Chance of one member on one example, counted in both of the above.
+        floor: What examples that did not change may still change, likewise.
         effective_events: Examples of the class that carry its errors, or its hits if fewer.
         reason: Why a class has no p-value, as a sentence to print; empty otherwise.
         dense_accuracy: Accuracy of the dense members, a fraction.
@@ -74,6 +75,7 @@ class ClassImpact:
     of_examples: Floats
     of_members: Floats
     of_both: Floats
+    floor: Floats
     effective_events: Floats
     reason: tuple[str, ...]
     dense_accuracy: float
@@ -224,6 +226,7 @@ def class_impact(
         of_examples=spread(100**2 * variance.examples),
         of_members=spread(100**2 * variance.members),
         of_both=spread(100**2 * variance.residual),
+        floor=spread(100**2 * np.broadcast_to(variance.floor, value.shape)),
         effective_events=np.nan_to_num(spread(np.minimum(missed, hit))),
         reason=tuple(reasons),
         dense_accuracy=float(was.mean()),
