@@ -82,12 +82,17 @@ class Quantity(Part):
 class Spread(Part):
     """A variance and its parts, on the scale of its quantity."""
 
-    total: Real | None = Field(description="max(examples + members - residual, each part).")
+    total: Real | None = Field(description="max(examples + members - residual, each part) + floor.")
     examples: Real | None = Field(description="What another test set would change.")
     members: Real | None = Field(
-        description="What other training runs would change; 0 for populations of one model."
+        description="What other training runs would change; 0 for populations of fewer than 5 "
+        "models."
     )
     residual: Real | None = Field(
         description="Chance of one model on one example, counted in both parts."
+    )
+    floor: Real | None = Field(
+        description="What examples that did not change here may still change: four flips more; 0 "
+        "where no flips carry the number."
     )
     df: Real | None = Field(description="Satterthwaite's degrees of freedom of `total`.")

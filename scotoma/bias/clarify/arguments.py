@@ -69,7 +69,7 @@ class Case:
     @property
     def positive(self) -> Array:
         """Share of the models that predict each row positive, shape (N,)."""
-        return np.asarray(self.p, np.float64).mean(axis=1)
+        return np.asarray(np.mean(np.asarray(self.p, np.float64), axis=1), np.float64)
 
     @property
     def both_facets(self) -> bool:
