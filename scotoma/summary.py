@@ -74,7 +74,7 @@ def summary(audit: Audit, gate: Gate | None = None) -> str:
         line
         for variant in audit.compressed
         for gap in audit.gaps[variant.name]
-        if gap.p_adjusted is not None and gap.p_adjusted <= 1 - audit.level
+        if (_shown_p(gap) <= 1 - audit.level)
         for line in _wrapped(_gap_sentence(audit, variant.name, gap))
     ]
     if members == 1:
@@ -189,13 +189,26 @@ def _where(audit: Audit, row: RateChange) -> str:
     return f"{metric}{audit.group_names[row.group]}"
 
 
+def _shown_p(gap: Gap) -> float:
+    """The p-value by which a gap is printed: of too few events the one that nothing adjusted."""
+    p = gap.p if gap.p_adjusted is None else gap.p_adjusted
+    return 1.0 if p is None else p
+
+
 def _gap_sentence(audit: Audit, variant: str, gap: Gap) -> str:
+    """Say how much more the error rises for one group; a gap that was not tested shows no harm."""
     names = audit.group_names
     harmed, other = gap.group_b, gap.group_a
+    few = ""
+    if gap.p_adjusted is None:
+        rises = ((gap.rise_a, gap.group_a), (gap.rise_b, gap.group_b))
+        fewer, group = min(rises, key=lambda pair: pair[0].effective_events or 0.0)
+        few = f": too few to show harm ({fewer.n:,} examples of {names.get(group, group)})"
     value, low, high = (100 * (end or 0.0) for end in (gap.gap.value, gap.gap.low, gap.gap.high))
     if value < 0:
         harmed, other, value, low, high = other, harmed, -value, -high, -low
     return (
         f"{variant}: error rises {value:.1f} points [{low:.1f}, {high:.1f}] more for "
         f"{printable(names.get(harmed, harmed))} than for {printable(names.get(other, other))}"
+        f"{printable(few)}"
     )

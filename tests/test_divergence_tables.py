@@ -112,7 +112,7 @@ def test_ledger_counts_pairs_of_members(paired):
         assert row.n == group.sum()
 
 
-@pytest.mark.parametrize(("n", "k", "runs"), [(300, 4, 0.3), (100, 10, 0.1)])
+@pytest.mark.parametrize(("n", "k", "runs"), [(300, 5, 0.3), (100, 10, 0.1)])
 def test_ledger_errors_hold_over_examples_and_training_runs(n, k, runs):
     rng = np.random.default_rng(0)
     values, errors = [], []

@@ -23,7 +23,7 @@ from tests.test_uncertainty import hard_examples
 
 
 def test_single_mean_on_the_logit_scale_stays_inside_the_unit_interval():
-    scores = hard_examples(np.random.default_rng(6), 25, 3, -1.2)
+    scores = hard_examples(np.random.default_rng(6), 25, 5, -1.2)
     plain, logit = single_mean(scores), single_mean(scores, scale="logit")
     assert plain.low < 0 < logit.low < logit.value < logit.high < 1
     assert plain.value == logit.value

@@ -65,6 +65,21 @@ def influences(ids, y, c, clusters):
     return total + recall - hit.mean(0)
 
 
+def slow_floor(dense, compressed, y, c, clusters):
+    """4 m2/(n+4)^2 of the recall of class c, over its units, from the changes of its rows."""
+    change = {}
+    for unit in np.unique(clusters[y == c]):
+        rows = (y == c) & (clusters == unit)
+        rise = np.mean(compressed[rows] == c, axis=1) - np.mean(dense[rows] == c, axis=1)
+        change[unit] = rise.sum(), rows.sum()
+    n, rows = len(change), sum(r for _, r in change.values())
+    mean = sum(s for s, _ in change.values()) / rows
+    squares = [((s - mean * r) * n / rows) ** 2 for s, r in change.values()]
+    effective = sum(squares) ** 2 / sum(v**2 for v in squares) if any(squares) else 0.0
+    m2 = sum(v**2 for v in squares) / sum(squares) if effective >= 10 else 1.0
+    return 4 * m2 / (n + 4) ** 2
+
+
 @pytest.mark.parametrize(("k", "other"), [(6, 6), (6, 3), (1, 1)])
 @pytest.mark.parametrize("joined", [False, True])
 def test_sound_is_the_crossed_variance_of_explicit_influences(k, other, joined):
@@ -78,9 +93,12 @@ def test_sound_is_the_crossed_variance_of_explicit_influences(k, other, joined):
         )
         for c in range(4):
             before, after = (influences(ids, y, c, clusters) for ids in (dense, compressed))
-            variance = crossed_variance(before, after, paired=paired)
-            assert found.se[c] == pytest.approx(100 * np.sqrt(variance.total), rel=1e-9)
-            assert found.df[c] == pytest.approx(variance.df, rel=1e-9)
+            variance = crossed_variance(before, after, paired=paired, unit=None)
+            floor = slow_floor(dense, compressed, y, c, clusters)
+            total = variance.total + floor
+            assert found.floor[c] == pytest.approx(100**2 * floor, rel=1e-9)
+            assert found.se[c] == pytest.approx(100 * np.sqrt(total), rel=1e-9)
+            assert found.df[c] == pytest.approx(variance.df * (total / variance.total) ** 2)
             value = np.mean(shifted(compressed, y)[c]) - np.mean(shifted(dense, y)[c])
             assert found.normalised[c] == pytest.approx(100 * value)
             assert found.n[c] == np.unique(clusters[y == c]).size
@@ -240,12 +258,12 @@ def test_a_single_class_and_equal_members_have_no_spread():
 
 
 def test_an_estimate_carries_interval_and_what_it_rests_on():
-    y, dense, compressed = draw(np.random.default_rng(9), SIZES, 6, 4)
+    y, dense, compressed = draw(np.random.default_rng(9), SIZES, 6, 5)
     found = class_impact(dense, compressed, y, n_classes=4)
     for c in range(4):
         one = found.estimate(c)
         assert (one.low, one.high) == (pytest.approx(found.low[c]), pytest.approx(found.high[c]))
-        assert (one.n, one.members, one.value) == (SIZES[c], 4, found.normalised[c])
+        assert (one.n, one.members, one.value) == (SIZES[c], 5, found.normalised[c])
         assert 2 * min(one.p_above(0), one.p_below(0)) == pytest.approx(found.p[c])
     assert found.estimate(3).note == "few events"
     shipped = class_impact(dense[:, :1], compressed[:, :1], y, n_classes=4)

@@ -190,6 +190,19 @@ def test_it_names_the_group_whose_error_rises_more(audit: dict[str, Any]) -> Non
     assert f"[{min(shown[1:]):.1f}, {max(shown[1:]):.1f}]" in worst
 
 
+def test_a_gap_of_too_few_events_is_printed_with_its_n_and_shows_no_harm(
+    audit: dict[str, Any],
+) -> None:
+    (gap,) = (g for g in audit["gaps"]["prune-0.95"] if g["attribute"] == "exposure")
+    gap["p"], gap["p_adjusted"] = 1e-9, None
+    few = next(key for key in ("a", "b") if "minority" in gap[f"group_{key}"])
+    gap[f"rise_{few}"] |= {"n": 4, "effective_events": 0.0}
+    text = " ".join(summary(audit).split())
+    assert "than for majority: too few to show harm (4 examples of minority)" in text
+    gap["p"] = 0.2
+    assert "too few" not in summary(audit)
+
+
 def test_the_more_affected_group_does_not_depend_on_which_group_is_named_first(
     audit: dict[str, Any],
 ) -> None:

@@ -245,6 +245,29 @@ def test_runs_that_never_vary_have_no_effect_size_and_say_why():
         assert (seen.mean_moves(), seen.variance_moves()) == ("NS", "NS")
 
 
+@pytest.mark.parametrize("protocol", ["sound", "published"])
+@pytest.mark.parametrize("runs", [2, 6])
+def test_the_variance_of_two_runs_is_never_significant(protocol, runs):
+    # Both lie equally far from their median: F is infinite or as good as, whatever the truth.
+    rng = np.random.default_rng(runs)
+    for _ in range(20):
+        pair, others = rng.normal(5, 1, 2), rng.normal(5, 1, runs)
+        for seen in (
+            compare(pair, others, protocol=protocol), compare(others, pair, protocol=protocol)
+        ):  # fmt: skip
+            assert math.isnan(seen.levene_p)
+            assert seen.reason == "no test of variances (2 runs on a side, 3 are needed)"
+            assert seen.variance_moves() == "NS"
+
+
+@pytest.mark.parametrize(("runs", "powerless"), [(3, True), (4, True), (5, False)])
+def test_tests_of_variances_of_fewer_than_five_runs_say_that_they_have_no_power(runs, powerless):
+    rng = np.random.default_rng(1)
+    seen = compare(rng.normal(size=runs), rng.normal(size=9))
+    assert not math.isnan(seen.levene_p)
+    assert ("fewer than 5 runs a side" in seen.spread_ratio.note) == powerless
+
+
 def test_a_mean_of_zero_leaves_the_published_variance_test_undefined():
     seen = compare([-1.0, 1.0, 0.0], [1.0, 2.0, 4.0], protocol="published")
     assert math.isnan(seen.levene_p)

@@ -91,6 +91,7 @@ class Spread(Part):
         description="Chance of one model on one example, counted in both parts."
     )
     floor: Real | None = Field(
-        description="What examples that did not change here may still change; 0 for no change."
+        description="What examples that did not change here may still change: four flips more; 0 "
+        "where no flips carry the number."
     )
     df: Real | None = Field(description="Satterthwaite's degrees of freedom of `total`.")

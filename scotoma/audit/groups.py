@@ -43,6 +43,9 @@ class ClassRow(Part):
     of_both: Number | None = Field(
         description="Chance of one model on one example, counted in both variances."
     )
+    floor: Number | None = Field(
+        description="Variance of what examples that did not change may still change."
+    )
     effective_events: Number | None = Field(
         description="Examples that carry the errors, or the hits if fewer."
     )
@@ -99,5 +102,6 @@ class Gap(MeasuredGap):
     """
 
     p_adjusted: Fraction | None = Field(
-        description="p adjusted by Holm over all gaps of the audit; null where it was not tested."
+        description="p adjusted by Holm over all gaps of the audit; null where it was not tested: "
+        "fewer than 10 effective events are too few to show harm."
     )

@@ -126,7 +126,7 @@ def amplification(
     >>> change.metric, round(change.relative.value, 6), round(change.absolute.value, 6)
     ('fpr', 100.0, 0.1)
     >>> round(change.relative.low), round(change.relative.high), change.relative.note
-    (46, 174, 'one training run: says nothing about the next one')
+    (44, 178, 'one training run: says nothing about the next one')
     >>> change.harm_p(relative=0.2, absolute=0.005) < 0.01
     True
     """

@@ -152,6 +152,7 @@ def _share(
         variance = crossed_variance(
             over_clusters(by_dense * slope, codes),
             over_clusters((by_compressed - pairs[:, None]) * slope, codes),
+            unit=None,  # a rate, not a change
         )
     events = n_effective(cluster_sums(pairs, codes))
     return of_variance(

@@ -49,6 +49,7 @@ class ClassImpact:
         of_examples: Its variance over examples, squared percentage points.
         of_members: Its variance over training runs, likewise.
         of_both: Chance of one member on one example, counted in both of the above.
+        floor: What examples that did not change may still change, likewise.
         effective_events: Examples of the class that carry its errors, or its hits if fewer.
         reason: Why a class has no p-value, as a sentence to print; empty otherwise.
         dense_accuracy: Accuracy of the dense members, a fraction.
@@ -74,6 +75,7 @@ class ClassImpact:
     of_examples: Floats
     of_members: Floats
     of_both: Floats
+    floor: Floats
     effective_events: Floats
     reason: tuple[str, ...]
     dense_accuracy: float
@@ -197,7 +199,7 @@ def class_impact(
         reason = np.where(variance.total > 0, "", "p not estimable (no spread between members)")
     else:
         variance = crossed(was, now, layout, paired=paired)
-        reason = _untested(layout, missed, hit, variance)
+        reason = _untested(layout, variance)
     tested = reason == ""
     se = np.where(tested, np.sqrt(np.where(tested, variance.total, 1.0)), np.nan)
     df = np.where(tested, variance.df, np.nan)
@@ -224,6 +226,7 @@ def class_impact(
         of_examples=spread(100**2 * variance.examples),
         of_members=spread(100**2 * variance.members),
         of_both=spread(100**2 * variance.residual),
+        floor=spread(100**2 * np.broadcast_to(variance.floor, value.shape)),
         effective_events=np.nan_to_num(spread(np.minimum(missed, hit))),
         reason=tuple(reasons),
         dense_accuracy=float(was.mean()),
@@ -235,15 +238,9 @@ def class_impact(
     )
 
 
-def _untested(
-    layout: Layout, missed: Floats, hit: Floats, variance: Variance
-) -> npt.NDArray[np.str_]:
+def _untested(layout: Layout, variance: Variance) -> npt.NDArray[np.str_]:
     """Why each class has no p-value; empty where it has one."""
     reason = np.where(variance.total > 0, "", "p not estimable (nothing varies)").astype(object)
-    for events, name in ((missed, "error"), (hit, "hit")):
-        for place in np.flatnonzero(events == 0).tolist():
-            n = int(layout.class_units[place])
-            reason[place] = f"p not estimable (no {name} among {n:,} examples of the class)"
     if len(layout.present) == 1:
         reason[:] = "p not estimable (one class: its recall is the accuracy)"
     return reason.astype(np.str_)

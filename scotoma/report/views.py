@@ -165,7 +165,7 @@ def page_context(
         "clustered": audit.examples.clusters != audit.examples.test,
         "unstable": min(v.members for v in audit.variants) < FEW_MEMBERS,
         "few_members": FEW_MEMBERS,
-        "few_runs": few_runs(min(v.members for v in audit.variants)).capitalize(),
+        "few_runs": _few_runs(audit),
         "metrics": METRICS,
         "class_names": audit.examples.classes[:MOST_CLASS_NAMES],
         "subgroups": subgroups,
@@ -204,6 +204,12 @@ def page_context(
     }
     shown["contents"] = [(key, name) for key, name in CONTENTS.items() if there.get(key, True)]
     return shown
+
+
+def _few_runs(audit: Audit) -> str:
+    """Say that there are few training runs, as a sentence; nothing where there are enough."""
+    words = few_runs(min(variant.members for variant in audit.variants))
+    return f"{words.capitalize()}." if words else ""
 
 
 def _spread(audit: Audit, variant: str) -> MemberSpread:

@@ -199,8 +199,8 @@ class ClusterMoments:
             not finite.
 
         >>> variance = ClusterMoments.of([[2, 1], [1, 0]], [[1], [0]], [2, 3]).variance()
-        >>> round(variance.examples, 4), round(variance.members, 4)
-        (0.0016, 0.04)
+        >>> round(variance.examples, 4), round(variance.floor, 4)
+        (0.0016, 0.1111)
         """
         of, shape = self.powers, self.powers.shape[:-3]
         g_d = np.broadcast_to(np.asarray(dense_gradient, float), shape)

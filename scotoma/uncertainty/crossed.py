@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -63,11 +63,13 @@ class Variance:
         >>> round(float(Variance(4.0, 3.0, 2.0, 1.0, 9.0).floored(1.0).df), 2)
         14.06
         """
-        total = self.total - self.floor + floor
+        before, added = np.asarray(self.total), np.asarray(floor)
+        total = before - self.floor + added
         with np.errstate(divide="ignore", invalid="ignore"):
-            df = np.where(self.total > 0, self.df * (total / self.total) ** 2, np.inf)
-        known = ~np.isnan(total)
-        return replace(self, total=total, df=np.where(known, df, np.nan)[()], floor=floor)
+            df = np.where(before > 0, self.df * (total / before) ** 2, np.inf)
+        df = np.where(np.isnan(total), np.nan, df)
+        new = Variance(total, self.examples, self.members, self.residual, df, added)
+        return new if total.ndim else new.at(())
 
     def as_dict(self) -> dict[str, float | int | str | None]:
         """Every part of a variance of floats, safe in JSON: nan is None, infinity its name.
@@ -129,11 +131,11 @@ def crossed_variance(
         Cornfield and Tukey (1956), Annals of Mathematical Statistics 27:907-949, crossed random
         factors; Satterthwaite (1946), Biometrics Bulletin 2:110-114.
 
-    >>> dense = [[0, 0, 0], [1, 0, 1], [0, 0, 0], [0, 1, 1]]
+    >>> dense = [[0, 0, 0, 0, 0], [1, 0, 1, 1, 0], [0, 0, 0, 1, 0], [0, 1, 1, 1, 1]]
     >>> compressed = [[0, 1], [1, 1], [0, 0], [1, 1]]
     >>> variance = crossed_variance(dense, compressed)
     >>> round(variance.examples, 4), round(variance.members, 4), round(variance.residual, 4)
-    (0.011, 0.0226, 0.0318)
+    (0.024, 0.01, 0.0083)
     """
     d = _matrix(dense, "dense")
     c = None if compressed is None else _matrix(compressed, "compressed")

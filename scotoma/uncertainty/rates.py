@@ -116,7 +116,7 @@ class RateEvidence:
             return common.undefined(f"undefined (no {words.at_risk} in {words.where})")
         variance = self.variance.at(index)
         if variance.total == 0:
-            return common.none_seen(value, lowest=0.0, highest=1.0)
+            return common.none_seen(value)
         if value in (0.0, 1.0):
             return common.interval(value, variance, "identity")
         return common.interval(value, variance.scaled(1 / (value * (1 - value))), "logit")
@@ -322,12 +322,10 @@ class _Common:
             level=self.level, scale=scale, note=FEW_EVENTS if self.effective_events < FEW else "",
         )  # fmt: skip
 
-    def none_seen(
-        self, value: float, *, lowest: float, highest: float = math.inf, unit: float = 1.0
-    ) -> Estimate:
+    def none_seen(self, value: float) -> Estimate:
         return none_seen(
-            value, n=self.n, members=self.members, lowest=lowest, highest=highest,
-            level=self.level, note=self._note(), events=self.effective_events, unit=unit,
+            value, n=self.n, members=self.members, lowest=0.0, highest=1.0, level=self.level,
+            note=self._note(), events=self.effective_events,
         )  # fmt: skip
 
     def undefined(self, reason: str) -> Estimate:

@@ -31,6 +31,9 @@ from scotoma.variance.effects import (
     welch_difference,
 )
 
+FEWEST_TESTED = 3  # runs a side; of two, both lie equally far from their median, and F is endless
+NO_POWER_BELOW = 5  # runs a side
+NO_POWER = f"fewer than {NO_POWER_BELOW} runs a side: Levene's test has no power"
 EXACT_UP_TO = 20  # runs a side; beyond it the normal approximation is good to the third digit
 
 
@@ -68,7 +71,8 @@ class Comparison:
         cohens_d: The same in standard deviations, with a noncentral t interval.
         effect: Name of the size of cohens_d on Sawilowsky's scale.
         u_p: P-value of the Mann-Whitney test.
-        levene_p: P-value of the Levene (Brown-Forsythe) test of unequal variances.
+        levene_p: P-value of the Levene (Brown-Forsythe) test of unequal variances; nan with fewer
+            than 3 runs on a side.
         u_p_adjusted: u_p after Benjamini-Hochberg over the family; u_p itself under `published`,
             nan outside a family.
         levene_p_adjusted: The same for levene_p.
@@ -209,23 +213,28 @@ def compare(
     effect = cohens_d(b, o, level)
     runs = b.size + o.size
     why = f"nothing varies over {runs} runs" if not varies else "a mean of 0 cannot be divided by"
+    fewest = min(b.size, o.size)
+    untested = why if not usable else ""
+    if usable and fewest < FEWEST_TESTED:
+        untested = f"{fewest} runs on a side, {FEWEST_TESTED} are needed"
+    note = f"{THIS_TEST_SET}; {NO_POWER}" if fewest < NO_POWER_BELOW else THIS_TEST_SET
     return Comparison(
         difference=welch_difference(b, o, level),
         cohens_d=effect,
         effect=sawilowsky(effect.value),
         u_p=_mann_whitney(b, o, published=published),
-        levene_p=_levene(*scaled) if usable else math.nan,
-        spread_ratio=spread_ratio(*scaled, level)
+        levene_p=math.nan if untested else _levene(*scaled),
+        spread_ratio=replace(spread_ratio(*scaled, level), note=note)
         if usable
         else undefined(
             f"undefined ({why})",
             n=runs,
-            members=min(b.size, o.size),
+            members=fewest,
             level=level,
-            note=THIS_TEST_SET,
+            note=note,
         ),
         protocol=protocol,
-        reason="" if usable else f"no test of variances ({why})",
+        reason=f"no test of variances ({untested})" if untested else "",
     )
 
 

@@ -268,6 +268,7 @@ def _class(rule: ClassesRule, row: ClassRow, members: int, rules: GateRules) -> 
         members=_number(row.of_members) / 100**2,
         residual=_number(row.of_both) / 100**2,
         df=loss.df,
+        floor=_number(row.floor) / 100**2,
     )
     change = difference_alone(rule.metric, "all", loss, variance)
     where = f"recall loss of class {row.class_name}"
@@ -353,9 +354,9 @@ def read_estimate(quantity: Quantity) -> Estimate:
 def read_variance(spread: Spread) -> Variance:
     """Convert a variance of the file to one to compute with: null is nan.
 
-    >>> read_variance(Spread(total=4.0, examples=3.0, members=2.0, residual=1.0, floor=0.0,
-    ...                      df=None)).members
-    2.0
+    >>> parts = {"examples": 3.0, "members": 2.0, "residual": 1.0, "floor": 0.5}
+    >>> read_variance(Spread(total=4.5, df=None, **parts)).floor
+    0.5
     """
     return Variance(
         total=_number(spread.total),

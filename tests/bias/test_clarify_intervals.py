@@ -12,8 +12,9 @@ from scipy.stats.contingency import relative_risk
 from scotoma.bias.clarify import METRICS, all_metrics, metric, metric_changes
 from scotoma.bias.clarify.distances import DISTANCES
 from scotoma.bias.clarify.fliptest import fliptest
-from scotoma.bias.clarify.rates import measure
+from scotoma.bias.clarify.rates import count_cells, measure
 from scotoma.errors import DataError
+from scotoma.uncertainty import crossed_variance
 
 SMOOTH = [name for name in METRICS if name not in (*DISTANCES, "FT")]
 
@@ -158,19 +159,60 @@ def test_rows_of_one_source_count_once():
         assert apart[name].high < joined[name].high
 
 
-def test_changes_of_identical_paired_models_are_bounded_by_the_rule_of_three():
-    one = audit(np.random.default_rng(6), 300, 4)
+def slopes(name: str, one: dict[str, np.ndarray]) -> np.ndarray:
+    """How the metric moves when one example more of its cell is predicted positive, numerically."""
+    cells, index = count_cells(one["d"], one["y"], one["p"], one["strata"])
+    moved = np.zeros(cells.shape[1:-1])
+    step = 1e-4 * np.array([-1.0, 1.0])
+    for at in np.ndindex(moved.shape):
+        more, less = cells.copy(), cells.copy()
+        more[0][at] += step
+        less[0][at] -= step
+        moved[at] = (measure(name, more).values - measure(name, less).values)[0] / 2e-4
+    return moved.ravel()[index[:, 0] // 2]
+
+
+@pytest.mark.parametrize("name", [n for n in SMOOTH if METRICS[n].stage == "post-training"])
+def test_changes_of_identical_models_have_the_floor_of_flips_that_were_not_seen(name):
+    # Four flips among the examples at risk in each facet, and what each of them would move.
+    one = audit(np.random.default_rng(6), 300)
     same = metric_changes(
         d=one["d"], y=one["y"], dense=one["p"], compressed=one["p"].copy(), paired=True,
-        strata=one["strata"], features=one["features"],
-    )  # fmt: skip
-    assert list(same) == [name for name, row in METRICS.items() if row.stage == "post-training"]
-    smaller = min((one["y"] & one["d"]).sum(), (one["y"] & ~one["d"]).sum())
-    assert same["RD"].value == 0
-    assert same["RD"].high == pytest.approx(3 / smaller)
-    for name in ("DI", "TE", "GE", "CDDPL", "FT", "DCA"):
-        assert same[name].value == pytest.approx(0, abs=1e-12)
-        assert "nothing varies" in same[name].reason, name
+        strata=one["strata"], only=[name],
+    )[name]  # fmt: skip
+    moved, floor = slopes(name, one), 0.0
+    for facet in (one["d"], ~one["d"]):
+        at_risk = moved[facet & (np.abs(moved) > 1e-9)]
+        n = len(at_risk)
+        floor += (at_risk**2).mean() * n**2 * 4 / (n + 4) ** 2
+    assert same.value == pytest.approx(0, abs=1e-12)
+    assert same.se == pytest.approx(math.sqrt(floor), rel=1e-5)
+
+
+def test_a_difference_of_proportions_has_the_variance_and_floor_of_both_proportions():
+    one = audit(np.random.default_rng(6), 300, 4)
+    flipped = one["p"] ^ (np.random.default_rng(7).random(one["p"].shape) < 0.06)
+    moved = metric_changes(d=one["d"], dense=one["p"], compressed=flipped, paired=True)["DPPL"]
+    expected = 0.0
+    for facet in (one["d"], ~one["d"]):
+        rise = crossed_variance(one["p"][facet] * 1.0, flipped[facet] * 1.0, paired=True)
+        assert rise.floor < 1 / (facet.sum() + 4) ** 2  # enough flips to know their mean square
+        expected += rise.total
+    assert moved.se**2 == pytest.approx(expected, rel=0.01)  # n - 1 for all, not for each facet
+
+
+def test_the_fliptest_of_identical_models_has_the_floor_of_both_facets():
+    one = audit(np.random.default_rng(6), 300, 4)
+    same = metric_changes(
+        d=one["d"], dense=one["p"], compressed=one["p"], features=one["features"], only=["FT"]
+    )["FT"]
+    sizes = one["d"].sum(), (~one["d"]).sum()
+    assert same.se**2 >= sum(4 / (n + 4) ** 2 for n in sizes)
+    paired = metric_changes(
+        d=one["d"], dense=one["p"], compressed=one["p"], features=one["features"], only=["FT"],
+        paired=True,
+    )["FT"]  # fmt: skip
+    assert paired.se**2 == pytest.approx(sum(4 / (n + 4) ** 2 for n in sizes))
 
 
 def test_a_change_is_the_difference_of_the_metrics():
@@ -188,7 +230,7 @@ def test_a_change_is_the_difference_of_the_metrics():
 
 def test_paired_members_are_compared_with_their_own():
     rng = np.random.default_rng(9)
-    one = audit(rng, 400, 8, run_effect=0.5)
+    one = audit(rng, 2000, 8, run_effect=0.5)
     flipped = one["p"] ^ (rng.random(one["p"].shape) < 0.01)
     given_ = {"d": one["d"], "y": one["y"], "dense": one["p"], "compressed": flipped}
     paired, apart = metric_changes(**given_, paired=True), metric_changes(**given_)

@@ -30,6 +30,7 @@ def test_gap_of_disjoint_groups_of_single_models_adds_their_variances():
     between = gap(labels, dense, compressed, a, ~a, n_classes=3)
     change = (compressed != labels[:, None])[:, 0] * 1.0 - (dense != labels[:, None])[:, 0]
     expected = change[a].var() / 200 + change[~a].var() / 400
+    expected += 4 / 204**2 + 4 / 404**2  # a floor for each group; nearly all changes are by 1
     assert between.gap.se**2 == pytest.approx(expected, rel=0.01)  # n - 1 stands for 599, not 199
 
 
@@ -37,8 +38,13 @@ def test_gap_between_a_group_and_itself_is_nothing():
     labels, dense, compressed, groups = random_audit(9)
     between = gap(labels, dense, compressed, groups[1], groups[1], n_classes=3)
     assert between.gap.value == 0
-    size = groups[1].sum()
-    assert between.gap.high == pytest.approx(6 / size)  # 3/n on either side
+    rise, size = between.rise_a, groups[1].sum()
+    wrong = (ids != labels[:, None] for ids in (dense, compressed))
+    before, after = (events[groups[1]].mean(axis=1) for events in wrong)
+    squares = (after - before - rise.value) ** 2
+    m2 = (squares**2).sum() / squares.sum()
+    assert squares.sum() ** 2 / (squares**2).sum() > 10
+    assert between.gap.se**2 == pytest.approx(2 * 4 * m2 / (size + 4) ** 2)  # either side's floor
 
 
 def test_gap_counts_what_shared_clusters_share():

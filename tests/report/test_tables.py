@@ -103,8 +103,21 @@ def test_gap_is_told_as_a_sentence_with_its_interval(audit):
     assert gap["gap"]["low"] > 0, "the planted harm to b must show, or the test tests nothing"
     (rows,) = (rows for name, rows in Page(audit.page).tables.items() if name.startswith("Gaps:"))
     (row,) = (row for row in rows if row[0] == "prune-0.9")
-    assert row[1] == f"Error rises {100 * gap['gap']['value']:.2f} points more for b than for a"
+    told = f"Error rises {100 * gap['gap']['value']:.2f} points more for b than for a"
+    assert gap["gap"]["effective_events"] < 10
+    assert gap["p_adjusted"] is None
+    assert row[1] == f"{told}; too few to show harm (40 examples of b)"
     assert row[3:6] == [points(gap[key]) for key in ("rise_b", "rise_a", "gap")]
+
+
+def test_a_gap_of_enough_events_is_told_without_reserve(audit):
+    content = copy.deepcopy(audit.content)
+    (gap,) = content["gaps"]["prune-0.9"]
+    gap["p_adjusted"] = 0.01
+    tables = Page(render(content, audit.images)).tables
+    (rows,) = (rows for name, rows in tables.items() if name.startswith("Gaps:"))
+    (row,) = (row for row in rows if row[0] == "prune-0.9")
+    assert row[1].endswith("more for b than for a")
 
 
 def test_class_table_marks_significance_in_words_and_turns_misses_into_recall(audit):
@@ -170,7 +183,7 @@ def test_one_model_a_side_says_what_it_cannot_say(shipped):
 
 
 def test_positive_class_has_its_false_positives_and_negatives_by_group(make_audit):
-    binary = make_audit(classes=("no", "yes"), positive="yes", members=4)
+    binary = make_audit(classes=("no", "yes"), positive="yes", members=5)
     page = Page(binary.page)
     for metric, caption in (("fpr", "False positive rate"), ("fnr", "False negative rate")):
         rows = page.table(f"{caption} of each group: prune-0.9")

@@ -18,6 +18,13 @@ def population(rng, difficulty, members, threshold=1.0):
     return (difficulty[:, None] + noise > threshold).astype(float)
 
 
+def any_runs(*populations, **options):
+    """`crossed_variance`, but as slices do it: from two runs on they add their variance."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("scotoma.uncertainty.crossed.FEWEST_RUNS", 2)
+        return crossed_variance(*populations, **options)
+
+
 def parts(means, inside):
     """Effect, variance and degrees of freedom of one slice."""
     sums, n = means._lanes[inside].sum(0)[None], np.array([float(inside.sum())])
@@ -36,7 +43,7 @@ def test_two_populations_on_a_slice_have_the_crossed_variance(members, paired):
     inside = rng.random(600) < 0.3
     means = Means(outcome, baseline, "baseline", paired, "higher", 30)
     effect, variance, df = parts(means, inside)
-    expected = crossed_variance(baseline[inside], outcome[inside], paired=paired)
+    expected = any_runs(baseline[inside], outcome[inside], paired=paired, unit=None)
     assert effect == pytest.approx(outcome[inside].mean() - baseline[inside].mean())
     # The mean square stands in for the variance over examples: never smaller.
     assert variance >= expected.total * (1 - 1e-12)
@@ -87,7 +94,7 @@ def test_a_slice_against_the_rest_has_the_crossed_variance_of_its_influences(see
     influence -= np.where(inside[:, None], N / n, -N / (N - n)) * np.where(
         inside[:, None], outcome[inside].mean(), outcome[~inside].mean()
     )
-    expected = crossed_variance(influence)
+    expected = any_runs(influence)
     own, rest = (outcome[rows].mean(1).var(ddof=1) for rows in (inside, ~inside))
     examples = max(own, rest) / n + rest / (N - n)
     members = residual = 0.0

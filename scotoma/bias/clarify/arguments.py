@@ -67,6 +67,11 @@ class Case:
         return 1 if self.p is None else self.p.shape[1]
 
     @property
+    def positive(self) -> Array:
+        """Share of the models that predict each row positive, shape (N,)."""
+        return np.asarray(np.mean(np.asarray(self.p, np.float64), axis=1), np.float64)
+
+    @property
     def both_facets(self) -> bool:
         """Whether both facets occur."""
         return bool(self.d.any() and not self.d.all())

@@ -11,21 +11,24 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.bias.clarify.arguments import Case, merged, missing, read_case
+from scotoma.bias.clarify.arguments import Bools, Case, merged, missing, read_case
 from scotoma.bias.clarify.distances import DISTANCES, distance, upper_bounds
 from scotoma.bias.clarify.rates import FACETS, measure
-from scotoma.bias.clarify.scores import metric_scores
+from scotoma.bias.clarify.scores import Scores, metric_scores
 from scotoma.bias.clarify.table import METRICS
 from scotoma.errors import DataError
 from scotoma.uncertainty import (
     FEW_EVENTS,
     Estimate,
     check_level,
+    cluster_sums,
     crossed_variance,
-    none_seen,
+    flip_floor,
     of_variance,
+    ratio_influence,
     undefined,
 )
+from scotoma.uncertainty.influences import Influences
 
 Array = npt.NDArray[np.float64]
 
@@ -192,8 +195,8 @@ def metric_changes(
 
     Returns:
         Metric name to the absolute difference of the metric's means, with an interval over examples
-        and members, crossed. Where no prediction that enters changes, the difference of
-        proportions is bounded by 3/n of the smaller facet.
+        and members, crossed. Where no prediction that enters changes, it is that of the variance
+        floor (`flip_floor`).
 
     Raises:
         DataError: As for `metric`, or populations that do not fit together.
@@ -203,7 +206,7 @@ def metric_changes(
     >>> pruned = [True] * 10 + [False] * 40 + [True] * 20 + [False] * 30
     >>> moved = metric_changes(d=women + men, dense=dense, compressed=pruned)["DPPL"]
     >>> round(moved.value, 3), round(moved.low, 3), round(moved.high, 3)
-    (0.2, 0.072, 0.328)
+    (0.2, 0.055, 0.345)
     """
 
     def case(p: npt.ArrayLike) -> Case:
@@ -233,8 +236,19 @@ class _Pair:
     @cached_property
     def moved(self) -> float:
         """Effective number of clusters whose predictions change."""
-        was, now = (np.asarray(case.p).mean(axis=1) for case in (self.before, self.after))
-        return self.before.effective_events(np.abs(now - was))
+        return self.before.effective_events(np.abs(self.after.positive - self.before.positive))
+
+    def flip_floor(self, rows: Bools) -> float:
+        """The variance floor of the change of the share of rows that are predicted positive."""
+        case = self.before
+        change = self.after.positive[rows] - case.positive[rows]
+        if case.clusters is not None:
+            ids = case.clusters[rows]
+            change = ratio_influence(
+                cluster_sums(change, ids)[:, None], cluster_sums(np.ones(ids.shape), ids)
+            )[:, 0]
+        flips = Influences.of(change[:, None], None if case.times is None else case.times[rows])
+        return float(flip_floor(*flips.of_examples(change), flips.n))
 
 
 def _estimate(
@@ -314,29 +328,30 @@ def _change(name: str, pair: _Pair, paired: bool, level: float) -> Estimate:
         reason = dense.reason or compressed.reason
         return undefined(reason, n=n, members=members, level=level)
     events = pair.moved
-    variance = crossed_variance(dense.scores, compressed.scores, paired=paired, times=dense.times)
-    if dense.sizes is not None and events == 0 and variance.total == 0:
-        return none_seen(
-            0.0,
-            n=int(dense.sizes[:, 1].min()),
-            members=members,
-            lowest=-2.0,
-            highest=2.0,
-            level=level,
-        )
-    if dense.sizes is not None and before.members == after.members == 1:
-        # One flip more in each facet: without it a handful of flips covered .73 to .94 in
-        # simulation, with it .955 and more.
-        extra = float((1 / (dense.sizes[:, 1] + 2) ** 2).sum())
-        variance = replace(variance, total=variance.total + extra)
+    variance = crossed_variance(
+        dense.scores, compressed.scores, paired=paired, times=dense.times, unit=None
+    ).floored(_floor(pair, dense, compressed))
     note = FEW_EVENTS if events < FEW else ""
-    if name in RATIOS and min(dense.events, compressed.events) < TOO_FEW:
-        fewer = min(dense.events, compressed.events)
-        reason = f"interval not estimable ({_effective(fewer)})"
-        return undefined(
-            reason, value=value, n=n, members=members, events=events, level=level, note=note
-        )
     return of_variance(value, variance, n=n, members=members, events=events, level=level, note=note)
+
+
+def _floor(pair: _Pair, dense: Scores, compressed: Scores) -> float:
+    """The variance floor of a metric's change.
+
+    The metric moves with the share of predictions that flip in either facet: the floor is that of
+    these shares (`flip_floor`) times their squared gradients, where the flip of an example at risk
+    has its effect on the metric in root mean square.
+    """
+    case, floor = pair.before, 0.0
+    times = np.ones(case.d.shape) if case.times is None else case.times
+    squares = (dense.effects**2 + compressed.effects**2) / 2
+    for facet in (case.d, ~case.d):
+        rows = facet & (squares > 0)
+        if rows.any():
+            share = times[rows].sum() / case.n
+            square = np.average(squares[rows], weights=times[rows])
+            floor += float(share**2 * square) * pair.flip_floor(rows)
+    return floor
 
 
 def _one_more(sizes: Array) -> float:

@@ -22,6 +22,8 @@ class Scores:
     Attributes:
         values: The metric on each member, shape (K,); nan where undefined.
         scores: Shape (n, K): each column has its member's value as mean.
+        effects: What the other prediction for an example would move, mean over members, times N;
+            shape (N,) in rows of the case.
         n: Examples or clusters that enter.
         events: Effective events of the rarest part.
         sizes: Of a difference of proportions: numerators and denominators of each facet, mean over
@@ -32,6 +34,7 @@ class Scores:
 
     values: Array
     scores: Array
+    effects: Array
     n: int
     events: float
     sizes: Array | None = None
@@ -59,11 +62,13 @@ def metric_scores(name: str, case: Case) -> Scores:
         return _flip_scores(case)
     measured = measure(name, case.cells, strata=case.strata_names)
     influence = np.broadcast_to(measured.influence, case.cells.shape).ravel()
+    positive, negative = influence.take(case.index | 1), influence.take(case.index & ~1)
     entering = np.broadcast_to(measured.at_risk > 0, (2, 2, 2)).ravel()
     rate = _rate_of(name)
     return Scores(
         measured.values,
         _by_cluster(influence.take(case.index), measured.values, case),
+        (positive - negative).mean(axis=1),
         case.clusters_among(np.asarray(case.shares[:, entering].any(axis=1))),
         _events(name, case),
         None if rate is None or not rate.proportion or name == "DI" else _sizes(rate, case),
@@ -76,11 +81,16 @@ def _flip_scores(case: Case) -> Scores:
     if not case.both_facets:
         reason = f"undefined (no examples in the {FACETS[0 if case.d.all() else 1]})"
         nothing = np.full(case.members, math.nan)
-        return Scores(nothing, np.empty((0, case.members)), case.n_clusters, 0.0, None, reason)
+        return Scores(
+            nothing, np.empty((0, case.members)), np.empty(0), case.n_clusters, 0.0, None, reason
+        )
     flips = case.flips
+    disadvantaged = case.d.mean()
     return Scores(
         flips.values,
         _by_cluster(flips.influences, flips.values, case),
+        # On average over a facet: the share of its positive predictions or of its likes' votes.
+        np.where(case.d, 1 / disadvantaged, 1 / (1 - disadvantaged)),
         case.n_clusters,
         case.effective_events(flips.flips),
     )

@@ -17,6 +17,7 @@ from scotoma.jsonable import jsonable
 from scotoma.run import Run
 from scotoma.storage.files import file_digest
 from scotoma.uncertainty import FEWEST_RUNS, holm
+from scotoma.uncertainty.rates import FEW
 
 __all__ = ["assemble"]
 
@@ -94,11 +95,18 @@ def _training_masks(examples: Examples, keys: tuple[str, ...]) -> list[np.ndarra
 
 
 def _adjusted(gaps: dict[str, tuple[MeasuredGap, ...]]) -> dict[str, tuple[Gap, ...]]:
-    """The gaps with p-values adjusted by Holm over all of the audit: one table, one family."""
+    """The gaps with p-values adjusted by Holm over all of the audit: one table, one family.
+
+    A gap of too few effective events can show no harm, and is no part of the family.
+    """
     flat = [gap for rows in gaps.values() for gap in rows]
-    p = np.array([np.nan if gap.p is None else gap.p for gap in flat], dtype=float)
+    p = np.array([np.nan if gap.p is None or _few(gap) else gap.p for gap in flat], dtype=float)
     adjusted = iter(jsonable(holm(p)))
     return {
         name: tuple(Gap(**dict(gap), p_adjusted=next(adjusted)) for gap in rows)
         for name, rows in gaps.items()
     }
+
+
+def _few(gap: MeasuredGap) -> bool:
+    return (gap.gap.effective_events or 0.0) < FEW
