@@ -76,7 +76,8 @@ def slow_floor(dense, compressed, y, c, clusters):
     mean = sum(s for s, _ in change.values()) / rows
     squares = [((s - mean * r) * n / rows) ** 2 for s, r in change.values()]
     effective = sum(squares) ** 2 / sum(v**2 for v in squares) if any(squares) else 0.0
-    m2 = sum(v**2 for v in squares) / sum(squares) if effective >= 10 else 1.0
+    assumed = max(0.0, 2 - effective / 5)  # flip in every member, where few are seen to change
+    m2 = (sum(squares) + assumed) / (effective + assumed)
     return 4 * m2 / (n + 4) ** 2
 
 

@@ -76,10 +76,11 @@ def slow_variance(d, c, g_d, g_c, paired):
             parts.append(part([[g_c * v for v in row] for row in c], Kc))
     V_mod, V_res = sum(p[0] for p in parts), sum(p[1] for p in parts)
     # V + 4 m2/(n+4)^2, m2 the mean squared change of a changed example, each weighted by its
-    # square; below 10 effective events that of an example that flips in every member.
+    # square; below 10 effective ones up to two examples that flip in every member are added.
     sizes = [(v - mean) ** 2 for v in psi]
     effective = sum(sizes) ** 2 / sum(v**2 for v in sizes)
-    m2 = sum(v**2 for v in sizes) / sum(sizes) if effective >= 10 else g_d * (g_c or 0.0)
+    assumed = max(0.0, 2 - effective / 5)
+    m2 = (sum(sizes) + assumed * g_d * (g_c or 0.0)) / (effective + assumed)
     floor = 0.0 if c is None else 4 * m2 / (n + 4) ** 2
     V = max(V_ex + V_mod - V_res, V_ex, V_mod) + floor
     df = V**2 / (V_ex**2 / f + sum(p[0] ** 2 / (p[2] - 1) for p in parts))

@@ -21,7 +21,8 @@ from scotoma.uncertainty.estimate import (
 )
 from scotoma.uncertainty.influences import Influences
 
-DOUBTED = 2  # changed examples that are assumed to flip in every member, beside those that did
+DOUBTED = 2.0  # changed examples assumed to flip in every member, where none is seen to change
+ENOUGH_CHANGED = 10.0  # effective changed examples from which none is assumed
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,8 @@ def flip_floor(
     examples is 0 on paper and a change is known exactly, which it is not. As Agresti and Coull add
     four examples to a proportion, four flips are added here: 4 m2/(n + 4)^2, where m2 is the mean
     squared influence of a changed example. It is taken over those that changed, S = sum psi^2 of
-    n' = S^2/sum psi^4 effective ones, and two that flip in every member: (S + 2 unit^2)/(n' + 2).
+    n' = S^2/sum psi^4 effective ones, and w = 2 (1 - n'/10) that flip in every member, 0 from
+    n' = 10: (S + w unit^2)/(n' + w).
 
     Args:
         examples: V_ex, the variance of the change over examples, shape (...).
@@ -215,7 +217,8 @@ def flip_floor(
     number = np.asarray(n, np.float64)
     changed = np.where(v > 0, number / kurtosis, 0.0)
     squares = np.where(v > 0, v * number * (number - 1), 0.0)
-    m2 = (squares + DOUBTED * np.square(unit)) / (changed + DOUBTED)
+    doubted = DOUBTED * np.maximum(1 - changed / ENOUGH_CHANGED, 0.0)
+    m2 = (squares + doubted * np.square(unit)) / (changed + doubted)
     return np.asarray(4 * m2 / (number + 4) ** 2)
 
 
