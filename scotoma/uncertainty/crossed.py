@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -63,11 +63,13 @@ class Variance:
         >>> round(float(Variance(4.0, 3.0, 2.0, 1.0, 9.0).floored(1.0).df), 2)
         14.06
         """
-        total = self.total - self.floor + floor
+        before, added = np.asarray(self.total), np.asarray(floor)
+        total = before - self.floor + added
         with np.errstate(divide="ignore", invalid="ignore"):
-            df = np.where(self.total > 0, self.df * (total / self.total) ** 2, np.inf)
-        known = ~np.isnan(total)
-        return replace(self, total=total, df=np.where(known, df, np.nan)[()], floor=floor)
+            df = np.where(before > 0, self.df * (total / before) ** 2, np.inf)
+        df = np.where(np.isnan(total), np.nan, df)
+        new = Variance(total, self.examples, self.members, self.residual, df, added)
+        return new if total.ndim else new.at(())
 
     def as_dict(self) -> dict[str, float | int | str | None]:
         """Every part of a variance of floats, safe in JSON: nan is None, infinity its name.
