@@ -14,9 +14,9 @@ from PIL import Image
 
 from scotoma.config import Config, parse_config
 from scotoma.datasets import Examples
-from scotoma.group_keys import group_key
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.errors import DataError
+from scotoma.group_keys import group_key
 
 CONFIG = """\
 label: {column: face}
