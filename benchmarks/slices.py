@@ -30,7 +30,8 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.slices import Encoded, SliceReport, encode, find_slices
-from scotoma.slices.search.greedy import Key, rows_of
+from scotoma.slices.search.findings import Key
+from scotoma.slices.search.greedy import rows_of
 
 PARTS = ("speed", "large", "planted", "shuffled", "scaling")
 LARGE_ROWS, LARGE_FEATURES = 47_655, 65  # "safe driving" of Liu et al. 2022, Table 2
@@ -124,8 +125,8 @@ def speed(table: Table, sliceline: bool) -> None:
     published = search(mode="batch", protocol="published")
     exhaustive = best(lambda: search(mode="batch", protocol="published"))
     say("  exhaustive, L=3, B=20", f"{exhaustive:.3f} CPU-s with the encoding, "
-        f"{published.tested:,} slices tested, {published.found:,} minimal significant; target 0.1; "
-        f"the paper's cluster: {PAPER['census']:,}")  # fmt: skip
+        f"{published.tested:,} slices tested, {published.slice_count:,} minimal significant; "
+        f"target 0.1; the paper's cluster: {PAPER['census']:,}")  # fmt: skip
     for name, options in {
         "iterative, published": {"mode": "iterative", "protocol": "published"},
         "priority, published": {"mode": "priority", "protocol": "published"},
@@ -135,7 +136,7 @@ def speed(table: Table, sliceline: bool) -> None:
     }.items():
         report = search(**options)
         say(f"  {name}", f"{best(lambda o=options: search(**o), 3):.3f} CPU-s, "
-            f"{report.tested:,} tested, {report.found:,} found")  # fmt: skip
+            f"{report.tested:,} tested, {report.slice_count:,} found")  # fmt: skip
     null = best(lambda: find_slices(features, wrong, permutations=20), 1)
     say("  cover with its null", f"{null:.2f} CPU-s: 20 shuffled outcomes beside the result")
     if sliceline:
@@ -190,7 +191,7 @@ def safe_driving(protocol: str) -> dict[str, float]:
         "gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
         "before": before / 2**20,
         "tested": report.tested,
-        "found": report.found,
+        "found": report.slice_count,
     }
 
 
@@ -301,7 +302,7 @@ def shuffled(adult: Path) -> None:
         say(f"shuffled, {what}", f"found something in {counts} of {PERMUTATIONS}; at most 18")
     report = find_slices(features, wrong, mode="batch", protocol="published", permutations=20)
     say("shuffled, published", f"found {report.null.mean:,.0f} slices on average, "
-        f"{report.found:,} on the true outcome")  # fmt: skip
+        f"{report.slice_count:,} on the true outcome")  # fmt: skip
 
 
 def scaling(adult: Path, svg: Path | None) -> None:

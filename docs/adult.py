@@ -56,7 +56,7 @@ def predictions(adult: pl.DataFrame) -> pl.DataFrame:
 
 
 def runs(predicted: pl.DataFrame) -> pl.DataFrame:
-    """The seven metrics of the fixed-seed study between women and men, one row a model and metric.
+    """The seven metrics of the fixed-seed study of women and men, one row per model and metric.
 
     Args:
         predicted: From `predictions`.

@@ -1,4 +1,4 @@
-"""Write a table of attributes to start a configuration from: one row an image.
+"""Write a table of attributes to start a configuration from: one row per image.
 
     python examples/attributes.py
 

@@ -2,7 +2,7 @@
 
     python examples/faces.py
 
-writes faces.csv (one row an example), and the same in two tables: examples.csv (ids, labels and
+writes faces.csv (one row per example), and the same in two tables: examples.csv (ids, labels and
 groups) and votes.parquet (one row a prediction). The int8 models err more often on old people.
 """
 

@@ -2,7 +2,7 @@
 
     python examples/technique_runs.py
 
-writes runs.csv, one row a run and metric. Against `base`, mixup lowers both metrics and dropout
+writes runs.csv, one row per run and metric. Against `base`, mixup lowers both metrics and dropout
 makes them vary more.
 """
 

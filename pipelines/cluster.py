@@ -22,14 +22,14 @@ from scotoma.pipelines.login import client_of
 from scotoma.pipelines.progress import Progress, progress_of
 from scotoma.storage.files import redact
 
-__all__ = ["TIMEOUTS_S", "Cluster", "filter_by_name"]
+__all__ = ["TIMEOUTS_S", "KfpClient", "filter_by_name"]
 
 TIMEOUTS_S = (10.0, 60.0)  # to connect, and between two pieces of an answer
 EQUALS = 1
 PIPELINE = "scotoma-audit"
 
 
-class Cluster:
+class KfpClient:
     """A client of Kubeflow Pipelines.
 
     Attributes:

@@ -107,8 +107,8 @@ def check_for_cluster(config: Config, kubeflow: Kubeflow) -> None:
             )
     if is_code(model := str(getattr(config.source, "model", ""))):
         raise ConfigError(
-            f"source.model {model!r} is code of your own, which the images do not hold; train on "
-            "this machine, or name one of Scotoma's networks"
+            f"source.model {model!r} is code of your own, which the container images do not hold; "
+            "train on this machine, or name one of Scotoma's networks"
         )
     uri = config.tracking.uri or ""
     if redact(uri) != uri:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.errors import ConfigError
-from scotoma.pipelines.cluster import TIMEOUTS_S, Cluster, filter_by_name
+from scotoma.pipelines.cluster import TIMEOUTS_S, KfpClient, filter_by_name
 from scotoma.run import code_digest
 
 __all__ = ["Schedule", "ScheduleRequest", "Schedules"]
@@ -74,7 +74,7 @@ class Schedule:
 class Schedules:
     """The schedules of a cluster."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: KfpClient) -> None:
         import kfp_server_api as api
 
         self.cluster = cluster

@@ -1,4 +1,4 @@
-"""Which columns of a table hold one word or number a row."""
+"""Which columns of a table hold one word or number per row."""
 
 from __future__ import annotations
 

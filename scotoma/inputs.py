@@ -71,7 +71,7 @@ def class_ids(predicted: npt.ArrayLike, name: str, n_classes: int | None) -> Lab
     if ids.ndim != 2 or 0 in ids.shape:
         raise DataError(
             f"{name} must be a table of at least one example by at least one member, got shape "
-            f"{ids.shape}: pass one row an example and one column a member"
+            f"{ids.shape}: pass one row per example and one column per member"
         )
     return in_range(ids, name, n_classes)
 
@@ -85,11 +85,11 @@ def true_labels(labels: npt.ArrayLike, rows: int, n_classes: int | None) -> Labe
     >>> true_labels([0, 1], 2, 2).tolist()
     [0, 1]
     """
-    ids = integers(labels, "labels", "one class id a row")
+    ids = integers(labels, "labels", "one class id per row")
     if ids.shape != (rows,):
         raise DataError(
-            f"labels must give one class id a row, got shape {ids.shape} for {rows:,} rows: "
-            "pass the labels of the predicted examples in their order"
+            f"labels must give one class id per row, got shape {ids.shape} for {rows:,} rows: "
+            "pass one label per predicted example, in the same order"
         )
     return in_range(ids, "labels", n_classes)
 
@@ -97,11 +97,11 @@ def true_labels(labels: npt.ArrayLike, rows: int, n_classes: int | None) -> Labe
 def integers(values: npt.ArrayLike, name: str, what: str) -> Labels:
     """An integer array, or a sentence why it is none.
 
-    >>> integers([1, 2], "labels", "one class id a row").dtype.kind
+    >>> integers([1, 2], "labels", "one class id per row").dtype.kind
     'i'
     """
     ids = array(values, name, f"{what}, got rows of different lengths: give every example one "
-                "prediction a member")  # fmt: skip
+                "prediction per member")  # fmt: skip
     if ids.size and ids.dtype.kind not in "iu":
         raise DataError(
             f"{name} must be {what}, got values of type {ids.dtype}: convert scores to integer "
@@ -130,7 +130,7 @@ def in_range(ids: Labels, name: str, n_classes: int | None) -> Labels:
 
 
 def booleans(values: npt.ArrayLike, name: str, shape: tuple[int, ...] | None = None) -> Flags:
-    """A boolean array of `shape`, or of one number a row where shape is None.
+    """A boolean array of `shape`, or of one number per row where shape is None.
 
     Raises:
         DataError: Ragged, not bool, or of another shape.
@@ -142,13 +142,13 @@ def booleans(values: npt.ArrayLike, name: str, shape: tuple[int, ...] | None = N
     if flags.dtype.kind != "b":
         raise DataError(
             f"{name} must be true or false, got values of type {flags.dtype}: compare with the "
-            "value that is meant"
+            "value that you mean"
         )
     if flags.ndim != 1 if shape is None else flags.shape != shape:
-        wanted = "(rows,)" if shape is None else f"{shape}"
+        expected = "(rows,)" if shape is None else f"{shape}"
         raise DataError(
-            f"{name} must have shape {wanted}, got {flags.shape}: pass the rows of the predictions "
-            "in their order"
+            f"{name} must have shape {expected}, got {flags.shape}: pass one row per prediction, "
+            "in the same order"
         )
     return flags
 
@@ -162,15 +162,15 @@ def floats(values: npt.ArrayLike, name: str) -> Floats:
     >>> floats([1, 2.5], "values").tolist()
     [1.0, 2.5]
     """
-    found = array(values, name)
-    if found.dtype.kind == "O":  # numbers beside None, perhaps, which is then nan
+    numbers = array(values, name)
+    if numbers.dtype.kind == "O":  # numbers beside None, perhaps, which is then nan
         with suppress(TypeError, ValueError):
-            found = found.astype(np.float64)
-    if found.dtype.kind not in "biuf":
+            numbers = numbers.astype(np.float64)
+    if numbers.dtype.kind not in "biuf":
         raise DataError(
-            f"{name} must be numbers, got values of type {found.dtype}: convert them first"
+            f"{name} must be numbers, got values of type {numbers.dtype}: convert them first"
         )
-    return found.astype(np.float64, copy=False)
+    return numbers.astype(np.float64, copy=False)
 
 
 def array(values: npt.ArrayLike, name: str, must: str = "") -> npt.NDArray[Any]:
@@ -186,7 +186,8 @@ def array(values: npt.ArrayLike, name: str, must: str = "") -> npt.NDArray[Any]:
         return np.asarray(values)
     except ValueError as error:
         must = must or (
-            "a column or a table, got rows of different lengths: give every row as many values"
+            "a column or a table, got rows of different lengths: give every row the same number "
+            "of values"
         )
         raise DataError(f"{name} must be {must}") from error
 
@@ -200,7 +201,7 @@ def coded(values: npt.ArrayLike, name: str, rows: int) -> tuple[npt.NDArray[Any]
         rows: Number of rows.
 
     Raises:
-        DataError: Not one value a row, a value that is missing, or values that have no order.
+        DataError: Not one value per row, a value that is missing, or values that have no order.
 
     >>> [part.tolist() for part in coded(["b", "a", "b"], "strata", 3)]
     [['a', 'b'], [1, 0, 1]]
@@ -208,7 +209,7 @@ def coded(values: npt.ArrayLike, name: str, rows: int) -> tuple[npt.NDArray[Any]
     column = array(values, name)
     if column.shape != (rows,):
         raise DataError(
-            f"{name} must hold one value a row, got shape {column.shape} for {rows:,} rows: pass "
+            f"{name} must hold one value per row, got shape {column.shape} for {rows:,} rows: pass "
             "them in the order of the examples"
         )
     if missing := _missing(column):

@@ -21,7 +21,7 @@ from scotoma.errors import ConfigError
 from scotoma.printable import nearest, printable
 from scotoma.storage.files import file_digest
 
-__all__ = ["CODE_VARIABLE", "code_allowed", "function_of", "is_code", "module_digest", "said"]
+__all__ = ["CODE_VARIABLE", "code_allowed", "error_line", "function_of", "is_code", "module_digest"]
 
 CODE_VARIABLE = "SCOTOMA_ALLOW_CODE"  # the folder that modules are found in, beside installed ones
 
@@ -42,7 +42,7 @@ def code_allowed(model: str, folder: Path, *, allowed: bool) -> Iterator[None]:
     Args:
         model: Name of the network; empty where none is trained.
         folder: Where its module may lie.
-        allowed: Whether the user has said so.
+        allowed: Whether the user has allowed it.
 
     Raises:
         ConfigError: The network is code and the user has not.
@@ -69,46 +69,45 @@ def function_of(model: str) -> Callable[..., Any]:
     module, name = _parts(model)
     _look_beside_the_configuration(model)
     try:
-        found = importlib.import_module(module)
+        imported = importlib.import_module(module)
     except Exception as error:  # a module may raise anything
         raise ConfigError(
-            f"source.model {model!r} cannot be imported ({said(error)}); put "
+            f"source.model {model!r} cannot be imported ({error_line(error)}); put "
             f"{module.partition('.')[0]} beside the configuration, install it, or correct it"
         ) from error
-    if not hasattr(found, name):
-        known = [each for each in vars(found) if not each.startswith("_")]
+    if not hasattr(imported, name):
+        names = [each for each in vars(imported) if not each.startswith("_")]
         raise ConfigError(
-            f"source.model {model!r} names no function of {module}{nearest(name, known)}"
+            f"source.model {model!r} names no function of {module}{nearest(name, names)}"
         )
-    function = getattr(found, name)
+    function: object = getattr(imported, name)
     if not callable(function):
         raise ConfigError(
             f"source.model {model!r} must be a function of the number of classes, got "
             f"{type(function).__name__}"
         )
-    made: Callable[..., Any] = function
-    return made
+    return function
 
 
 def module_digest(model: str) -> str:
     """SHA-256 of the file of a network's module: what it made is made again if it changes.
 
     Raises:
-        ConfigError: As of `function_of`.
+        ConfigError: See `function_of`.
     """
     module, _ = _parts(model)
     _look_beside_the_configuration(model)
     try:
-        found = importlib.util.find_spec(module)
+        spec = importlib.util.find_spec(module)
     except Exception:  # of a package above it
-        found = None
-    if found is None or not found.has_location or found.origin is None:
+        spec = None
+    if spec is None or not spec.has_location or spec.origin is None:
         function_of(model)  # says why
         raise ConfigError(
-            f"source.model {model!r} lies in no file, so that no change of it would be noticed; "
-            "put it into one"
+            f"source.model {model!r} is not in a file, so Scotoma cannot notice changes; move it "
+            "into one"
         )
-    return file_digest(Path(found.origin))
+    return file_digest(Path(spec.origin))
 
 
 def _parts(model: str) -> tuple[str, str]:
@@ -137,10 +136,10 @@ def _not_allowed(model: str) -> ConfigError:
     )
 
 
-def said(error: Exception) -> str:
-    r"""What the user's code raised, on one line.
+def error_line(error: Exception) -> str:
+    r"""Format an error that the user's code raised as one line.
 
-    >>> said(ValueError("no\nwidth"))
+    >>> error_line(ValueError("no\nwidth"))
     'ValueError: no width'
     """
     return printable(" ".join(f"{type(error).__name__}: {error}".split()))[:200]

@@ -82,8 +82,8 @@ ASKED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"d": FIRST, "p": FACETS["p"], "features": FEATURES},
     ),
     "all_metrics": (clarify.all_metrics, MANY | {"p": IDS == 1}),
-    "clarify.changes": (
-        lambda was, now, **k: clarify.changes(dense=was, compressed=now, **k),
+    "clarify.metric_changes": (
+        lambda was, now, **k: clarify.metric_changes(dense=was, compressed=now, **k),
         MANY | {"was": IDS == 1, "now": OTHER == 1},
     ),
     "fairness.metric": (
@@ -219,7 +219,7 @@ SENTENCES = {
     "ragged": (
         "score", "dense", "ragged",
         "dense must be an examples by members table of class ids, got rows of different lengths: "
-        "give every example one prediction a member",
+        "give every example one prediction per member",
     ),
     "negative ids": (
         "amplification", "labels", "negative",
@@ -232,8 +232,8 @@ SENTENCES = {
     ),
     "float labels": (
         "class_impact", "labels", "floats",
-        "labels must be one class id a row, got values of type float64: convert scores to integer "
-        "class ids, for example with argmax",
+        "labels must be one class id per row, got values of type float64: convert scores to "
+        "integer class ids, for example with argmax",
     ),
     "nan strata": (
         "all_metrics", "strata", "nan",
@@ -243,11 +243,11 @@ SENTENCES = {
     "an empty table": (
         "score", "dense", "no rows",
         "dense must be a table of at least one example by at least one member, got shape (0, 4): "
-        "pass one row an example and one column a member",
+        "pass one row per example and one column per member",
     ),
     "no examples": (
         "metric RD", "d", "no rows",
-        "d must say of each example which facet it is in, got none: pass some",
+        "d must hold the facet of each example, got none: pass one value per example",
     ),
     "other examples": (
         "excess", "compressed", "one row less",

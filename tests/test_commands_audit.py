@@ -100,8 +100,8 @@ def test_data_may_be_elsewhere_than_the_configuration_says(home: Path) -> None:
     code, out, err = audited("--data", "there")
     assert (code, out) == (2, "")
     assert err == (
-        "scotoma: --data says where source.data is, and source.kind 'digits-s' has none; leave "
-        "it out, or use parquet, celeba, cifar10 or cifar10s\n"
+        "scotoma: --data replaces source.data, and source.kind 'digits-s' has none; leave it "
+        "out, or use parquet, celeba, cifar10 or cifar10s\n"
     )
 
 
@@ -111,7 +111,7 @@ def test_members_are_counted_only_where_some_are_trained(home: Path) -> None:
     code, out, err = audited("audit.yaml", "--models", "30")
     assert (code, out) == (2, "")
     assert err == (
-        "scotoma: --models says how many members are trained, and source.kind 'predictions' trains "
+        "scotoma: --models sets how many members to train, and source.kind 'predictions' trains "
         "none; leave it out\n"
     )
 

@@ -78,7 +78,7 @@ def test_steps_run_one_by_one_and_the_rest_is_taken_up(home: Path) -> None:
         ),
         (
             ["--resume"],
-            "--resume goes on with a run, and there is none at run; leave it out to begin one, or "
+            "--resume needs an interrupted run, and there is none at run; leave out --resume, or "
             "correct --out",
         ),
     ],

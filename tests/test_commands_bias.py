@@ -241,7 +241,7 @@ def test_a_page_is_at_most_100_columns_wide_and_has_every_section(table):
 def test_one_model_says_what_its_intervals_cannot(table):
     asked = ("--label", "label", "--predicted", "pruned_0", "--group", "sex", "--positive", "c1")
     out = scotoma("bias", table, *asked)[1]
-    assert "One training run: intervals speak of another test set" in out
+    assert "One training run: intervals cover another test set" in out
     assert out.count("training run") == 2  # and not again in every row
 
 

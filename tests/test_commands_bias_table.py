@@ -28,8 +28,8 @@ def test_rows_without_an_attribute_are_a_group_of_their_own(tmp_path):
     code, out, err = scotoma("bias", path, *ASKED, "--positive", "c1", "--json")
     assert code == 0
     assert err == (
-        "column 'sex' is empty in 90 of 900 rows: they are the group '(missing)'\n"
-        "column 'age' is empty in 100 of 900 rows: they are the group '(missing)'\n"
+        "column 'sex' is empty in 90 of 900 rows: these form the group '(missing)'\ncolumn 'age' "
+        "is empty in 100 of 900 rows: these form the group '(missing)'\n"
     )
     sizes = {group["group"]: group["examples"] for group in json.loads(out)["groups"]}
     assert sizes["sex=(missing)"] == 90
@@ -69,7 +69,7 @@ def changed(**columns: object) -> pl.DataFrame:
 LABEL = ("--label", "label")
 BAD = {
     "empty": (lambda: audit_table(n=60).clear(), ASKED, 4, "table 'bad.csv' holds no rows: give it "
-              "one row an example or run"),
+              "one row per example or run"),
     "column": (audit_table, (*LABEL, "--predicted", "pruned_0", "--group", "Sex"), 2,
                "--group names column 'Sex', which is not in the table; did you mean 'sex'?"),
     "pattern": (audit_table, (*LABEL, "--predicted", "int8_*", "--group", "sex"), 2,
@@ -81,7 +81,7 @@ BAD = {
                    "of one --group, but no group column has 'rich': write COLUMN=VALUE"),
     "all advantaged": (audit_table, (*ASKED, "--advantaged", "male", "--advantaged", "sex=female"),
                        2, "--advantaged names every value of column 'sex': leave out those that "
-                       "are not"),
+                          "are not advantaged"),
     "twice": (audit_table, (*LABEL, "--predicted", "pruned_*", "--baseline", "*_0", "--group",
               "sex"), 2, "label, baseline and predicted must be different columns, got 'pruned_0' "
               "twice: narrow the pattern"),
@@ -89,14 +89,18 @@ BAD = {
                "baseline and predicted must be different columns, got 'label' twice: narrow the "
                "pattern"),
     "paired": (audit_table, (*ASKED, "--baseline", "dense_0", "--paired"), 2, "--paired needs as "
-               "many baseline as predicted columns, got 1 and 3: leave models without a partner "
-               "out"),
+                                                                              "many baseline as "
+                                                                              "predicted "
+                                                                              "columns, got 1 "
+                                                                              "and 3: leave out "
+                                                                              "models without a "
+                                                                              "partner"),
     "level": (audit_table, (*ASKED, "--level", "95"), 4, "level must be a fraction in (0, 1), got "
               "95.0: write 0.95 for 95%"),
     "one group": (lambda: changed(sex=pl.lit("male")), ASKED, 4, "column 'sex' holds one value, "
                   "'male': a comparison of groups needs two"),
     "ids": (lambda: changed(id=pl.int_range(60) % 59), (*ASKED, "--id", "id"), 4, "example ids "
-            "must be unique, but '0' stands in column 'id' 2 times: keep one row an example"),
+            "must be unique, but '0' stands in column 'id' 2 times: keep one row per example"),
     "label": (lambda: changed(label=pl.when(pl.int_range(60) != 6).then("label")), ASKED, 4,
               "column 'label' is empty in 1 of 60 rows, first in row 7: fill or remove them"),
     "prediction": (lambda: changed(pruned_1=pl.when(pl.int_range(60) > 1).then("pruned_1")), ASKED,

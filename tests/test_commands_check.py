@@ -171,7 +171,7 @@ def test_data_that_cannot_be_audited_end_with_4_and_one_sentence(
             "must be a fraction between 0 and 1, got 0: write 0.05 for 5%",
         ),
         (("--assumed-error", "nan"), "--assumed-error must be a fraction between 0 and 1, got nan"),
-        (("--data", "d"), "--data says where source.data is"),
+        (("--data", "d"), "--data replaces source.data, and"),
         (("none.yaml",), "configuration none.yaml cannot be read"),
     ],
 )

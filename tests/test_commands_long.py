@@ -1,4 +1,4 @@
-"""The bias command on predictions one a row: the same numbers as from a column a model."""
+"""The bias command on predictions one a row: the same numbers as from one column per model."""
 
 from __future__ import annotations
 
@@ -123,14 +123,14 @@ BAD = {
     ),
     "an example twice": (
         lambda e, p: (pl.concat([e, e.head(1)]), p), INT8, 4,
-        "example ids must be unique, but 'face-0' stands in the examples more than once: keep one "
-        "row an example",
+        "example ids must be unique, but 'face-0' is in the examples more than once: keep one "
+        "row per example",
     ),
     "models without a partner": (
         lambda e, p: (e, p.filter(~((pl.col("variant") == "int8") & (pl.col("model") == "2")))),
         (*INT8, "--baseline", "dense", "--paired"), 2,
-        "--paired needs the same models in both variants, got '0', '2', '10' and '0', '10': leave "
-        "models without a partner out",
+        "--paired needs the same models in both variants, got '0', '2', '10' and '0', '10': "
+        "leave out models without a partner",
     ),
 }  # fmt: skip
 

@@ -6,6 +6,7 @@ import io
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from scipy import stats
 
 from scotoma.bias.clarify import METRICS
 from scotoma.bias.clarify.guide import GUIDE
-from scotoma.commands.diff_runs import compare_runs
+from scotoma.commands.diff_runs import compare_audits
 from scotoma.commands.selftest_audit import PLANTED, self_test
 from scotoma.config import load_config
 from scotoma.run import Run
@@ -101,14 +102,14 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_rate_that_rose_is_worse_one_that_fell_better(first: Run, second: Run) -> None:
-    rows, facts = compare_runs(first, second)
+    rows, facts = compare_audits(first, second)
     assert facts["examples"] == 300
     found = {(row.variant, row.metric, row.group): row.verdict for row in rows}
     assert found["int8", "fnr", "f"] == "worse"
     assert {v for (name, _, _), v in found.items() if name == "dense"} == {"undecided"}
     back = {
         (row.variant, row.metric, row.group): row.verdict
-        for row in compare_runs(second, first)[0]
+        for row in compare_audits(second, first)[0]
     }  # fmt: skip
     assert back["int8", "fnr", "f"] == "better"
 
@@ -116,7 +117,7 @@ def test_a_rate_that_rose_is_worse_one_that_fell_better(first: Run, second: Run)
 def test_the_change_is_that_of_paired_examples(first: Run, second: Run) -> None:
     """One model a run: the t test of the differences, example by example."""
     row = next(
-        row for row in compare_runs(first, second)[0]
+        row for row in compare_audits(first, second)[0]
         if (row.variant, row.metric, row.group) == ("int8", "fnr", "all")
     )  # fmt: skip
     label = pl.read_csv(first.root.parent / "examples.csv")["label"]
@@ -131,7 +132,7 @@ def test_the_change_is_that_of_paired_examples(first: Run, second: Run) -> None:
 
 
 def test_p_values_are_adjusted_over_the_whole_table(first: Run, second: Run) -> None:
-    rows, _ = compare_runs(first, second)
+    rows, _ = compare_audits(first, second)
     tested = sorted((row for row in rows if not np.isnan(row.p)), key=lambda row: row.p)
     before = 0.0
     for place, row in enumerate(tested):  # Holm, step by step
@@ -160,7 +161,7 @@ def test_audits_of_two_months_are_compared_without_a_shared_example(
     assert code == 0
     assert out.startswith("no test example in both runs; rates in %, changes in points\n\nworse:")
     assert "no test example is in both runs" in err
-    rows, facts = compare_runs(first, second)
+    rows, facts = compare_audits(first, second)
     assert facts["examples"] == 0
     row = next(row for row in rows if (row.variant, row.metric, row.group) == ("int8", "fnr", "f"))
     assert row.verdict == "undecided"
@@ -185,11 +186,11 @@ def test_what_is_planted_is_recovered_and_dense_against_dense_passes() -> None:
 
 def test_selftest_fails_where_nothing_is_recovered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PLANTED, "women", 1.0)
-    found = self_test(0)
-    monkeypatch.setattr("scotoma.commands.selftest_audit.self_test", lambda seed: (
-        [row.__class__(row.variant, row.group, row.planted + 90, row.found) for row in found[0]],
-        found[1],
-    ))  # fmt: skip
+    rows, verdicts = self_test(0)
+    missed = [replace(row, planted=row.planted + 90) for row in rows]
+    monkeypatch.setattr(
+        "scotoma.commands.selftest_audit.self_test", lambda seed: (missed, verdicts)
+    )
     code, out, err = scotoma("selftest", "--quiet")
     assert code == 5
     assert "missed" in out
@@ -240,9 +241,9 @@ def test_a_draft_of_images_takes_split_and_positive_class(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("header", "options", "sentence"),
     [
-        ("a,b", ("--predictions", "p"), "no column is called label, target or class; say which"),
+        ("a,b", ("--predictions", "p"), "no column is called label, target or class; name it"),
         ("label,b", (), "init needs either --predictions 'preds/{variant}/{model}.csv' or --ima"),
-        ("label,b", ("--images", "x"), "images need a column that says which rows train and whi"),
+        ("label,b", ("--images", "x"), "images need a column that splits rows into train and te"),
         ("label,b", ("--predictions", "p", "--group", "bb"), "did you mean 'b'?"),
     ],
 )
@@ -261,7 +262,7 @@ def test_init_overwrites_nothing(tmp_path: Path) -> None:
     table.write_text("label,b\nx,1\ny,2\n")
     code, _, err = scotoma("init", table, "--predictions", "p", "--out", tmp_path / "a.yaml")
     assert code == 2
-    assert "is there already; choose another --out, or remove it" in err
+    assert "already exists; choose another --out, or remove it" in err
     assert (tmp_path / "a.yaml").read_text() == CONFIG
 
 

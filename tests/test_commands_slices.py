@@ -114,7 +114,7 @@ def test_a_slice_of_adult_has_the_error_that_polars_counts_and_shuffled_errors_h
     )
     shuffled.write_csv(tmp_path / "shuffled.csv")
     asked = ("--outcome", "wrong", "--max-cross", "2", "--permutations", "0")
-    assert measured("slices", tmp_path / "shuffled.csv", *asked)["found"] == 0
+    assert measured("slices", tmp_path / "shuffled.csv", *asked)["slice_count"] == 0
 
 
 def test_permuted_outcomes_yield_nothing(tmp_path):
@@ -122,7 +122,7 @@ def test_permuted_outcomes_yield_nothing(tmp_path):
     for seed in range(40):
         order = np.random.default_rng(seed).permutation(3000)
         people().with_columns(wrong=pl.col("wrong").gather(order)).write_csv(path)
-        found += measured("slices", path, *ERRORS, "--permutations", "0")["found"] > 0
+        found += measured("slices", path, *ERRORS, "--permutations", "0")["slice_count"] > 0
     assert found <= 6  # of 40 at alpha 0.05: more in 3 of 1,000 such tests
 
 
@@ -164,7 +164,9 @@ def test_rows_that_share_a_cluster_are_one_unit_and_their_column_defines_no_slic
     )
     assert found["slices"]
     for one, other in zip(found["slices"], said.slices, strict=True):
-        assert (one["effect"]["low"], one["effect"]["high"]) == pytest.approx(other.interval)
+        assert (one["effect"]["low"], one["effect"]["high"]) == pytest.approx(
+            (other.effect.low, other.effect.high)
+        )
     assert found["slices"] != measured("slices", path, *options)["slices"]
 
 

@@ -226,7 +226,8 @@ BAD = {
               "0.95 for 95%"),
     "empty": (lambda: without().clear(), (), 4, "table 'bad.csv' holds no rows"),
     "twice": (lambda: without(run=pl.col("run") % 7), (), 4, "technique 'base', metric 'DP', run "
-              "'0' stands in the table more than once: keep one value a run"),
+                                                             "'0' is in the table more than "
+                                                             "once: keep one value per run"),
     "one run": (lambda: without().filter((pl.col("technique") != "noise") | (pl.col("run") == 0)),
                 (), 4, "technique 'noise', metric 'DP' has one run: a spread needs two or more"),
     "text": (lambda: without(value=pl.lit("high")), (), 4, "column 'value' must hold finite "

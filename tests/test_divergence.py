@@ -154,7 +154,7 @@ def test_odd_populations_have_no_ties_in_two_classes():
 
 BAD_INPUT = {
     "ragged": ([[0, 1], [0]], [[0], [1]], 2, "dense must be an examples by members table of class "
-               "ids, got rows of different lengths: give every example one prediction a member"),
+               "ids, got rows of different lengths: give every example one prediction per member"),
     "floats": ([[0.5]], [[0]], 2, "dense must be an examples by members table of class ids, got "
                "values of type float64: convert scores to integer class ids, for example with "
                "argmax"),
@@ -165,8 +165,8 @@ BAD_INPUT = {
     "rows": ([[0], [1]], [[0]], 2, "dense and compressed must predict the same examples, got 2 "
              "and 1 rows: score both on one test set"),
     "empty": (np.empty((0, 3), int), [[0]], 2, r"dense must be a table of at least one example by "
-              r"at least one member, got shape \(0, 3\): pass one row an example and one column a "
-              "member"),
+              r"at least one member, got shape \(0, 3\): pass one row per example and one column "
+              "per member"),
     "one column": ([0, 1], [[0]], 2, r"dense must be a table .* got shape \(2,\): .*"),
     "one class": ([[0]], [[0]], 1, "n_classes must be at least 2, got 1: count the label's values"),
 }  # fmt: skip

@@ -196,7 +196,7 @@ def test_top1_table_of_other_rows_is_refused():
     ten = score(np.zeros((10, 4), int), np.ones((10, 4), int), 2)
     with pytest.raises(DataError, match="got 10 scores for 1 rows: score the same rows"):
         top1_table(ten, [[0]], [[0]], [0])
-    with pytest.raises(DataError, match=r"labels must give one class id a row, got shape \(9,\)"):
+    with pytest.raises(DataError, match=r"labels must give one class id per row, got shape \(9,\)"):
         top1_table(ten, np.zeros((10, 4), int), np.zeros((10, 4), int), np.zeros(9, int))
 
 

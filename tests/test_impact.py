@@ -296,7 +296,7 @@ def test_bad_input_is_refused_in_one_sentence():
         class_impact(two, two, y, n_classes=2, correction="no")
     with pytest.raises(DataError, match="needs at least 2 members a population, got 1 and 2: use"):
         class_impact(two[:, :1], two, y, n_classes=2, protocol="published")
-    with pytest.raises(DataError, match=r"labels must give one class id a row, got shape \(2,\)"):
+    with pytest.raises(DataError, match=r"labels must give one class id per row, got shape \(2,\)"):
         class_impact(two, two, [0, 1], n_classes=2)
     with pytest.raises(DataError, match="labels must hold class ids from 0 to 1, got 7: number"):
         class_impact(two, two, [0, 1, 7], n_classes=2)

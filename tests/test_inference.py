@@ -204,7 +204,9 @@ def test_scores_that_are_no_numbers_are_refused(tmp_path: Path, images: NDArray[
 def test_a_model_of_other_classes_is_refused(
     members: list[Path], images: NDArray[np.uint8]
 ) -> None:
-    with pytest.raises(DataError, match=r"^static.onnx must give 3 scores an image, got an output"):
+    with pytest.raises(
+        DataError, match=r"^static.onnx must give 3 scores per image, got an output"
+    ):
         list(predict_members(members[2:3], images[:4], Network("tiny-convnet", 3)))
 
 

@@ -101,7 +101,7 @@ def test_channels_may_come_last(folder: Path) -> None:
         attempt(folder / "a.onnx", last, np.zeros((2, 3, 8, 8), np.uint8))
     assert refused(folder / "a.onnx") == (
         "dense/a.onnx takes images of (any, 8, 8, 3) and the preprocessing gives (any, 3, 8, 8); "
-        "correct source.preprocessing.layout, or bring the images to the model's size"
+        "correct source.preprocessing.layout, or resize the images"
     )
 
 
@@ -110,8 +110,8 @@ SHAPES = {
      "with batch, channels, height and width"),
     ((7, 3, 8, 8), "must take batches of any size or of 1, got 7; export it with a free batch "
      "size"),
-    (("batch", 3, 32, 32), "takes images of (any, 3, 32, 32) and the preprocessing gives (any, 3, "
-     "8, 8); correct source.preprocessing.layout, or bring the images to the model's size"),
+    (("batch", 3, 32, 32), "takes images of (any, 3, 32, 32) and the preprocessing gives (any, "
+                           "3, 8, 8); correct source.preprocessing.layout, or resize the images"),
 }  # fmt: skip
 
 
@@ -126,14 +126,14 @@ def test_an_input_of_another_shape_is_refused(
 def test_an_input_that_is_no_float32_is_refused(folder: Path) -> None:
     onnx.save_model(classifier(kind=TensorProto.UINT8), folder / "a.onnx")
     assert refused(folder / "a.onnx") == (
-        "dense/a.onnx must take images in float32, got uint8; export it with float32 at its ends"
+        "dense/a.onnx must take images in float32, got uint8; export it with a float32 input"
     )
 
 
 def test_a_model_of_other_classes_is_refused(folder: Path) -> None:
     onnx.save_model(classifier(classes=10), folder / "a.onnx")
     assert refused(folder / "a.onnx") == (
-        "dense/a.onnx must give a score for each of 4 classes, got an output of (any, 10); name a "
+        "dense/a.onnx must give a score for each of 4 classes, got an output of (any, 10); use a "
         "classifier of these classes"
     )
 
@@ -197,8 +197,8 @@ def test_operators_of_a_library_are_refused(folder: Path) -> None:
     model.opset_import.append(helper.make_opsetid("evil", 1))
     onnx.save_model(model, folder / "a.onnx")
     assert refused(folder / "a.onnx") == (
-        "dense/a.onnx needs operators of 'evil', which come from a library and are never loaded; "
-        "export it with operators of ONNX alone"
+        "dense/a.onnx needs operators of 'evil', whose library Scotoma never loads; export it "
+        "with ONNX operators only"
     )
 
 
@@ -298,7 +298,7 @@ def test_a_model_that_takes_the_runtime_down_does_not_take_us_down(folder: Path)
     with pytest.raises(DataError) as caught, trials() as attempt:
         attempt(folder / "a.onnx", deadly, np.zeros((2, 3, 8, 8), np.uint8))
     assert str(caught.value) == (
-        "dense/a.onnx takes ONNX Runtime down; export it again with another opset, or leave its "
+        "dense/a.onnx crashes ONNX Runtime; export it again with another opset, or leave its "
         "variant out"
     )
 

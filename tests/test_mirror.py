@@ -206,7 +206,9 @@ def test_a_cache_that_cannot_be_written_is_named(
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("SCOTOMA_CACHE", str(tmp_path / "file"))
-    with pytest.raises(ConfigError, match=r"cannot be written: .*; set SCOTOMA_CACHE to a folder"):
+    with pytest.raises(
+        ConfigError, match=r"cannot be written: .*; set SCOTOMA_CACHE to a writable"
+    ):
         Run.create(s3.uri("run"), config)
 
 
@@ -215,7 +217,9 @@ def test_a_component_whose_cache_cannot_be_written_says_so(
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("SCOTOMA_CACHE", str(tmp_path / "file"))
-    with pytest.raises(ConfigError, match=r"cannot be written: .*; set SCOTOMA_CACHE to a folder"):
+    with pytest.raises(
+        ConfigError, match=r"cannot be written: .*; set SCOTOMA_CACHE to a writable"
+    ):
         Run.open(run.uri)
 
 
@@ -302,7 +306,7 @@ def test_what_was_finished_and_not_sent_is_sent_without_being_redone(s3: Any, ma
 def test_an_input_that_the_storage_does_not_show_is_named(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sentence = rf"^{run.uri}/a must be there, as a step before has left it, and is not; repeat the"
+    sentence = rf"^{run.uri}/a, the output of an earlier step, is missing; repeat the"
     with pytest.raises(DataError, match=sentence):
         make(run)
     write_json(run.path("a"), 1)

@@ -78,10 +78,14 @@ def test_one_name_may_stand_several_times_and_beside_text(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("images", "attributes", "sentence"),
     [
-        ("{t}/none/{{newest}}", "{t}/x.csv", "source.images must have something in the place of"),
-        ("{t}/img/{{newest}}", "{t}/{{newest}}.txt", "the last are '2' in source.images, '3' in s"),
-        ("{t}/*/{{newest}}", "{t}/x.csv", "may have {newest} below a folder or bucket and after"),
-        ("s3://{{newest}}/x", "{t}/x.csv", "may have {newest} below a folder or bucket and after"),
+        ("{t}/none/{{newest}}", "{t}/x.csv", "source.images must match a name at"),
+        (
+            "{t}/img/{{newest}}",
+            "{t}/{{newest}}.txt",
+            "the newest are '2' in source.images, '3' in s",
+        ),
+        ("{t}/*/{{newest}}", "{t}/x.csv", "must have {newest} below a folder or bucket"),
+        ("s3://{{newest}}/x", "{t}/x.csv", "must have {newest} below a folder or bucket"),
         ("s3://b-1/{{newest}}", "{t}/x.csv", "s3://b-1"),
     ],
 )

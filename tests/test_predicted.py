@@ -127,7 +127,8 @@ def test_one_model_a_side_is_judged_over_examples_alone(pair: Run) -> None:
     )  # fmt: skip
     assert "one training run: says nothing about the next one" in row["absolute"]["note"]
     # The paired interval of a difference: the standard error of the mean of the differences, and
-    # four flips that were not seen, each of a whole example. With a positive class the error is that of `cat` against the rest.
+    # four flips that were not seen, each of a whole example.
+    # With a positive class the error is that of `cat` against the rest.
     home = pair.root.parent
     cat = np.array(pl.read_csv(home / "examples.csv")["label"].to_list()) == "cat"
     wrong = [(np.array(said(home, variant, 0)) == "cat") != cat for variant in ("fp32", "int8")]
@@ -247,7 +248,7 @@ FAULTS: dict[str, tuple[str, Callable[[pl.DataFrame], pl.DataFrame], str]] = {
     "a row twice": (
         "preds/int8/seed0.csv",
         lambda t: pl.concat([t, t.filter(example_id="img/5.jpg")]),
-        "model 'seed0' of 'int8' predicts example 'img/5.jpg' more than once; keep one row an "
+        "model 'seed0' of 'int8' predicts example 'img/5.jpg' more than once; keep one row per "
         "example and model",
     ),
     "rows that are missing": (
@@ -275,12 +276,12 @@ FAULTS: dict[str, tuple[str, Callable[[pl.DataFrame], pl.DataFrame], str]] = {
         "preds/int8/seed0.csv",
         lambda t: t.rename({"predicted": "prediction"}),
         "DIR/preds/int8/seed0.csv must have the column 'predicted', got example_id, prediction; "
-        "did you mean 'prediction'?; name it so",
+        "did you mean 'prediction'?; rename a column",
     ),
     "examples without ids": (
         "examples.csv",
         lambda t: t.rename({"example_id": "id"}),
-        "DIR/examples.csv must have the column 'example_id', got id, label, sex; name it so",
+        "DIR/examples.csv must have the column 'example_id', got id, label, sex; rename a column",
     ),
     "an example twice": (
         "examples.csv",
@@ -365,7 +366,7 @@ def test_what_the_files_do_not_hold_cannot_be_asked_for(
         (CONFIG + "variants: [dense, {predictions: ['../x']}]", "variants.1.predictions.0 "),
         (
             "baseline: fp32\nvariants: [dense, {prune: [0.9]}]",
-            "baseline names a variant of source.kind predictions; elsewhere it is `dense`, so ",
+            "baseline is for source.kind predictions; other sources use `dense`, so ",
         ),
         (CONFIG.replace("files:", "file:"), "known are kind, "),
     ],

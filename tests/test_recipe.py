@@ -15,23 +15,23 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "squares of sgd": (
         {"adamw_squares": 0.9},
-        "adamw_squares 0.9 has an effect with optimiser adamw only; add it there",
+        "adamw_squares 0.9 has no effect without optimiser adamw; add that, or leave out the key",
     ),
     "a crop without shifts": (
         {"crop": 0.1, "augmentation": "alternating-flip"},
-        "crop 0.1 has an effect with augmentation crop-flip or crop-alternating-flip only",
+        "crop 0.1 has no effect without augmentation crop-flip or crop-alternating-flip",
     ),
     "a decay of no average": (
         {"average_decay": 0.5},
-        "average_decay 0.5 has an effect with averaging ema or lookahead only",
+        "average_decay 0.5 has no effect without averaging ema or lookahead",
     ),
     "updates of no average": (
         {"average_every": 5},
-        "average_every 5 has an effect with averaging ema or lookahead only",
+        "average_every 5 has no effect without averaging ema or lookahead",
     ),
     "a ramp of no average": (
         {"average_ramp": 3.0},
-        "average_ramp 3 has an effect with averaging ema or lookahead only",
+        "average_ramp 3 has no effect without averaging ema or lookahead",
     ),
     "one cycle without a rise": (
         {"schedule": "one-cycle", "warmup": 0.0},

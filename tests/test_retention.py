@@ -17,7 +17,7 @@ from scotoma.config import parse_config
 from scotoma.config.retraining import Keep
 from scotoma.run import Run, checksums, read_json, write_json
 from scotoma.run.lock import locked
-from scotoma.stages.retention import Audited, audits_of, sorted_out, tidy
+from scotoma.stages.retention import StoredAudit, audits_of, delete_unkept, sorted_out
 from tests.audits import gate_file
 from tests.commands import measured, scotoma
 
@@ -73,7 +73,7 @@ def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_old_audits_give_up_what_is_large_and_keep_what_a_trend_needs(root: str) -> None:
     before = storage.list_files(root)
-    gone, notes = tidy("faces", root, Keep(audits=2), None)
+    gone, notes = delete_unkept("faces", root, Keep(audits=2), None)
     after = storage.list_files(root)
     assert [Path(one.place).name for one in gone] == ["m3", "m1"]  # m2 passed last
     assert notes == []
@@ -82,18 +82,18 @@ def test_old_audits_give_up_what_is_large_and_keep_what_a_trend_needs(root: str)
         f"{run}/retention.json" for run in ("m1", "m3")
     }
     run = Run.open(storage.join(root, "m1"))
-    assert checksums.verify(run.mirror).whole
+    assert checksums.compare_checksums(run.mirror).intact
     run.fetch(run.path("retention.json"))
     record = read_json(run.path("retention.json"))
     assert (record["files"], record["bytes"]) == (len(LARGE), 1000 * len(LARGE))
     assert record["why"] == "retraining.keep: audits 2"
-    assert tidy("faces", root, Keep(audits=2), None) == ([], [])
+    assert delete_unkept("faces", root, Keep(audits=2), None) == ([], [])
 
 
 def test_without_a_rule_all_are_kept(tmp_path: Path) -> None:
     for month in (1, 2):
         left(str(tmp_path / f"m{month}"), month, "FAIL")
-    assert tidy("faces", str(tmp_path), Keep(), None) == ([], [])
+    assert delete_unkept("faces", str(tmp_path), Keep(), None) == ([], [])
     assert audits_of("faces", str(tmp_path / "nowhere")) == []
 
 
@@ -101,7 +101,7 @@ def test_an_audit_that_is_locked_is_left_alone(tmp_path: Path) -> None:
     for month in (1, 2, 3):
         left(str(tmp_path / f"m{month}"), month, "FAIL")
     with locked(tmp_path / "m1"):
-        gone, notes = tidy("faces", str(tmp_path), Keep(audits=1), None)
+        gone, notes = delete_unkept("faces", str(tmp_path), Keep(audits=1), None)
     assert [Path(one.place).name for one in gone] == ["m2"]
     assert len(notes) == 1
     assert "m1 is left alone: output folder" in notes[0]
@@ -147,7 +147,7 @@ def test_what_must_stay_stays(
         None if age is None else NOW - datetime.timedelta(days=age, seconds=1)
     )
     every = [
-        Audited(f"{place}", made(age), verdict, ("x",), 1)
+        StoredAudit(f"{place}", made(age), verdict, ("x",), 1)
         for place, (age, verdict) in enumerate(months)
     ]
     found = sorted_out(every, Keep(audits=audits, days=days), NOW)

@@ -87,7 +87,7 @@ def test_a_slice_of_dark_pictures_is_found_and_said_to_be_about_the_image(tmp_pa
     assert set(found["features"]) == {"sex", "class", *looks}
     assert pl.read_parquet(table)["image width"].unique().to_list() == [6]
     assert len(found["lattice"]["text"]) == len(found["lattice"]["effect"]) <= slicing.POINTS
-    assert found["lattice"]["found"][0]
+    assert found["lattice"]["reported"][0]
     before = section.read_bytes(), section.stat().st_mtime_ns
     slicing.slices(run)  # what is done is not done again
     assert (section.read_bytes(), section.stat().st_mtime_ns) == before

@@ -165,18 +165,18 @@ def test_what_a_step_refuses_is_left_for_the_command_with_its_exit_code(
         ),
         (
             OSError(28, "No space left on device"),
-            "the step make stopped: the disk is full, or a limit on files is reached; free some of "
-            "it, and repeat the command to go on",
+            "the step make stopped: the disk is full, or a limit on files is reached; free some "
+            "of it, and repeat the command to resume",
         ),
         (
             MemoryError(),
-            "the step make stopped: there is no memory left; free some, and repeat the command to "
-            "go on",
+            "the step make stopped: there is no memory left; free some, and repeat the command "
+            "to resume",
         ),
         (
             PermissionError(13, "Permission denied", "audit.json"),
-            "the step make stopped: [Errno 13] Permission denied: 'audit.json'; free the path, and "
-            "repeat the command to go on",
+            "the step make stopped: [Errno 13] Permission denied: 'audit.json'; free the path, "
+            "and repeat the command to resume",
         ),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",

@@ -263,7 +263,7 @@ def checked(s3: Any) -> Any:
 
 def test_wrong_credentials_are_said_to_be_wrong(checked: Any, file: Path) -> None:
     for sentence in every_call(checked.uri("k"), file):
-        assert "does not take these credentials (InvalidAccessKeyId)" in sentence
+        assert "rejects these credentials (InvalidAccessKeyId)" in sentence
 
 
 def test_an_object_that_is_not_there_is_named(s3: Any, tmp_path: Path) -> None:
@@ -295,8 +295,8 @@ def test_a_checksum_that_does_not_fit_is_refused_and_nothing_is_left(
     s3.client.put_object(Bucket=s3.bucket, Key="k", Body=b"abc", Metadata={"sha256": "0" * 64})
     sentence = refused(download, s3.uri("k"), tmp_path / "back")
     assert sentence == (
-        f"{s3.uri('k')} must have the SHA-256 that it carries, {'0' * 64}, got {sha256(b'abc')}; "
-        "upload it again"
+        f"{s3.uri('k')} must have its recorded SHA-256, {'0' * 64}, got {sha256(b'abc')}; upload "
+        "it again"
     )
     assert not list(tmp_path.iterdir())
 
@@ -335,8 +335,8 @@ def sick(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Sick]]:
     ("status", "code", "said"),
     [
         (403, "AccessDenied", "access is denied to these credentials (AccessDenied); ask for s3:L"),
-        (403, "SignatureDoesNotMatch", "does not take these credentials (SignatureDoesNotMatch)"),
-        (400, "ExpiredToken", "does not take these credentials (ExpiredToken); correct AWS_ACC"),
+        (403, "SignatureDoesNotMatch", "rejects these credentials (SignatureDoesNotMatch)"),
+        (400, "ExpiredToken", "rejects these credentials (ExpiredToken); correct AWS_ACC"),
         (404, "NoSuchBucket", "the bucket 'bucket' does not exist; correct its name"),
         (400, "AuthorizationHeaderMalformed", "its bucket is in another region; set AWS_REGION"),
         (503, "SlowDown", "the service answers SlowDown (HTTP 503); repeat the command, or ask"),

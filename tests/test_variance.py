@@ -349,7 +349,8 @@ def test_significance_inside_a_family_is_that_of_the_adjusted_p_value():
     [
         (
             lambda: compare([0.1], [0.1, 0.2]),
-            "base must hold the values of two or more runs, got shape (1,): pass one number a run",
+            "base must hold the values of two or more runs, got shape (1,): pass one number per "
+            "run",
         ),
         (
             lambda: compare([0.1, 0.2], [0.1, math.nan]),

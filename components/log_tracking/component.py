@@ -9,7 +9,7 @@ def log_tracking(
     ended: dsl.PipelineTaskFinalStatus,
     tracked: dsl.Output[dsl.Artifact],
 ) -> None:
-    """Log the audit to MLflow, one run a variant and one a member; of one that failed, why.
+    """Log the audit to MLflow, one run per variant and one per member; of one that failed, why.
 
     Args:
         run_uri: Folder of the run, or its `s3://BUCKET/PREFIX`.

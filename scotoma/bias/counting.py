@@ -272,7 +272,7 @@ def group_masks(groups: npt.ArrayLike, rows: int, names: Sequence[str] | None = 
     """Membership of the groups, bool, shape (G, rows), checked, with their names where given.
 
     Raises:
-        DataError: Not bool, not one column an example, or names that do not name each group once.
+        DataError: Not bool, not one column per example, or names that do not name each group once.
 
     >>> group_masks([[True, False]], 2, ["men"]).shape
     (1, 2)
@@ -280,11 +280,11 @@ def group_masks(groups: npt.ArrayLike, rows: int, names: Sequence[str] | None = 
     members = array(groups, "groups")
     masks = booleans(members, "groups", (len(members) if members.ndim else 0, rows))
     if not len(masks):
-        raise DataError("groups must hold at least one group, got none: pass a row a group")
+        raise DataError("groups must hold at least one group, got none: pass one row per group")
     if names is not None and (len(names) != len(masks) or len(set(names)) != len(names)):
         raise DataError(
             f"names must name each of {len(masks)} groups once, got {len(names)} names, "
-            f"{len(set(names))} of them different: pass one name a group"
+            f"{len(set(names))} of them different: pass one name per group"
         )
     return masks
 

@@ -154,8 +154,8 @@ def signed(
     """
     if name not in SIGNED:
         raise DataError(
-            f"signed differences stand behind DP, EOFP and EOTP, got {name!r}: "
-            "use fairness_bounds for the others"
+            f"only DP, EOFP and EOTP have signed differences, got {name!r}: use fairness_bounds "
+            "for the others"
         )
     y, p, group, rows = _examples(labels, predicted, groups, None)
     if group.max(initial=0) > 1 or np.asarray(groups).shape[0] != 2:
@@ -315,6 +315,8 @@ def _examples(
         )
     rows = np.flatnonzero(masks.any(axis=0))
     if not rows.size:
-        raise DataError(f"groups must hold some of the {len(p):,} rows, got none: pass their rows")
+        raise DataError(
+            f"groups must hold at least one of the {len(p):,} rows, got none: pass their rows"
+        )
     group = masks.argmax(axis=0)[rows]
     return y[rows].astype(np.intp), p[rows].astype(np.intp), group, rows

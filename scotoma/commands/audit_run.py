@@ -87,12 +87,12 @@ def run_audit(
     """
     if step is not None:
         named(step)
-    written = path
+    config_path = path
     if resume and path is None and out is not None:
         _refuse_nothing(out)
-        written = Run.open(out).path("config.yaml")
+        config_path = Run.open(out).path("config.yaml")
     config = configuration(
-        written, deterministic=deterministic, seed=seed, data=data, models=models
+        config_path, deterministic=deterministic, seed=seed, data=data, models=models
     )
     place = out or _default_place(config)
     if resume:
@@ -118,8 +118,8 @@ def _default_place(config: Config) -> str:
 def _refuse_nothing(place: str) -> None:
     if not storage.exists(storage.join(place, "config.yaml")):
         raise ConfigError(
-            f"--resume goes on with a run, and there is none at {place}; leave it out to begin "
-            "one, or correct --out"
+            f"--resume needs an interrupted run, and there is none at {place}; leave out "
+            "--resume, or correct --out"
         )
 
 
@@ -159,8 +159,8 @@ def _audit(
             run_steps_in_child(run, console, lock, meanwhile=judging_needs)
             from scotoma.stages.verdict import give_verdict
 
-            given = give_verdict(run.mirror, judging.rules, judging.as_of)
-            _say(run, place, console, time.perf_counter() - began, given, as_json=as_json)
+            judged = give_verdict(run.mirror, judging.rules, judging.as_of)
+            _say(run, place, console, time.perf_counter() - began, judged, as_json=as_json)
         except (ConfigError, DataError):
             if not run.path("populations").exists():  # what was trained is never taken back
                 traces.remove()
@@ -169,7 +169,7 @@ def _audit(
             raise
         except OSError as error:  # a broken pipe too: left alone it would end the command with 1
             why = exhausted(error) or f"{error}; free the path"
-            raise ScotomaError(f"{why}, and repeat the command to go on") from error
+            raise ScotomaError(f"{why}, and repeat the command to resume") from error
         except Exception as error:
             log = run.path("logs", "audit.log")
             log.parent.mkdir(exist_ok=True)
@@ -178,31 +178,31 @@ def _audit(
                 f"the audit ended with an internal error ({type(error).__name__}); its traceback "
                 f"is in {log}"
             ) from error
-    return given.exit_code
+    return judged.exit_code
 
 
 def _say_step(run: Run, step: str, *, as_json: bool) -> None:
     """The files that a step has left, on stdout."""
-    left = sorted(
+    files = sorted(
         name
         for record in run.path("steps").glob("*.json")
         if re.fullmatch(rf"{step}(-\d+)?", record.stem)
         for name in read_json(record)["outputs"]
     )
-    content = json.dumps({"step": step, "files": left}, indent=1) if as_json else "\n".join(left)
+    content = json.dumps({"step": step, "files": files}, indent=1) if as_json else "\n".join(files)
     print_out(content + "\n", sys.stdout)
 
 
 def _say(
-    run: Run, place: str, console: Console, seconds: float, given: Judged, *, as_json: bool
+    run: Run, place: str, console: Console, seconds: float, judged: Judged, *, as_json: bool
 ) -> None:
     """The numbers on stdout; on stderr how long it took, and where everything is."""
     audit, tracking, page = map(run.path, ("audit.json", "tracking.json", "report.html"))
     run.fetch(audit, tracking, page)
-    print_out(audit.read_text(encoding="utf-8") if as_json else given.summary, sys.stdout)
+    print_out(audit.read_text(encoding="utf-8") if as_json else judged.summary, sys.stdout)
     tracked = read_json(tracking)
     lines = [f"note    {printable(note)}" for note in read_audit(audit).examples.notes]
-    lines += given.notes
+    lines += judged.notes
     if run.newest:
         lines.append(f"newest  {printable(run.newest)}")
     lines.append(f"took    {seconds:.0f} s")
@@ -210,10 +210,10 @@ def _say(
         lines.append(f"mlflow  not logged: {printable(tracked['reason'])}")
     elif tracked["link"]:
         lines.append(f"mlflow  {tracked['link']}")
-    if made := tracked.get("registered", {}).get("version"):
-        named = tracked["registered"]["alias"]
-        shown = f"model   {tracked['registered']['model']} version {made}"
-        lines.append(printable(f"{shown} is now {named}" if named else shown))
+    if version := tracked.get("registered", {}).get("version"):
+        alias = tracked["registered"]["alias"]
+        registered = f"model   {tracked['registered']['model']} version {version}"
+        lines.append(printable(f"{registered} is now {alias}" if alias else registered))
     if run.uri:
         lines += [f"report  {run.mirror.place(page)}", f"copy    {page}"]
     else:
@@ -253,9 +253,9 @@ class Traces:
         _remove_what_is_new(self.root, self.standing)
         if self.uri:
             with contextlib.suppress(DataError):  # what was refused first is what to say
-                found = storage.list_files(self.uri)
-                if not any(name.startswith("populations/") for name in found):
-                    for name in found:
+                names = storage.list_files(self.uri)
+                if not any(name.startswith("populations/") for name in names):
+                    for name in names:
                         storage.remove(storage.join(self.uri, name))
 
 

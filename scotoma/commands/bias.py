@@ -69,7 +69,7 @@ def bias(
         list[str] | None,
         typer.Option(help="Column of numbers, or a pattern, for the metric FT. Can be repeated."),
     ] = None,
-    level: options.Level = 0.95,
+    level: options.ConfidenceLevel = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap for upper bounds.", min=0)] = 0,
     explain: Annotated[
         bool,

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from scotoma.commands.bias_page import page
-from scotoma.commands.bias_table import Audited, BiasQuestion, read_audited
+from scotoma.commands.bias_page import format_bias
+from scotoma.commands.bias_table import BiasQuestion, BiasTable, read_bias_table
 from scotoma.commands.long_table import widened
 from scotoma.commands.tables import read_table
 from scotoma.jsonable import jsonable
@@ -31,7 +31,7 @@ def run_bias(
     """Print error rates by group, the 21 Clarify metrics and the seven of the fixed-seed study.
 
     Args:
-        path: CSV or Parquet, one row an example; with `examples` one row an example and model.
+        path: CSV or Parquet, one row per example; with `examples` one row per example and model.
         question: What is asked.
         examples: CSV or Parquet of labels and groups, where `path` has predictions alone.
         as_json: Print JSON instead of the tables.
@@ -43,21 +43,21 @@ def run_bias(
     table = read_table(path)
     if examples is not None:
         table, question = widened(table, read_table(examples), question)
-    audited = read_audited(table, question)
+    audited = read_bias_table(table, question)
     if not quiet:
         sys.stderr.writelines(f"{message}\n" for message in audited.messages)
-    found = measure_bias(audited, question)
+    measures = measure_bias(audited, question)
     if as_json:
-        sys.stdout.write(json.dumps(jsonable(found), indent=1, allow_nan=False) + "\n")
+        sys.stdout.write(json.dumps(jsonable(measures), indent=1, allow_nan=False) + "\n")
     else:
-        sys.stdout.write("\n".join(page(path.name, found)) + "\n")
+        sys.stdout.write("\n".join(format_bias(path.name, measures)) + "\n")
 
 
-def measure_bias(audited: Audited, question: BiasQuestion) -> dict[str, Any]:
+def measure_bias(audited: BiasTable, question: BiasQuestion) -> dict[str, Any]:
     """Every number of the command, with its n and interval or the reason why it has none.
 
     Args:
-        audited: From `read_audited`.
+        audited: From `read_bias_table`.
         question: What is asked.
 
     Returns:
@@ -83,19 +83,19 @@ def measure_bias(audited: Audited, question: BiasQuestion) -> dict[str, Any]:
     }
 
 
-def _subgroups(audited: Audited, question: BiasQuestion) -> list[dict[str, Any]]:
+def _subgroups(audited: BiasTable, question: BiasQuestion) -> list[dict[str, Any]]:
     from scotoma.bias import amplification, rates
 
     names, masks = list(audited.groups), np.stack(list(audited.groups.values()))
     n_classes, positive = len(audited.classes), audited.positive
     if audited.baseline is None:
-        found: Sequence[Any] = rates(
+        results: Sequence[Any] = rates(
             audited.labels, audited.predicted, masks, names, positive=positive,
             n_classes=n_classes, clusters=audited.clusters, level=question.level,
         )  # fmt: skip
-        numbers_of = [{"predicted": one.rate} for one in found]
+        numbers_of = [{"predicted": one.rate} for one in results]
     else:
-        found = amplification(
+        results = amplification(
             audited.labels, audited.baseline, audited.predicted, masks, names, positive=positive,
             n_classes=n_classes, clusters=audited.clusters, paired=question.paired,
             level=question.level,
@@ -107,7 +107,7 @@ def _subgroups(audited: Audited, question: BiasQuestion) -> list[dict[str, Any]]
                 "absolute": one.absolute,
                 "relative": one.relative,
             }
-            for one in found
+            for one in results
         ]
     return [
         {
@@ -116,12 +116,12 @@ def _subgroups(audited: Audited, question: BiasQuestion) -> list[dict[str, Any]]
             "class": None if one.class_id is None else audited.classes[one.class_id],
         }
         | part
-        for one, part in zip(found, numbers_of, strict=True)
+        for one, part in zip(results, numbers_of, strict=True)
     ]
 
 
-def _clarify(audited: Audited, question: BiasQuestion) -> Iterator[dict[str, Any]]:
-    from scotoma.bias.clarify import METRICS, all_metrics, changes
+def _clarify(audited: BiasTable, question: BiasQuestion) -> Iterator[dict[str, Any]]:
+    from scotoma.bias.clarify import METRICS, all_metrics, metric_changes
 
     outcome = audited.positive
     y = None if outcome is None else audited.labels == outcome
@@ -139,7 +139,7 @@ def _clarify(audited: Audited, question: BiasQuestion) -> Iterator[dict[str, Any
         parts = {"predicted": table(p=after)}
         if before is not None and after is not None:
             parts["baseline"] = table(p=before, only=late)
-            parts["change"] = changes(
+            parts["change"] = metric_changes(
                 d=facet.d, dense=before, compressed=after, y=y, strata=audited.strata,
                 features=audited.features, clusters=audited.clusters, paired=question.paired,
                 level=question.level,
@@ -155,7 +155,7 @@ def _clarify(audited: Audited, question: BiasQuestion) -> Iterator[dict[str, Any
             } | {part: table[name] for part, table in parts.items() if name in table}
 
 
-def _lacking(needs: Sequence[str], audited: Audited) -> str:
+def _lacking(needs: Sequence[str], audited: BiasTable) -> str:
     """Options without which a metric is not computed."""
     options = {
         "y": ("--positive", audited.positive is None),
@@ -167,7 +167,7 @@ def _lacking(needs: Sequence[str], audited: Audited) -> str:
     return " and ".join(dict.fromkeys(lacking))
 
 
-def _fairness(audited: Audited, question: BiasQuestion) -> Iterator[dict[str, Any]]:
+def _fairness(audited: BiasTable, question: BiasQuestion) -> Iterator[dict[str, Any]]:
     from scotoma.bias.fairness import NAMES, SIGNED, fairness_bounds, signed
 
     labels, outcome, n_classes = audited.labels, audited.positive, len(audited.classes)
@@ -176,7 +176,7 @@ def _fairness(audited: Audited, question: BiasQuestion) -> Iterator[dict[str, An
         labels, n_classes = (labels == outcome).astype(np.intp), 2
     for name, (values, codes) in audited.values.items():
         masks = codes == np.arange(len(values))[:, None]
-        said = {
+        predictions = {
             part: ids if outcome is None else (ids == outcome).astype(np.intp)
             for part, ids in populations.items()
             if ids is not None
@@ -187,11 +187,11 @@ def _fairness(audited: Audited, question: BiasQuestion) -> Iterator[dict[str, An
                 class_id=None if outcome is None else 1, clusters=audited.clusters,
                 level=question.level, seed=question.seed,
             )
-            for part, ids in said.items()
+            for part, ids in predictions.items()
         }  # fmt: skip
         for metric in NAMES:
             row: dict[str, Any] = {"column": name, "groups": values, "metric": metric}
-            for part, ids in said.items():
+            for part, ids in predictions.items():
                 row[part] = bounds[part][metric]
                 if metric in SIGNED and outcome is not None and len(values) == 2:
                     row[f"{part}_signed"] = signed(

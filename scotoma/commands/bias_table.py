@@ -26,7 +26,7 @@ from scotoma.inputs import cluster_ids
 from scotoma.natural import natural_order
 from scotoma.uncertainty import check_level
 
-__all__ = ["Audited", "BiasQuestion", "Facet", "read_audited"]
+__all__ = ["BiasQuestion", "BiasTable", "Facet", "read_bias_table"]
 
 Flags = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.intp]
@@ -34,7 +34,7 @@ Codes = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, kw_only=True)
 class BiasQuestion:
-    """What to measure in a table with one row an example.
+    """What to measure in a table with one row per example.
 
     Attributes:
         label: Column of the true labels.
@@ -88,7 +88,7 @@ class Facet:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Audited:
+class BiasTable:
     """A table as arrays, checked.
 
     Attributes:
@@ -120,7 +120,7 @@ class Audited:
     messages: tuple[str, ...] = ()
 
 
-def read_audited(table: pl.DataFrame, question: BiasQuestion) -> Audited:
+def read_bias_table(table: pl.DataFrame, question: BiasQuestion) -> BiasTable:
     """The table as arrays.
 
     Raises:
@@ -132,7 +132,7 @@ def read_audited(table: pl.DataFrame, question: BiasQuestion) -> Audited:
     after = columns(table, question.predicted, "--predicted")
     before = columns(table, question.baseline, "--baseline")
     if not after:
-        raise ConfigError("--predicted must name at least one column, got none: name one a model")
+        raise ConfigError("--predicted must name at least one column, got none: name one per model")
     if clash := (set(after) & set(before)) | ({label} & {*after, *before}):
         raise ConfigError(
             f"label, baseline and predicted must be different columns, got {quoted(min(clash))} "
@@ -141,7 +141,7 @@ def read_audited(table: pl.DataFrame, question: BiasQuestion) -> Audited:
     if question.paired and len(before) != len(after):
         raise ConfigError(
             f"--paired needs as many baseline as predicted columns, got {len(before)} and "
-            f"{len(after)}: leave models without a partner out"
+            f"{len(after)}: leave out models without a partner"
         )
     _unique_ids(table, question.identifier)
     truth = texts(table, label)
@@ -154,16 +154,18 @@ def read_audited(table: pl.DataFrame, question: BiasQuestion) -> Audited:
         rows = texts(table, name, missing=MISSING)
         if empty := int((rows == MISSING).sum()):
             messages.append(
-                f"column {quoted(name)} is empty in {empty:,} of {len(rows):,} rows: they are the "
-                f"group {quoted(MISSING)}"
+                f"column {quoted(name)} is empty in {empty:,} of {len(rows):,} rows: these form "
+                f"the group {quoted(MISSING)}"
             )
         values[name] = _coded(rows, name)
     if question.positive is None:
-        messages.append("no --positive: every class against the rest, no metric of an outcome")
+        messages.append(
+            "no --positive: measuring each class against the rest, without metrics of an outcome"
+        )
     cluster = None if question.cluster is None else column(table, question.cluster, "--cluster")
     strata = None if question.strata is None else column(table, question.strata, "--strata")
     features = columns(table, question.features, "--feature")
-    return Audited(
+    return BiasTable(
         classes=tuple(classes),
         labels=_ids(truth, classes),
         predicted=np.stack([_ids(predictions[name], classes) for name in after], axis=1),
@@ -191,7 +193,7 @@ def _unique_ids(table: pl.DataFrame, name: str | None) -> None:
         most = int(times.argmax())
         raise DataError(
             f"example ids must be unique, but {quoted(ids[most])} stands in column {quoted(name)} "
-            f"{times[most]:,} times: keep one row an example"
+            f"{times[most]:,} times: keep one row per example"
         )
 
 
@@ -215,7 +217,7 @@ def _classes(
             )
         if new:
             messages.append(
-                f"column {quoted(name)} predicts {listed(new)}, which no example of the table is"
+                f"column {quoted(name)} predicts {listed(new)}, which is the label of no example"
             )
     classes = natural_order(known.union(*predictions.values()))
     if len(classes) < 2:
@@ -297,7 +299,7 @@ def _advantaged(
         if set(favoured) == set(values[name][0]):
             raise ConfigError(
                 f"--advantaged names every value of column {quoted(name)}: leave out those that "
-                "are not"
+                "are not advantaged"
             )
     return chosen
 

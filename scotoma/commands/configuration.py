@@ -39,7 +39,7 @@ def configuration(
     config = default_config() if path is None else load_config(path)
     if models is not None and not hasattr(config.source, "recipe"):
         raise ConfigError(
-            f"--models says how many members are trained, and source.kind {config.source.kind!r} "
+            f"--models sets how many members to train, and source.kind {config.source.kind!r} "
             "trains none; leave it out"
         )
     changed = {key: n for key, n in (("seed", seed), ("models", models)) if n is not None}
@@ -49,8 +49,8 @@ def configuration(
     if data is not None:
         if not hasattr(config.source, "data"):
             raise ConfigError(
-                f"--data says where source.data is, and source.kind {config.source.kind!r} has "
-                "none; leave it out, or use parquet, celeba, cifar10 or cifar10s"
+                f"--data replaces source.data, and source.kind {config.source.kind!r} has none; "
+                "leave it out, or use parquet, celeba, cifar10 or cifar10s"
             )
         place = data if storage.is_remote(data) else str(Path(data).absolute())
         source = config.source.model_copy(update={"data": place})

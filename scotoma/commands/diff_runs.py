@@ -25,7 +25,7 @@ from scotoma.run import Run
 from scotoma.uncertainty import Estimate
 from scotoma.verdict.since_previous import Change, changes, judged
 
-__all__ = ["Difference", "compare_runs", "run_diff"]
+__all__ = ["Difference", "compare_audits", "run_diff"]
 
 ALPHA = 0.05
 WORDS = {"error": "error", "fpr": "FPR", "fnr": "FNR", "cie_share_excess": "CIE excess"}
@@ -71,10 +71,10 @@ def run_diff(first: str, second: str, *, as_json: bool, quiet: bool) -> None:
         ScotomaError: A run is not one, or they share no class.
     """
     runs = open_run(first), open_run(second)
-    rows, facts = compare_runs(*runs)
+    rows, facts = compare_audits(*runs)
     if as_json:
-        found = {"version": 1, "runs": [first, second], **facts, "rows": rows}
-        sys.stdout.write(json.dumps(jsonable(found), indent=1, ensure_ascii=False) + "\n")
+        content = {"version": 1, "runs": [first, second], **facts, "rows": rows}
+        sys.stdout.write(json.dumps(jsonable(content), indent=1, ensure_ascii=False) + "\n")
         return
     sys.stdout.write("\n".join(_page(rows, facts)) + "\n")
     if not quiet:
@@ -82,7 +82,7 @@ def run_diff(first: str, second: str, *, as_json: bool, quiet: bool) -> None:
             sys.stderr.write(f"note    {printable(note)}\n")
 
 
-def compare_runs(first: Run, second: Run) -> tuple[list[Difference], dict[str, Any]]:
+def compare_audits(first: Run, second: Run) -> tuple[list[Difference], dict[str, Any]]:
     """Every rate of every variant that two audits share, on the examples that both have.
 
     Both populations are asked the same examples, so that the change is tested as that between a
@@ -113,7 +113,7 @@ def compare_runs(first: Run, second: Run) -> tuple[list[Difference], dict[str, A
     names = [v.name for v in first.config.resolved_variants]
     common = [n for n in names if n in [v.name for v in second.config.resolved_variants]]
     notes = _notes(tests, ids, names, common, second)
-    found = (
+    differences = (
         list(_on_shared(tests, places, (first, second), common))
         if ids
         else list(_on_their_own((first, second), common))
@@ -121,7 +121,7 @@ def compare_runs(first: Run, second: Run) -> tuple[list[Difference], dict[str, A
     rows = [
         Difference(name, c.metric, c.group, c.before, c.after, c.change, p, adjusted, word)
         for (name, c), (p, adjusted, word) in zip(
-            found, judged([c.change for _, c in found], ALPHA), strict=True
+            differences, judged([c.change for _, c in differences], ALPHA), strict=True
         )
     ]
     return rows, {
@@ -133,7 +133,7 @@ def compare_runs(first: Run, second: Run) -> tuple[list[Difference], dict[str, A
 def _test(run: Run) -> Examples:
     run.fetch(run.examples)
     if not run.examples.exists():
-        raise DataError(f"{run.place} has no examples.parquet; let scotoma audit end first")
+        raise DataError(f"{run.place} has no examples.parquet; finish its audit first")
     return Examples.read(run.examples, images=False, split="test")
 
 
@@ -149,12 +149,12 @@ def _notes(
 ) -> list[str]:
     notes = []
     if not ids:
-        notes.append("no test example is in both runs: each is taken at its own, and both vary")
-    elif lost := sum(len(test.ids) - len(ids) for test in tests):
-        notes.append(f"{lost:,} test examples are in one run only and were left out")
-    others = {v.name for v in second.config.resolved_variants} ^ set(names)
-    if others:
-        notes.append(f"in one run only: {', '.join(sorted(others))}")
+        notes.append("no test example is in both runs: each rate is measured on its own test set")
+    elif dropped := sum(len(test.ids) - len(ids) for test in tests):
+        notes.append(f"{dropped:,} test examples are in one run only and were left out")
+    unshared = {v.name for v in second.config.resolved_variants} ^ set(names)
+    if unshared:
+        notes.append(f"in one run only: {', '.join(sorted(unshared))}")
     if tests[0].attributes != tests[1].attributes:
         notes.append(
             "groups are those of the first run" if ids else "groups of one run are left out"
@@ -166,24 +166,24 @@ def _on_shared(
     tests: list[Examples], places: list[list[int]], runs: tuple[Run, Run], names: list[str]
 ) -> Iterator[tuple[str, Change]]:
     """Variant and change of each rate, example by example."""
-    kept = [
+    shared = [
         Examples(test.table[rows], test.classes, test.attributes, test.intersections)
         for test, rows in zip(tests, places, strict=True)
     ]
-    if kept[0].table["label"].to_list() != kept[1].table["label"].to_list():
+    if shared[0].table["label"].to_list() != shared[1].table["label"].to_list():
         raise DataError(
             "both runs must label their shared examples alike, got different labels; audit both on "
             "one table of examples"
         )
-    test, positive = kept[0], runs[0].config.label.positive
+    test, positive = shared[0], runs[0].config.label.positive
     groups = test.partition()
     for name in names:
-        said = []
+        predicted = []
         for run, rows in zip(runs, places, strict=True):
             run.fetch(run.predictions(name))
-            said.append(Predictions.read(run.predictions(name)).predicted[rows])
+            predicted.append(Predictions.read(run.predictions(name)).predicted[rows])
         for row in amplification(
-            test.labels, said[0], said[1], groups.masks, groups.names,
+            test.labels, predicted[0], predicted[1], groups.masks, groups.names,
             positive=None if positive is None else test.classes.index(str(positive)),
             n_classes=len(test.classes), clusters=test.clusters,
         ):  # fmt: skip
@@ -211,15 +211,15 @@ def _page(rows: list[Difference], facts: dict[str, Any]) -> list[str]:
     )  # fmt: skip
     page = [f"{both}; rates in %, changes in points"]
     for word in ("worse", "better"):
-        mine = [row for row in rows if row.verdict == word]
-        page += ["", f"{word}: {len(mine)} of {len(rows)} rates (Holm, {facts['alpha']:g})"]
-        if mine:
+        judged_so = [row for row in rows if row.verdict == word]
+        page += ["", f"{word}: {len(judged_so)} of {len(rows)} rates (Holm, {facts['alpha']:g})"]
+        if judged_so:
             header = ("variant", "where", "before", "after", f"change [{level}]")
-            page += table_lines(header, [_cells(row) for row in mine], right=2)
+            page += table_lines(header, [_cells(row) for row in judged_so], right=2)
     undecided = [row for row in rows if row.verdict == "undecided"]
     page += ["", f"undecided: {len(undecided)}; the widest change that cannot be excluded:"]
-    known = [row for row in undecided if not np.isnan(row.change.high)]
-    widest = sorted(known, key=lambda row: -row.change.high)[:5]
+    bounded = [row for row in undecided if not np.isnan(row.change.high)]
+    widest = sorted(bounded, key=lambda row: -row.change.high)[:5]
     header = ("variant", "where", "before", "after", f"change [{level}]")
     return [
         *page,

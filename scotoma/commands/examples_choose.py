@@ -50,21 +50,20 @@ def run_examples(
     """
     if not 0 < percentile < 100:
         raise ConfigError(
-            f"--percentile must lie between 0 and 100, got {percentile:g}: write 99 for the "
-            "hundredth of the examples that diverges most"
+            f"--percentile must lie between 0 and 100, got {percentile:g}: write 99 for the top 1%"
         )
     if csv and as_json:
         raise ConfigError("--csv and --json exclude each other; choose one")
     run = open_run(place)
-    found = chosen_examples(run, percentile, variant)
+    chosen = chosen_examples(run, percentile, variant)
     if csv:
-        sys.stdout.write(harmless(found).write_csv())
+        sys.stdout.write(harmless(chosen).write_csv())
     elif as_json:
-        rows = {"version": 1, "percentile": percentile, "examples": found.to_dicts()}
+        rows = {"version": 1, "percentile": percentile, "examples": chosen.to_dicts()}
         sys.stdout.write(json.dumps(jsonable(rows), indent=1, ensure_ascii=False) + "\n")
     else:
-        sys.stdout.write("\n".join(_page(found)) + "\n")
-    if not quiet and found.height and not (csv or as_json):
+        sys.stdout.write("\n".join(_page(chosen)) + "\n")
+    if not quiet and chosen.height and not (csv or as_json):
         sys.stderr.write("--csv prints all of them, with labels and votes, to annotate\n")
 
 
@@ -90,46 +89,46 @@ def chosen_examples(run: Run, percentile: float, variant: str | None = None) -> 
     path = run.path("divergence.parquet")
     run.fetch(path, run.examples)
     if not path.exists() or not run.examples.exists():
-        raise DataError(f"{path} is not there; let scotoma audit end first")
-    checksums.check(run.mirror, (path.name, run.examples.name))
+        raise DataError(f"{path} is not there; finish its audit first")
+    checksums.refuse_changed(run.mirror, (path.name, run.examples.name))
     scores = pl.read_parquet(path, glob=False)
-    known = scores["variant"].unique(maintain_order=True).to_list()
-    if variant is not None and variant not in known:
+    variants = scores["variant"].unique(maintain_order=True).to_list()
+    if variant is not None and variant not in variants:
         raise ConfigError(
-            f"--variant must be one of {', '.join(known)}, got {quoted(variant)}"
-            f"{nearest(variant, known)}"
+            f"--variant must be one of {', '.join(variants)}, got {quoted(variant)}"
+            f"{nearest(variant, variants)}"
         )
     test = Examples.read(run.examples, images=False, split="test")
-    wanted = max(1, round(len(test.ids) * (100 - percentile) / 100))
+    count = max(1, round(len(test.ids) * (100 - percentile) / 100))
     lots = hash_ids(np.array(test.ids), run.config.population.seed)
-    named = test.table.select("example_id", "label", *test.attributes).with_columns(
+    labels = test.table.select("example_id", "label", *test.attributes).with_columns(
         pl.Series("lot", lots.astype("uint64"))
     )
     parts = []
-    for name in known if variant is None else [variant]:
-        mine = scores.filter((pl.col("variant") == name) & (pl.col("taxicab") > 0))
-        ranked = mine.join(named, on="example_id").sort(
+    for name in variants if variant is None else [variant]:
+        divergent = scores.filter((pl.col("variant") == name) & (pl.col("taxicab") > 0))
+        ranked = divergent.join(labels, on="example_id").sort(
             ["taxicab", "lot", "example_id"], descending=[True, False, False]
         )
-        parts.append(ranked.head(wanted).with_row_index("rank", offset=1))
-    shown = ("dense_modal", "dense_votes", "compressed_modal", "compressed_votes", "cie", "taxicab")
+        parts.append(ranked.head(count).with_row_index("rank", offset=1))
+    votes = ("dense_modal", "dense_votes", "compressed_modal", "compressed_votes", "cie", "taxicab")
     return pl.concat(parts).select(
-        "variant", "rank", "example_id", "label", *shown, *test.attributes
+        "variant", "rank", "example_id", "label", *votes, *test.attributes
     )
 
 
-def _page(found: pl.DataFrame) -> list[str]:
-    if not found.height:
+def _page(chosen: pl.DataFrame) -> list[str]:
+    if not chosen.height:
         return ["No example differs under any variant."]
     page = []
     header = ("example", "label", "dense says", "compressed says", "taxicab", "CIE")
-    for name in natural_order(found["variant"]):
-        mine = found.filter(variant=name)
-        page += ["", f"{printable(name)}: {mine.height:,} examples, the most divergent first"]
-        rows = [_cells(row) for row in mine.head(SHOWN).iter_rows(named=True)]
+    for name in natural_order(chosen["variant"]):
+        part = chosen.filter(variant=name)
+        page += ["", f"{printable(name)}: {part.height:,} examples, the most divergent first"]
+        rows = [_cells(row) for row in part.head(SHOWN).iter_rows(named=True)]
         page += table_lines(header, rows, right=4)
-        if mine.height > SHOWN:
-            page.append(f"and {mine.height - SHOWN:,} more")
+        if part.height > SHOWN:
+            page.append(f"and {part.height - SHOWN:,} more")
     return page[1:]
 
 

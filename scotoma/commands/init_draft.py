@@ -43,7 +43,7 @@ def run_init(
     """Write a configuration.
 
     Args:
-        table: CSV or Parquet, one row an example.
+        table: CSV or Parquet, one row per example.
         out: File to write; one that is there is never overwritten.
         label: Column of the labels; None takes one by its name, or asks.
         groups: Columns whose values are groups; empty takes those of few values.
@@ -57,18 +57,18 @@ def run_init(
         DataError: The table cannot be read.
     """
     if out.exists() and not as_json:
-        raise ConfigError(f"{out} is there already; choose another --out, or remove it")
+        raise ConfigError(f"{out} already exists; choose another --out, or remove it")
     if (predictions is None) == (images is None):
         raise ConfigError(
-            "init needs either --predictions 'preds/{variant}/{model}.csv' or --images FOLDER, got "
-            f"{'neither' if predictions is None else 'both'}; say what there is to audit"
+            "init needs either --predictions 'preds/{variant}/{model}.csv' or --images "
+            f"FOLDER, got {'neither' if predictions is None else 'both'}; give one of them"
         )
     frame = read_table(table)
-    chosen = column(frame, label, "--label") if label else _guessed_label(frame)
+    target = column(frame, label, "--label") if label else _guessed_label(frame)
     attributes = [column(frame, name, "--group") for name in groups]
-    attributes = attributes or _guessed_groups(frame, chosen)
+    attributes = attributes or _guessed_groups(frame, target)
     values = draft(
-        frame, table, label=chosen, groups=attributes, predictions=predictions, images=images
+        frame, table, label=target, groups=attributes, predictions=predictions, images=images
     )
     text = HEAD.format(table=table.name, out=out) + yaml.safe_dump(values, sort_keys=False)
     parse_config(text, str(out))  # what is written is what can be read
@@ -81,7 +81,7 @@ def run_init(
         temporary.write_text(text, encoding="utf-8")
     if not quiet:
         sys.stderr.write(
-            f"{out}: label {quoted(chosen)}, groups {listed(attributes) or 'none'}\n"
+            f"{out}: label {quoted(target)}, groups {listed(attributes) or 'none'}\n"
             f"next    scotoma check {out}\n"
         )
 
@@ -125,15 +125,15 @@ def draft(
     target: dict[str, Any] = {"column": label}
     if len(classes) == 2:
         target["positive"] = classes[-1]
-    found: dict[str, Any] = {"version": 1, "source": source, "label": target}
+    values: dict[str, Any] = {"version": 1, "source": source, "label": target}
     if groups:
-        named: dict[str, Any] = {_key(name): {"column": name} for name in groups}
-        if len(named) > 1:
-            named["intersections"] = [list(named)[:2]]
-        found["groups"] = named
+        attributes: dict[str, Any] = {_key(name): {"column": name} for name in groups}
+        if len(attributes) > 1:
+            attributes["intersections"] = [list(attributes)[:2]]
+        values["groups"] = attributes
     if predictions is None:
-        found["variants"] = ["dense", {"prune": [0.5, 0.9]}, {"int8": ["dynamic", "static"]}]
-    return found
+        values["variants"] = ["dense", {"prune": [0.5, 0.9]}, {"int8": ["dynamic", "static"]}]
+    return values
 
 
 def _guessed_label(frame: pl.DataFrame) -> str:
@@ -142,22 +142,22 @@ def _guessed_label(frame: pl.DataFrame) -> str:
         if name in lower:
             return lower[name]
     if sys.stdin.isatty():
-        asked = typer.prompt(f"Which column is the label? {', '.join(frame.columns)}", err=True)
-        return column(frame, asked, "the answer")
+        answer = typer.prompt(f"Which column is the label? {', '.join(frame.columns)}", err=True)
+        return column(frame, answer, "the answer")
     raise ConfigError(
-        f"no column is called label, target or class; say which it is with --label, of "
+        "no column is called label, target or class; name it with --label, one of "
         f"{listed(frame.columns)}"
     )
 
 
 def _guessed_groups(frame: pl.DataFrame, label: str) -> list[str]:
     """Columns of 2 to 12 values that are neither id, label nor split."""
-    known = {*IDS, *SPLITS}
+    reserved = {*IDS, *SPLITS}
     return [
         name
         for name in frame.columns
         if name != label
-        and name.lower() not in known
+        and name.lower() not in reserved
         and 2 <= frame[name].drop_nulls().n_unique() <= MOST_VALUES
     ]
 
@@ -170,8 +170,8 @@ def _split(frame: pl.DataFrame) -> dict[str, str]:
         if name.lower() in SPLITS and {"0", "2"} <= values:  # as CelebA has it
             return {"column": name, "train": "0", "calibrate": "1", "test": "2"}
     raise ConfigError(
-        "images need a column that says which rows train and which test, such as `partition` with "
-        f"train and test, got {listed(frame.columns)}; add one"
+        "images need a column that splits rows into train and test, such as `partition`, got "
+        f"{listed(frame.columns)}; add one"
     )
 
 

@@ -25,7 +25,7 @@ def widened(
 
     Args:
         predictions: Columns `example_id` (or the question's identifier), `variant`, `model` and
-            `predicted`; a row an example and model.
+            `predicted`; one row per example and model.
         examples: A row an example, with the same column of ids.
         question: `predicted` and `baseline` name a variant each, or are a pattern for one.
 
@@ -67,7 +67,7 @@ def widened(
         if patterns or option == "--predicted":
             variant = _variant(frame["v"].unique().to_list(), patterns, option)
             models = _models(frame.filter(v=variant), variant, ids)
-            populations[option] = {f"{variant}/{model}": said for model, said in models.items()}
+            populations[option] = {f"{variant}/{model}": column for model, column in models.items()}
             paired_by[option] = list(models)
     after, before = populations["--predicted"], populations.get("--baseline", {})
     if clash := {*after, *before} & set(examples.columns) or set(after) & set(before):
@@ -78,8 +78,8 @@ def widened(
     if question.paired and paired_by["--baseline"] != paired_by["--predicted"]:
         raise ConfigError(
             "--paired needs the same models in both variants, got "
-            f"{listed(paired_by['--baseline'])} and {listed(paired_by['--predicted'])}: leave "
-            "models without a partner out"
+            f"{listed(paired_by['--baseline'])} and {listed(paired_by['--predicted'])}: leave out "
+            "models without a partner"
         )
     wide = examples.with_columns(**before, **after)
     return wide, replace(question, predicted=list(after), baseline=list(before), identifier=key)
@@ -90,26 +90,26 @@ def _ids(examples: pl.DataFrame, key: str) -> pl.DataFrame:
     if ids.is_duplicated().any():
         twice = ids.filter(ids.is_duplicated())["i"][0]
         raise DataError(
-            f"example ids must be unique, but {quoted(twice)} stands in the examples more than "
-            "once: keep one row an example"
+            f"example ids must be unique, but {quoted(twice)} is in the examples more than once: "
+            "keep one row per example"
         )
     return ids
 
 
-def _variant(known: list[str], patterns: Sequence[str], option: str) -> str:
+def _variant(variants: list[str], patterns: Sequence[str], option: str) -> str:
     """The one variant that the patterns name."""
-    found = [
+    matches = [
         name
-        for name in natural_order(known)
+        for name in natural_order(variants)
         if any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
     ]
-    if len(found) != 1:
-        got = listed(found) if found else f"none by {listed(list(patterns))}"
+    if len(matches) != 1:
+        matched = listed(matches) if matches else f"none by {listed(list(patterns))}"
         raise ConfigError(
-            f"{option} must name one variant, got {got}: choose among "
-            f"{listed(natural_order(known))}"
+            f"{option} must name one variant, got {matched}: choose among "
+            f"{listed(natural_order(variants))}"
         )
-    return found[0]
+    return matches[0]
 
 
 def _models(frame: pl.DataFrame, variant: str, ids: pl.DataFrame) -> dict[str, pl.Series]:
@@ -119,7 +119,7 @@ def _models(frame: pl.DataFrame, variant: str, ids: pl.DataFrame) -> dict[str, p
         example, model = keys.filter(keys.is_duplicated()).row(0)
         raise DataError(
             f"model {quoted(model)} of {quoted(variant)} predicts example {quoted(example)} more "
-            "than once: keep one row an example and model"
+            "than once: keep one row per example and model"
         )
     unknown = frame.join(ids, on="i", how="anti")
     if unknown.height:
@@ -127,7 +127,7 @@ def _models(frame: pl.DataFrame, variant: str, ids: pl.DataFrame) -> dict[str, p
             f"predictions must be for the examples, but {quoted(unknown['i'][0])} of "
             f"{quoted(variant)} is not among them: add it, or leave its predictions out"
         )
-    found = {}
+    predictions = {}
     for model in natural_order(frame["m"]):
         joined = ids.join(frame.filter(m=model), on="i", how="left", maintain_order="left")
         if joined["p"].null_count():
@@ -136,5 +136,5 @@ def _models(frame: pl.DataFrame, variant: str, ids: pl.DataFrame) -> dict[str, p
                 f"model {quoted(model)} of {quoted(variant)} has no prediction for example "
                 f"{quoted(lacking)}: predict it, or leave the model out"
             )
-        found[model] = joined["p"]
-    return found
+        predictions[model] = joined["p"]
+    return predictions

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 __all__ = [
-    "AllowCode", "AsOf", "FinishedRun", "Json", "Level", "Quiet", "Rules", "Table",
+    "AllowCode", "AsOf", "ConfidenceLevel", "FinishedRun", "Json", "Quiet", "Rules", "Table",
 ]  # fmt: skip
 
 FinishedRun = Annotated[
@@ -24,6 +24,8 @@ AllowCode = Annotated[
     bool,
     typer.Option("--allow-code", help="Allow Python code that source.model names to run."),
 ]
-Level = Annotated[float, typer.Option(help="Confidence level of the intervals, between 0 and 1.")]
+ConfidenceLevel = Annotated[
+    float, typer.Option(help="Confidence level of the intervals, between 0 and 1.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print unrounded JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print no progress and no messages.")]

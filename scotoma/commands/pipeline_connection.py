@@ -5,20 +5,28 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from scotoma.commands.gate import print_out
 from scotoma.commands.pipeline_wait import verdict_of, watch
+from scotoma.commands.text_table import rendered_lines
 from scotoma.config import Kubeflow
 from scotoma.printable import printable
 
 if TYPE_CHECKING:
-    from scotoma.pipelines.cluster import Cluster
+    from scotoma.pipelines.cluster import KfpClient
     from scotoma.pipelines.progress import Progress
 
 __all__ = ["Connection", "run_link", "run_table", "wait_for_verdict"]
+
+COLUMNS: tuple[tuple[int, Literal["left", "right"]], ...] = (
+    (10, "left"), (22, "left"), (8, "right"), (0, "left"),
+)  # fmt: skip
+UNCUT = 10_000  # cells: errors and addresses stay on one line, so that they can be copied
 
 
 @dataclass(frozen=True)
@@ -37,40 +45,43 @@ class Connection:
     as_json: bool
     quiet: bool
 
-    def cluster(self, settings: Kubeflow | None = None) -> Cluster:
+    def cluster(self, settings: Kubeflow | None = None) -> KfpClient:
         """Make a client; nothing is sent yet."""
-        from scotoma.pipelines.cluster import Cluster
+        from scotoma.pipelines.cluster import KfpClient
 
-        return Cluster(settings or Kubeflow(), self.endpoint, self.namespace)
+        return KfpClient(settings or Kubeflow(), self.endpoint, self.namespace)
 
     def message(self, text: str) -> None:
         """Print a line to stderr, unless --quiet."""
         console = Console(stderr=True, quiet=self.quiet)
         console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
-    def print_run(self, run: Progress, cluster: Cluster, text: str) -> None:
+    def print_run(self, run: Progress, cluster: KfpClient, text: str) -> None:
         """Print a run: all that is known with --json, else a text."""
         values = asdict(run) | {"link": run_link(cluster, run.run_id)}
         print_out(json.dumps(values, indent=1) + "\n" if self.as_json else text, sys.stdout)
 
 
-def run_link(cluster: Cluster, run_id: str) -> str:
+def run_link(cluster: KfpClient, run_id: str) -> str:
     """The address of a run in Kubeflow's user interface."""
     return f"{cluster.endpoint}/#/runs/details/{run_id}"
 
 
 def run_table(run: Progress) -> str:
-    """A line for the run and one for each step."""
-    lines = [f"{run.state:<12}{printable(run.name)}  {run.run_uri}"]
+    """Format a line for the run and one for each step."""
+    table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    for width, justify in COLUMNS:
+        table.add_column(justify=justify, min_width=width, no_wrap=True)
     for task in run.tasks:
         seconds = "" if task.seconds is None else f"{task.seconds:.0f} s"
-        lines.append(
-            f"{task.state:<12}{printable(task.name):<24}{seconds:>8}  {printable(task.error)}"
-        )
-    return "".join(f"{line.rstrip()}\n" for line in lines)
+        cells = (task.state, task.name, seconds, task.error)
+        table.add_row(*(Text(printable(cell)) for cell in cells))
+    head = f"{run.state:<12}{printable(run.name)}  {run.run_uri}"
+    lines = rendered_lines(table, UNCUT)
+    return "".join(f"{line.rstrip()}\n" for line in (head, *lines))
 
 
-def wait_for_verdict(cluster: Cluster, run_id: str, connection: Connection) -> int:
+def wait_for_verdict(cluster: KfpClient, run_id: str, connection: Connection) -> int:
     """Show the steps of a run until it has ended, then print its verdict.
 
     Returns:

@@ -55,7 +55,7 @@ def schedule(
     if show:
         _show(submission, connection, name)
     elif out is None:
-        raise typer.BadParameter("give --out, the place of its audits, or --status")
+        raise typer.BadParameter("give --out (where to store the audits) or --status")
     else:
         _put(submission, out, connection, name)
 
@@ -108,7 +108,7 @@ def _show(submission: Submission, connection: Connection, name: str | None) -> N
     if connection.as_json:
         print_out(_json(scheduled, cluster.endpoint), sys.stdout)
         return
-    code = "other code than this; schedule it again" if scheduled.stale else "this code"
+    code = "different code; schedule it again" if scheduled.stale else "this code"
     lines = {
         "enabled" if scheduled.enabled else "disabled": f"{scheduled.name}  {scheduled.root}",
         "cron": f"{scheduled.cron} in UTC",

@@ -69,7 +69,7 @@ def check_place(run_uri: str, kubeflow: Kubeflow, *, wait: bool = False) -> None
     mount = kubeflow.volume.mount if kubeflow.volume else None
     if mount is None or not Path(run_uri).is_relative_to(mount):
         raise ConfigError(
-            f"--out {run_uri} is no place that the steps on a cluster share; give "
+            f"--out {run_uri} is not storage that all steps on a cluster share; give "
             "s3://BUCKET/PREFIX, or a folder below kubeflow.volume.mount"
         )
     if wait:

@@ -17,7 +17,7 @@ from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.printable import printable
 
 if TYPE_CHECKING:
-    from scotoma.pipelines.cluster import Cluster
+    from scotoma.pipelines.cluster import KfpClient
     from scotoma.pipelines.progress import Progress
 
 __all__ = ["verdict_of", "watch"]
@@ -26,7 +26,7 @@ POLL_S = 5.0
 STYLES = {"SUCCEEDED": "green", "FAILED": "red", "RUNNING": "bold", "SKIPPED": "dim"}
 
 
-def watch(cluster: Cluster, run_id: str, console: Console) -> Progress:
+def watch(cluster: KfpClient, run_id: str, console: Console) -> Progress:
     """Show the steps of a run until it has ended.
 
     Args:
@@ -49,7 +49,7 @@ def watch(cluster: Cluster, run_id: str, console: Console) -> Progress:
                 raise
             except ScotomaError as error:
                 raise ScotomaError(
-                    f"{error}; the run itself goes on: scotoma pipeline status {run_id} --wait"
+                    f"{error}; the run continues: scotoma pipeline status {run_id} --wait"
                 ) from error
             steps = _steps(run)
             if console.is_terminal:

@@ -21,8 +21,7 @@ def schema(
 ) -> None:
     """Print the JSON Schema of a configuration, a gate file, audit.json or gate.json (verdict)."""
     from scotoma.audit.schemas import RESULTS, result_schema
-    from scotoma.config.schemas import SCHEMAS
-    from scotoma.config.schemas import schema as file_schema
+    from scotoma.config.schemas import SCHEMAS, file_schema
 
     known = [*SCHEMAS, *RESULTS]
     if kind not in known:

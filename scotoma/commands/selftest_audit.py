@@ -42,7 +42,7 @@ rules:
 """
 CONFIG = """\
 project: selftest
-source: {kind: predictions, files: 'FOLDER/said.parquet', examples: 'FOLDER/examples.csv'}
+source: {kind: predictions, files: 'FOLDER/predictions.parquet', examples: 'FOLDER/examples.csv'}
 label: {column: label, positive: 1}
 groups: {group: {column: group}}
 population: {seed: %d}
@@ -58,18 +58,18 @@ class Recovered:
         variant: `harmed`, or `dense again`, a second dense population.
         group: Name of the group.
         planted: Rise of the error, per cent.
-        found: The audit's, with an interval at a level that holds for all rows together.
+        recovered: The rise in the audit, with an interval that is adjusted for all rows.
     """
 
     variant: str
     group: str
     planted: float
-    found: Estimate
+    recovered: Estimate
 
     @property
     def inside(self) -> bool:
         """Whether the interval holds what was planted."""
-        return self.found.low <= self.planted <= self.found.high
+        return self.recovered.low <= self.planted <= self.recovered.high
 
 
 def run_selftest(*, seed: int, as_json: bool, quiet: bool) -> None:
@@ -87,19 +87,19 @@ def run_selftest(*, seed: int, as_json: bool, quiet: bool) -> None:
         sys.stderr.write("planting bias and auditing it\n")
     rows, verdicts = self_test(seed)
     if as_json:
-        found = {
+        content = {
             "version": 1, "seed": seed, "verdicts": verdicts,
             "rows": [jsonable(row) | {"inside": row.inside} for row in rows],
         }  # fmt: skip
-        sys.stdout.write(json.dumps(found, indent=1, allow_nan=False) + "\n")
+        sys.stdout.write(json.dumps(content, indent=1, allow_nan=False) + "\n")
     else:
         sys.stdout.write("\n".join(_page(rows, verdicts)) + "\n")
     missed = [f"{row.variant}, {row.group}" for row in rows if not row.inside]
     if missed or verdicts != {"dense again": "PASS", "harmed": "FAIL"}:
         what = f"the interval of {missed[0]} misses what was planted" if missed else f"{verdicts}"
         raise ScotomaError(
-            f"selftest must recover what it planted, got {what}; by chance 5 of 100 seeds miss: "
-            "repeat with another --seed, and report it if that misses too"
+            f"selftest must recover what it planted, got {what}; 5 of 100 seeds miss by chance: "
+            "repeat with another --seed, and report a second miss"
         )
 
 
@@ -149,15 +149,15 @@ def _write(home: Path, audits: dict[str, PlantedAudit]) -> None:
     group = [first.names[place] for place in first.groups.argmax(axis=0)]
     examples = pl.DataFrame({"example_id": ids, "label": first.labels, "group": group})
     examples.write_csv(home / "examples.csv")
-    said = {"dense": first.dense, **{name: audit.compressed for name, audit in audits.items()}}
+    compressed = {name: audit.compressed for name, audit in audits.items()}
     tables = [
         pl.DataFrame({"example_id": ids, "predicted": predicted[:, member]}).with_columns(
             pl.lit(variant).alias("variant"), pl.lit(f"{member}").alias("model")
         )
-        for variant, predicted in said.items()
+        for variant, predicted in {"dense": first.dense, **compressed}.items()
         for member in range(MEMBERS)
     ]
-    pl.concat(tables).write_parquet(home / "said.parquet")
+    pl.concat(tables).write_parquet(home / "predictions.parquet")
 
 
 def _audited(home: Path, seed: int) -> tuple[Audit, GateResult]:
@@ -176,17 +176,17 @@ def _audited(home: Path, seed: int) -> tuple[Audit, GateResult]:
 
 
 def _page(rows: list[Recovered], verdicts: dict[str, str]) -> list[str]:
-    level = f"{100 * rows[0].found.level:.1f}%"
+    level = f"{100 * rows[0].recovered.level:.1f}%"
     cells = [
         (
             row.variant,
             row.group,
             f"{row.planted:+.0f}%",
-            shown(row.found, digits=0, sign="+"),
+            shown(row.recovered, digits=0, sign="+"),
             "" if row.inside else "missed",
         )
         for row in rows
     ]
     header = ("variant", "group", "planted", f"recovered [{level}]")
-    said = [f"{name}: {found}" for name, found in verdicts.items()]
-    return ["rise of the error", *table_lines(header, cells, right=2), "", *said]
+    lines = [f"{name}: {word}" for name, word in verdicts.items()]
+    return ["rise of the error", *table_lines(header, cells, right=2), "", *lines]

@@ -1,15 +1,13 @@
-"""What the slices command prints, in 80 columns: slices, the null, what was searched."""
+"""How does `scotoma slices` print slices, the null and the search in 80 columns?"""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 
 from scotoma.commands.tables import aside, number, quoted, shown
-from scotoma.commands.text_table import WIDTH, table_lines
-from scotoma.printable import printable
+from scotoma.commands.text_table import WIDTH, table_lines, wrapped
 from scotoma.slices import Slice, SliceReport
 from scotoma.slices.evidence.outcomes import SLICE_METRICS
 from scotoma.uncertainty import FEW_RUNS, FEWEST_RUNS
@@ -27,39 +25,39 @@ PUBLISHED = (
 )
 
 
-def page(name: str, report: SliceReport, notes: Sequence[str]) -> Iterator[str]:
-    """Lines of at most 80 columns.
+def format_slices(name: str, report: SliceReport, notes: Sequence[str]) -> Iterator[str]:
+    """Format a report as lines of at most 80 columns.
 
     Args:
         name: What the table is called.
         report: From `find_slices`.
-        notes: Sentences that a reader should see, the report's own among them.
+        notes: Sentences for the reader, the report's own among them.
     """
     yield from _head(name, report)
     yield ""
     if report.slices:
         yield from _table(report)
-        more = report.found - len(report.slices)
+        more = report.slice_count - len(report.slices)
         if more:
             yield f"  and {more:,} more: raise --limit to see them"
         yield ""
         yield from _legend(report)
     else:
-        yield from _wrapped(
+        yield from wrapped(
             "No slice is significantly worse. Slices that are small, or only a little worse, may "
             "exist all the same."
         )
     yield ""
     sentence = report.null.sentence()
-    yield from _wrapped(f"{sentence[0].upper()}{sentence[1:]}.")
+    yield from wrapped(f"{sentence[0].upper()}{sentence[1:]}.")
     if report.settings["protocol"] == "published":
-        yield from _wrapped(PUBLISHED)
+        yield from wrapped(PUBLISHED)
     yield ""
     yield from _searched(report)
     if notes:
         yield ""
     for note in notes:
-        yield from _wrapped(f"! {note}.", later="  ")
+        yield from wrapped(f"! {note}.", later="  ")
 
 
 def _head(name: str, report: SliceReport) -> Iterator[str]:
@@ -73,9 +71,9 @@ def _head(name: str, report: SliceReport) -> Iterator[str]:
     if settings["paired"]:
         parts.append("paired")
     parts.append(f"{settings['metric']} {_value(report)}")
-    yield from _wrapped(f"{name}: {', '.join(parts)}")
+    yield from wrapped(f"{name}: {', '.join(parts)}")
     if min(members, before or members) < FEWEST_RUNS:
-        yield from _wrapped(
+        yield from wrapped(
             "Few training runs: intervals cover another test set, not another training run."
         )
 
@@ -98,10 +96,10 @@ def _table(report: SliceReport) -> Iterator[str]:
             break
     yield lines[0]
     for one, line in zip(report.slices, lines[1:], strict=True):
-        yield from _wrapped(f"{one.text} ({_share(one.support)} of the examples)", later="    ")
+        yield from wrapped(f"{one.text} ({_share(one.support)} of the examples)", later="    ")
         yield line
         if remark := aside([one.inside, one.effect], *FEW_RUNS):
-            yield from _wrapped(remark, first="    ", later="    ")
+            yield from wrapped(remark, first="    ", later="    ")
 
 
 def _share(share: float) -> str:
@@ -129,7 +127,7 @@ def _cells(report: SliceReport, one: Slice, digits: int) -> list[str]:
 
 
 def _p(value: float) -> str:
-    """Two digits where they decide, the power of ten where p is small."""
+    """Round p to two digits where they decide, to its power of ten where it is small."""
     if value < SMALLEST:
         return f"<{SMALLEST:.0e}"
     return f"{value:.2g}" if value >= 0.001 else f"{value:.0e}"
@@ -140,17 +138,17 @@ def _legend(report: SliceReport) -> Iterator[str]:
     against = EFFECTS[settings["reference"], settings["baseline_members"] > 0]
     what = against.format(inside=f"{settings['metric']} inside")
     level = f"{100 * settings['level']:g}%"
-    yield from _wrapped(f"effect: {what}, with its {level} interval.")
+    yield from wrapped(f"effect: {what}, with its {level} interval.")
     if settings["confirm"]:
-        yield from _wrapped(
+        yield from wrapped(
             "p found: in the half of the examples that proposed the slice. p again: in the other "
             "half, which decides; metric and effect are measured there. q: p again, corrected "
             "for all slices proposed."
         )
     elif settings["correction"] == "none":
-        yield from _wrapped("q: p, not corrected.")
+        yield from wrapped("q: p, not corrected.")
     else:
-        yield from _wrapped(
+        yield from wrapped(
             f"q: p, corrected ({settings['correction']}) for all slices tested. Metric and effect "
             "are measured on the examples that chose the slice, which exaggerates them."
         )
@@ -162,7 +160,7 @@ def _searched(report: SliceReport) -> Iterator[str]:
     halves = " in two halves" if settings["confirm"] else ""
     side = {"both": "different"}.get(settings["direction"], settings["direction"])
     size = f"{settings['min_size']:,} example{'s' * (settings['min_size'] != 1)}"
-    yield from _wrapped(
+    yield from wrapped(
         f"Searched ({settings['mode']}, {settings['protocol']}): {len(features)} "
         f"feature{'s' * (len(features) != 1)}, up to {together} "
         f"condition{'s' * (together != 1)} a slice. Of {report.candidates:,} possible slices "
@@ -171,10 +169,4 @@ def _searched(report: SliceReport) -> Iterator[str]:
     )
     names = ", ".join(quoted(one)[1:-1] for one in features[:40])
     more = f" and {len(features) - 40:,} more" if len(features) > 40 else ""
-    yield from _wrapped(f"Features: {names}{more}.", later="  ")
-
-
-def _wrapped(text: str, *, first: str = "", later: str = "") -> list[str]:
-    clean = printable(text)
-    width = WIDTH if cell_len(clean) == len(clean) else WIDTH // 2
-    return textwrap.wrap(clean, width, initial_indent=first, subsequent_indent=later)
+    yield from wrapped(f"Features: {names}{more}.", later="  ")

@@ -1,4 +1,4 @@
-"""Search one table, here or on Beam, and print the slices found."""
+"""How does `scotoma slices` search a table, here or on Beam, and print its slices?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from scotoma.commands.slices_page import page
+from scotoma.commands.slices_page import format_slices
 from scotoma.commands.slices_table import Sliced, SlicesQuestion, choose_columns, read_sliced
 from scotoma.commands.tables import quoted, read_table
 from scotoma.errors import ConfigError, DataError
@@ -25,7 +25,7 @@ from scotoma.printable import nearest
 from scotoma.slices import SliceReport, find_slices
 from scotoma.slices.arguments import CHOICES
 from scotoma.slices.evidence.outcomes import SLICE_METRICS
-from scotoma.slices.find import ProgressCallback
+from scotoma.slices.null import ProgressCallback
 from scotoma.storage.files import written
 
 __all__ = ["harmless", "measure_slices", "run_slices", "search_on_beam"]
@@ -54,12 +54,12 @@ def run_slices(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Print the slices found, beside what the same search finds in shuffled outcomes.
+    """Print the slices, beside what the same search reports on shuffled outcomes.
 
     Args:
-        table: CSV or Parquet, one row an example; on Beam a pattern of Parquet files.
-        question: What is asked.
-        csv: File for one row a slice.
+        table: CSV or Parquet, one row per example; on Beam a pattern of Parquet files.
+        question: The options of the search.
+        csv: File for one row per slice.
         as_json: Print JSON instead of the page.
         quiet: No progress.
 
@@ -84,7 +84,7 @@ def run_slices(
             content = {"version": 1, **content, "notes": notes}
             text = json.dumps(jsonable(content), indent=1, allow_nan=False)
         else:
-            text = "\n".join(page(Path(table).name, report, notes))
+            text = "\n".join(format_slices(Path(table).name, report, notes))
         if csv is not None:
             with written(csv) as temporary:
                 harmless(report.table()).write_csv(temporary)
@@ -94,11 +94,11 @@ def run_slices(
 def measure_slices(
     sliced: Sliced, question: SlicesQuestion, progress: ProgressCallback | None = None
 ) -> SliceReport:
-    """The search of `scotoma.slices.find_slices` that is asked for.
+    """Search with `scotoma.slices.find_slices`.
 
     Args:
         sliced: From `read_sliced`.
-        question: What is asked.
+        question: The options of the search.
         progress: Called after each search with how many are done and how many there are.
 
     Raises:
@@ -120,11 +120,11 @@ def measure_slices(
 def search_on_beam(
     pattern: str, question: SlicesQuestion, progress: ProgressCallback | None = None
 ) -> tuple[SliceReport, tuple[str, ...]]:
-    """The search of `scotoma.slices.beam.search_parquet` that is asked for.
+    """Search with `scotoma.slices.beam.search_parquet`.
 
     Args:
         pattern: The Parquet files.
-        question: What is asked.
+        question: The options of the search.
         progress: Called after each search with how many are done and how many there are.
 
     Returns:
@@ -159,7 +159,7 @@ def search_on_beam(
 
 
 def _arguments(question: SlicesQuestion) -> dict[str, Any]:
-    """What both searches take by the same names."""
+    """Collect the arguments that both searches take by the same names."""
     same = (
         "metric", "direction", "reference", "paired", "max_cross", "min_size", "alpha",
         "correction", "protocol", "limit", "seed",
@@ -183,7 +183,7 @@ def _words_of_the_command() -> Iterator[None]:
 
 
 def harmless(table: pl.DataFrame) -> pl.DataFrame:
-    """Text that a spreadsheet would take for a formula, with an apostrophe before it.
+    """Put an apostrophe before text that a spreadsheet would take for a formula.
 
     >>> harmless(pl.DataFrame({"slice": ["=1+1 = a", "age < 30"], "low": [-0.5, 0.0]})).rows()
     [("'=1+1 = a", -0.5), ('age < 30', 0.0)]
@@ -224,7 +224,7 @@ def _check(question: SlicesQuestion) -> None:
 
 
 def _as_options(text: str) -> str:
-    """The words of the library in those of the command.
+    """Replace the library's names of arguments by the command's options.
 
     >>> _as_options("use mode='priority', lower max_cross")
     'use --mode priority, lower --max-cross'
@@ -236,14 +236,14 @@ def _as_options(text: str) -> str:
 
 @contextmanager
 def _bar(*, quiet: bool) -> Iterator[ProgressCallback]:
-    """A bar on stderr once the searches have taken two seconds; it does not stay."""
+    """Show a bar on stderr once the searches have taken two seconds; remove it at the end."""
     console = Console(stderr=True, quiet=quiet)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     bar = Bar(
         *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal,
         transient=True,
     )  # fmt: skip
-    task = bar.add_task("searching, then the same in shuffled outcomes", total=None)
+    task = bar.add_task("searching, then searching shuffled outcomes", total=None)
     start = threading.Timer(PATIENCE_S, bar.start)
     start.daemon = True
     start.start()

@@ -1,4 +1,4 @@
-"""What the slices command reads: outcomes, labels and features out of one table, checked."""
+"""Which outcomes, labels and features does a table hold? They are read and checked here."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Values = npt.NDArray[np.generic]
 
 @dataclass(frozen=True, kw_only=True)
 class SlicesQuestion:
-    """What is asked of a table with one row an example; names of columns may be patterns.
+    """The options of a search of a table with one row per example; column names may be patterns.
 
     Attributes:
         outcome: Columns of errors 0 or 1, or of any score; with `label`, of predictions. Several
@@ -87,7 +87,7 @@ class SlicesQuestion:
 
 @dataclass(frozen=True, eq=False)
 class Sliced:
-    """A table as what `scotoma.slices.find_slices` takes.
+    """The arguments of `scotoma.slices.find_slices` that a table holds.
 
     Attributes:
         features: Columns as numbers, dates or text, shape (N, F).
@@ -96,7 +96,7 @@ class Sliced:
         labels: Shape (N,); None without any.
         ids: Integers or text, shape (N,); None without any.
         clusters: Which rows share a cluster, as text, shape (N,); None without any.
-        notes: What a reader should know about how the table was read.
+        notes: Sentences for the reader on how the table was read.
     """
 
     features: pl.DataFrame
@@ -119,7 +119,7 @@ class Chosen:
         identifier: Column of the example ids, if any.
         cluster: Column of clusters: rows that belong together, if any.
         features: Columns that may define slices.
-        notes: What a reader should know about columns that were left out.
+        notes: Sentences for the reader on columns that define no slices.
     """
 
     outcome: list[str]
@@ -132,11 +132,11 @@ class Chosen:
 
 
 def choose_columns(table: pl.DataFrame, question: SlicesQuestion) -> Chosen:
-    """The columns that a question names, patterns written out.
+    """Find the columns that a question names, patterns expanded.
 
     Args:
         table: The table; its rows are not looked at.
-        question: What is asked; its metric must be known.
+        question: The options; their metric must be known.
 
     Raises:
         ConfigError: An option names a column that is not there, or contradicts another.
@@ -157,7 +157,7 @@ def choose_columns(table: pl.DataFrame, question: SlicesQuestion) -> Chosen:
     if question.paired and len(before) != len(after):
         raise ConfigError(
             f"--paired needs as many baseline as outcome columns, got {len(before)} and "
-            f"{len(after)}: leave models without a partner out"
+            f"{len(after)}: leave out models without a partner"
         )
     key = None if question.identifier is None else column(table, question.identifier, "--id")
     cluster = None if question.cluster is None else column(table, question.cluster, "--cluster")
@@ -166,11 +166,11 @@ def choose_columns(table: pl.DataFrame, question: SlicesQuestion) -> Chosen:
 
 
 def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
-    """The table as arrays, and its features with their types.
+    """Turn the table into arrays, and its features into their types.
 
     Args:
         table: From `read_table`.
-        question: What is asked; its metric must be known.
+        question: The options; their metric must be known.
 
     Raises:
         ConfigError: An option names a column or a value that is not there, or contradicts another.
@@ -217,7 +217,7 @@ def _check_label(metric: SliceMetric, question: SlicesQuestion) -> None:
 def _features(
     table: pl.DataFrame, patterns: Sequence[str], used: list[str], known: list[str | None]
 ) -> tuple[list[str], tuple[str, ...]]:
-    """The columns that may define slices: those named, or all that have no other part."""
+    """List the columns that may define slices: those named, or all that no other option names."""
     if clash := set(patterns) & set(used):
         raise ConfigError(
             f"--feature must not name an outcome or a baseline, got {quoted(min(clash))}: leave it "
@@ -232,12 +232,12 @@ def _features(
         if name in parts:
             continue
         if name not in patterns and not is_plain(dtype):
-            notes.append(f"column {quoted(name)} holds no single values: it was left out")
+            notes.append(f"column {quoted(name)} holds nested values: it was left out")
             continue
         if name not in patterns and re.search(r"\d", name) and _stem(name) in map(_stem, used):
             notes.append(
-                f"column {quoted(name)} is named like an outcome: it was left out, --feature with "
-                "its whole name puts it in"
+                f"column {quoted(name)} is named like an outcome: it was left out; add it with "
+                "--feature and its full name"
             )
             continue
         features.append(name)
@@ -250,7 +250,7 @@ def _features(
 
 
 def _stem(name: str) -> str:
-    """The name without its numbers: what the columns of one population share."""
+    """Replace the numbers of a name: what remains is shared by the columns of a population."""
     return re.sub(r"\d+", "#", name)
 
 
@@ -297,7 +297,7 @@ def _outcomes(
 def _score(
     table: pl.DataFrame, name: str, *, bounded: bool, metric: SliceMetric
 ) -> npt.NDArray[np.float64]:
-    """One outcome column as numbers; true is 1, false 0."""
+    """Read one outcome column as numbers; true is 1, false 0."""
     series = table[name]
     if series.dtype == pl.String:
         low = series.str.to_lowercase()
@@ -320,7 +320,7 @@ def _score(
 
 
 def _predictions(table: pl.DataFrame, name: str, label: str, classes: list[str]) -> Texts:
-    """One column of predicted labels."""
+    """Read one column of predicted labels."""
     rows = texts(table, name)
     if not set(rows) & set(classes):
         raise DataError(
@@ -332,14 +332,14 @@ def _predictions(table: pl.DataFrame, name: str, label: str, classes: list[str])
 
 
 def _ids(table: pl.DataFrame, name: str) -> Values:
-    """Ids as integers where all are: they part the examples as the same integers do in Python."""
+    """Read ids, as integers where all are: so they split the examples as in Python."""
     rows = texts(table, name).astype(str)
     ids, times = np.unique(rows, return_counts=True)
     if len(ids) < len(rows):
         most = int(times.argmax())
         raise DataError(
             f"example ids must be unique, but {quoted(ids[most])} stands in column {quoted(name)} "
-            f"{times[most]:,} times: keep one row an example"
+            f"{times[most]:,} times: keep one row per example"
         )
     series, _ = infer_type(pl.Series(name, rows))
     return series.to_numpy() if series.dtype.is_integer() else np.asarray(rows)

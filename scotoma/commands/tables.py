@@ -47,10 +47,10 @@ def read_table(path: Path) -> pl.DataFrame:
     except UNREADABLE as error:
         raise DataError(
             f"table {name} cannot be read as {kind[1]} ({reason(error)}): write it in UTF-8 with "
-            "one header line and as many fields in every row"
+            "one header line and the same number of fields in every row"
         ) from error
     if not table.height:
-        raise DataError(f"table {name} holds no rows: give it one row an example or run")
+        raise DataError(f"table {name} holds no rows: give it one row per example or run")
     for column in table.columns:
         base = re.sub(r"_duplicated_\d+$", "", column)  # what Polars calls a name's second column
         if base != column and base in table.columns:
@@ -81,12 +81,12 @@ def columns(table: pl.DataFrame, patterns: Iterable[str], option: str) -> list[s
     >>> columns(pl.DataFrame({"m_1": [0], "m_2": [0], "sex": [1]}), ["m_*"], "--predicted")
     ['m_1', 'm_2']
     """
-    found: dict[str, None] = {}
+    matches: dict[str, None] = {}
     for pattern in patterns:
         exact = [pattern] if pattern in table.columns else []
         matched = exact or [name for name in table.columns if fnmatchcase(name, pattern)]
-        found |= dict.fromkeys(matched or [column(table, pattern, option)])
-    return list(found)
+        matches |= dict.fromkeys(matched or [column(table, pattern, option)])
+    return list(matches)
 
 
 def texts(table: pl.DataFrame, name: str, *, missing: str | None = None) -> Texts:
@@ -105,7 +105,7 @@ def texts(table: pl.DataFrame, name: str, *, missing: str | None = None) -> Text
     """
     series = table[name]
     if series.dtype.is_nested():
-        raise DataError(f"column {quoted(name)} holds lists: give every member a column of its own")
+        raise DataError(f"column {quoted(name)} holds lists: give every member its own column")
     try:
         text = series.cast(pl.String)
     except pl.exceptions.PolarsError as error:
@@ -135,8 +135,8 @@ def numbers(table: pl.DataFrame, name: str) -> npt.NDArray[np.float64]:
     [0.5, 0.001]
     """
     values = texts(table, name)
-    found = pl.Series(values.tolist(), dtype=pl.String).str.strip_chars()
-    cast = found.cast(pl.Float64, strict=False).fill_null(math.nan).to_numpy()
+    stripped = pl.Series(values.tolist(), dtype=pl.String).str.strip_chars()
+    cast = stripped.cast(pl.Float64, strict=False).fill_null(math.nan).to_numpy()
     bad = ~np.isfinite(cast)
     if bad.any():
         row = int(bad.argmax())
@@ -211,11 +211,11 @@ def shown(
 
 def aside(estimates: Iterable[Estimate], *hidden: str) -> str:
     """Reasons and notes of estimates in a row, each once, without what is `hidden`."""
-    said = {
+    parts = {
         part: None
         for estimate in estimates
         for text in (estimate.reason, estimate.note)
         for part in text.split("; ")
         if part and not part.startswith(hidden)
     }
-    return "; ".join(said)
+    return "; ".join(parts)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from scotoma.printable import printable
 
-__all__ = ["WIDTH", "crop", "table_lines"]
+__all__ = ["WIDTH", "crop", "rendered_lines", "table_lines", "wrapped"]
 
 WIDTH = 80
 WIDE = 100  # of a table whose numbers need more than 80
@@ -50,16 +50,14 @@ def table_lines(
         table.add_row(*(Text(printable(cell), no_wrap=True, overflow="ellipsis") for cell in row))
     fits = numbers + sum(min(width, READABLE) for width in widths[:right]) <= WIDTH
     room = WIDTH if fits else max(WIDE, numbers + LEAST * right)
-    console = _console(room)
-    console.print(table)
-    head, *body = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    head, *body = rendered_lines(table, room)
     lines = [head.rstrip()]
     for line, row in zip(body, rows, strict=True):
         note = printable(row[-1])
         if cell_len(line) + gap + cell_len(note) <= room:
             lines.append(f"{line}{' ' * gap}{note}".rstrip())
             continue
-        parts = Text(note).wrap(console, room - INDENT) if note else ()
+        parts = Text(note).wrap(_console(room), room - INDENT) if note else ()
         lines += [line.rstrip(), *(" " * INDENT + part.plain.rstrip() for part in parts)]
     return lines
 
@@ -72,6 +70,28 @@ def crop(text: str, width: int = WIDE) -> str:
     """
     line = printable(text)
     return line if cell_len(line) <= width else set_cell_size(line, width - 1).rstrip() + "…"
+
+
+def wrapped(text: str, *, first: str = "", later: str = "") -> list[str]:
+    """Make text printable and wrap it to lines of at most 80 cells.
+
+    Args:
+        text: A sentence or more.
+        first: Indent of the first line.
+        later: Indent of the other lines, at least as long.
+
+    >>> wrapped("a " * 50, later="  ")[1].startswith("  a")
+    True
+    """
+    lines = Text(printable(text)).wrap(_console(WIDTH), WIDTH - len(later))
+    return [(later if n else first) + line.plain.rstrip() for n, line in enumerate(lines)]
+
+
+def rendered_lines(table: Table, width: int) -> list[str]:
+    """Render a table as lines of plain text, with the spaces that fill its columns."""
+    console = _console(width)
+    console.print(table)
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined,no-any-return]
 
 
 def _console(width: int) -> Console:

@@ -15,7 +15,7 @@ from scotoma.commands import options
 from scotoma.errors import ConfigError
 
 if TYPE_CHECKING:
-    from scotoma.stages.retention import Audited
+    from scotoma.stages.retention import StoredAudit
 
 __all__ = ["tidy"]
 
@@ -59,7 +59,7 @@ def tidy(
 
         beside = storage.join(runs, "another") if storage.is_remote(runs) else ""
         uri = tracking_uri(Run(Path(runs, "another"), read, beside), dict(os.environ))
-        audits, notes = retention.tidy(read.project, runs, read.retraining.keep, uri)
+        audits, notes = retention.delete_unkept(read.project, runs, read.retraining.keep, uri)
     if as_json:
         shown = [vars(one) | {"ended": one.ended and one.ended.isoformat()} for one in audits]
         content = {"version": 1, "dry_run": dry_run, "audits": shown, "notes": notes}
@@ -77,7 +77,7 @@ def tidy(
         sys.stderr.write("".join(f"note    {printable(note)}\n" for note in notes))
 
 
-def _cells(audit: Audited, *, dry_run: bool) -> tuple[str, ...]:
+def _cells(audit: StoredAudit, *, dry_run: bool) -> tuple[str, ...]:
     deleted = "to be deleted" if dry_run else "deleted"
     return (
         audit.place.rpartition("/")[2],

@@ -34,7 +34,7 @@ def variance(
     protocol: Annotated[
         str, typer.Option(help="sound, or published to repeat the study's own tests.")
     ] = "sound",
-    level: options.Level = 0.95,
+    level: options.ConfidenceLevel = 0.95,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:

@@ -88,7 +88,7 @@ def run_variance(path: Path, question: VarianceQuestion, *, as_json: bool, quiet
     """Print how far identical runs lie apart, and which techniques differ from the base.
 
     Args:
-        path: CSV or Parquet, one row a run and metric (and class).
+        path: CSV or Parquet, one row per run and metric (and class).
         question: What is asked.
         as_json: Print JSON instead of the tables.
         quiet: Write nothing to stderr.
@@ -101,13 +101,13 @@ def run_variance(path: Path, question: VarianceQuestion, *, as_json: bool, quiet
             f"--protocol must be sound or published, got {quoted(question.protocol)}: choose one"
         )
     runs = read_runs(read_table(path), question)
-    found = compare_runs(runs, question)
+    content = compare_runs(runs, question)
     if not quiet and question.base is None:
         sys.stderr.write("no --base: spreads are shown, nothing is compared\n")
     if as_json:
-        sys.stdout.write(json.dumps(jsonable(found), indent=1, allow_nan=False) + "\n")
+        sys.stdout.write(json.dumps(jsonable(content), indent=1, allow_nan=False) + "\n")
     else:
-        sys.stdout.write("\n".join(_page(path.name, found, question)) + "\n")
+        sys.stdout.write("\n".join(_page(path.name, content, question)) + "\n")
 
 
 def read_runs(table: pl.DataFrame, question: VarianceQuestion) -> list[Runs]:
@@ -135,7 +135,7 @@ def read_runs(table: pl.DataFrame, question: VarianceQuestion) -> list[Runs]:
     if twice.any():
         row = frame.row(int(twice.arg_max() or 0), named=True)
         what = ", ".join(f"{role} {quoted(row[role])}" for role in keys)
-        raise DataError(f"{what} stands in the table more than once: keep one value a run")
+        raise DataError(f"{what} is in the table more than once: keep one value per run")
     techniques = frame["technique"].unique(maintain_order=True).to_list()
     if question.base is not None and question.base not in techniques:
         raise ConfigError(
@@ -226,29 +226,32 @@ def compare_runs(runs: list[Runs], question: VarianceQuestion) -> dict[str, Any]
     }
 
 
-def _spread(found: RunSpread, runs: Runs) -> dict[str, Any]:
-    worst = None if found.worst_class is None else runs.classes[found.worst_class]
-    return {"spread": found, "worst_class": worst}
+def _spread(result: RunSpread, runs: Runs) -> dict[str, Any]:
+    worst = None if result.worst_class is None else runs.classes[result.worst_class]
+    return {"spread": result, "worst_class": worst}
 
 
-def _page(name: str, found: dict[str, Any], question: VarianceQuestion) -> Iterator[str]:
+def _page(name: str, content: dict[str, Any], question: VarianceQuestion) -> Iterator[str]:
     level = f"{100 * question.level:g}%"
     yield crop(f"{name}: spread over identical runs, intervals {level}")
-    yield "All of it is about training runs on this test set; sigma takes the runs as normal."
+    yield (
+        "All numbers are about training runs on this test set; sigma assumes normally "
+        "distributed runs."
+    )
     yield ""
-    yield from _spread_table(found["spread"])
-    if not found["comparisons"]:
+    yield from _spread_table(content["spread"])
+    if not content["comparisons"]:
         return
     several = "Benjamini-Hochberg" if question.protocol == "sound" else "none"
     yield ""
     yield crop(
         f"Means and variances against {quoted(question.base or '')}: protocol {question.protocol}, "
-        f"{_comparisons(found['tests_in_family'])}, correction {several}"
+        f"{_comparisons(content['tests_in_family'])}, correction {several}"
     )
     yield ""
-    yield from _means(found["comparisons"])
+    yield from _means(content["comparisons"])
     yield ""
-    yield from _variances(found["comparisons"])
+    yield from _variances(content["comparisons"])
 
 
 def _spread_table(rows: list[dict[str, Any]]) -> Iterator[str]:
@@ -256,9 +259,9 @@ def _spread_table(rows: list[dict[str, Any]]) -> Iterator[str]:
     for row in rows:
         one: RunSpread = row["spread"]
         names = [row["technique"], row["metric"]]
-        said = aside([one.sigma], THIS_TEST_SET, "takes the runs")
+        note = aside([one.sigma], THIS_TEST_SET, "takes the runs")
         sigma = shown(one.sigma, significant=True)
-        cells.append([*names, str(one.runs), _four(one.max_diff), _four(one.std), sigma, said])
+        cells.append([*names, str(one.runs), _four(one.max_diff), _four(one.std), sigma, note])
         if row["worst_class"] is not None:
             worst = [_four(one.class_max_diff), _four(one.class_std), ""]
             of_class.append([*names, row["worst_class"], str(one.runs), *worst])
@@ -279,7 +282,7 @@ def _means(rows: list[dict[str, Any]]) -> list[str]:
             cells.append([*start, "", "", "", "", row["reason"]])
             continue
         effect = "" if math.isnan(one.cohens_d.value) else one.effect
-        said = aside([one.difference, one.cohens_d], THIS_TEST_SET)
+        note = aside([one.difference, one.cohens_d], THIS_TEST_SET)
         cells.append(
             [
                 *start,
@@ -287,7 +290,7 @@ def _means(rows: list[dict[str, Any]]) -> list[str]:
                 shown(one.cohens_d, digits=1),
                 _p(one.u_p_adjusted),
                 one.mean_moves(),
-                "; ".join(filter(None, [effect, said])),
+                "; ".join(filter(None, [effect, note])),
             ]
         )
     return table_lines(

@@ -29,14 +29,14 @@ def verify(
     remote = storage.is_remote(run)
     if not (remote or Path(run).is_dir()):
         raise ConfigError(f"run {run} is not a folder; name one that scotoma audit made")
-    check = checksums.verify(Mirror(local_folder(run), run if remote else ""))
+    check = checksums.compare_checksums(Mirror(local_folder(run), run if remote else ""))
     by_kind = {"damaged": check.damaged, "missing": check.missing, "extra": check.extra}
     if as_json:
         sys.stdout.write(json.dumps({"version": 1, "run": run, **asdict(check)}, indent=1) + "\n")
     else:
         for kind, names in by_kind.items():
             sys.stdout.writelines(f"{kind:<8} {printable(name)}\n" for name in names)
-    if not check.whole:
+    if not check.intact:
         raise DataError(f"run {run} {_difference(by_kind)}")
     if not quiet:
         sys.stderr.write(f"all {check.files:,} files match their checksums\n")

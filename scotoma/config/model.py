@@ -157,7 +157,7 @@ class Population(Frozen):
     )
     forked: bool = Field(
         False,
-        description="Pruned members go on from the dense ones at the first mask update: cheaper, "
+        description="Pruned members branch off the dense ones at the first mask update: cheaper, "
         "and analysed as pairs.",
     )
 
@@ -188,7 +188,7 @@ class Config(Frozen):
     groups: Groups = Groups()
     cluster: Cluster | None = None
     baseline: str | None = Field(
-        None, description="source.kind predictions: the variant that is the dense one."
+        None, description="source.kind predictions: the variant to use as dense."
     )
     variants: list[VariantEntry] = Field(default_factory=list, validate_default=True)
     population: Population = Population()
@@ -229,8 +229,8 @@ class Config(Frozen):
             way = next(iter(type(entry).model_fields))
             if not _made_here(entry):
                 raise ValueError(
-                    f"variants holds {{{way}: ...}}, which is for source.kind {way}; name models "
-                    "made elsewhere there"
+                    f"variants holds {{{way}: ...}}, which is for source.kind {way}; list "
+                    "external models there"
                 )
             raise ValueError(
                 f"variants holds {{{way}: ...}}, which needs networks that are trained here; "
@@ -247,8 +247,8 @@ class Config(Frozen):
             )
         if self.baseline is not None and taken is not Predicted:
             raise ValueError(
-                "baseline names a variant of source.kind predictions; elsewhere it is `dense`, so "
-                "leave it out"
+                "baseline is for source.kind predictions; other sources use `dense`, so leave it "
+                "out"
             )
         return self
 

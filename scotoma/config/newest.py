@@ -44,12 +44,12 @@ class Newest:
         )
 
 
-def at_newest(config: Config, known: str = "") -> tuple[Config, str | None]:
+def at_newest(config: Config, previous: str = "") -> tuple[Config, str | None]:
     """A configuration with the newest name in every path that asks for one.
 
     Args:
         config: Its source may have `{newest}` in paths: `s3://bucket/{newest}/images`.
-        known: The name that it was before; empty to look for it.
+        previous: The name that an interrupted audit resolved; empty to look for it.
 
     Returns:
         The configuration without placeholders, and the name: the last in natural order of those
@@ -65,7 +65,7 @@ def at_newest(config: Config, known: str = "") -> tuple[Config, str | None]:
     }
     if not asking:
         return config, None
-    name = known or _newest(list(asking.values()))
+    name = previous or _newest(list(asking.values()))
     places = {key: pattern.path.replace(MARK, name) for key, pattern in asking.items()}
     source = config.source.model_copy(update=places)
     return config.model_copy(update={"source": source}), name
@@ -98,17 +98,17 @@ class _Pattern:
         bare = folder in ("s3:/", "s3:")
         if not slash or bare or re.search(r"[*?\[{]", head) or re.search(r"[*?\[{]", after):
             raise DataError(
-                f"{key} may have {MARK} below a folder or bucket and after no wildcard, got "
-                f"{redact(path)}; name the level that holds the names"
+                f"{key} must have {MARK} below a folder or bucket and before any wildcard, got "
+                f"{redact(path)}; move it to the level to choose from"
             )
         return cls(key, path, folder or "/", before, after, bool(deeper) or key in FOLDERS)
 
     def names(self) -> set[str]:
         """What stands for the placeholder; hidden names and those that begin with `_` do not."""
-        found = storage.list_names(self.folder, folders=self.deeper)
+        listed = storage.list_names(self.folder, folders=self.deeper)
         inner = {
             name[len(self.before) : len(name) - len(self.after)]
-            for name in found
+            for name in listed
             if len(name) > len(self.before) + len(self.after)
             and name.startswith(self.before)
             and name.endswith(self.after)
@@ -117,20 +117,20 @@ class _Pattern:
 
 
 def _newest(patterns: list[_Pattern]) -> str:
-    found = {pattern: pattern.names() for pattern in patterns}
-    for pattern, names in found.items():
+    names_by_pattern = {pattern: pattern.names() for pattern in patterns}
+    for pattern, names in names_by_pattern.items():
         if not names:
             raise DataError(
-                f"{pattern.key} must have something in the place of {MARK}, got nothing at "
-                f"{redact(pattern.path)}; correct the path, or put data there"
+                f"{pattern.key} must match a name at {MARK}, got none at {redact(pattern.path)}; "
+                "correct the path, or put data there"
             )
-    if common := set.intersection(*found.values()):
+    if common := set.intersection(*names_by_pattern.values()):
         return natural_order(common)[-1]
     last = ", ".join(
         f"{printable(natural_order(names)[-1])!r} in {pattern.key}"
-        for pattern, names in found.items()
+        for pattern, names in names_by_pattern.items()
     )
     raise DataError(
-        f"one name must stand for {MARK} in all paths of source, and the last are {last}; name "
-        "what belongs together alike"
+        f"all paths of source must share a name at {MARK}, but the newest are {last}; give "
+        "matching inputs the same name"
     )

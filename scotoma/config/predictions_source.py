@@ -25,15 +25,15 @@ class PredictionsSource(Frozen):
     )
     classes: list[Annotated[str, Field(min_length=1)]] = Field(
         default_factory=list,
-        description="Classes that models may say beside those that examples are labelled.",
+        description="Classes that models may predict beside the labels of the examples.",
     )
 
     @property
     def model(self) -> str:
         """No network is trained."""
-        raise AttributeError("predictions of source.kind predictions are made elsewhere")
+        raise AttributeError("predictions of source.kind predictions are external")
 
     @property
     def recipe(self) -> Recipe:
         """No network is trained."""
-        raise AttributeError("predictions of source.kind predictions are made elsewhere")
+        raise AttributeError("predictions of source.kind predictions are external")

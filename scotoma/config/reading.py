@@ -137,12 +137,12 @@ def parse_config(text: str, origin: str) -> Config:
 
 def _faults(error: ValidationError) -> list[tuple[Location, str]]:
     """Location and sentence of every fault; of a union's branches only the one that was meant."""
-    found = []
+    faults = []
     for fault in error.errors():
         location = _without_branches(fault["loc"])
         path = ".".join(map(str, location)) or "the configuration"
-        found.append((location, _sentence(path, location, dict(fault))))
-    return found
+        faults.append((location, _sentence(path, location, dict(fault))))
+    return faults
 
 
 def _without_branches(location: Location) -> Location:
@@ -173,7 +173,7 @@ def _sentence(path: str, location: Location, fault: dict[str, Any]) -> str:
             rule = _KUBERNETES.get(str(location[-1]), "a name as Kubernetes allows it")
             return f"{path} must be {rule}, got {shown}"
         case "string_pattern_mismatch" if location == ("retraining", "alias"):
-            return f"{path} is letters, digits, dots, dashes, a letter first, got {shown}"
+            return f"{path} must hold letters, digits, dots and dashes, a letter first, got {shown}"
         case "string_pattern_mismatch":
             return (
                 f"{path} must begin with a letter or digit and hold only letters, digits, spaces, "

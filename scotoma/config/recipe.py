@@ -21,7 +21,7 @@ class Recipe(Frozen):
         None,
         ge=1,
         le=10_000_000,
-        description=f"Optimiser steps of one member; {DEFAULT_STEPS} where no `epochs` are given.",
+        description=f"Optimiser steps of one member; {DEFAULT_STEPS} unless `epochs` is set.",
     )
     epochs: float | None = Field(
         None, gt=0, le=100_000, description="Passes over the training data, in place of `steps`."
@@ -29,7 +29,7 @@ class Recipe(Frozen):
     batch_size: int = Field(64, ge=1, description="Images a step.")
     optimiser: Literal["sgd", "adamw"] = Field("sgd", description="sgd is Nesterov's.")
     schedule: Literal["cosine", "linear", "one-cycle", "constant"] = Field(
-        "cosine", description="Of the step size: how it falls after `warmup`."
+        "cosine", description="How the step size falls after `warmup`."
     )
     learning_rate: float = Field(0.02, gt=0, description="Peak step size, reached after `warmup`.")
     warmup: float = Field(0.1, ge=0, lt=1, description="Fraction of the steps with a rising rate.")
@@ -50,28 +50,33 @@ class Recipe(Frozen):
     )
     prune_begin: float = Field(0.1, ge=0, lt=1, description="First mask update, fraction of steps.")
     prune_end: float = Field(0.65, gt=0, le=1, description="Last mask update, fraction of steps.")
-    prune_every: float = Field(0.02, gt=0, le=1, description="Between updates, fraction of steps.")
+    prune_every: float = Field(
+        0.02, gt=0, le=1, description="Interval between mask updates, fraction of steps."
+    )
     augmentation: Literal[
         "none", "flip", "crop-flip", "alternating-flip", "crop-alternating-flip"
     ] = Field(
         "none",
-        description="Of training images: mirrored, by chance or every other epoch; also shifted.",
+        description="Training images: mirrored, by chance or every other epoch; crop-: also "
+        "shifted.",
     )
     crop: float = Field(
         0.125, gt=0, le=0.5, description="crop-: largest shift each way, fraction of the size."
     )
     averaging: Literal["none", "ema", "lookahead"] = Field(
-        "none", description="Of weights: a moving average beside them; one that they go back to."
+        "none",
+        description="Average of the weights: ema evaluates it; lookahead also resets the "
+        "weights to it.",
     )
     average_decay: float = Field(
-        0.99, ge=0, lt=1, description="What the average keeps of itself at an update."
+        0.99, ge=0, lt=1, description="Fraction of itself that the average keeps at an update."
     )
     average_every: int = Field(1, ge=1, description="Steps between updates of the average.")
     average_ramp: float = Field(
         0.0, ge=0, description="The decay grows as this power of the run's progress; 0: constant."
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="Of the products in training; weights are float32 in any case."
+        "auto", description="Precision of products in training; weights are always float32."
     )
 
     @property
@@ -164,10 +169,12 @@ class Recipe(Frozen):
             "average_every": ("averaging ema or lookahead", averaged),
             "average_ramp": ("averaging ema or lookahead", averaged),
         }
-        for key, (what, given) in needs.items():
+        for key, (what, effective) in needs.items():
             value = getattr(self, key)
-            if not given and value != type(self).model_fields[key].default:
-                raise ValueError(f"{key} {value:g} has an effect with {what} only; add it there")
+            if not effective and value != type(self).model_fields[key].default:
+                raise ValueError(
+                    f"{key} {value:g} has no effect without {what}; add that, or leave out the key"
+                )
         if self.schedule == "one-cycle" and self.warmup == 0:
             raise ValueError("schedule one-cycle rises during warmup, which must be above 0, got 0")
         return self

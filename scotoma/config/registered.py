@@ -40,12 +40,12 @@ class RegisteredModel:
         """
         if not text.startswith(SCHEME):
             return None
-        if (found := ADDRESS.fullmatch(text)) is None:
+        if (match := ADDRESS.fullmatch(text)) is None:
             raise ValueError(
                 "source.models must be a folder, models:/NAME@ALIAS or models:/NAME/VERSION, got "
                 f"{text!r}"
             )
-        return cls(found["name"], found["version"] or "", found["alias"] or "")
+        return cls(match["name"], match["version"] or "", match["alias"] or "")
 
     def __str__(self) -> str:
         return f"models:/{self.name}" + (f"@{self.alias}" if self.alias else f"/{self.version}")

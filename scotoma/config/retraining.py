@@ -20,10 +20,10 @@ class Keep(Frozen):
     """How many finished audits keep their models; the newest one that passed always does."""
 
     audits: int | None = Field(
-        None, ge=1, description="The newest so many; all if days is empty too."
+        None, ge=1, description="Number of newest audits; all if days is empty too."
     )
     days: float | None = Field(
-        None, gt=0, description="Also those that ended within so many days; empty: none more."
+        None, gt=0, description="Also audits that ended within this many days; empty: no others."
     )
 
 
@@ -39,9 +39,9 @@ class Retraining(Frozen):
         None,
         min_length=1,
         max_length=255,
-        description="In MLflow's registry: an audit that passes becomes its next version.",
+        description="Name in MLflow's registry: an audit that passes becomes its next version.",
     )
-    alias: Alias = Field("audited", description="Of the newest version of the model that passed.")
+    alias: Alias = Field("audited", description="Alias of the newest version that passed.")
     keep: Keep = Keep()
 
     @field_validator("no_worse_than_previous", mode="before")

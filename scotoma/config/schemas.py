@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from scotoma.config.gate import GateRules
 from scotoma.config.model import Config
 
-__all__ = ["SCHEMAS", "schema"]
+__all__ = ["SCHEMAS", "file_schema"]
 
 SCHEMAS: dict[str, tuple[type[BaseModel], str]] = {
     "config": (Config, "Scotoma: configuration of an audit"),
@@ -17,7 +17,7 @@ SCHEMAS: dict[str, tuple[type[BaseModel], str]] = {
 }
 
 
-def schema(kind: str) -> dict[str, Any]:
+def file_schema(kind: str) -> dict[str, Any]:
     """The JSON Schema of one kind of file.
 
     Args:
@@ -30,9 +30,9 @@ def schema(kind: str) -> dict[str, Any]:
     Raises:
         KeyError: Another kind.
 
-    >>> schema("gate")["required"]
+    >>> file_schema("gate")["required"]
     ['rules']
     """
     model, title = SCHEMAS[kind]
-    found = model.model_json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | found | {"title": title}
+    content = model.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | content | {"title": title}

@@ -67,8 +67,8 @@ class Sheet:
                 raise ValueError(f"its anchors stand for more than {MOST_VALUES:,} values")
             values = yaml.load(text, Loader=_Loader)
         except (yaml.YAMLError, ValueError, RecursionError) as error:
-            said = " ".join(str(error).split())
-            raise ConfigError(printable(f"{origin} is not YAML: {said}")) from error
+            problem = " ".join(str(error).split())
+            raise ConfigError(printable(f"{origin} is not YAML: {problem}")) from error
         if not isinstance(values, dict):
             raise ConfigError(f"{origin} must hold keys and values, got {type(values).__name__}")
         if doubled := _doubled_key(tree, set()):
@@ -88,8 +88,8 @@ class Sheet:
         >>> print(Sheet.read("a: 1\nb: 2", "gate.yaml").refusal([(("b",), "b must be odd")]))
         gate.yaml:2 b must be odd
         """
-        named = [f"{self.origin}:{_line(self.tree, place)} {said}" for place, said in faults]
-        return ConfigError(printable("; ".join(dict.fromkeys(named))))
+        sentences = [f"{self.origin}:{_line(self.tree, place)} {fault}" for place, fault in faults]
+        return ConfigError(printable("; ".join(dict.fromkeys(sentences))))
 
 
 def sentence(path: str, fault: dict[str, Any]) -> str:

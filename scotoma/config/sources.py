@@ -25,15 +25,15 @@ __all__ = [
 ]
 
 
-MODEL = "A name of ours or of torchvision, or package.module:function with --allow-code."
+MODEL = "A built-in or torchvision network, or package.module:function with --allow-code."
 
 Size = Annotated[
     int | None,
     Field(
         ge=8,
         le=1024,
-        description="Pixels a side: the square in the middle of an image is brought to it when "
-        "it is decoded; empty: images are taken as they are, and must have one size.",
+        description="Pixels per side: images are cropped to their central square and resized; "
+        "empty: images keep their size, which must be the same.",
     ),
 ]
 
@@ -64,7 +64,7 @@ class FolderSource(Frozen):
     kind: Literal["image_folder", "train"]
     model: str = Field("tiny-convnet", description=MODEL)
     images: str = Field(description="Folder or s3:// prefix of image files.")
-    attributes: str = Field(description="CSV with the key column `image`, one row an image.")
+    attributes: str = Field(description="CSV with the key column `image`, one row per image.")
     split: Split
     size: Size = None
     recipe: Recipe = Recipe()
@@ -73,12 +73,15 @@ class FolderSource(Frozen):
 class Preprocess(Frozen):
     """What pixels become before a model made elsewhere: (pixel / scale - mean) / std."""
 
-    scale: float = Field(255.0, gt=0, description="What pixels of 0 to 255 are divided by.")
+    scale: float = Field(255.0, gt=0, description="Divisor of pixel values from 0 to 255.")
     mean: list[float] = Field(
-        [0.0, 0.0, 0.0], min_length=3, max_length=3, description="Of R, G and B, taken away."
+        [0.0, 0.0, 0.0], min_length=3, max_length=3, description="Mean of R, G and B, subtracted."
     )
     std: list[Annotated[float, Field(gt=0)]] = Field(
-        [1.0, 1.0, 1.0], min_length=3, max_length=3, description="Of R, G and B, divided by."
+        [1.0, 1.0, 1.0],
+        min_length=3,
+        max_length=3,
+        description="Standard deviation of R, G and B, a divisor.",
     )
     layout: Literal["NCHW", "NHWC"] = Field("NCHW", description="Order of the model's input.")
 
@@ -93,7 +96,7 @@ class OnnxSource(Frozen):
     )
     preprocessing: Preprocess = Preprocess()
     images: str = Field(description="Folder or s3:// prefix of image files, all of one size.")
-    attributes: str = Field(description="CSV with the key column `image`, one row an image.")
+    attributes: str = Field(description="CSV with the key column `image`, one row per image.")
     split: Split
 
     @field_validator("models")
@@ -110,12 +113,12 @@ class OnnxSource(Frozen):
     @property
     def model(self) -> str:
         """No network is trained."""
-        raise AttributeError("models of source.kind onnx are made elsewhere")
+        raise AttributeError("models of source.kind onnx are external")
 
     @property
     def recipe(self) -> Recipe:
         """No network is trained."""
-        raise AttributeError("models of source.kind onnx are made elsewhere")
+        raise AttributeError("models of source.kind onnx are external")
 
 
 class ParquetSource(Frozen):
@@ -134,7 +137,9 @@ class CelebaSource(Frozen):
     kind: Literal["celeba"]
     model: str = Field("resnet18", description=MODEL)
     data: str = Field(description="Folder or s3:// prefix of img_align_celeba and the lists.")
-    size: int = Field(128, ge=8, le=1024, description="Pixels a side, of the square in the middle.")
+    size: int = Field(
+        128, ge=8, le=1024, description="Pixels per side, of the square in the middle."
+    )
     recipe: Recipe = Recipe()
 
 

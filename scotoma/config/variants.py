@@ -117,7 +117,7 @@ class Onnx(Frozen):
         False, description="Each model was made from the dense one of the same file name."
     )
     models: Models = None
-    bits: Literal[4, 8, 16, 32] = Field(32, description="Of a weight, for the record.")
+    bits: Literal[4, 8, 16, 32] = Field(32, description="Bits per weight, for the record.")
 
     _pairs = model_validator(mode="after")(_paired_models_are_as_many)
 
@@ -132,7 +132,7 @@ class Predicted(Frozen):
         False, description="Each model was made from the baseline model of the same name."
     )
     models: Models = None
-    bits: Literal[4, 8, 16, 32] = Field(32, description="Of a weight, for the record.")
+    bits: Literal[4, 8, 16, 32] = Field(32, description="Bits per weight, for the record.")
 
     _pairs = model_validator(mode="after")(_paired_models_are_as_many)
 
@@ -216,22 +216,23 @@ def resolve(entries: list[VariantEntry], *, forked: bool = False) -> tuple[Varia
     >>> [variant.paired for variant in resolve(["dense", Prune(prune=[0.9])], forked=True)]
     [False, True]
     """
-    found: list[Variant] = []
+    variants: list[Variant] = []
     for entry in entries:
         if entry == "dense":
-            found.insert(0, Variant(name="dense", kind="dense"))
+            variants.insert(0, Variant(name="dense", kind="dense"))
         elif isinstance(entry, Prune):
             pruned = [_pruned(entry, sparsity) for sparsity in entry.prune]
-            found += pruned
-            found += [_after(one, step) for one in pruned for step in entry.then]
+            variants += pruned
+            variants += [_after(one, step) for one in pruned for step in entry.then]
         elif isinstance(entry, Int8):
-            found += [_int8(entry, mode) for mode in entry.int8]
+            variants += [_int8(entry, mode) for mode in entry.int8]
         elif isinstance(entry, Float16):
-            found.append(Variant(name="float16", kind="float16", derived_from="dense", bits=16))
+            variants.append(Variant(name="float16", kind="float16", derived_from="dense", bits=16))
         elif isinstance(entry, Int4):
             name = "int4" if entry.block == 32 else f"int4-block{entry.block}"
-            block = entry.block
-            found.append(Variant(name=name, kind="int4", derived_from="dense", bits=4, block=block))
+            variants.append(
+                Variant(name=name, kind="int4", derived_from="dense", bits=4, block=entry.block)
+            )
         elif isinstance(entry, Onnx | Predicted):
             of = "dense" if entry.paired else ""
             kind: Literal["onnx", "predictions"]
@@ -240,17 +241,17 @@ def resolve(entries: list[VariantEntry], *, forked: bool = False) -> tuple[Varia
                 if isinstance(entry, Onnx)
                 else ("predictions", entry.predictions)
             )
-            found += [
+            variants += [
                 Variant(name=name, kind=kind, derived_from=of, bits=entry.bits, models=entry.models)
                 for name in names
             ]
     if forked:
-        of_pruning = {one.name for one in found if one.kind == "prune"}
-        found = [
+        of_pruning = {one.name for one in variants if one.kind == "prune"}
+        variants = [
             one.model_copy(update={"forked": bool({one.name, one.derived_from} & of_pruning)})
-            for one in found
+            for one in variants
         ]
-    return tuple(found)
+    return tuple(variants)
 
 
 def _pruned(entry: Prune, sparsity: float) -> Variant:

@@ -103,7 +103,7 @@ def _find(files: dict[str, int], place: str, stem: str) -> str:
     if stem == IDENTITY:
         raise DataError(
             f"column 'identity' needs {stem}.txt in {place}, which CelebA's authors send on "
-            "request; put it there, or leave the cluster out"
+            "request; put it there, or leave out the cluster"
         )
     raise DataError(f"source.data {place} must hold {stem}.txt or {stem}.csv; put it there")
 
@@ -187,7 +187,7 @@ def _joined(table: pl.DataFrame, values: pl.DataFrame, called: str) -> pl.DataFr
     missing = joined[values.columns[1]].is_null()
     if missing.any():
         raise DataError(
-            f"{called} says nothing of {int(missing.sum()):,} of {table.height:,} images, the "
-            f"first is {printable(table['image'][missing.arg_max() or 0])!r}; download it again"
+            f"{called} lacks {int(missing.sum()):,} of {table.height:,} images, the first is "
+            f"{printable(table['image'][missing.arg_max() or 0])!r}; download it again"
         )
     return joined

@@ -79,8 +79,8 @@ def load_cifar10(source: Cifar10Source, label: str, *, images: bool = True) -> p
     refuse_empty_labels(table[label], table["example_id"], source.data)
     if clashes := [name for name in MADE if name in table.columns]:
         raise DataError(
-            f"column {clashes[0]!r} of {source.data} has a name that cifar10s gives to a column of "
-            "its own; rename it, or take kind parquet"
+            f"column {clashes[0]!r} of {source.data} has a name that cifar10s reserves; rename "
+            "it, or use kind parquet"
         )
     table = _in_two_styles(table, label, source.skew)
     return _greyed(table) if images else table.drop("image")

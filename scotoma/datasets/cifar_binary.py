@@ -60,9 +60,9 @@ def binary_files(uri: str, listed: Collection[str]) -> dict[str, list[str]]:
     pickled = [name for name in listed if PICKLED.fullmatch(posixpath.basename(name))]
     if pickled and not any(name.endswith(".parquet") for name in listed):
         raise DataError(
-            f"{printable(storage.join(uri, min(pickled)))} is pickled, and unpickling runs "
-            "whatever a file holds, so nothing is unpickled; take the binary version "
-            "(cifar-10-binary.tar.gz) or Parquet files"
+            f"{printable(storage.join(uri, min(pickled)))} is a pickle, which can run any code, "
+            "so Scotoma does not load it; use the binary version (cifar-10-binary.tar.gz) or "
+            "Parquet files"
         )
     return {}
 

@@ -56,7 +56,7 @@ def load_digits_s(source: DigitsSource) -> pl.DataFrame:
                 "example_id": f"{index:04d}-{STYLES[style]}",
                 "split": split,
                 "image": {
-                    "bytes": _png(render(pixels[index], STYLES[style])),
+                    "bytes": _png(draw_digit(pixels[index], STYLES[style])),
                     "path": f"{index:04d}-{STYLES[style]}.png",
                 },
                 "digit": str(digits[index]),
@@ -69,7 +69,7 @@ def load_digits_s(source: DigitsSource) -> pl.DataFrame:
     )
 
 
-def render(pixels: NDArray[np.float64], style: str) -> NDArray[np.uint8]:
+def draw_digit(pixels: NDArray[np.float64], style: str) -> NDArray[np.uint8]:
     """Draw one digit in one style: white ink on black paper, or on blue.
 
     Args:
@@ -79,7 +79,7 @@ def render(pixels: NDArray[np.float64], style: str) -> NDArray[np.uint8]:
     Returns:
         RGB, uint8, shape (8, 8, 3).
 
-    >>> render(np.zeros((8, 8)), "plain")[0, 0], render(np.zeros((8, 8)), "styled")[0, 0]
+    >>> draw_digit(np.zeros((8, 8)), "plain")[0, 0], draw_digit(np.zeros((8, 8)), "styled")[0, 0]
     (array([0, 0, 0], dtype=uint8), array([ 0,  0, 77], dtype=uint8))
     """
     paper = (0, 0, 77) if style == "styled" else (0, 0, 0)

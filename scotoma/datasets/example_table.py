@@ -37,10 +37,10 @@ def load_example_table(source: PredictionsSource) -> pl.DataFrame:
     if KEY not in table.columns:
         raise DataError(
             f"{printable(place)} must have the column {KEY!r}, got "
-            f"{printable(', '.join(table.columns))}; name it so"
+            f"{printable(', '.join(table.columns))}; rename a column"
         )
     if not table.height:
-        raise DataError(f"{printable(place)} holds no example; give it one row an example")
+        raise DataError(f"{printable(place)} holds no example; give it one row per example")
     if empty := table[KEY].null_count():
         raise DataError(
             f"{printable(place)} has {empty:,} row{'s' if empty > 1 else ''} without {KEY}; fill "

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Examples", "Partition"]
 
 ROW_GROUP = 256  # rows with images, which are read back some at a time
-AGAIN = "repeat the audit, which makes it again"
+AGAIN = "repeat the audit to make it again"
 
 
 @dataclass(frozen=True)

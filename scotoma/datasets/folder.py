@@ -50,10 +50,7 @@ def load_folder(
                 f"{', '.join(map(printable, table.columns))}"
             )
     for ours in ({"example_id", "split"} & set(table.columns)) - {source.split.column}:
-        raise DataError(
-            f"column {ours!r} in {source.attributes} has a name that the audit uses itself; "
-            "rename it"
-        )
+        raise DataError(f"column {ours!r} in {source.attributes} has a reserved name; rename it")
     split = (
         pl.when(pl.col(source.split.column) == str(source.split.train))
         .then(pl.lit("train"))

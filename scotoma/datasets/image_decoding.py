@@ -175,8 +175,8 @@ def decode_parts_to(
 def _too_large(shape: tuple[int, ...], needed: int, free: str) -> str:
     n, _, height, width = shape
     return (
-        f"{n:,} images of {width}x{height} pixels need {needed:,} bytes and {free}; make the "
-        "images smaller, take fewer, or give the audit more room"
+        f"{n:,} images of {width}x{height} pixels need {needed:,} bytes and {free}; use smaller "
+        "or fewer images, or free more"
     )
 
 
@@ -233,11 +233,11 @@ def _decode(
             called = _called(ids[row], images[row])
             if not side and size != (width, height):
                 raise DataError(
-                    f"{called} is {size[0]}x{size[1]} pixels where the first is {width}x{height}; "
-                    "bring all images to one size, or name one in source.size"
+                    f"{called} is {size[0]}x{size[1]} pixels, but the first image is "
+                    f"{width}x{height}; resize all images, or set source.size"
                 )
             raise DataError(
-                f"{called} must have 8 bits a channel, got mode {mode}; convert it to RGB"
+                f"{called} must have 8 bits per channel, got mode {mode}; convert it to RGB"
             )
 
     starts = range(0, n, CHUNK)
@@ -273,7 +273,7 @@ def _undecodable(example_id: str, image: dict[str, Any], error: Exception) -> st
     from PIL import Image
 
     if isinstance(error, Image.DecompressionBombError):
-        reason, way_out = "more pixels than memory is risked for", "make it smaller"
+        reason, way_out = "too many pixels", "make it smaller"
     else:
         reason = f"{len(image['bytes'] or b''):,} bytes that are no whole image"
         way_out = "replace its file or remove its row"

@@ -39,7 +39,7 @@ def image_statistics(examples: Examples) -> pl.DataFrame:
         examples: Images as encoded bytes that can be decoded.
 
     Returns:
-        `example_id` and the columns of `STATISTICS`, a row an example; no sharpness where a side
+        `example_id` and the columns of `STATISTICS`, one row per example; no sharpness where a side
         is shorter than three pixels.
 
     References:

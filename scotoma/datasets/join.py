@@ -53,12 +53,14 @@ image is 'a.png'; write names as they stand in the folder"
         name = repr(printable(self.first_rows[0]))
         meant = f"; did you mean {printable(self.meant)!r}?" if self.meant else ""
         if not self.images:
-            return f"there is no image in {folder}; put those that {table} names there, as {name}"
+            return (
+                f"there is no image in {folder}; add the images that {table} names, such as {name}"
+            )
         if not self.matched and self.images_without_row:
             return (
                 f"none of the {self.rows:,} rows of {table} names an image in {folder}: the first "
                 f"row says {name} and the first image is {printable(self.first_images[0])!r}; "
-                "write names as they stand in the folder"
+                "write names as in the folder"
             )
         if self.rows_without_image == 1:
             return (

@@ -135,9 +135,7 @@ def read_shards(uri: str, wanted: Collection[str] = (), *, images: bool = True) 
         DataError: See `load_parquet`; labels are not checked.
     """
     if clashes := sorted(set(OURS) & set(wanted)):
-        raise DataError(
-            f"column {clashes[0]!r} of {uri} has a name that the audit uses itself; rename it"
-        )
+        raise DataError(f"column {clashes[0]!r} of {uri} has a reserved name; rename it")
     files = _files(uri)
     parts: list[pl.DataFrame] = []
     class_names: dict[str, tuple[str, ...]] = {}
@@ -185,7 +183,7 @@ def _files(uri: str) -> dict[str, list[str]]:
                 lost = next(number for number in range(total) if number not in there_are)
                 raise DataError(
                     f"source.data {uri} lacks shard {lost:05d} of {total} of the {split} split; "
-                    "add it, or rename the others if it is meant to be left out"
+                    "add it, or rename the others to leave it out"
                 )
     return parts
 
@@ -242,9 +240,9 @@ def _read(path: Path, called: str, wanted: Collection[str], *, images: bool) -> 
     encoded = part[column].struct.field("bytes") if schema[column].is_nested() else part[column]
     if absent := encoded.null_count():
         raise DataError(
-            f"{called} has {absent:,} image{'s' if absent > 1 else ''} without bytes, the first in "
-            f"row {encoded.is_null().arg_max()}, counted from 0; put the files into it, not only "
-            "their paths"
+            f"{called} has {absent:,} image{'s' if absent > 1 else ''} without bytes, the first "
+            f"in row {encoded.is_null().arg_max()}, counted from 0; store the image files, not "
+            "only their paths"
         )
     return part.drop(column).with_columns(pl.struct(encoded.alias("bytes")).alias("image"))
 
@@ -257,7 +255,7 @@ def _holds_images(kind: pl.DataType | None) -> bool:
 
 def _unreadable(called: str, error: BaseException) -> str:
     reason = printable(" ".join(str(error).split()))[:200]
-    return f"{called} cannot be read as Parquet ({reason}); put a whole file in its place"
+    return f"{called} cannot be read as Parquet ({reason}); replace the file"
 
 
 def _class_names(path: Path) -> dict[str, tuple[str, ...]]:
@@ -283,7 +281,7 @@ def _declare(
     for column, names in declared.items():
         if known.setdefault(column, names) != names:
             raise DataError(
-                f"{called} names the classes of column {printable(column)!r} otherwise than the "
+                f"{called} names the classes of column {printable(column)!r} differently from the "
                 "files before it; write all files with the same names"
             )
 
@@ -304,8 +302,8 @@ def _stacked(
         kinds = dict.fromkeys(_kind(part.schema[column]) for part in parts)
         if len(kinds) > 1 and column in wanted:
             raise DataError(
-                f"column {printable(column)!r} of {uri} must hold one kind of values in all files, "
-                f"got {' and '.join(kinds)}; write them alike"
+                f"column {printable(column)!r} of {uri} must hold one kind of values in all "
+                f"files, got {' and '.join(kinds)}; write one kind"
             )
         if len(kinds) > 1:
             shared.remove(column)

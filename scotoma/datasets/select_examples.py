@@ -42,7 +42,7 @@ def examples_from_source(
     """
     attributes = config.groups.attributes
     if clash := sorted(set(attributes) & set(RESERVED)):
-        raise DataError(f"groups.{clash[0]} has a reserved name; call the attribute otherwise")
+        raise DataError(f"groups.{clash[0]} has a reserved name; rename the attribute")
     chosen = [pl.col("example_id"), pl.col("split")]
     label = _text(source, config.label.column, "label", origin)
     if config.label.threshold is not None:
@@ -184,8 +184,8 @@ def _classes(table: pl.DataFrame, config: Config, origin: str) -> tuple[list[str
         )
     if positive is not None and str(positive) not in tested:
         raise DataError(
-            f"label.positive {positive!r} has no row in the test split of {origin}, so no rate of "
-            "it can be measured; move rows of it there"
+            f"label.positive {positive!r} has no row in the test split of {origin}, so its rates "
+            "cannot be measured; move some rows there"
         )
     return classes, tested
 
@@ -210,6 +210,6 @@ def _missing(table: pl.DataFrame, config: Config) -> Iterator[str]:
                 yield (
                     f"attribute {printable(name)!r} is missing in {missing:,} of {len(values):,} "
                     f"{rows} ({missing / len(values):.1%}); they form the group {MISSING!r}; fill "
-                    "them, or leave it so"
+                    "them, or keep the group"
                 )
                 break

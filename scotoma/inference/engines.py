@@ -120,7 +120,7 @@ class TorchEngine:
         except RuntimeError as error:
             raise DataError(
                 f"{path} must hold the weights of {network.model} with {network.classes} classes, "
-                "got others; repeat the audit, which makes them again"
+                "got others; repeat the audit to make them again"
             ) from error
         self.as_trained = network.as_trained
         ready = model if network.as_trained else fold(model)

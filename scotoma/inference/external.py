@@ -98,8 +98,8 @@ def _check_operators(model: onnx.ModelProto, name: str) -> None:
     for entry in model.opset_import:
         if entry.domain not in DOMAINS | local:
             raise DataError(
-                f"{name} needs operators of {printable(entry.domain)!r}, which come from a library "
-                "and are never loaded; export it with operators of ONNX alone"
+                f"{name} needs operators of {printable(entry.domain)!r}, whose library Scotoma "
+                "never loads; export it with ONNX operators only"
             )
         newest = onnx.defs.onnx_opset_version()
         if entry.domain in ("", "ai.onnx") and entry.version > newest:
@@ -138,7 +138,7 @@ def _check_external_data(model: onnx.ModelProto, path: Path, name: str) -> None:
         facts = {entry.key: entry.value for entry in tensor.external_data}
         location = facts.get("location", "")
         if not isinstance(location, str) or "\0" in location:  # protobuf leaves what is no UTF-8
-            raise DataError(f"{name} names data by what is no text; export it again")
+            raise DataError(f"{name} names external data in invalid text; export it again")
         place = path.parent / location
         outside = Path(location).is_absolute() or ".." in Path(location).parts or not location
         if outside or not place.resolve().is_relative_to(path.parent.resolve()):
@@ -177,8 +177,7 @@ def _check_input(
         type_name = next((name.lower() for name, number in known if number == kind), f"type {kind}")
         type_name = type_name if kind else "no tensor"
         raise DataError(
-            f"{name} must take images in float32, got {type_name}; export it with float32 at its "
-            "ends"
+            f"{name} must take images in float32, got {type_name}; export it with a float32 input"
         )
     shape = _shape(inputs[0])
     last = network.preprocessing.layout == "NHWC"
@@ -196,8 +195,8 @@ def _check_input(
     fits = all(s in (None, w) for s, w in zip(shape[1:], wanted[1:], strict=True))
     if not fits:
         raise DataError(
-            f"{name} takes images of {_shown(shape)} and the preprocessing gives {_shown(wanted)}; "
-            "correct source.preprocessing.layout, or bring the images to the model's size"
+            f"{name} takes images of {_shown(shape)} and the preprocessing gives "
+            f"{_shown(wanted)}; correct source.preprocessing.layout, or resize the images"
         )
 
 
@@ -213,5 +212,5 @@ def _check_output(model: onnx.ModelProto, name: str, classes: int) -> None:
     if known and (len(shape) != 2 or shape[1] not in (None, classes)):
         raise DataError(
             f"{name} must give a score for each of {classes} classes, got an output of "
-            f"{_shown(shape)}; name a classifier of these classes"
+            f"{_shown(shape)}; use a classifier of these classes"
         )

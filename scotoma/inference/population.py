@@ -190,8 +190,8 @@ class _Work:
         name, classes = self.members[member].name, self.network.classes
         if scores.shape != (images, classes):
             raise DataError(
-                f"{name} must give {classes} scores an image, got an output of shape "
-                f"{scores.shape} for {images} images; name a classifier of these classes"
+                f"{name} must give {classes} scores per image, got an output of shape "
+                f"{scores.shape} for {images} images; use a classifier of these classes"
             )
         finite = np.isfinite(scores)
         diverged = self.network.model != "onnx" and not finite.any()  # one of ours; it is kept

@@ -65,7 +65,7 @@ def trials() -> Iterator[Trial]:
                 if error.killed:
                     raise worker_died(f"trying {name}") from error
                 raise DataError(
-                    f"{name} takes ONNX Runtime down; export it again with another opset, or leave "
+                    f"{name} crashes ONNX Runtime; export it again with another opset, or leave "
                     "its variant out"
                 ) from error
             if complaint:
@@ -87,8 +87,8 @@ def _complaint(path: Path, network: Network, images: NDArray[np.uint8]) -> str:
         return f"is refused by ONNX Runtime ({reason}); export it again"
     if scores.shape != (len(images), network.classes):
         return (
-            f"must give {network.classes} scores an image, got an output of shape {scores.shape} "
-            f"for {len(images)} images; name a classifier of these classes"
+            f"must give {network.classes} scores per image, got an output of shape {scores.shape} "
+            f"for {len(images)} images; use a classifier of these classes"
         )
     if not np.isfinite(scores).all():
         return "must give finite scores, got nan or infinity; check its weights and preprocessing"

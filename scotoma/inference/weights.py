@@ -33,7 +33,6 @@ def read_weights(path: Path) -> dict[str, NDArray[Any]]:
         ).load_file(path)
     except (OSError, KeyError, ValueError, safetensors.SafetensorError) as error:
         raise DataError(
-            f"weights {path} cannot be read ({reason(error)}); repeat the audit, which makes them "
-            "again"
+            f"weights {path} cannot be read ({reason(error)}); repeat the audit to make them again"
         ) from error
     return weights

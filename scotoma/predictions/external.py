@@ -203,7 +203,7 @@ def _refuse_doubled(variant: str, times: NDArray[np.uint8], request: PredictionR
     raise DataError(
         printable(
             f"model {request.models[variant][column]!r} of {variant!r} predicts example "
-            f"{request.ids[row]!r} more than once; keep one row an example and model"
+            f"{request.ids[row]!r} more than once; keep one row per example and model"
         )
     )
 

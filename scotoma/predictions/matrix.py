@@ -54,7 +54,7 @@ class Predictions:
         if self.scores is not None and self.scores.shape != expected:
             raise DataError(
                 f"scores of {self.variant} have shape {self.scores.shape} for {expected[0]} "
-                f"examples and {expected[1]} members; keep one a prediction"
+                f"examples and {expected[1]} members; keep one per prediction"
             )
         if len(set(self.example_ids)) < len(self.example_ids):
             twice = next(i for i, n in Counter(self.example_ids).items() if n > 1)
@@ -173,7 +173,7 @@ def label_counts(predicted: NDArray[np.integer], classes: int) -> NDArray[np.int
     if predicted.ndim != 2:
         raise DataError(
             f"predicted must be a table of examples by members, got shape {predicted.shape}: pass "
-            "one column a member"
+            "one column per member"
         )
     if predicted.size and not 0 <= predicted.min() <= predicted.max() < classes:
         raise DataError(

@@ -162,8 +162,8 @@ def scan_columns(table: PredictionTable, *needed: str) -> Iterator[pl.LazyFrame]
             if name not in known:
                 raise DataError(
                     printable(
-                        f"{table.place} must have the column {name!r}, got {', '.join(known)}"
-                        f"{nearest(name, known)}; name it so"
+                        f"{table.place} must have the column {name!r}, got "
+                        f"{', '.join(known)}{nearest(name, known)}; rename a column"
                         + (", or write {variant} in source.files" if name == "variant" else "")
                     )
                 )

@@ -16,7 +16,7 @@ SMALLEST = 1024  # weights; below, scales take as much as the bits save
 def to_int4(graph: onnx.ModelProto, *, block: int) -> onnx.ModelProto:
     """Put every large weight of Conv, Gemm and MatMul into 4 bits.
 
-    A weight becomes a matrix with a row an output (a column, of MatMul), `DequantizeLinear` gives
+    A weight becomes a matrix with one row per output (column for MatMul), `DequantizeLinear` gives
     its blocks their scales back, and ONNX Runtime multiplies in 4 bits where it has the kernel
     (MatMulNBits) and in float32 elsewhere.
 

@@ -123,7 +123,7 @@ class StaticPlan:
 
 
 def _along(axis: int, values: NumberArray, rank: int) -> NumberArray:
-    """Shape one value a channel so that it is broadcast over the other axes."""
+    """Shape one value per channel so that it is broadcast over the other axes."""
     shape = [1] * rank
     shape[axis] = -1
     return values.reshape(shape)
@@ -216,7 +216,7 @@ def _numbers_of(model: onnx.ModelProto) -> dict[str, tuple[Any, ...]]:
 def quantize_static(
     member: onnx.ModelProto, ranges: Ranges, *, reduce_range: bool
 ) -> onnx.ModelProto:
-    """Quantize one member by ONNX Runtime: int8 weights, a scale a channel, uint8 activations.
+    """Quantize one member by ONNX Runtime: int8 weights, one scale per channel, uint8 activations.
 
     Args:
         member: The member in float32; it is changed.
@@ -241,7 +241,7 @@ def _quantizer(
     with silence_quantizers():
         return QDQQuantizer(
             model,
-            True,  # a scale a channel of the weights
+            True,  # one scale per channel of the weights
             reduce_range,
             QuantType.QInt8,
             QuantType.QUInt8,

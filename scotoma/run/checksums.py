@@ -17,7 +17,15 @@ from scotoma.run.lock import LOCK
 from scotoma.run.mirror import Mirror
 from scotoma.storage.files import file_digest, written
 
-__all__ = ["CHECKSUMS", "Verified", "amend", "check", "seal", "unseal", "verify"]
+__all__ = [
+    "CHECKSUMS",
+    "Verified",
+    "amend",
+    "compare_checksums",
+    "refuse_changed",
+    "seal",
+    "unseal",
+]
 
 CHECKSUMS = "checksums.json"
 # The lock belongs to no run; a log is written on by whatever comes next, this very command too.
@@ -41,8 +49,8 @@ class Verified:
     extra: tuple[str, ...]
 
     @property
-    def whole(self) -> bool:
-        """Whether nothing differs."""
+    def intact(self) -> bool:
+        """Whether no file differs."""
         return not (self.damaged or self.missing or self.extra)
 
 
@@ -56,9 +64,11 @@ def seal(run: Mirror) -> None:
         DataError: The object storage cannot be read or written.
     """
     names = _names(run)
-    left = _left_by_steps(run, names)
-    rest = [name for name in names if name not in left]
-    _write(run, _as_they_are(run, rest) | {name: left[name] for name in names if name in left})
+    recorded = _recorded_by_steps(run, names)
+    rest = [name for name in names if name not in recorded]
+    _write(
+        run, _as_they_are(run, rest) | {name: recorded[name] for name in names if name in recorded}
+    )
 
 
 def amend(run: Mirror, names: Iterable[str]) -> None:
@@ -67,8 +77,8 @@ def amend(run: Mirror, names: Iterable[str]) -> None:
     Raises:
         DataError: The object storage cannot be read or written.
     """
-    if known := _read(run):
-        _write(run, known | _as_they_are(run, names))
+    if sealed := _read(run):
+        _write(run, sealed | _as_they_are(run, names))
 
 
 def unseal(run: Mirror) -> None:
@@ -82,7 +92,7 @@ def unseal(run: Mirror) -> None:
         storage.remove(storage.join(run.uri, CHECKSUMS))
 
 
-def check(run: Mirror, names: Iterable[str]) -> None:
+def refuse_changed(run: Mirror, names: Iterable[str]) -> None:
     """Refuse files of a finished run that are not what its audit left.
 
     Args:
@@ -92,18 +102,18 @@ def check(run: Mirror, names: Iterable[str]) -> None:
     Raises:
         DataError: One differs.
     """
-    if (known := _read(run)) is None:
+    if (sealed := _read(run)) is None:
         return
     for name in names:
         path = run.root / name
-        if name in known and path.is_file() and file_digest(path) != known[name]:
+        if name in sealed and path.is_file() and file_digest(path) != sealed[name]:
             raise DataError(
-                f"{run.place(path)} must be what its audit wrote, and was changed since; repeat "
-                "the audit, which makes it again"
+                f"{run.place(path)} was changed after its audit wrote it; repeat the audit to "
+                "write it again"
             )
 
 
-def verify(run: Mirror) -> Verified:
+def compare_checksums(run: Mirror) -> Verified:
     """Compare every file of a finished run with what it was when the audit ended.
 
     Args:
@@ -112,20 +122,20 @@ def verify(run: Mirror) -> Verified:
     Raises:
         DataError: The audit has not ended, or a file cannot be read.
     """
-    if (known := _read(run)) is None:
+    if (sealed := _read(run)) is None:
         raise DataError(
-            f"{run.place(run.root / CHECKSUMS)} is not there, which an audit leaves when it ends; "
-            "repeat the audit, which goes on where it stands"
+            f"{run.place(run.root / CHECKSUMS)} is missing, so the audit has not ended; repeat "
+            "the audit to resume it"
         )
-    if not known:
+    if not sealed:
         return Verified(0, (CHECKSUMS,), (), ())
     names = _names(run)
-    damaged = [name for name in names if name in known and not _is(run, name, known[name])]
+    damaged = [name for name in names if name in sealed and not _is(run, name, sealed[name])]
     return Verified(
-        files=len(set(names) & known.keys()) - len(damaged),
+        files=len(set(names) & sealed.keys()) - len(damaged),
         damaged=tuple(damaged),
-        missing=tuple(sorted(known.keys() - set(names))),
-        extra=tuple(name for name in names if name not in known),
+        missing=tuple(sorted(sealed.keys() - set(names))),
+        extra=tuple(name for name in names if name not in sealed),
     )
 
 
@@ -136,30 +146,32 @@ def _is(run: Mirror, name: str, digest: str) -> bool:
         with storage.at_hand(place, listed=True) as path:
             return file_digest(path) == digest
     except OSError as error:
-        raise DataError(f"{place} cannot be read: {error.strerror}; let it be read") from error
+        raise DataError(
+            f"{place} cannot be read: {error.strerror}; check its permissions"
+        ) from error
 
 
 def _names(run: Mirror) -> list[str]:
-    found = storage.list_files(run.uri or str(run.root))
-    return [n for n in found if n not in UNLISTED and not n.startswith("logs/")]
+    files = storage.list_files(run.uri or str(run.root))
+    return [n for n in files if n not in UNLISTED and not n.startswith("logs/")]
 
 
 def _as_they_are(run: Mirror, names: Iterable[str]) -> dict[str, str]:
     paths = {name: run.root / name for name in names}
-    found = run.digests(paths.values())
-    return {name: str(found[path]) for name, path in paths.items()}
+    digests = run.digests(paths.values())
+    return {name: str(digests[path]) for name, path in paths.items()}
 
 
-def _left_by_steps(run: Mirror, names: Iterable[str]) -> dict[str, str]:
+def _recorded_by_steps(run: Mirror, names: Iterable[str]) -> dict[str, str]:
     """What the records of the steps say of their files, where they say one thing."""
     records = [run.root / name for name in names if name.startswith("steps/")]
     run.fetch(records)
-    said: dict[str, set[str]] = {}
+    digests: dict[str, set[str]] = {}
     for record in records:
         with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError, AttributeError):
             for name, digest in json.loads(record.read_bytes())["outputs"].items():
-                said.setdefault(name, set()).add(str(digest))
-    return {name: digest for name, (digest, *others) in said.items() if not others}
+                digests.setdefault(name, set()).add(str(digest))
+    return {name: digest for name, (digest, *others) in digests.items() if not others}
 
 
 def _read(run: Mirror) -> dict[str, str] | None:
@@ -169,9 +181,9 @@ def _read(run: Mirror) -> dict[str, str] | None:
     if not path.is_file():
         return None
     with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found["sha256"] == _own(found["files"]):
-            return dict(found["files"])
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["sha256"] == _own(content["files"]):
+            return dict(content["files"])
     return {}
 
 

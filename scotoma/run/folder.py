@@ -72,20 +72,20 @@ class Run:
     @classmethod
     def _create_remote(cls, uri: str, config: Config) -> Run:
         run = cls(cache_folder(uri), config, uri)
-        found = storage.list_files(uri)
-        if "config.yaml" in found:
+        names = storage.list_files(uri)
+        if "config.yaml" in names:
             text = storage.read_bytes(storage.join(uri, "config.yaml"), listed=True)
             run._refuse_another(
                 parse_config(text.decode("utf-8", "replace"), f"{uri}/config.yaml"), uri
             )
-        elif found:
+        elif names:
             raise ConfigError(
                 f"output folder {uri} holds other objects and no config.yaml; choose another --out"
             )
         here = run.path("config.yaml")
         if here.exists() and load_config(here).digest() != config.digest():
             shutil.rmtree(run.root)  # the copy of a run that is no longer in the storage
-        run._make_folder(str(run.root), "set SCOTOMA_CACHE to a folder that can")
+        run._make_folder(str(run.root), "set SCOTOMA_CACHE to a writable folder")
         run.publish(here)  # which also tells whether the storage can be written
         return run
 
@@ -106,17 +106,17 @@ class Run:
         except OSError as error:
             raise ConfigError(
                 f"the copy of {place} at {mirror.root} cannot be written: {error.strerror}; set "
-                "SCOTOMA_CACHE to a folder that can"
+                "SCOTOMA_CACHE to a writable folder"
             ) from error
         if not here.exists():
             raise DataError(f"{place} must hold a run, got no config.yaml; correct the address")
         return cls(mirror.root, load_config(here), place)
 
-    def _refuse_another(self, found: Config, place: str | Path) -> None:
-        if found.digest() != self.config.digest():
+    def _refuse_another(self, config: Config, place: str | Path) -> None:
+        if config.digest() != self.config.digest():
             raise ConfigError(
                 f"output folder {place} belongs to another configuration: "
-                f"{differing(found, self.config)}; choose another --out, or remove it"
+                f"{differing(config, self.config)}; choose another --out, or remove it"
             )
 
     def _make_folder(self, shown: str, way_out: str) -> None:
@@ -221,8 +221,8 @@ class Run:
         key = hashlib.sha256("/".join(made_from).encode()).hexdigest()
         finished = read_record(record)
         if finished.get("key") == key:
-            found = {self._relative(path): d for path, d in self.mirror.digests(outputs).items()}
-            if finished.get("outputs") == found:
+            digests = {self._relative(path): d for path, d in self.mirror.digests(outputs).items()}
+            if finished.get("outputs") == digests:
                 self.publish(*outputs)
                 self.publish(record)
                 yield False
@@ -275,15 +275,15 @@ class Run:
         self.fetch(record)
         if not record.exists():
             return [path]
-        found = read_record(record)
-        outputs = found.get("outputs", {}) | {self._relative(path): file_digest(path)}
-        write_json(record, found | {"key": "", "outputs": outputs})
+        content = read_record(record)
+        outputs = content.get("outputs", {}) | {self._relative(path): file_digest(path)}
+        write_json(record, content | {"key": "", "outputs": outputs})
         return [path, record]
 
     def _refuse_absent(self, path: Path) -> NoReturn:
         raise DataError(
-            f"{self.mirror.place(path)} must be there, as a step before has left it, and is not; "
-            "repeat the command"
+            f"{self.mirror.place(path)}, the output of an earlier step, is missing; repeat the "
+            "command"
         )
 
     def _relative(self, path: Path) -> str:

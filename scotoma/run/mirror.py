@@ -107,8 +107,8 @@ class Mirror:
             DataError: As of `fetch`.
         """
         if self.uri:
-            found = storage.list_files(storage.join(self.uri, name))
-            self.fetch(self.root / name / below for below in found)
+            names = storage.list_files(storage.join(self.uri, name))
+            self.fetch(self.root / name / below for below in names)
 
     def publish(self, paths: Iterable[Path]) -> None:
         """Send whole files that are here to object storage, unless they are there already.

@@ -31,7 +31,7 @@ def read_record(path: Path) -> dict[str, Any]:
         known to be finished, and is made again.
     """
     try:
-        found = read_json(path)
+        content = read_json(path)
     except (FileNotFoundError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from scotoma.slices.evidence.weights import poisson_weights
 from scotoma.slices.find import find_slices
-from scotoma.slices.report import Lattice, Null, Slice, SliceReport
+from scotoma.slices.null import Null
+from scotoma.slices.report import Lattice, Slice, SliceReport
+from scotoma.slices.search.findings import SliceTestResult
 from scotoma.slices.search.lattice import feature_subsets
 from scotoma.slices.search.predicates import Encoded, Predicate, encode
-from scotoma.slices.search.strategies import Look
 
 __all__ = [
     "Encoded",
     "Lattice",
-    "Look",
     "Null",
     "Predicate",
     "Slice",
     "SliceReport",
+    "SliceTestResult",
     "encode",
     "feature_subsets",
     "find_slices",

@@ -1,4 +1,4 @@
-"""Which arguments a search takes, their defaults, and the sentences that refuse all others."""
+"""Which arguments does a search take, what are their defaults, and what is refused?"""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """All that decides a search, with its defaults filled in; attributes as in `find_slices`."""
+    """The settings of a search with their defaults; attributes as in `find_slices`."""
 
     mode: Mode
     metric: str
@@ -106,7 +106,7 @@ def _reference(
 
 
 def ids_of(ids: npt.ArrayLike | None, total: int) -> npt.NDArray[np.generic]:
-    """Ids of the examples, row numbers by default; refuses ids that repeat."""
+    """Check the ids of the examples, row numbers by default; refuse ids that repeat."""
     if ids is None:
         return np.arange(total)
     names = names_of(ids, "ids", total)
@@ -120,7 +120,7 @@ def ids_of(ids: npt.ArrayLike | None, total: int) -> npt.NDArray[np.generic]:
 
 
 def names_of(values: npt.ArrayLike, argument: str, total: int) -> npt.NDArray[np.generic]:
-    """Integers or strings, one a row; refuses others by the name of the argument."""
+    """Check integers or strings, one a row; refuse others by the name of the argument."""
     names = np.asarray(values)
     if names.dtype.kind == "O":
         names = names.astype(str)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,6 @@ from scotoma.errors import DataError
 from scotoma.inputs import StatisticsProtocol
 from scotoma.machine import cores
 from scotoma.slices.arguments import (
-    Settings,
     check_numbers,
     check_space,
     ids_of,
@@ -25,7 +23,8 @@ from scotoma.slices.evidence.outcomes import metric_named, prepare_outcome
 from scotoma.slices.judging.correction import Correction
 from scotoma.slices.judging.protocols import Reference, evidence_of
 from scotoma.slices.notes import harm_everywhere, leaks
-from scotoma.slices.report import Lattice, Null, Slice, SliceReport
+from scotoma.slices.null import Null, ProgressCallback
+from scotoma.slices.report import Lattice, SliceReport
 from scotoma.slices.search.greedy import key_of
 from scotoma.slices.search.lattice import CELLS, KEYS, SPARSE, candidates, subset_count
 from scotoma.slices.search.predicates import Encoded, encode
@@ -33,8 +32,6 @@ from scotoma.slices.search.priority import SHARE, WITHOUT_BATCH
 from scotoma.slices.search.strategies import Mode, Plan, search, split
 from scotoma.slices.search.sweep import Budget, Hits, join_hits, sweep
 from scotoma.slices.view import View
-
-ProgressCallback = Callable[[int, int], None]
 
 POINTS = 2_000  # combinations that the lattice view shows
 THREADS_PAY = 3 * 10**7  # rows times sets of features: for fewer, threads only wait for each other
@@ -114,7 +111,7 @@ def find_slices(
         iterations: In priority mode.
         ids: Ids of the examples, integers or strings, unique; row numbers by default.
         clusters: Cluster of each example, integers or strings, where rows belong together, such as
-            pictures of one person: they are one unit of halves, draws, permutations and variances,
+            pictures of one person: halves, draws, permutations and variances are then of clusters,
             and rates are tested as means over clusters instead of exactly.
         level: Coverage of the intervals, a fraction in (0, 1).
         limit: Slices that the report describes, the most significant first.
@@ -156,12 +153,12 @@ def find_slices(
     )
     names = ids_of(ids, total)
     cluster_names = None if clusters is None else names_of(clusters, "clusters", total)
-    units = (names if cluster_names is None else cluster_names)[prepared.rows]
-    codes = None if cluster_names is None else np.unique(units, return_inverse=True)[1]
+    cluster_ids = (names if cluster_names is None else cluster_names)[prepared.rows]
+    codes = None if cluster_names is None else np.unique(cluster_ids, return_inverse=True)[1]
     own = encoded if prepared.rows.size == total else encoded.take(prepared.rows)
     evidence = evidence_of(
-        prepared, units, protocol=settings.protocol, reference=settings.reference,
-        direction=settings.direction, least=settings.min_size, draws=settings.bootstrap,
+        prepared, cluster_ids, protocol=settings.protocol, reference=settings.reference,
+        direction=settings.direction, min_size=settings.min_size, draws=settings.bootstrap,
         seed=seed, clusters=codes,
     )  # fmt: skip
     possible, threads = candidates(own, max_cross), threads or _threads(own, max_cross)
@@ -171,12 +168,15 @@ def find_slices(
         _per_iteration(budget, possible, max_candidates), iterations,
         _budget(own, evidence, max_cross, memory_gib, threads, codes is not None),
     )  # fmt: skip
-    halves = split(units, seed)
-    report_progress = progress or _ignore
+    halves = split(cluster_ids, seed)
     findings, hits = search(own, evidence, plan, halves)
-    report_progress(1, 1 + permutations)
-    null = _null(own, evidence, plan, halves, permutations, seed, report_progress)
-    view = View(encoded, prepared, evidence, names, level, codes)
+    shuffles = np.random.default_rng([seed % 2**63, 2])
+
+    def count(number: int) -> int:
+        return len(search(own, evidence.shuffled(shuffles), plan, halves)[0])
+
+    null = Null.of(count, permutations, progress)
+    view = View(encoded, prepared, evidence, names, level, halves, codes)
     priority = mode == "priority"
     facts = {
         "examples": total, "at_risk": int(prepared.rows.size), "members": prepared.model.members,
@@ -185,53 +185,18 @@ def find_slices(
         "iterations": iterations if priority else None,
         "clusters": None if codes is None else int(codes.max(initial=-1)) + 1,
     }  # fmt: skip
-    return SliceReport(
-        slices=tuple(Slice.of(finding, view) for finding in findings[:limit]),
-        found=len(findings),
-        null=null,
-        candidates=possible,
-        nonempty=hits.nonempty,
-        tested=hits.tested,
+    return SliceReport.of(
+        findings, hits, view, limit=limit, null=null, candidates=possible,
         settings=vars(settings) | facts,
-        features=encoded.features,
-        notes=(*encoded.notes, *leaks(own, prepared, labels), *_everywhere(evidence, settings)),
-        view=view,
+        notes=(*encoded.notes, *leaks(own, prepared, labels), *harm_everywhere(view, settings)),
         lattice_of=partial(_lattice, own, evidence, plan, hits),
-    )
-
-
-def _null(
-    encoded: Encoded,
-    evidence: Evidence,
-    plan: Plan,
-    halves: Any,
-    permutations: int,
-    seed: int,
-    progress: ProgressCallback,
-) -> Null:
-    rng = np.random.default_rng([seed % 2**63, 2])
-    counts = []
-    for done in range(permutations):
-        findings, _ = search(encoded, evidence.shuffled(rng), plan, halves)
-        counts.append(len(findings))
-        progress(done + 2, permutations + 1)
-    return Null(tuple(counts))
-
-
-def _ignore(done: int, total: int) -> None:
-    """Report progress to nobody."""
-
-
-def _everywhere(evidence: Evidence, settings: Settings) -> tuple[str, ...]:
-    if settings.reference != "baseline" or settings.metric == "auc":
-        return ()
-    return harm_everywhere(evidence.effect(np.ones(evidence.rows, np.bool_), settings.level))
+    )  # fmt: skip
 
 
 def _lattice(
     encoded: Encoded, evidence: Evidence, plan: Plan, hits: Hits, reported: set[str]
 ) -> Lattice:
-    """All single predicates, and the combinations with the smallest p-values."""
+    """Collect all single predicates, and the combinations with the smallest p-values."""
     single = sweep(encoded, evidence, 1, 1.0, plan.budget)
     if plan.mode == "cover":
         hits = sweep(encoded, evidence, plan.max_cross, plan.alpha, plan.budget)
@@ -270,7 +235,7 @@ def _budget(
     threads: int,
     shared: bool,
 ) -> Budget:
-    """Sizes of a block that keep within the memory; one feature subset must fit."""
+    """Choose sizes of a block that keep within the memory; one feature subset must fit."""
     rows = encoded.codes.shape[1]
     largest = int(np.prod(np.sort(encoded.sizes)[-max_cross:].astype(object)))
     cells = min(largest, SPARSE * rows)

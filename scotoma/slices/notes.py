@@ -1,23 +1,28 @@
-"""What a reader should know about the data before trusting a slice."""
+"""Which properties of the data should a reader know before trusting a slice?"""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
+from scotoma.slices.arguments import Settings
 from scotoma.slices.evidence.outcomes import Outcome
 from scotoma.slices.search.predicates import Encoded
-from scotoma.uncertainty import Estimate
+from scotoma.slices.view import Description
 
-PURE = 0.999  # share of the examples whose answer the feature's value tells
+PURE = 0.999  # share of the examples whose answer the feature's value determines
 
 
-def harm_everywhere(change: Estimate) -> tuple[str, ...]:
-    """A sentence where the whole differs from its baseline, as then any large slice does.
+def harm_everywhere(view: Description, settings: Settings) -> tuple[str, ...]:
+    """Say so where all examples differ from their baseline, as then any large slice does.
 
     Args:
-        change: The metric of all examples minus that of the baseline on them.
+        view: Describes the slices.
+        settings: Of the search.
     """
+    if settings.reference != "baseline" or settings.metric == "auc":
+        return ()
+    change = view.change()
     if not (change.low > 0 or change.high < 0):
         return ()
     return (
@@ -28,9 +33,9 @@ def harm_everywhere(change: Estimate) -> tuple[str, ...]:
 
 
 def leaks(encoded: Encoded, outcome: Outcome, labels: npt.ArrayLike | None) -> tuple[str, ...]:
-    """A sentence for each feature whose values tell the label or the outcome.
+    """Name each feature whose values determine the label or the outcome.
 
-    Such a feature was made from the answer: its slices say nothing about the model.
+    Such a feature was computed from the answer: its slices say nothing about the model.
 
     Args:
         encoded: The predicates of the examples that count.
@@ -44,7 +49,7 @@ def leaks(encoded: Encoded, outcome: Outcome, labels: npt.ArrayLike | None) -> t
         answers.append(("outcome", outcome.model.above[:, 0]))
     notes: list[str] = []
     for name, codes in zip(encoded.features, encoded.codes, strict=True):
-        known = [what for what, answer in answers if _tells(codes, answer)]
+        known = [what for what, answer in answers if _determines(codes, answer)]
         if known:
             notes.append(
                 f"column {name!r} tells the {known[0]} of nearly every example: its slices are "
@@ -53,7 +58,7 @@ def leaks(encoded: Encoded, outcome: Outcome, labels: npt.ArrayLike | None) -> t
     return tuple(notes)
 
 
-def _tells(codes: npt.NDArray[np.uint8], answer: npt.NDArray[np.generic]) -> bool:
+def _determines(codes: npt.NDArray[np.uint8], answer: npt.NDArray[np.generic]) -> bool:
     values, own = np.unique(answer, return_inverse=True)
     if values.size < 2 or values.size > 1000:
         return False

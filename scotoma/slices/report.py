@@ -1,7 +1,8 @@
-"""What a search found, ready for people, for JSON and for CSV."""
+"""What does a search report, as sentences, JSON and CSV?"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,66 +12,64 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.inputs import Flags, Floats
-from scotoma.slices.evidence.tally import Rows
-from scotoma.slices.search.greedy import Key
+from scotoma.slices.null import Null
+from scotoma.slices.search.findings import Key, SliceFinding, SliceTestResult
 from scotoma.slices.search.predicates import Predicate
-from scotoma.slices.search.strategies import Look, SliceFinding
+from scotoma.slices.search.sweep import Hits
 from scotoma.slices.view import Description
 from scotoma.uncertainty import Estimate
 
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """A slice that was found.
+    """A slice that a search reports.
 
-    The metric and the effect are worked out when asked for. In cover mode with confirmation they
-    are measured on the half that had no part in finding the slice, so that the best of many is not
-    flattered.
+    The metric and the effect are computed on first use. In cover mode with confirmation they are
+    measured on the half of the examples that did not propose the slice: on the other half the
+    choice of the worst of many slices would exaggerate them.
 
     Attributes:
         predicates: The conditions, all of which hold.
         p: The p-value that decided.
         q: The same, corrected: what was compared with alpha.
-        discovery: What the search saw.
-        confirmation: What the other half says; None without confirmation.
+        discovery: The test by the search.
+        confirmation: The test on the other half; None without confirmation.
         key: Features and codes.
+        half: The half of the examples, 0 or 1, that it is measured on; None for all.
     """
 
     predicates: tuple[Predicate, ...]
     p: float
     q: float
-    discovery: Look
-    confirmation: Look | None
+    discovery: SliceTestResult
+    confirmation: SliceTestResult | None
     key: Key = field(repr=False)
+    half: int | None = field(repr=False)
     view: Description = field(repr=False)
-    measured: Rows | None = field(repr=False, default=None)
 
     @classmethod
     def of(cls, finding: SliceFinding, view: Description) -> Slice:
-        """The slice that a search reports.
-
-        Args:
-            finding: What the search saw.
-            view: What describes it.
-        """
-        own = finding.p, finding.q, finding.discovery, finding.confirmation
-        predicates = view.encoded.predicates_of(finding.key)
-        return cls(predicates, *own, finding.key, view, finding.measured)
+        """Describe a finding."""
+        return cls(
+            view.encoded.predicates_of(finding.key),
+            finding.decision.p,
+            finding.decision.q,
+            finding.discovery,
+            finding.confirmation,
+            finding.key,
+            finding.half,
+            view,
+        )
 
     @property
     def text(self) -> str:
-        """The slice as people write it: `age in [37, 41) and occupation = Sales`."""
+        """The slice in words: `age in [37, 41) and occupation = Sales`."""
         return " and ".join(predicate.text for predicate in self.predicates)
 
     @property
     def features(self) -> tuple[str, ...]:
         """Names of the features."""
         return tuple(predicate.feature for predicate in self.predicates)
-
-    @property
-    def cross(self) -> int:
-        """Number of predicates."""
-        return len(self.predicates)
 
     @cached_property
     def size(self) -> int:
@@ -79,7 +78,7 @@ class Slice:
 
     @cached_property
     def at_risk(self) -> int:
-        """Those that count for the metric."""
+        """Examples in the slice that count for the metric."""
         return self.view.at_risk(self.key)
 
     @property
@@ -89,7 +88,7 @@ class Slice:
 
     @property
     def mask(self) -> Flags:
-        """Which examples lie in the slice, shape (N,)."""
+        """Flags of the examples in the slice, shape (N,)."""
         return self.view.mask(self.key)
 
     @property
@@ -100,28 +99,23 @@ class Slice:
     @cached_property
     def inside(self) -> Estimate:
         """The metric inside."""
-        return self.view.inside(self.key, self.measured)
+        return self.view.inside(self.key, self.half)
 
     @cached_property
     def outside(self) -> Estimate:
         """The metric of all other examples."""
-        return self.view.outside(self.key, self.measured)
+        return self.view.outside(self.key, self.half)
 
     @cached_property
     def effect(self) -> Estimate:
         """The difference from what the slice is compared with."""
-        return self.view.effect(self.key, self.measured)
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Both ends of the effect's interval."""
-        return self.effect.low, self.effect.high
+        return self.view.effect(self.key, self.half)
 
     def as_dict(self, *, rows: bool = False) -> dict[str, Any]:
-        """All of it, safe in JSON.
+        """Return all fields, safe in JSON.
 
         Args:
-            rows: With the ids of the examples.
+            rows: Whether to list the ids of the examples.
         """
         content: dict[str, Any] = {
             "text": self.text,
@@ -141,73 +135,19 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class Null:
-    """What the same search finds where there is nothing to find: on shuffled outcomes.
-
-    Attributes:
-        counts: Slices found in each permutation.
-    """
-
-    counts: tuple[int, ...]
-
-    @property
-    def permutations(self) -> int:
-        """Number of permutations."""
-        return len(self.counts)
-
-    @property
-    def any(self) -> int:
-        """Permutations in which something was found."""
-        return sum(count > 0 for count in self.counts)
-
-    @property
-    def mean(self) -> float:
-        """Mean number of slices found; nan without permutations."""
-        return float(np.mean(self.counts)) if self.counts else float("nan")
-
-    def sentence(self) -> str:
-        """The null as a sentence.
-
-        >>> Null((0, 3, 0, 1)).sentence()
-        'on shuffled outcomes the same search found 1 slice on average, at least one in 2 of 4'
-        """
-        if not self.counts:
-            return "no outcomes were shuffled, so what chance alone finds is unknown"
-        if self.any == 0:
-            searches = f"{self.permutations} search{'es' * (self.permutations != 1)}"
-            return f"on shuffled outcomes the same search found nothing ({searches})"
-        unit = "slice" if f"{self.mean:.3g}" == "1" else "slices"
-        return (
-            f"on shuffled outcomes the same search found {self.mean:,.3g} {unit} on average, at "
-            f"least one in {self.any} of {self.permutations}"
-        )
-
-    def as_dict(self) -> dict[str, Any]:
-        """All of it, safe in JSON."""
-        mean = self.mean if self.counts else None
-        return {
-            "permutations": self.permutations,
-            "counts": list(self.counts),
-            "any": self.any,
-            "mean": mean,
-            "sentence": self.sentence(),
-        }
-
-
-@dataclass(frozen=True)
 class Lattice:
     """Candidates as points, for a picture of support against effect; columns of one length.
 
     All single predicates, then the combinations with the smallest p-values.
 
     Attributes:
-        text: The slice as people write it.
+        text: The slice in words.
         cross: Number of predicates.
         size: Examples that count.
         support: The same as a share.
         effect: Metric minus what it is compared with.
         p: P-value over all examples, uncorrected.
-        found: Whether the search reports it.
+        reported: Whether the search reports it.
     """
 
     text: tuple[str, ...]
@@ -216,33 +156,34 @@ class Lattice:
     support: Floats
     effect: Floats
     p: Floats
-    found: Flags
+    reported: Flags
 
     def table(self) -> pl.DataFrame:
-        """One row a candidate."""
+        """Return one row a candidate."""
         return pl.DataFrame({**vars(self), "text": list(self.text)})
 
 
 @dataclass(frozen=True, eq=False)
 class SliceReport:
-    """What a search found, beside what it finds where there is nothing.
+    """The slices that a search reports, beside what it reports where there are none.
 
     Attributes:
-        slices: The slices, the most significant first (cover without confirmation: in the order of
-            their finding).
-        found: How many there are: more than `slices` holds where `limit` cut them.
+        slices: The slices, the most significant first (cover without confirmation: in the order in
+            which the search took them).
+        slice_count: How many there are: more than `slices` holds where `limit` cut them.
         null: The same search on shuffled outcomes.
         candidates: Slices that could hold a row, over all feature subsets.
-        nonempty: Candidates looked at that hold a row.
+        nonempty: Candidates that hold a row, of those that the search visited.
         tested: Candidates tested: the family of the correction.
         settings: All that decided the search.
         features: Features that could define slices.
-        notes: Sentences that a reader should see: columns left out, leakage.
-        view: What describes slices.
+        notes: Sentences for the reader: columns left out, leakage.
+        view: Describes slices.
+        lattice_of: Makes the lattice from the texts of the slices reported.
     """
 
     slices: tuple[Slice, ...]
-    found: int
+    slice_count: int
     null: Null
     candidates: int
     nonempty: int
@@ -251,7 +192,36 @@ class SliceReport:
     features: tuple[str, ...]
     notes: tuple[str, ...]
     view: Description = field(repr=False)
-    lattice_of: Any = field(repr=False)
+    lattice_of: Callable[[set[str]], Lattice] = field(repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        findings: list[SliceFinding],
+        hits: Hits,
+        view: Description,
+        *,
+        limit: int,
+        null: Null,
+        candidates: int,
+        settings: dict[str, Any],
+        notes: tuple[str, ...],
+        lattice_of: Callable[[set[str]], Lattice],
+    ) -> SliceReport:
+        """Report a search: at most `limit` of its findings, and the counts of its hits."""
+        return cls(
+            slices=tuple(Slice.of(finding, view) for finding in findings[:limit]),
+            slice_count=len(findings),
+            null=null,
+            candidates=candidates,
+            nonempty=hits.nonempty,
+            tested=hits.tested,
+            settings=settings,
+            features=view.encoded.features,
+            notes=notes,
+            view=view,
+            lattice_of=lattice_of,
+        )
 
     @cached_property
     def overall(self) -> Estimate:
@@ -266,28 +236,27 @@ class SliceReport:
     @cached_property
     def lattice(self) -> Lattice:
         """Candidates as points; asks for one more sweep in cover mode."""
-        lattice: Lattice = self.lattice_of({one.text for one in self.slices})
-        return lattice
+        return self.lattice_of({one.text for one in self.slices})
 
     def summary(self) -> str:
-        """The result in a sentence or two."""
-        slices = "1 slice" if self.found == 1 else f"{self.found:,} slices"
+        """Say the result in a sentence or two."""
+        slices = "1 slice" if self.slice_count == 1 else f"{self.slice_count:,} slices"
         return f"found {slices} among {self.tested:,} tested; {self.null.sentence()}"
 
     def table(self) -> pl.DataFrame:
-        """One row a slice, ready for CSV."""
+        """Return one row a slice, ready for CSV."""
         return pl.DataFrame([_row(one) for one in self.slices], schema=COLUMNS, orient="row")
 
     def as_dict(self, *, rows: bool = False) -> dict[str, Any]:
-        """All of it, safe in JSON.
+        """Return all fields, safe in JSON.
 
         Args:
-            rows: With the ids of each slice's examples.
+            rows: Whether to list the ids of each slice's examples.
         """
         return {
             "summary": self.summary(),
             "slices": [one.as_dict(rows=rows) for one in self.slices],
-            "found": self.found,
+            "slice_count": self.slice_count,
             "null": self.null.as_dict(),
             "overall": self.overall.as_dict(),
             "candidates": self.candidates,

@@ -76,9 +76,9 @@ def perform(step: str, run: Run, shard: str = "", *, ended: str = "SUCCEEDED") -
     """
     with _error_recorded(step, run.place):
         if ended != "SUCCEEDED":
-            from scotoma.stages.log import log_failure
+            from scotoma.stages.log import log_failed_audit
 
-            return log_failure(run)
+            return log_failed_audit(run)
         function = named(step).function
         outputs = function(run, Shard.parse(shard)) if shard else function(run)
     if step == "log":

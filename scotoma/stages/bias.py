@@ -24,7 +24,7 @@ def bias(run: Run) -> list[Path]:
     section = run.section("bias")
     with run.step("bias", [section], measure_inputs(run)) as due:
         if due:
-            from scotoma.stages.measures.accuracy import RISK_LIMITS, Accuracy
+            from scotoma.stages.measures.accuracy import RISK_LIMITS, PopulationAccuracy
             from scotoma.stages.measures.clarify import ClarifyMetrics, metric_guide
             from scotoma.stages.measures.gaps import Gaps
 
@@ -34,11 +34,13 @@ def bias(run: Run) -> list[Path]:
             clarify = ClarifyMetrics(examples, positive_id, seed)
             dense = read_predictions(run, "dense", examples)
             before, gaps = clarify.metrics(dense.predicted), Gaps.of(examples, dense.predicted)
-            dense_accuracy = Accuracy.of(dense, examples, positive_id)
+            dense_accuracy = PopulationAccuracy.of(dense, examples, positive_id)
 
             def measure(comparison: PopulationPair) -> dict[str, Any]:
                 paired = comparison.variant.paired
-                accuracy = Accuracy.of(comparison.compressed_members, examples, positive_id)
+                accuracy = PopulationAccuracy.of(
+                    comparison.compressed_members, examples, positive_id
+                )
                 return _bias(comparison, examples, positive_id) | {
                     "accuracy": accuracy,
                     "one_model": accuracy.one_model_risk(dense_accuracy, paired=paired, seed=seed),
@@ -61,7 +63,7 @@ def bias(run: Run) -> list[Path]:
             parts["one_model"] = RISK_LIMITS | {
                 "variants": {name: measures["one_model"] for name, measures in variants.items()}
             }
-            accuracies: dict[str, Accuracy] = {"dense": dense_accuracy}
+            accuracies: dict[str, PopulationAccuracy] = {"dense": dense_accuracy}
             accuracies |= {name: measures["accuracy"] for name, measures in variants.items()}
             parts["accuracy"] = {name: accuracy.top1 for name, accuracy in accuracies.items()}
             parts["collapsed"] = [

@@ -18,7 +18,7 @@ from scotoma.printable import printable
 from scotoma.run import Run, read_json, write_json
 from scotoma.stages.judging.frontier import frontier_rows
 
-__all__ = ["log", "log_failure"]
+__all__ = ["log", "log_failed_audit"]
 
 UNKNOWN = "a step ended without saying why; its logs do"
 NOWHERE = (
@@ -70,7 +70,7 @@ def log(run: Run) -> list[Path]:
     return [tracked]
 
 
-def log_failure(run: Run) -> list[Path]:
+def log_failed_audit(run: Run) -> list[Path]:
     """Log that the audit failed, and why; a database beside the run is not made for that."""
     from scotoma.tracking import log_failure, tracking_uri
 
@@ -86,11 +86,11 @@ def log_failure(run: Run) -> list[Path]:
 
 def _tidy(run: Run, keep: Keep, uri: str | None) -> None:
     """Let old audits beside this one give up what they need not keep; no audit fails by it."""
-    from scotoma.stages.retention import tidy
+    from scotoma.stages.retention import delete_unkept
 
     root = run.uri.rpartition("/")[0] if run.uri else str(run.root.parent)
     try:
-        gone, notes = tidy(run.config.project, root, keep, uri, at_work=run.place)
+        gone, notes = delete_unkept(run.config.project, root, keep, uri, at_work=run.place)
     except ScotomaError as error:
         gone, notes = [], [str(error)]
     notes = [f"{one.place} gave up its models and predictions" for one in gone] + notes

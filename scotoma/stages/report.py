@@ -59,7 +59,7 @@ def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
     if not audit.exists() or not run.section("verdict").exists():
         raise DataError(f"{run.mirror.place(audit)} is not there; let scotoma audit end first")
     read = ("audit.json", "gate.json", "sections/verdict.json", "thumbnails.parquet")
-    checksums.check(run.mirror, read)
+    checksums.refuse_changed(run.mirror, read)
     judged = read_part(run.section("verdict"), GateResult)
     if gate.exists():
         judged = newest = read_gate(gate, run.mirror.place(gate))

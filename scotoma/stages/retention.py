@@ -17,7 +17,7 @@ from scotoma.run import Run, checksums, read_record, write_json
 from scotoma.run.lock import locked
 from scotoma.run.mirror import Mirror, local_folder
 
-__all__ = ["RECORD", "Audited", "audits_of", "give_up", "sorted_out", "tidy"]
+__all__ = ["RECORD", "StoredAudit", "audits_of", "delete_unkept", "give_up", "sorted_out"]
 
 RECORD = "retention.json"
 LARGE = (
@@ -28,7 +28,7 @@ SPARED = ("shards/*/costs.json",)  # from which the page is drawn again
 
 
 @dataclass(frozen=True)
-class Audited:
+class StoredAudit:
     """One audit of a project.
 
     Attributes:
@@ -48,7 +48,9 @@ class Audited:
     kept: str = ""
 
 
-def sorted_out(audits: Sequence[Audited], keep: Keep, now: datetime.datetime) -> list[Audited]:
+def sorted_out(
+    audits: Sequence[StoredAudit], keep: Keep, now: datetime.datetime
+) -> list[StoredAudit]:
     """Say of each audit why it keeps its large files, or that it need not.
 
     The last one and the last one that passed always do, and any that has not ended: it may be at
@@ -63,7 +65,7 @@ def sorted_out(audits: Sequence[Audited], keep: Keep, now: datetime.datetime) ->
         The same audits, newest first.
 
     >>> at = datetime.datetime(2027, 3, 1, tzinfo=datetime.UTC)
-    >>> old = Audited("a", at - datetime.timedelta(days=40), "UNSURE", ("predictions/x",), 9)
+    >>> old = StoredAudit("a", at - datetime.timedelta(days=40), "UNSURE", ("predictions/x",), 9)
     >>> found = sorted_out([old, replace(old, place="b", ended=at)], Keep(days=30), at)
     >>> [(one.place, one.kept) for one in found]
     [('b', 'the last audit'), ('a', '')]
@@ -76,9 +78,9 @@ def sorted_out(audits: Sequence[Audited], keep: Keep, now: datetime.datetime) ->
 
 
 def _why(
-    one: Audited,
-    ended: Sequence[Audited],
-    passed: Audited | None,
+    one: StoredAudit,
+    ended: Sequence[StoredAudit],
+    passed: StoredAudit | None,
     keep: Keep,
     now: datetime.datetime,
 ) -> str:
@@ -98,7 +100,7 @@ def _why(
     return ""
 
 
-def audits_of(project: str, root: str, *, at_work: str = "") -> list[Audited]:
+def audits_of(project: str, root: str, *, at_work: str = "") -> list[StoredAudit]:
     """The audits of a project whose folders lie side by side.
 
     Args:
@@ -123,9 +125,9 @@ def audits_of(project: str, root: str, *, at_work: str = "") -> list[Audited]:
     return found
 
 
-def tidy(
+def delete_unkept(
     project: str, root: str, keep: Keep, uri: str | None, *, at_work: str = ""
-) -> tuple[list[Audited], list[str]]:
+) -> tuple[list[StoredAudit], list[str]]:
     """Delete the large files of the audits of a project that need not keep them.
 
     Args:
@@ -155,7 +157,7 @@ def tidy(
     return gone, notes
 
 
-def give_up(audit: Audited, why: str) -> str:
+def give_up(audit: StoredAudit, why: str) -> str:
     """Delete the large files of an audit, and leave a record of what they were.
 
     Args:
@@ -184,7 +186,7 @@ def give_up(audit: Audited, why: str) -> str:
     return ""
 
 
-def _in_mlflow(audit: Audited, uri: str) -> str:
+def _in_mlflow(audit: StoredAudit, uri: str) -> str:
     from scotoma.tracking import forget_pages
 
     folder = _mirror(audit.place)
@@ -216,16 +218,16 @@ def _folders(root: str) -> list[tuple[str, dict[str, int]]]:
             if "config.yaml" in files]  # fmt: skip
 
 
-def _audited(run: Run, place: str, sizes: dict[str, int], *, ended: bool) -> Audited:
+def _audited(run: Run, place: str, sizes: dict[str, int], *, ended: bool) -> StoredAudit:
     large = tuple(name for name in sizes if _is_large(name))
     size = sum(sizes[name] for name in large)
     measurements, verdict = run.path("measurements.json"), run.path("gate.json")
     if not ended and checksums.CHECKSUMS not in sizes:
-        return Audited(place, None, "", large, size)
+        return StoredAudit(place, None, "", large, size)
     run.fetch(measurements, verdict)
     gate = _verdict(verdict)
     at = datetime.datetime.now(datetime.UTC) if ended else _ended(measurements, gate)
-    return Audited(place, at, "" if gate is None else gate.verdict, large, size)
+    return StoredAudit(place, at, "" if gate is None else gate.verdict, large, size)
 
 
 def _is_large(name: str) -> bool:

@@ -72,14 +72,14 @@ def end(root: str, job: str, config: str, pointer: str, ended: str) -> None:
         ended: State of the steps before this one.
     """
     from scotoma.stages import execute
-    from scotoma.stages.log import log_failure
+    from scotoma.stages.log import log_failed_audit
 
     run_uri = _run_uri(root, job)
     if not _has(run_uri, "config.yaml"):
         write_json(Path(pointer), {"run_uri": "", "files": {}})
         if _has(run_uri, "error.json"):
             mirror = _mirror(run_uri)
-            log_failure(Run(mirror.root, read_configuration(config), mirror.uri))
+            log_failed_audit(Run(mirror.root, read_configuration(config), mirror.uri))
         return
     execute("log", run_uri, pointer, ended=ended)
     if ended == "SUCCEEDED":

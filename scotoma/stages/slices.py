@@ -1,4 +1,4 @@
-"""The audit's search for slices nobody named: attributes, class, and what the images look like."""
+"""On which slices that nobody named does each variant of an audit err more?"""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def slices(run: Run) -> list[Path]:
 
 
 def _measured(run: Run) -> list[Path]:
-    """The statistics of the test images; no file where the audit has no images."""
+    """Measure the statistics of the test images; no file where the audit has no images."""
     run.fetch(run.examples)
     first = pl.scan_parquet(run.examples, glob=False).head(1).collect()
     if "image" not in first.columns or first["image"].struct.field("bytes").null_count():
@@ -67,7 +67,7 @@ def _measured(run: Run) -> list[Path]:
 
 
 def features_of(examples: Examples, looks: pl.DataFrame | None) -> pl.DataFrame:
-    """What may define a slice: attributes, the class, and what the images look like.
+    """Collect the features: attributes, the class and the statistics of the images.
 
     Args:
         examples: The test examples.
@@ -129,7 +129,7 @@ def _search(
 
 
 def _together(features: int, rows: int) -> int:
-    """Most conditions of a slice that the time of an audit allows.
+    """Choose the most conditions of a slice that the time of an audit allows.
 
     >>> _together(6, 1_800), _together(60, 20_000)
     (3, 2)
@@ -139,15 +139,15 @@ def _together(features: int, rows: int) -> int:
 
 
 def _described(one: Slice) -> dict[str, Any]:
-    """A slice, and what its conditions on the look of images mean."""
+    """Describe a slice, and the meaning of its conditions on image statistics."""
     looks = {name: STATISTICS[name] for name in one.features if name in STATISTICS}
     return one.as_dict() | {"about_images": looks}
 
 
 def _lattice(report: SliceReport) -> dict[str, list[Any]]:
-    """What was found, then single conditions, then the most significant combinations."""
+    """Order the lattice: slices reported, single conditions, most significant combinations."""
     points = report.lattice.table().sort(
-        pl.col("found").not_(), pl.col("cross") > 1, "p", "text", maintain_order=True
+        pl.col("reported").not_(), pl.col("cross") > 1, "p", "text", maintain_order=True
     )
     columns: dict[str, list[Any]] = points.head(POINTS).to_dict(as_series=False)
     return columns

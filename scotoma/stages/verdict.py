@@ -94,7 +94,7 @@ def give_verdict(
     folder.fetch([path, folder.root / "gate.json"])
     if not _judges(folder.root / "gate.json", path):
         _forget(folder)
-    checksums.check(folder, [path.name])
+    checksums.refuse_changed(folder, [path.name])
     audit = read_audit(path, folder.place(path))
     previous = read_previous(folder)
     applied = rules or default_rules(

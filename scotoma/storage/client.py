@@ -27,11 +27,11 @@ def s3_client() -> Any:
     """The S3 client of this process, shared by its threads."""
     settings = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     with _MAKING:  # making one is not thread-safe, using one is
-        return _made(os.getpid(), tuple(sorted(settings.items())))
+        return _client_of_process(os.getpid(), tuple(sorted(settings.items())))
 
 
 @lru_cache(maxsize=1)
-def _made(process: int, settings: tuple[tuple[str, str], ...]) -> Any:
+def _client_of_process(process: int, settings: tuple[tuple[str, str], ...]) -> Any:
     """A client for one process and one set of the SDK's variables."""
     boto3, config = _sdk("boto3"), _sdk("botocore.config")
     retries: dict[str, Any] = {"mode": "standard"}

@@ -54,8 +54,8 @@ def _refused(uri: str, verb: str, listed: bool, response: dict[str, Any]) -> str
         )
     if code in credentials.split():
         return (
-            f"{place} cannot be {verb}: the service does not take these credentials ({code}); "
-            "correct AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+            f"{place} cannot be {verb}: the service rejects these credentials ({code}); correct "
+            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
         )
     if status == 403:
         return (
@@ -84,13 +84,13 @@ def _failed(uri: str, verb: str, error: Exception) -> str:
         error,
         of.CredentialRetrievalError | of.ProfileNotFound | of.TokenRetrievalError | of.SSOError,
     ):
-        return f"{place}: the credentials cannot be had ({type(error).__name__}); renew them"
+        return f"{place}: the credentials cannot be read ({type(error).__name__}); renew them"
     if isinstance(error, of.SSLError):
         return (
             f"{place}: the endpoint{at} shows a certificate that is not trusted; set AWS_CA_BUNDLE"
         )
     if isinstance(error, of.FlexibleChecksumError):
-        return f"{place}: its content must have the checksum that it carries; upload it again"
+        return f"{place}: its content does not match its checksum; upload it again"
     if isinstance(error, of.IncompleteReadError | of.ResponseStreamingError | of.ReadTimeoutError):
         return f"{place}: its content broke off in {ATTEMPTS} attempts; repeat the command"
     if isinstance(error, of.EndpointResolutionError):
@@ -101,5 +101,5 @@ def _failed(uri: str, verb: str, error: Exception) -> str:
             "network and AWS_ENDPOINT_URL"
         )
     if isinstance(error, of.ParamValidationError):
-        return f"{place}: it is no address of an object; name s3://BUCKET/PREFIX"
+        return f"{place}: it is not the address of an object; name s3://BUCKET/PREFIX"
     return f"{place}: {type(error).__name__}; see the AWS SDK's settings"

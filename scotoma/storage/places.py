@@ -157,7 +157,9 @@ def list_names(uri: str, *, folders: bool) -> set[str]:
         except (FileNotFoundError, NotADirectoryError):
             return set()
         except OSError as error:
-            raise DataError(f"{uri} cannot be listed: {error.strerror}; permit it") from error
+            raise DataError(
+                f"{uri} cannot be listed: {error.strerror}; check its permissions"
+            ) from error
     bucket, key = split_uri(uri)
     prefix = f"{key}/" if key else ""
     kind, name = ("CommonPrefixes", "Prefix") if folders else ("Contents", "Key")
@@ -390,7 +392,7 @@ def _whole(uri: str, listed: bool, consume: Callable[[Iterator[bytes]], _T]) -> 
                     return result
                 if attempt == ATTEMPTS:
                     raise DataError(
-                        f"{redact(uri)} must have the SHA-256 that it carries, {carried}, got "
+                        f"{redact(uri)} must have its recorded SHA-256, {carried}, got "
                         f"{hashing.hexdigest()}; upload it again"
                     )
                 why = "another SHA-256"

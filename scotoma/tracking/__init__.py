@@ -1,4 +1,4 @@
-"""Where are the runs logged? In MLflow: one flat run a variant, one run a member."""
+"""Where are the runs logged? In MLflow: one flat run per variant, one run per member."""
 
 from __future__ import annotations
 

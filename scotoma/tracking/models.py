@@ -14,7 +14,7 @@ from scotoma.printable import printable
 from scotoma.storage.files import redact
 from scotoma.tracking.connection import fault, prepare_store, quiet, sqlite_file
 
-__all__ = ["aliased", "download"]
+__all__ = ["aliased", "download_model"]
 
 
 def aliased(model: RegisteredModel, uri: str) -> RegisteredModel:
@@ -43,7 +43,7 @@ def aliased(model: RegisteredModel, uri: str) -> RegisteredModel:
     return RegisteredModel(model.name, version=str(aliases[model.alias]))
 
 
-def download(model: RegisteredModel, variants: Sequence[str], folder: Path, uri: str) -> None:
+def download_model(model: RegisteredModel, variants: Sequence[str], folder: Path, uri: str) -> None:
     """Bring the folder of every variant here.
 
     Args:
@@ -70,8 +70,8 @@ def download(model: RegisteredModel, variants: Sequence[str], folder: Path, uri:
                 known = ", ".join(map(printable, sorted(there))) or "none"
                 raise DataError(
                     f"source.models {printable(str(model))} must have a folder {variant!r} of "
-                    f".onnx files among its artifacts, got the folders {known}; register models "
-                    "that are laid out so"
+                    f".onnx files among its artifacts, got the folders {known}; register a model "
+                    "with such a folder"
                 )
         for variant in variants:
             artifacts.download_artifacts(variant, str(folder))
@@ -79,8 +79,8 @@ def download(model: RegisteredModel, variants: Sequence[str], folder: Path, uri:
 
 def _unknown(model: RegisteredModel, uri: str) -> DataError:
     return DataError(
-        f"source.models must name what is in MLflow's registry at {redact(uri)}, got "
-        f"{printable(str(model))}, which is not; correct it, or tracking.uri"
+        f"source.models must be in MLflow's registry at {redact(uri)}, got "
+        f"{printable(str(model))}; correct it, or tracking.uri"
     )
 
 
@@ -100,5 +100,5 @@ def _registry(model: RegisteredModel, uri: str) -> Iterator[tuple[Any, Any]]:
     except Exception as error:
         raise DataError(
             f"source.models {printable(str(model))} cannot be read: {fault(error, uri)}; repeat "
-            "the command when it can"
+            "the command later"
         ) from error

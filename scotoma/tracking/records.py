@@ -264,7 +264,7 @@ def _slices(record: RunRecord, search: SliceSearch | None) -> list[str]:
     """Put the number of slices into the record; returns what its note says of them."""
     if search is None:
         return []
-    record.number("5_slices/n_bad", search.found)
+    record.number("5_slices/n_bad", search.slice_count)
     record.tags["interval/5_slices/n_bad"] = f"n={search.tested}: {search.null.sentence}"
     return [f"- slices: {_markdown(search.summary)}"]
 

@@ -33,8 +33,8 @@ class Tracked:
     """What MLflow now holds.
 
     Attributes:
-        experiment: Name of the experiment with one run a variant.
-        models_experiment: Name of the experiment with one run a member.
+        experiment: Name of the experiment with one run per variant.
+        models_experiment: Name of the experiment with one run per member.
         runs: Variant to run id.
         link: Where to look: an address, or the command that serves a local store.
         reason: Why not everything was logged, as a sentence without credentials; empty if it was.
@@ -79,8 +79,8 @@ def tracking_uri(run: Run, environment: Mapping[str, str]) -> str | None:
 def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = None) -> Tracked:
     """Log a finished audit.
 
-    Experiment PROJECT gets one flat run a variant, dense last so that it is listed first;
-    experiment PROJECT.models one run a member. A run is known by the digest of the configuration
+    Experiment PROJECT gets one flat run per variant, dense last so that it is listed first;
+    experiment PROJECT.models one run per member. A run is known by the digest of the configuration
     and by what was measured (a member: by its weights). One that is there and finished stays, one
     that an interrupted call left is replaced, so that the call can be repeated; another result of
     the same configuration is logged beside the first, never over it.
@@ -148,7 +148,7 @@ class _Writer:
         """
         wanted = {record.key() for record in records}
         present: dict[tuple[str | None, ...], str] = {}
-        for run in list(self._found(experiment_id)):
+        for run in list(self._logged_runs(experiment_id)):
             key = records[0].key(run.data.tags)
             if run.info.status == "FINISHED":
                 present[key] = run.info.run_id
@@ -160,7 +160,7 @@ class _Writer:
                 raise TimeoutError("too slow to be waited for")
             yield record, run_id or self._write(experiment_id, record, attached)
 
-    def _found(self, experiment_id: str) -> Iterator[Any]:
+    def _logged_runs(self, experiment_id: str) -> Iterator[Any]:
         """The runs of this configuration."""
         query, token = f"tags.`scotoma.audit` = '{self.audit.config_sha256}'", None
         while True:

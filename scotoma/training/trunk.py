@@ -24,7 +24,7 @@ def trunk_path(run: Run, index: int) -> Path:
 
 
 def write_trunks(run: Run, indices: Sequence[int], state: TrainingState) -> list[str]:
-    """Write the state of a chunk of dense members, a file a member.
+    """Write the state of a chunk of dense members, one file per member.
 
     Args:
         run: The run.

@@ -12,7 +12,7 @@ from types import FrameType
 import torch
 
 from scotoma.errors import ConfigError
-from scotoma.own_code import function_of, said
+from scotoma.own_code import error_line, function_of
 
 __all__ = ["build_user_network", "try_outputs"]
 
@@ -41,7 +41,7 @@ def build_user_network(name: str, classes: int) -> torch.nn.Module:
         ) from error
     except Exception as error:  # the user's code may raise anything
         raise ConfigError(
-            f"source.model {name!r} raised {said(error)} when called with {classes} classes; "
+            f"source.model {name!r} raised {error_line(error)} when called with {classes} classes; "
             "correct it"
         ) from error
     if not isinstance(network, torch.nn.Module):
@@ -74,8 +74,8 @@ def try_outputs(model: torch.nn.Module, name: str, classes: int, shape: tuple[in
         ) from error
     except Exception as error:  # the user's code may raise anything
         raise ConfigError(
-            f"source.model {name!r} raised {said(error)} on two images of {shape[1]}x{shape[0]} "
-            "pixels; make it take them"
+            f"source.model {name!r} raised {error_line(error)} on two images of "
+            f"{shape[1]}x{shape[0]} pixels; make it accept this size"
         ) from error
     finally:
         model.train(training)

@@ -274,7 +274,7 @@ def _runs(values: npt.ArrayLike, name: str) -> Floats:
     if runs.ndim != 1 or runs.size < 2:
         raise DataError(
             f"{name} must hold the values of two or more runs, got shape {runs.shape}: "
-            "pass one number a run"
+            "pass one number per run"
         )
     if not np.isfinite(runs).all():
         bad = int(np.isfinite(runs).argmin())

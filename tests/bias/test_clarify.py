@@ -375,12 +375,12 @@ D = np.array([True, False, True])
         ),
         (
             lambda: metric("CI", d=[1, 0, 1]),
-            "d must be true or false, got values of type int64: "
-            "compare with the value that is meant",
+            "d must be true or false, got values of type int64: compare with the value that you "
+            "mean",
         ),
         (
             lambda: metric("DPL", d=D, y=[True]),
-            "y must have shape (3,), got (1,): pass the rows of the predictions in their order",
+            "y must have shape (3,), got (1,): pass one row per prediction, in the same order",
         ),
         (
             lambda: metric("DPPL", d=D, p=np.ones((3, 2), bool)),
@@ -389,12 +389,12 @@ D = np.array([True, False, True])
         ),
         (
             lambda: metric("CDDL", d=D, y=D, strata=[1, 2]),
-            "strata must hold one value a row, got shape (2,) for 3 rows: pass them in the order of the examples",  # noqa: E501
+            "strata must hold one value per row, got shape (2,) for 3 rows: pass them in the order of the examples",  # noqa: E501
         ),
         (
             lambda: metric("FT", d=D, p=D, features=[1.0, math.nan, 2.0]),
-            "features must be finite numbers, a row an example, got shape (3, 1) for 3 examples: "
-            "encode text and fill gaps first",
+            "features must be finite numbers, one row per example, got shape (3, 1) for 3 "
+            "examples: encode text and fill gaps first",
         ),
         (
             lambda: metric("CI", d=D, compat="aif360"),

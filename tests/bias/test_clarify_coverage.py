@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from scotoma.bias.clarify import METRICS, all_metrics, changes
+from scotoma.bias.clarify import METRICS, all_metrics, metric_changes
 from scotoma.bias.clarify.arguments import read_case
 from scotoma.bias.clarify.distances import DISTANCES
 from scotoma.bias.clarify.rates import measure
@@ -95,7 +95,9 @@ def audits(world: World) -> dict[str, list]:
         one = draw(world, np.random.default_rng([seed, 5]), world.n, world.members)
         said = {key: one[key] for key in ("d", "y", "strata")}
         said["clusters"] = one["source"] if world.clustered else None
-        moved = changes(**said, dense=one["p"], compressed=one["q"], paired=world.paired, only=late)
+        moved = metric_changes(
+            **said, dense=one["p"], compressed=one["q"], paired=world.paired, only=late
+        )
         table = all_metrics(**said, p=one["p"], only=world.names)
         table |= {f"change of {name}": estimate for name, estimate in moved.items()}
         for name, estimate in table.items():

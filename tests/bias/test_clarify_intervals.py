@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats.contingency import relative_risk
 
-from scotoma.bias.clarify import METRICS, all_metrics, changes, metric
+from scotoma.bias.clarify import METRICS, all_metrics, metric, metric_changes
 from scotoma.bias.clarify.distances import DISTANCES
 from scotoma.bias.clarify.fliptest import fliptest
 from scotoma.bias.clarify.rates import measure
@@ -36,8 +36,8 @@ def test_counting_examples_that_agree_gives_what_examples_one_by_one_give(member
     dense = one.pop("p")
     compressed = dense & (np.random.default_rng(8).random(dense.shape) < 0.9)
     alone = np.arange(600)  # rows with a source each are not put together
-    slow = changes(**one, dense=dense, compressed=compressed, clusters=alone)
-    fast = changes(**one, dense=dense, compressed=compressed)
+    slow = metric_changes(**one, dense=dense, compressed=compressed, clusters=alone)
+    fast = metric_changes(**one, dense=dense, compressed=compressed)
     for name, found in fast.items():
         for part in ("value", "low", "high", "n", "events", "df"):
             expected = pytest.approx(getattr(slow[name], part), nan_ok=True)
@@ -160,7 +160,7 @@ def test_rows_of_one_source_count_once():
 
 def test_changes_of_identical_paired_models_are_bounded_by_the_rule_of_three():
     one = audit(np.random.default_rng(6), 300, 4)
-    same = changes(
+    same = metric_changes(
         d=one["d"], y=one["y"], dense=one["p"], compressed=one["p"].copy(), paired=True,
         strata=one["strata"], features=one["features"],
     )  # fmt: skip
@@ -177,7 +177,7 @@ def test_a_change_is_the_difference_of_the_metrics():
     one, two = audit(np.random.default_rng(7), 300, 3), audit(np.random.default_rng(8), 300, 3)
     given_ = {name: one[name] for name in ("d", "y", "strata", "features")}
     dense, pruned = all_metrics(**given_, p=one["p"]), all_metrics(**given_, p=two["p"])
-    moved = changes(**given_, dense=one["p"], compressed=two["p"])
+    moved = metric_changes(**given_, dense=one["p"], compressed=two["p"])
     for name, seen in moved.items():
         assert seen.value == pytest.approx(pruned[name].value - dense[name].value, abs=1e-12)
         assert seen.low < seen.value < seen.high
@@ -191,7 +191,7 @@ def test_paired_members_are_compared_with_their_own():
     one = audit(rng, 400, 8, run_effect=0.5)
     flipped = one["p"] ^ (rng.random(one["p"].shape) < 0.01)
     given_ = {"d": one["d"], "y": one["y"], "dense": one["p"], "compressed": flipped}
-    paired, apart = changes(**given_, paired=True), changes(**given_)
+    paired, apart = metric_changes(**given_, paired=True), metric_changes(**given_)
     for name in ("RD", "DPPL", "DI"):
         assert paired[name].high - paired[name].low < 0.5 * (apart[name].high - apart[name].low)
 
@@ -289,13 +289,13 @@ def test_the_same_predictions_give_the_same_bytes_and_every_interval_holds_its_v
 
 def test_a_change_of_a_data_metric_is_refused():
     with pytest.raises(DataError, match="DPL describes the data, which compression does not"):
-        changes(d=TINY["d"], dense=TINY["y"], compressed=TINY["y"], only=["RD", "DPL"])
+        metric_changes(d=TINY["d"], dense=TINY["y"], compressed=TINY["y"], only=["RD", "DPL"])
 
 
 def test_a_level_that_is_no_fraction_is_refused():
     for call in (
         lambda: all_metrics(**TINY, level=95),
-        lambda: changes(d=TINY["d"], dense=TINY["y"], compressed=TINY["y"], level=95),
+        lambda: metric_changes(d=TINY["d"], dense=TINY["y"], compressed=TINY["y"], level=95),
     ):
         with pytest.raises(DataError, match=r"level must be a fraction in \(0, 1\), got 95"):
             call()

@@ -366,8 +366,8 @@ TWO = np.array([[True, False], [False, True]])
         ),
         (
             lambda: signed("BA", [0, 1], [0, 1], TWO, class_id=1),
-            "signed differences stand behind DP, EOFP and EOTP, got 'BA': "
-            "use fairness_bounds for the others",
+            "only DP, EOFP and EOTP have signed differences, got 'BA': use fairness_bounds for "
+            "the others",
         ),
         (
             lambda: signed("DP", [0, 1], [0, 1], TWO[:1], class_id=1),

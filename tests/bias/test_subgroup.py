@@ -245,7 +245,7 @@ def test_changes_and_gaps_survive_json():
         (
             {"names": ["a", "a", "b"]},
             "names must name each of 3 groups once, got 3 names, 2 of them different: "
-            "pass one name a group",
+            "pass one name per group",
         ),
         (
             {"positive": 3},
@@ -255,8 +255,8 @@ def test_changes_and_gaps_survive_json():
         ({"level": 0.0}, "level must be a fraction in (0, 1), got 0.0: write 0.95 for 95%"),
         (
             {"groups": np.ones((3, 299), bool)},
-            "groups must have shape (3, 300), got (3, 299): pass the rows of the predictions in "
-            "their order",
+            "groups must have shape (3, 300), got (3, 299): pass one row per prediction, in the "
+            "same order",
         ),
     ],
 )

@@ -198,7 +198,7 @@ def unpacked(folder: Path) -> None:
         ),
         (
             change("list_eval_partition.txt", lambda lines: lines[:-2]),
-            "says nothing of 2 of 400 images, the first is '000399.jpg'",
+            "lacks 2 of 400 images, the first is '000399.jpg'",
         ),
         (
             change("list_eval_partition.txt", lambda lines: [*lines[:-1], "000400.jpg 3"]),

@@ -293,7 +293,7 @@ def test_a_column_that_cifar10s_makes_itself_is_refused(
     for split in PER_CLASS:
         table = pl.read_parquet(folder / f"{split}.parquet").with_columns(pl.lit("x").alias(name))
         table.write_parquet(tmp_path / f"{split}.parquet")
-    with pytest.raises(DataError, match=f"column '{name}' of .* has a name that cifar10s gives "):
+    with pytest.raises(DataError, match=f"column '{name}' of .* has a name that cifar10s reserves"):
         load_examples(config(tmp_path))
 
 

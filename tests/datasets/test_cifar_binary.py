@@ -145,9 +145,9 @@ def test_pickled_version_is_refused_unread(tmp_path: Path, monkeypatch: pytest.M
     for name in ("data_batch_1", "test_batch", "batches.meta"):
         (place / name).write_bytes(pickle.dumps(Trap()))
     expected = (
-        "is pickled, and unpickling runs whatever a file holds, so nothing is unpickled; take the "
-        "binary version (cifar-10-binary.tar.gz) or Parquet files"
+        "is a pickle, which can run any code, so Scotoma does not load it; use the binary version "
+        "(cifar-10-binary.tar.gz) or Parquet files"
     )
     assert refused(place).endswith(expected)
-    assert refused(tmp_path).startswith("PLACE/cifar-10-batches-py/batches.meta is pickled")
+    assert refused(tmp_path).startswith("PLACE/cifar-10-batches-py/batches.meta is a pickle")
     assert not (tmp_path / "was-run").exists()

@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 
 from scotoma.config import DigitsSource, default_config
 from scotoma.datasets import decode_images, load_examples
-from scotoma.datasets.digits import load_digits_s, render
+from scotoma.datasets.digits import draw_digit, load_digits_s
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +143,7 @@ def test_a_styled_image_is_the_same_ink_on_blue_paper(test: pl.DataFrame) -> Non
 @given(ink=st.floats(0, 255), style=st.sampled_from(["plain", "styled"]))
 def test_more_ink_is_never_darker(ink: float, style: str) -> None:
     levels = np.linspace(0, ink, 64).reshape(8, 8)
-    rendered = render(levels, style).astype(int)
+    rendered = draw_digit(levels, style).astype(int)
     assert rendered.shape == (8, 8, 3)
     assert (np.diff(rendered.reshape(64, 3), axis=0) >= 0).all()
 

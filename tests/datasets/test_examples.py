@@ -179,7 +179,7 @@ def test_missing_values_of_an_attribute_are_counted_in_a_note(nothing: str | Non
     assert examples.notes == (
         "what the source said",
         "attribute 'age' is missing in 1,000 of 10,000 test rows (10.0%); they form the group "
-        "'(missing)'; fill them, or leave it so",
+        "'(missing)'; fill them, or keep the group",
     )
     assert examples.split("test").notes == examples.notes
     assert examples.partition().mask("age=(missing)").sum() == 2 * n / 10

@@ -99,7 +99,7 @@ def test_a_positive_class_may_be_a_number_or_a_word(positive: str) -> None:
 @pytest.mark.parametrize("name", ["example_id", "split", "label", "cluster", "image"])
 def test_an_attribute_with_a_reserved_name_is_refused(name: str) -> None:
     assert refused(CONFIG.replace("  age:", f"  {name}:")) == (
-        f"groups.{name} has a reserved name; call the attribute otherwise"
+        f"groups.{name} has a reserved name; rename the attribute"
     )
 
 
@@ -110,8 +110,8 @@ def test_a_label_that_is_an_empty_word_is_empty() -> None:
 def test_a_positive_class_that_is_never_tested_is_refused() -> None:
     text = CONFIG.replace("{column: face}", "{column: face, positive: 8}")
     assert refused(text, face=["8", "9", "10", "9", "10", "9"]) == (
-        "label.positive 8 has no row in the test split of table.csv, so no rate of it can be "
-        "measured; move rows of it there"
+        "label.positive 8 has no row in the test split of table.csv, so its rates cannot be "
+        "measured; move some rows there"
     )
 
 

@@ -236,7 +236,7 @@ def test_ids_that_match_no_image_are_refused(folder: Path) -> None:
     table, pictures = folder / "table.csv", folder / "pictures"
     assert refused(folder) == (
         f"none of the 4 rows of {table} names an image in {pictures}: the first row says 'b' and "
-        "the first image is 'a.png'; write names as they stand in the folder"
+        "the first image is 'a.png'; write names as in the folder"
     )
 
 
@@ -344,8 +344,8 @@ def test_a_name_that_leads_out_of_the_prefix_is_no_image(bucket: FolderSource, s
 def test_a_prefix_without_images_is_refused(bucket: FolderSource, s3: Storage) -> None:
     nothing = bucket.model_copy(update={"images": s3.uri("nothing")})
     assert refused_there(nothing) == (
-        f"there is no image in {nothing.images}; put those that {bucket.attributes} names there, "
-        "as 'b.png'"
+        f"there is no image in {nothing.images}; add the images that {bucket.attributes} "
+        "names, such as 'b.png'"
     )
 
 

@@ -142,8 +142,8 @@ def test_an_array_that_does_not_fit_the_free_memory_is_refused_before_it_is_made
     examples = with_images(*[encoded()] * 100)  # 100 x 3 x 3 x 4 = 3,600 bytes
     monkeypatch.setattr(image_decoding, "available_memory", lambda: 3_599)
     assert refused(examples) == (
-        "100 images of 4x3 pixels need 3,600 bytes and 3,599 bytes of memory are free; make the "
-        "images smaller, take fewer, or give the audit more room"
+        "100 images of 4x3 pixels need 3,600 bytes and 3,599 bytes of memory are free; use "
+        "smaller or fewer images, or free more"
     )
     monkeypatch.setattr(image_decoding, "available_memory", lambda: 3_600)
     assert decode_images(examples).nbytes == 3_600
@@ -157,8 +157,8 @@ def test_a_file_that_does_not_fit_the_disk_is_refused(
     with pytest.raises(DataError) as caught:
         decode_images_to(tmp_path / "pixels.npy", with_images(encoded()))
     assert str(caught.value) == (
-        f"1 images of 4x3 pixels need 36 bytes and 35 bytes of disk are free at {tmp_path}; make "
-        "the images smaller, take fewer, or give the audit more room"
+        f"1 images of 4x3 pixels need 36 bytes and 35 bytes of disk are free at {tmp_path}; use "
+        "smaller or fewer images, or free more"
     )
     assert os.listdir(tmp_path) == []
 
@@ -229,15 +229,14 @@ def test_an_image_that_would_fill_the_memory_is_refused(row: int) -> None:
     head = b"IHDR" + side + side + whole[24:29]
     bomb = whole[:12] + head + zlib.crc32(head).to_bytes(4, "big") + whole[33:]
     assert refused(with_images(*[whole] * row, bomb)) == (
-        f"image of example 'picture {row}' cannot be decoded (more pixels than memory is risked "
-        "for); make it smaller"
+        f"image of example 'picture {row}' cannot be decoded (too many pixels); make it smaller"
     )
 
 
 def test_images_of_different_sizes_are_refused_by_name() -> None:
     assert refused(with_images(encoded((4, 3)), encoded((4, 3)), encoded((3, 4)))) == (
-        "image of example 'picture 2' is 3x4 pixels where the first is 4x3; bring all images to "
-        "one size, or name one in source.size"
+        "image of example 'picture 2' is 3x4 pixels, but the first image is 4x3; resize all "
+        "images, or set source.size"
     )
 
 
@@ -246,8 +245,8 @@ def test_images_of_more_than_8_bits_are_refused_and_not_cut_off(mode: str) -> No
     buffer = io.BytesIO()
     Image.new(mode, (4, 3), 700).save(buffer, "TIFF")
     assert refused(with_images(buffer.getvalue())) == (
-        f"image of example 'picture 0' must have 8 bits a channel, got mode {mode}; convert it to "
-        "RGB"
+        f"image of example 'picture 0' must have 8 bits per channel, got mode {mode}; convert it "
+        "to RGB"
     )
 
 

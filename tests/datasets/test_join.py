@@ -51,13 +51,13 @@ def test_names_that_differ_in_case_or_suffix_are_pointed_at() -> None:
 def test_ids_that_match_no_image_at_all_are_shown_beside_an_image() -> None:
     assert join_images(["1", "2"], ["0002.png", "0001.png"]).complaint("t.csv", "img") == (
         "none of the 2 rows of t.csv names an image in img: the first row says '1' and the first "
-        "image is '0001.png'; write names as they stand in the folder"
+        "image is '0001.png'; write names as in the folder"
     )
 
 
 def test_a_folder_without_images_is_said_to_have_none() -> None:
     assert join_images(["a.png"], []).complaint("t.csv", "img") == (
-        "there is no image in img; put those that t.csv names there, as 'a.png'"
+        "there is no image in img; add the images that t.csv names, such as 'a.png'"
     )
 
 

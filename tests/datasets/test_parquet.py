@@ -174,7 +174,7 @@ def test_files_that_name_their_classes_differently_are_refused(tmp_path: Path) -
     write(tmp_path, "train.parquet", rows(4), label=NAMED)
     write(tmp_path, "test.parquet", rows(4), label=NAMED | {"names": ["dog", "cat"]})
     assert refused(tmp_path) == (
-        f"{tmp_path}/test.parquet names the classes of column 'label' otherwise than the files "
+        f"{tmp_path}/test.parquet names the classes of column 'label' differently from the files "
         "before it; write all files with the same names"
     )
 
@@ -249,7 +249,7 @@ def test_a_shard_that_is_missing_is_refused(folder: Path) -> None:
     (folder / "data" / "train-00000-of-00002.parquet").unlink()
     assert refused(folder) == (
         f"source.data {folder} lacks shard 00000 of 2 of the train split; add it, or rename the "
-        "others if it is meant to be left out"
+        "others to leave it out"
     )
 
 
@@ -259,7 +259,7 @@ def test_a_file_that_is_no_parquet_is_refused(folder: Path, content: bytes) -> N
     path.write_bytes(content)
     message = refused(folder)
     assert message.startswith(f"{path} cannot be read as Parquet (")
-    assert message.endswith("); put a whole file in its place")
+    assert message.endswith("); replace the file")
 
 
 def test_a_parquet_that_is_cut_off_is_refused(folder: Path) -> None:
@@ -290,8 +290,8 @@ def test_images_without_bytes_are_refused(folder: Path, nothing: dict[str, Any] 
     path = folder / "data" / "test-00000-of-00001.parquet"
     rows(4, image=images).write_parquet(path)
     assert refused(folder) == (
-        f"{path} has 3 images without bytes, the first in row 1, counted from 0; put the files "
-        "into it, not only their paths"
+        f"{path} has 3 images without bytes, the first in row 1, counted from 0; store the image "
+        "files, not only their paths"
     )
 
 
@@ -337,7 +337,7 @@ def test_a_column_of_two_kinds_is_refused(folder: Path, label: list[Any], kind: 
     write(folder, "data/test-00000-of-00001.parquet", rows(4, label=label))
     assert refused(folder) == (
         f"column 'label' of {folder} must hold one kind of values in all files, got numbers and "
-        f"{kind}; write them alike"
+        f"{kind}; write one kind"
     )
 
 
@@ -370,7 +370,7 @@ def test_a_column_with_a_name_of_ours_is_refused_if_it_is_asked_for(
     folder: Path, name: str
 ) -> None:
     assert refused(folder, CONFIG.replace("column: sex", f"column: {name}")) == (
-        f"column '{name}' of {folder} has a name that the audit uses itself; rename it"
+        f"column '{name}' of {folder} has a reserved name; rename it"
     )
 
 

@@ -35,9 +35,9 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Clients that take silence for an answer sooner."""
     monkeypatch.setattr(client, "READ_TIMEOUT_S", 0.2)
-    client._made.cache_clear()
+    client._client_of_process.cache_clear()
     yield
-    client._made.cache_clear()
+    client._client_of_process.cache_clear()
 
 
 def work(place: str, names: str = "abcd") -> None:
@@ -83,9 +83,9 @@ def test_a_bad_day_ends_in_the_right_result_or_in_a_stop(
             pytest.fail(f"not through after {TRIES} attempts: {stops}")
         mood.share = 0.0
         shutil.rmtree(tmp_path)
-        found = checksums.verify(Mirror(tmp_path / "fresh", place))
+        found = checksums.compare_checksums(Mirror(tmp_path / "fresh", place))
     print(f"seed {seed}: {len(stops)} stops, {dict(mood.counts)}")
-    assert found.whole
+    assert found.intact
     assert found.files == 9
     for name in "abcd":
         right, got = (
@@ -140,4 +140,4 @@ def test_each_fault_alone_is_survived_or_named(
             pytest.fail(f"not through after {TRIES} attempts")
     assert mood.counts[fault]
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3.endpoint)
-    assert checksums.verify(Mirror(tmp_path / "fresh", s3.uri("run"))).whole
+    assert checksums.compare_checksums(Mirror(tmp_path / "fresh", s3.uri("run"))).intact

@@ -205,8 +205,8 @@ def test_a_run_that_has_not_ended_cannot_be_verified(copy: Path) -> None:
     code, out, said = scotoma("verify", copy)
     assert (code, out) == (4, "")
     assert said == (
-        f"scotoma: {copy / CHECKSUMS} is not there, which an audit leaves when it ends; repeat the "
-        "audit, which goes on where it stands\n"
+        f"scotoma: {copy / CHECKSUMS} is missing, so the audit has not ended; repeat the audit to "
+        "resume it\n"
     )
     assert scotoma("verify", copy / "nowhere")[0] == 2
 
@@ -225,8 +225,8 @@ def test_what_was_changed_is_not_read(copy: Path, name: str, command: tuple[str,
     code, out, said = scotoma(*command, copy, "--quiet")
     assert (code, out) == (4, "")
     assert said == (
-        f"scotoma: {path} must be what its audit wrote, and was changed since; repeat the audit, "
-        "which makes it again\n"
+        f"scotoma: {path} was changed after its audit wrote it; repeat the audit to write it "
+        "again\n"
     )
     assert not (copy / "gate.json").exists() or command != ("gate",)
 

@@ -36,7 +36,7 @@ from scotoma.predictions.tables import find_tables, models_by_variant
 from scotoma.report.thumbnails import blurred, shrunk
 from scotoma.report.trend import render_trend
 from scotoma.run import portable, read_record
-from scotoma.run.checksums import verify
+from scotoma.run.checksums import compare_checksums
 from scotoma.run.mirror import Mirror, cache_folder
 from scotoma.stages.judging.previous import read_previous
 from scotoma.stages.verdict import give_verdict
@@ -294,7 +294,7 @@ def record(data: bytes, folder: Path) -> object:
 
 def sealed(data: bytes, folder: Path) -> object:
     file(data, folder, "checksums.json")
-    return verify(Mirror(folder))
+    return compare_checksums(Mirror(folder))
 
 
 def trend(data: bytes, folder: Path) -> object:

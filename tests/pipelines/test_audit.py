@@ -328,7 +328,7 @@ def test_the_compiled_pipeline_is_the_one_on_file(name: str) -> None:
          "source.data is on this machine (/home/me/cifar), which the steps on a cluster cannot"),
         (("source: {kind: digits-s, recipe: {steps: 60}}",
           "source: {kind: cifar10, data: /audits/cifar, model: 'nets:make'}"),
-         "source.model 'nets:make' is code of your own, which the images do not hold"),
+         "source.model 'nets:make' is code of your own, which the container images do not hold"),
         (("population:", "tracking: {uri: 'http://u:s3cret@mlflow:5000'}\npopulation:"),
          "tracking.uri http://***@mlflow:5000 holds credentials"),
     ],

@@ -14,7 +14,7 @@ from scotoma.config import Kubeflow, parse_config
 from scotoma.errors import ConfigError, ScotomaError
 from scotoma.pipelines import cluster as asking
 from scotoma.pipelines import compile_pipeline, faults
-from scotoma.pipelines.cluster import Cluster
+from scotoma.pipelines.cluster import KfpClient
 from scotoma.pipelines.progress import Progress
 from tests.kfp_server.server import KfpServer
 
@@ -35,8 +35,8 @@ def definition(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def client(**settings: Any) -> Cluster:
-    return Cluster(Kubeflow(**settings), None, None)
+def client(**settings: Any) -> KfpClient:
+    return KfpClient(Kubeflow(**settings), None, None)
 
 
 def sent(definition: Path, **settings: Any) -> Progress:

@@ -130,7 +130,7 @@ def test_waiting_that_ends_early_says_that_the_run_goes_on(kfp: KfpServer, confi
     kfp.fail(500, "GET .*runs/", times=100)
     code, out, err = scotoma("pipeline", "status", run_id, "--wait")
     assert (code, out) == (5, "")
-    assert err.strip().endswith(f"the run itself goes on: scotoma pipeline status {run_id} --wait")
+    assert err.strip().endswith(f"the run continues: scotoma pipeline status {run_id} --wait")
     assert err.count("\n") == 1
 
 
@@ -158,7 +158,10 @@ def test_a_step_that_died_is_named_with_what_to_do(kfp: KfpServer, config: Path,
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--out", "runs/a"], "--out runs/a is no place that the steps on a cluster share; give"),
+        (
+            ["--out", "runs/a"],
+            "--out runs/a is not storage that all steps on a cluster share; give",
+        ),
         (["--out", "/audits/a", "--wait"], "--wait cannot read a verdict in /audits/a, which is"),
         (["--out", "s3://b/a"], "must be s3://BUCKET/PREFIX with a bucket of letters"),
         (["--out", "gs://b-1/a"], "has the scheme gs://, which cannot be read"),

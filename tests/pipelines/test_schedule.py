@@ -177,8 +177,12 @@ def test_a_recurring_run_of_somebody_else_is_left_alone(
         (("0 30 2 1", "30 2 1"), ["--out", ROOT], "first, got 5 in '30 2 1 * MON-FRI'; write, for"),
         (("0 30", "0 0 30"), ["--out", ROOT], "six fields in UTC, seconds first, got 7 in '0 0 30"),
         (("0 30 2 1 * MON-FRI", "@daily"), ["--out", ROOT], "takes Kubeflow's six fields in UTC"),
-        (("", ""), ["--out", "runs"], "--out runs is no place that the steps on a cluster share"),
-        (("", ""), ["--name", "x"], "give --out, the place of its audits, or --status"),
+        (
+            ("", ""),
+            ["--out", "runs"],
+            "--out runs is not storage that all steps on a cluster share",
+        ),
+        (("", ""), ["--name", "x"], "give --out (where to store the audits) or --status"),
         (("", ""), ["--status"], "no schedule is called 'monthly'; make it with scotoma pipeline"),
     ],
 )
@@ -255,6 +259,6 @@ def test_status_shows_what_kubeflow_has(
     assert changes(kfp) == []
     monkeypatch.setattr(schedules, "_code", lambda: "c0ffee")
     out, _ = schedule(config, "--status")
-    assert "code      compiled by other code than this; schedule it again" in out.splitlines()
+    assert "code      compiled by different code; schedule it again" in out.splitlines()
     values = json.loads(schedule(config, "--status", "--json")[0])
     assert (values["stale"], values["enabled"], values["root"]) == (True, True, ROOT)

@@ -191,15 +191,15 @@ def test_without_a_placeholder_there_is_always_something_new(schedule: Schedule)
 
 
 def test_input_that_cannot_be_read_is_logged(schedule: Schedule) -> None:
-    with pytest.raises(DataError, match="must have something in the place of"):
+    with pytest.raises(DataError, match="must match a name at"):
         schedule.begin("job-1")
     assert schedule.end("job-1", "FAILED") == {"run_uri": "", "files": {}}
     (why,) = schedule.failures
-    assert why.startswith("source.images must have something in the place of {newest}, got nothing")
+    assert why.startswith("source.images must match a name at {newest}, got none")
 
 
 def test_input_that_comes_before_a_retry_is_audited(schedule: Schedule) -> None:
-    with pytest.raises(DataError, match="must have something in the place of"):
+    with pytest.raises(DataError, match="must match a name at"):
         schedule.begin("job-1")
     schedule.data("2026-06")
     schedule.audit("job-1")

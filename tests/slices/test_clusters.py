@@ -111,8 +111,8 @@ def test_copies_of_examples_find_nothing_where_clusters_are_named(compared):
         options |= {"mode": "batch", "permutations": 0, "max_cross": 2}
         clusters = np.tile(np.arange(900), 6)
         named = find_slices(copied, compressed, clusters=clusters, **options)
-        found["named"] += named.found > 0
-        found["unnamed"] += find_slices(copied, compressed, **options).found > 0
+        found["named"] += named.slice_count > 0
+        found["unnamed"] += find_slices(copied, compressed, **options).slice_count > 0
         assert named.settings["clusters"] == 900
     assert found["unnamed"] >= 8
     assert found["named"] <= 2

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from scotoma.slices import find_slices
+from scotoma.slices.search.strategies import split
 
 N = 4_000
 
@@ -55,7 +56,7 @@ def test_cover_finds_what_was_planted_and_little_else(confirm):
     best = report.slices[0]
     assert best.features == ("job", "hours")
     assert best.text == "job = Sales and hours = 40"
-    assert best.cross == 2
+    assert len(best.predicates) == 2
     assert best.size == truth.sum() == best.support * N
     assert best.q <= 0.05
 
@@ -70,22 +71,22 @@ def test_a_confirmed_slice_is_measured_on_the_half_that_did_not_find_it():
     assert one.inside.n + one.outside.n == N / 2
     assert one.effect.n == one.inside.n < one.size
     assert one.effect.value == pytest.approx(one.inside.value - one.outside.value)
-    low, high = one.interval
+    low, high = one.effect.low, one.effect.high
     assert low < 0.35 < high  # the truth; the discovery flatters itself
     alone = search(confirm=False).slices[0]
     assert alone.confirmation is None
     assert alone.inside.n + alone.outside.n == N
 
 
-def test_each_half_confirms_what_the_other_found():
+def test_each_half_confirms_slices_that_the_other_proposes():
     confirming = set()
     for seed in range(6):
         report = search(errors(TABLE, seed))
         one = report.slices[0]
-        confirming.add(one.measured.tobytes())
+        confirming.add(one.half)
         assert 0.4 * one.size < one.confirmation.size < 0.6 * one.size
         assert one.discovery.size + one.confirmation.size == one.size
-    assert len(confirming) == 2
+    assert confirming == {0, 1}
 
 
 def test_every_mode_finds_the_planted_slice():
@@ -94,7 +95,7 @@ def test_every_mode_finds_the_planted_slice():
         # They stop at the first significant parent: what was planted lies in what is found.
         assert any((one.mask >= planted(TABLE)).all() for one in report.slices), mode
         texts = {one.text for one in report.slices}
-        assert len(texts) == len(report.slices) == report.found
+        assert len(texts) == len(report.slices) == report.slice_count
         q = [one.q for one in report.slices]
         assert q == sorted(q)
         assert report.tested <= report.nonempty <= report.candidates
@@ -223,7 +224,7 @@ def test_ratios_of_a_population_are_those_of_its_summed_counts(metric):
     assert one.effect.value == pytest.approx(value(one.mask) - value(~one.mask))
     assert one.effect.low < one.effect.value < one.effect.high < 0
     assert search(predicted, labels=LABELS, metric=metric, baseline=predicted, mode="batch",
-                  max_cross=1).found == 0  # fmt: skip
+                  max_cross=1).slice_count == 0  # fmt: skip
 
 
 def test_losses_and_auc_find_the_planted_slice_too():
@@ -253,7 +254,7 @@ def test_dense_against_compressed_is_compared_on_the_same_slice():
     assert report.settings["reference"] == "baseline"
     assert planted_share(report) > 0.8
     one = report.slices[0]
-    half = one.measured
+    half = split(np.arange(N), 0)[one.half]
     inside = one.mask[half]
     expected = compressed[half][inside].mean() - dense[half][inside].mean()
     assert one.effect.value == pytest.approx(expected)
@@ -292,7 +293,7 @@ def test_the_null_of_two_models_exchanges_them(members):
         for k, shift in zip(members[::-1], (0.0, 0.5), strict=True)
     )
     report = search(compressed, baseline=dense, mode="batch", max_cross=1, permutations=10)
-    assert report.found > 10  # it is worse everywhere
+    assert report.slice_count > 10  # it is worse everywhere
     assert report.null.any <= 2
 
 
@@ -303,7 +304,7 @@ def test_a_ratio_is_no_worse_where_there_are_only_more_positives():
     predicted = positive[:, None] & (rng.random((N, 3)) < 0.8)
     for direction in ("lower", "higher"):
         options = {"metric": "f1", "direction": direction, "mode": "batch", "max_cross": 1}
-        assert search(predicted, labels=positive, **options).found == 0
+        assert search(predicted, labels=positive, **options).slice_count == 0
 
 
 # --- the report -----------------------------------------------------------------------------------
@@ -326,15 +327,15 @@ def test_report_is_ready_for_json_and_csv():
     assert nothing.summary().startswith("found 0 slices among ")
 
 
-def test_lattice_holds_every_single_predicate_and_marks_what_was_found():
+def test_lattice_holds_every_single_predicate_and_marks_what_is_reported():
     for mode in ("cover", "batch"):
         report = search(mode=mode)
         lattice = report.lattice.table()
         singles = lattice.filter(pl.col("cross") == 1)
         assert singles.height == report.view.encoded.sizes.sum()
-        assert set(lattice.filter("found")["text"]) <= {one.text for one in report.slices}
+        assert set(lattice.filter("reported")["text"]) <= {one.text for one in report.slices}
         assert lattice["support"].max() <= 1
-        assert lattice["found"].any()
+        assert lattice["reported"].any()
         row = lattice.filter(pl.col("text") == "job = Sales").row(0, named=True)
         sales = (TABLE["job"] == "Sales").to_numpy()
         assert row["size"] == sales.sum()
@@ -349,7 +350,7 @@ def test_progress_counts_the_searches():
 
 def test_limit_bounds_what_is_described_and_not_what_is_counted():
     report = search(mode="batch", protocol="published", limit=3)
-    assert len(report.slices) == 3 < report.found
+    assert len(report.slices) == 3 < report.slice_count
 
 
 def test_features_that_contain_the_answer_are_named():
@@ -364,7 +365,7 @@ def test_features_that_contain_the_answer_are_named():
 
 def test_an_outcome_without_a_single_error_gives_nothing_and_says_so():
     report = search(np.zeros(N), permutations=2)
-    assert report.found == 0
+    assert report.slice_count == 0
     sentence = "on shuffled outcomes the same search found nothing (2 searches)"
     assert report.summary().endswith(sentence)
 
@@ -373,7 +374,7 @@ def test_priority_searches_what_is_too_large_to_exhaust():
     report = search(mode="priority", max_candidates=20, permutations=1)
     assert report.candidates > 20
     assert report.settings["budget"] == 2_500
-    assert report.found
+    assert report.slice_count
 
 
 def test_columns_that_cannot_define_slices_do_not_stop_the_search():

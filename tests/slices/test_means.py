@@ -64,7 +64,7 @@ def test_shuffled_and_taken_evidence_says_what_its_own_numbers_say(members, pair
     first, second = (np.where(swap[:, None], b, a) for a, b in (pair, pair[::-1]))
     fresh = Means(first[again], second[again], "baseline", paired, "both", least)
     expected = fresh.judge(keys, 4, 1.0)
-    found = moved.take(again).at_least(least).judge(keys, 4, 1.0)
+    found = moved.take(again).with_min_size(least).judge(keys, 4, 1.0)
     np.testing.assert_array_equal(found.cell, expected.cell)
     np.testing.assert_allclose(found.p, expected.p, rtol=1e-9)
     np.testing.assert_allclose(found.effect, expected.effect, rtol=1e-9, atol=1e-15)

@@ -159,10 +159,10 @@ def test_check_says_which_version_and_leaves_nothing(
 @pytest.mark.parametrize(
     ("models", "sentence"),
     [
-        ("models:/nobody@champion", "models:/nobody@champion, which is not; correct it, or tr"),
+        ("models:/nobody@champion", "got models:/nobody@champion; correct it, or tracking.uri"),
         ("models:/faces@latest", "must name an alias of the model, which has champion; correct it"),
         ("models:/bare@latest", "which has none; correct it, or set it in MLflow"),
-        ("models:/faces/3", "got models:/faces/3, which is not; correct it, or tracking.uri"),
+        ("models:/faces/3", "got models:/faces/3; correct it, or tracking.uri"),
         ("models:/bare/1", "must have a folder 'dense' of .onnx files among its artifacts, got t"),
     ],
 )

@@ -160,7 +160,7 @@ def test_module_of_the_user_takes_the_place_of_none_that_is_installed(home: Path
         ("own_nets:table", "must be a function of the number of classes, got dict"),
         ("own_nets:no_network", "must return a torch.nn.Module, got int"),
         ("own_nets:without_argument", "when called with 10 classes; correct it"),
-        ("own_nets:hungry", "on two images of 8x8 pixels; make it take them"),
+        ("own_nets:hungry", "on two images of 8x8 pixels; make it accept this size"),
         ("own_nets:pair", "for two images and 10 classes, got tuple;"),
         ("own_nets:with_dropout", "draws random numbers in training (Dropout)"),
         ("own_lost:make", "cannot be imported (ModuleNotFoundError: No module named 'own_lost')"),

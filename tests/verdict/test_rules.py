@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scotoma.config.gate import ChangeRule, GateRules, default_rules, load_rules, parse_rules
-from scotoma.config.schemas import schema
+from scotoma.config.schemas import file_schema
 from scotoma.errors import ConfigError
 
 WHOLE = """\
@@ -272,7 +272,7 @@ def test_the_default_rules_carry_margins(kind: tuple[bool, bool, bool]) -> None:
 
 @pytest.mark.parametrize("kind", ["config", "gate"])
 def test_every_key_of_a_schema_that_is_ours_refuses_others(kind: str) -> None:
-    found = schema(kind)
+    found = file_schema(kind)
     assert found["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     open_to_others = {
         name
@@ -283,7 +283,7 @@ def test_every_key_of_a_schema_that_is_ours_refuses_others(kind: str) -> None:
 
 
 def test_the_schema_takes_the_whole_gate_file_and_refuses_its_faults() -> None:
-    validator = pytest.importorskip("jsonschema").Draft202012Validator(schema("gate"))
+    validator = pytest.importorskip("jsonschema").Draft202012Validator(file_schema("gate"))
 
     def valid(text: str) -> bool:
         values = yaml.load(text, Loader=yaml.BaseLoader)  # days stay text, as editors read them
@@ -307,4 +307,4 @@ def _numbers(value: Any) -> Any:
 
 
 def test_the_model_is_what_the_schema_says() -> None:
-    assert schema("gate")["properties"].keys() == GateRules.model_fields.keys()
+    assert file_schema("gate")["properties"].keys() == GateRules.model_fields.keys()

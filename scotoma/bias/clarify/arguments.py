@@ -148,7 +148,9 @@ def read_case(
     facet = booleans(d, "d")
     n = facet.size
     if not n:
-        raise DataError("d must say of each example which facet it is in, got none: pass some")
+        raise DataError(
+            "d must hold the facet of each example, got none: pass one value per example"
+        )
     truth = None if y is None else booleans(y, "y", (n,))
     guess = None
     if p is not None:
@@ -160,8 +162,8 @@ def read_case(
         x = x[:, None] if x.ndim == 1 else x
         if x.shape[:1] != (n,) or x.ndim != 2 or not np.isfinite(x).all():
             raise DataError(
-                f"features must be finite numbers, a row an example, got shape {x.shape} for {n} "
-                "examples: encode text and fill gaps first"
+                f"features must be finite numbers, one row per example, got shape {x.shape} for "
+                f"{n} examples: encode text and fill gaps first"
             )
     names, codes = _codes(strata, "strata", n)
     if labels is None and truth is not None:
@@ -212,8 +214,8 @@ def _representatives(cases: Sequence[Case]) -> tuple[Ids, Ids]:
     zeros = np.zeros(first.d.shape, np.int64)
     y = zeros if first.y is None else first.y
     strata = zeros if first.strata is None else first.strata
-    said = [case.p for case in cases if case.p is not None]
-    p = np.concatenate([np.empty((zeros.size, 0), bool), *said], axis=1)
+    predictions = [case.p for case in cases if case.p is not None]
+    p = np.concatenate([np.empty((zeros.size, 0), bool), *predictions], axis=1)
     bits = p.shape[1]
     key = (strata * 2 + first.d) * 2 + y
     if bits + 2 + int(strata.max(initial=0)).bit_length() > 62:  # more than one integer holds

@@ -121,7 +121,7 @@ def all_metrics(
     Args:
         d: As for `metric`.
         y: As for `metric`.
-        p: Positive predictions, shape (N,), or (N, K), a column a member.
+        p: Positive predictions, shape (N,), or (N, K), one column per member.
         strata: As for `metric`.
         features: As for `metric`.
         labels: As for `metric`.
@@ -161,7 +161,7 @@ def all_metrics(
     return {name: _estimate(name, case, brief, bounds, level) for name in wanted}
 
 
-def changes(
+def metric_changes(
     *,
     d: npt.ArrayLike,
     dense: npt.ArrayLike,
@@ -201,7 +201,7 @@ def changes(
     >>> women, men = [True] * 50, [False] * 50
     >>> dense = [True] * 20 + [False] * 30 + [True] * 20 + [False] * 30
     >>> pruned = [True] * 10 + [False] * 40 + [True] * 20 + [False] * 30
-    >>> moved = changes(d=women + men, dense=dense, compressed=pruned)["DPPL"]
+    >>> moved = metric_changes(d=women + men, dense=dense, compressed=pruned)["DPPL"]
     >>> round(moved.value, 3), round(moved.low, 3), round(moved.high, 3)
     (0.2, 0.072, 0.328)
     """

@@ -135,7 +135,7 @@ def _distinct(x: Array) -> tuple[Array, Indices, Indices]:
 
 
 class _Votes:
-    """The votes of a block's neighbourhoods, one column a member."""
+    """The votes of a block's neighbourhoods, one column per member."""
 
     def __init__(self, block: _Block, size: Indices, positive: Array, k: int) -> None:
         self.need = k // 2 + 1
@@ -217,7 +217,7 @@ def _layers(
     tree: cKDTree, size: Indices, rows: Array, k: int, width: int
 ) -> tuple[csr_matrix, csr_matrix, csr_matrix] | None:
     """Inner, edge and outer neighbours; None where too many rows have ties far beyond `width`."""
-    found: list[list[tuple[Indices, Indices]]] = [[], [], []]
+    pairs_of_layer: list[list[tuple[Indices, Indices]]] = [[], [], []]
     pending, beyond = np.arange(len(rows)), width
     while pending.size:
         if beyond > width and pending.size * beyond > _CHUNK and len(rows) > 1:
@@ -228,11 +228,11 @@ def _layers(
         whole, *layers = _told_apart(far, size[who], k)
         if beyond == size.size:
             whole[:] = True
-        for pairs, layer in zip(found, layers, strict=True):
+        for pairs, layer in zip(pairs_of_layer, layers, strict=True):
             at, rank = np.nonzero(layer & whole[:, None])
             pairs.append((pending[at], who[at, rank]))
         pending, beyond = pending[~whole], min(size.size, 2 * beyond)
-    inner, edge, outer = (_matrix(pairs, (len(rows), size.size)) for pairs in found)
+    inner, edge, outer = (_matrix(pairs, (len(rows), size.size)) for pairs in pairs_of_layer)
     return inner, edge, outer
 
 

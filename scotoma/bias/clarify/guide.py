@@ -29,7 +29,7 @@ class Concern:
 GUIDE = (
     Concern(
         "representation",
-        "Is one group too rare in the data for anything to be learnt, or measured, of it?",
+        "Is one group too rare in the data to learn or measure anything about it?",
         "CI",
         "it counts examples and nothing else; a rare group has wide intervals everywhere below",
         (),
@@ -46,8 +46,8 @@ GUIDE = (
         "outcome",
         "Does the model give one group more of the good outcome, whether deserved or not?",
         "DPPL",
-        "a difference in shares that anybody can read; DI is the same as a ratio, as the rule of "
-        "four fifths wants it",
+        "a difference in shares, which is easy to read; DI is the same as a ratio, for the "
+        "four-fifths rule",
         ("DI",),
     ),
     Concern(
@@ -55,7 +55,7 @@ GUIDE = (
         "Is the difference only because the groups apply for different things?",
         "CDDPL",
         "it compares within strata, so that a third factor (department, region) is held fixed; "
-        "CDDL asks it of the labels",
+        "CDDL does the same for the labels",
         ("CDDL",),
     ),
     Concern(
@@ -89,9 +89,9 @@ GUIDE = (
     ),
     Concern(
         "likes",
-        "Would somebody be decided otherwise if nothing but the group changed?",
+        "Would the decision change if only the person's group changed?",
         "FT",
-        "it looks at single people beside those most alike in the other group; it needs features",
+        "it compares people with the most similar people of the other group; it needs features",
         (),
     ),
 )

@@ -25,7 +25,7 @@ FACETS = ("advantaged facet", "disadvantaged facet")
 
 
 @dataclass(frozen=True)
-class Rate:
+class CellRatio:
     """A ratio of two sums of one facet's cells.
 
     Attributes:
@@ -50,16 +50,16 @@ class Rate:
 
 
 RATES = {
-    "labelled positive": Rate(_FN + _TP, _ALL, "examples"),
-    "predicted positive": Rate(_FP + _TP, _ALL, "examples"),
-    "accuracy": Rate(_TN + _TP, _ALL, "examples"),
-    "recall": Rate(_TP, _FN + _TP, "positive labels"),
-    "precision": Rate(_TP, _FP + _TP, "positive predictions"),
-    "conditional acceptance": Rate(_FN + _TP, _FP + _TP, "positive predictions"),
-    "specificity": Rate(_TN, _TN + _FP, "negative labels"),
-    "rejection": Rate(_TN, _TN + _FN, "negative predictions"),
-    "conditional rejection": Rate(_TN + _FP, _TN + _FN, "negative predictions"),
-    "treatment": Rate(_FN, _FP, "false positives"),
+    "labelled positive": CellRatio(_FN + _TP, _ALL, "examples"),
+    "predicted positive": CellRatio(_FP + _TP, _ALL, "examples"),
+    "accuracy": CellRatio(_TN + _TP, _ALL, "examples"),
+    "recall": CellRatio(_TP, _FN + _TP, "positive labels"),
+    "precision": CellRatio(_TP, _FP + _TP, "positive predictions"),
+    "conditional acceptance": CellRatio(_FN + _TP, _FP + _TP, "positive predictions"),
+    "specificity": CellRatio(_TN, _TN + _FP, "negative labels"),
+    "rejection": CellRatio(_TN, _TN + _FN, "negative predictions"),
+    "conditional rejection": CellRatio(_TN + _FP, _TN + _FN, "negative predictions"),
+    "treatment": CellRatio(_FN, _FP, "false positives"),
 }
 
 # The rate compared, and the sign of the advantaged facet in the difference.
@@ -173,7 +173,7 @@ def divide(over: Array, under: Array, slips: bool = False) -> Array:
     return np.where(under == 0, np.nan, ratio)
 
 
-def _rate(rate: Rate, cells: Array, slips: bool) -> tuple[Array, Array, str]:
+def _rate(rate: CellRatio, cells: Array, slips: bool) -> tuple[Array, Array, str]:
     """Rate (K, 2), its influences (K, 2, 2, 2) within each facet, and why it is nan."""
     over = np.einsum("kgyp,yp->kg", cells, rate.over)
     under = np.einsum("kgyp,yp->kg", cells, rate.under)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.bias.clarify.arguments import Case
-from scotoma.bias.clarify.rates import DIFFERENCES, FACETS, RATES, Rate, measure
+from scotoma.bias.clarify.rates import DIFFERENCES, FACETS, RATES, CellRatio, measure
 from scotoma.uncertainty import Variance, cluster_sums, crossed_variance
 
 Array = npt.NDArray[np.float64]
@@ -93,7 +93,7 @@ def _by_cluster(influences: Array, values: Array, case: Case) -> Array:
     return scores
 
 
-def _rate_of(name: str) -> Rate | None:
+def _rate_of(name: str) -> CellRatio | None:
     if name == "DI":
         return RATES["predicted positive"]
     return RATES[DIFFERENCES[name][0]] if name in DIFFERENCES else None
@@ -115,7 +115,7 @@ def _events(name: str, case: Case) -> float:
     return min(case.effective_events(case.shares @ part.ravel()) for part in parts)
 
 
-def _sizes(rate: Rate, case: Case) -> Array:
+def _sizes(rate: CellRatio, case: Case) -> Array:
     """Numerator and denominator of each facet, mean over members, in clusters."""
     cells = case.cells.sum(axis=1).mean(axis=0) * (case.n_clusters / case.n)
     return np.stack([(cells * mask).sum(axis=(1, 2)) for mask in (rate.over, rate.under)], axis=1)

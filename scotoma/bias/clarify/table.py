@@ -251,7 +251,7 @@ METRICS: dict[str, Metric] = {
         Metric(
             "FT",
             "Counterfactual fliptest",
-            "Would members of d be decided otherwise if they were their likes in a?",
+            "Would decisions about members of d change if they were in a?",
             "(members of d predicted negative whose nearest neighbours in a are predicted positive "
             "- the reverse) / members of d; 5 neighbours, or 1 where a has 9 rows or fewer",
             0.0,

@@ -24,11 +24,11 @@ from scotoma.report.figures.grammar import (
 
 __all__ = ["draw_slices"]
 
-MOST = 150  # candidates drawn of a variant, those with the smallest p; found ones always
+MOST = 150  # candidates drawn of a variant: those reported, then by p
 TABLE_ROWS = 20  # of a variant
 TICKS = [0.1, 0.3, 1, 3, 10, 30, 100]  # per cent
 CUT = 46  # columns of text at which a slice is cut in the drawing
-NAMED = 4  # found slices whose names stand in the drawing
+NAMED = 4  # reported slices whose names stand in the drawing
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Candidate:
     support: float
     effect: float
     p: float
-    found: bool
+    reported: bool
 
 
 def draw_slices(audit: Audit) -> Figure | None:
@@ -51,12 +51,12 @@ def draw_slices(audit: Audit) -> Figure | None:
     drawn = {name: rows for name, rows in drawn.items() if rows}
     if not drawn:
         return None
-    chosen = max(drawn, key=lambda name: searched[name].found)
+    chosen = max(drawn, key=lambda name: searched[name].slice_count)
     everyone = {
         name: numbers.points(searched[name].change).value or "not estimable" for name in drawn
     }
     rows = [
-        (name, 100 * row.support, 100 * row.effect, row.found, row.text)
+        (name, 100 * row.support, 100 * row.effect, row.reported, row.text)
         for name, candidates in drawn.items()
         for row in candidates
     ]
@@ -65,15 +65,15 @@ def draw_slices(audit: Audit) -> Figure | None:
         slug="slices",
         title="Slices by their size and by the rise of their error",
         summary=(
-            f"In {isolated(chosen)} the search {searched[chosen].summary}. Diamonds: found and "
-            "confirmed on the other half. Rings: tested and not found. Dashed: all examples, "
+            f"In {isolated(chosen)} the search {searched[chosen].summary}. Diamonds: reported and "
+            "confirmed on the other half. Rings: tested, not reported. Dashed: all examples, "
             f"{everyone[chosen]} points."
         ),
         spec=_spec(rows, overall, list(drawn), chosen),
         table=FigureTable(
             f"Slices with the smallest p, at most {TABLE_ROWS} a variant; the effect of one "
-            "not found has no interval: it is what the search looked at",
-            ("Variant", "Slice", "Found", "Examples", "Rise of the error, points", "p"),
+            "not reported has no interval: it is that of all examples",
+            ("Variant", "Slice", "Reported", "Examples", "Rise of the error, points", "p"),
             tuple(
                 _row(name, row, searched[name])
                 for name, candidates in drawn.items()
@@ -85,16 +85,16 @@ def draw_slices(audit: Audit) -> Figure | None:
 
 
 def _candidates(lattice: Candidates) -> list[Candidate]:
-    """Candidates as rows, found ones first, then by p."""
+    """Return the candidates as rows: those reported, then by p."""
     columns = (
-        lattice.text, lattice.size, lattice.support, lattice.effect, lattice.p, lattice.found
+        lattice.text, lattice.size, lattice.support, lattice.effect, lattice.p, lattice.reported
     )  # fmt: skip
     rows = [
-        Candidate(text, size, support, effect, 1.0 if p is None else p, found)
-        for text, size, support, effect, p, found in zip(*columns, strict=True)
+        Candidate(text, size, support, effect, 1.0 if p is None else p, reported)
+        for text, size, support, effect, p, reported in zip(*columns, strict=True)
         if effect is not None
     ]
-    return sorted(rows, key=lambda row: (not row.found, row.p, row.text))[:MOST]
+    return sorted(rows, key=lambda row: (not row.reported, row.p, row.text))[:MOST]
 
 
 def _percent(value: float | None) -> float | None:
@@ -107,7 +107,7 @@ def _row(name: str, row: Candidate, search: SliceSearch) -> tuple[str, ...]:
     return (
         name,
         row.text,
-        "yes" if row.found else "no",
+        "yes" if row.reported else "no",
         numbers.count(row.size),
         effect if confirmed is None else cell_text(numbers.points(confirmed)),
         numbers.p_value(row.p),
@@ -117,7 +117,7 @@ def _row(name: str, row: Candidate, search: SliceSearch) -> tuple[str, ...]:
 def _spec(
     rows: list[tuple[Any, ...]], overall: list[tuple[Any, ...]], names: list[str], chosen: str
 ) -> dict[str, Any]:
-    variant, support, effect, found, text = fields(5)
+    variant, support, effect, reported, text = fields(5)
     of_variant = {"filter": f"datum.{variant} === variant"}
     x = numeric(
         support,
@@ -130,7 +130,7 @@ def _spec(
     named: dict[str, Any] = {
         "transform": [
             of_variant,
-            {"filter": f"datum.{found}"},
+            {"filter": f"datum.{reported}"},
             {"window": [{"op": "row_number", "as": "rank"}]},
             {"filter": f"datum.rank <= {NAMED}"},
         ],
@@ -149,7 +149,7 @@ def _spec(
         height=280,
         layer=[
             {
-                "transform": [of_variant, {"filter": f"!datum.{found}"}],
+                "transform": [of_variant, {"filter": f"!datum.{reported}"}],
                 "mark": {"type": "point", "size": 35, "opacity": 0.8, "stroke": QUIET,
                          "tooltip": {"expr": f"datum.{text}"}},
                 "encoding": {"x": x, "y": y},
@@ -166,7 +166,7 @@ def _spec(
                 "encoding": {"y": {"field": support, "type": "quantitative"}},
             },
             {
-                "transform": [of_variant, {"filter": f"datum.{found}"}],
+                "transform": [of_variant, {"filter": f"datum.{reported}"}],
                 "mark": {"type": "point", "shape": "diamond", "size": 130, "opacity": 1,
                          "filled": True, "color": FAMILY[1], "stroke": GROUND, "strokeWidth": 1,
                          "tooltip": {"expr": f"datum.{text}"}},

@@ -1,4 +1,4 @@
-"""How are slices found in a table that no machine holds?"""
+"""How is a table searched that no machine holds?"""
 
 from __future__ import annotations
 

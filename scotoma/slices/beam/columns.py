@@ -1,4 +1,4 @@
-"""What a search on Beam reads from the columns of a table: outcomes, labels and ids."""
+"""Which outcomes, labels and ids does a search on Beam read from the columns of a table?"""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Columns:
         return [*self.outcome, *self.baseline, *([] if self.label is None else [self.label])]
 
     def read_outcome(self, table: pl.DataFrame) -> Outcome | None:
-        """The outcome of a part's rows; None where none of them counts for the metric.
+        """Read the outcome of a part's rows; None where none of them counts for the metric.
 
         Raises:
             DataError: Outcomes or labels that the metric cannot take.
@@ -76,7 +76,7 @@ class Columns:
         return prepare_outcome(metric, model, baseline, labels, table.height, paired=self.paired)
 
     def read_ids(self, table: pl.DataFrame) -> Values:
-        """Ids of a part's rows, integers or strings."""
+        """Read the ids of a part's rows, integers or strings."""
         ids = table[self.identifier]
         if self.integer_ids and not ids.dtype.is_integer():
             ids = ids.cast(pl.String).str.strip_chars().cast(pl.Int64)

@@ -1,4 +1,4 @@
-"""What do the slices look like that a search on Beam found?"""
+"""How large are the slices of a search on Beam, and what is the metric inside and outside them?"""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from scotoma.inputs import Flags, Floats
 from scotoma.slices.beam.judge import SumsTest
 from scotoma.slices.beam.part import PartRows, Query, Sums
 from scotoma.slices.evidence.outcomes import SliceMetric
-from scotoma.slices.evidence.tally import Rows, tally_lanes
-from scotoma.slices.search.greedy import Key, rows_of
+from scotoma.slices.evidence.tally import tally_lanes
+from scotoma.slices.search.findings import Key, SliceFinding
+from scotoma.slices.search.greedy import rows_of
 from scotoma.slices.search.predicates import Encoded
 from scotoma.slices.view import NOTHING
 from scotoma.uncertainty import (
@@ -34,35 +35,22 @@ ROUNDING = 16 * np.finfo(np.float64).eps  # of a sum of squares: what is smaller
 POWERS = 5  # lanes before those of the members
 
 
-@dataclass(frozen=True)
-class Target:
-    """A slice to describe.
-
-    Attributes:
-        key: Its features and the code of each.
-        half: The half of the examples it is measured on; None for all.
-    """
-
-    key: Key
-    half: int | None
-
-
 @dataclass(frozen=True, eq=False)
 class Describe:
-    """What one part of a table adds to the description of some slices.
+    """Adds up over one part of a table what describes some slices.
 
     Attributes:
-        query: What is asked of every part.
-        targets: The slices.
+        query: The search.
+        slices: The slices to describe.
         mean: What outcomes are centred on: 0 for rates, whose sums are then exact.
     """
 
     query: Query
-    targets: tuple[Target, ...]
+    slices: tuple[SliceFinding, ...]
     mean: float
 
     def __call__(self, table: pl.DataFrame) -> Iterator[tuple[int, Sums]]:
-        """The sums of a part.
+        """Add up one part.
 
         Args:
             table: Some of the rows, with the columns asked for.
@@ -72,17 +60,17 @@ class Describe:
             slice what its test sums and `population_lanes`, cell 3i inside, 3i + 1 outside; in the
             last cell those of all rows.
         """
-        encoded, last = self.query.encode(table), 3 * len(self.targets)
+        encoded, last = self.query.encode(table), 3 * len(self.slices)
         part = PartRows.of(table, self.query)
-        each = [int(rows_of(encoded, target.key).sum()) for target in self.targets]
+        each = [int(rows_of(encoded, one.key).sum()) for one in self.slices]
         counted = [0] * (1 + len(each))
         if part is not None:
             counted = [part.rows]
             keys = np.full((1 + len(each), part.rows), last, np.int32)
-            for place, target in enumerate(self.targets):
-                inside = rows_of(part.encoded, target.key)
+            for place, one in enumerate(self.slices):
+                inside = rows_of(part.encoded, one.key)
                 counted.append(int(inside.sum()))
-                measured = self.query.in_half(part.ids, target.half)
+                measured = self.query.in_half(part.ids, one.half)
                 keys[place] = 3 * place + np.where(measured, ~inside, 2)
             own = tally_lanes(keys, last + 1, population_lanes(part.outcome.model.above, self.mean))
             yield (
@@ -94,7 +82,7 @@ class Describe:
 
 
 def population_lanes(outcome: Floats, mean: float) -> Floats:
-    """What is summed over rows to estimate the mean of a population.
+    """Compute what is summed over rows to estimate the mean of a population.
 
     Args:
         outcome: Shape (N, K).
@@ -112,7 +100,7 @@ def population_lanes(outcome: Floats, mean: float) -> Floats:
 def population_mean(
     sums: Floats, n: int, mean: float, metric: SliceMetric, level: float
 ) -> Estimate:
-    """The metric of some rows from the sums of their `population_lanes`.
+    """Estimate the metric of some rows from the sums of their `population_lanes`.
 
     Args:
         sums: Shape (W,).
@@ -133,14 +121,14 @@ def population_mean(
     variance = _variance(sums, n, k)
     if metric.kind != "rate":
         return of_variance(value, variance, n=n, members=k, level=level)
-    carriers = sums[0] ** 2 / sums[1] if sums[1] > 0 else 0.0
+    effective_events = sums[0] ** 2 / sums[1] if sums[1] > 0 else 0.0
     count = np.asarray(n, np.int64)
-    rate = RateEvidence(count, count, k, np.asarray(value), np.asarray(carriers), variance)
+    rate = RateEvidence(count, count, k, np.asarray(value), np.asarray(effective_events), variance)
     return rate.estimate((), Words("event", NOTHING[metric.risk], "the slice"), level=level)
 
 
 def _variance(sums: Floats, n: int, k: int) -> Variance:
-    """The crossed variance of `scotoma.uncertainty.crossed_variance`, from sums."""
+    """Compute `scotoma.uncertainty.crossed_variance` from sums."""
     if n < 2:
         unknown = np.asarray(np.nan)
         return combine(unknown, unknown, n, [(np.zeros(()), np.zeros(()), k)])
@@ -162,7 +150,7 @@ def _nonzero(difference: float, of: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class SumsView:
-    """The slices of a search on Beam, from the sums of `Describe`.
+    """Describes the slices of a search on Beam from the sums of `Describe`.
 
     Attributes:
         encoded: The predicates, without rows.
@@ -171,9 +159,9 @@ class SumsView:
         compared: Whether there is a baseline.
         members: Members of the model at hand.
         level: Coverage of the intervals.
-        mean: What outcomes are centred on.
-        targets: The slices.
-        sums: What their parts add up to.
+        mean: The value that outcomes are centred on.
+        slices: The slices.
+        sums: What `Describe` adds up to over the table.
     """
 
     encoded: Encoded
@@ -183,7 +171,7 @@ class SumsView:
     members: int
     level: float
     mean: float
-    targets: tuple[Target, ...]
+    slices: tuple[SliceFinding, ...]
     sums: dict[int, Sums]
 
     @property
@@ -193,57 +181,49 @@ class SumsView:
 
     @property
     def ids(self) -> npt.NDArray[np.generic]:
-        """Not known here.
-
-        Raises:
-            DataError: Always.
-        """
+        """Refuse: the rows stay in the table."""
         raise _not_gathered()
 
     def mask(self, key: Key) -> Flags:
-        """Not known here.
-
-        Raises:
-            DataError: Always.
-        """
+        """Refuse: the rows stay in the table."""
         raise _not_gathered()
 
     def size(self, key: Key) -> int:
-        """Examples in a slice."""
+        """Count the examples in a slice."""
         return int(self.sums[SIZES].lanes[1 + self._place(key), 0])
 
     def at_risk(self, key: Key) -> int:
-        """Those that count for the metric."""
+        """Count the examples in a slice that count for the metric."""
         return int(self.sums[SIZES].lanes[1 + self._place(key), 1])
 
-    def inside(self, key: Key, rows: Rows | None) -> Estimate:
-        """The metric of the model at hand inside a slice, on the half that was asked for."""
+    def inside(self, key: Key, half: int | None) -> Estimate:
+        """Estimate the metric inside a slice, on the half that its finding names."""
         return self._mean(self._cell(3 * self._place(key)))
 
-    def outside(self, key: Key, rows: Rows | None) -> Estimate:
-        """The metric of the examples not in the slice, on the same half."""
+    def outside(self, key: Key, half: int | None) -> Estimate:
+        """Estimate the metric outside a slice, on the same half."""
         return self._mean(self._cell(3 * self._place(key) + 1))
 
-    def effect(self, key: Key, rows: Rows | None) -> Estimate:
-        """The difference from what the slice is compared with, on the same half."""
+    def effect(self, key: Key, half: int | None) -> Estimate:
+        """Estimate the difference from what a slice is compared with, on the same half."""
         cell = 3 * self._place(key)
         inside = self._cell(cell)
         return self._difference(inside, inside + self._cell(cell + 1))
 
     def overall(self) -> Estimate:
-        """The metric of all examples."""
-        return self._mean(self._cell(3 * len(self.targets)))
+        """Estimate the metric of all examples."""
+        return self._mean(self._cell(3 * len(self.slices)))
 
     def change(self) -> Estimate:
-        """The metric of all examples minus that of the baseline on them."""
-        every = self._cell(3 * len(self.targets))
+        """Estimate the metric of all examples minus that of the baseline on them."""
+        every = self._cell(3 * len(self.slices))
         if not self.compared:
             n, members = int(every[0]), self.test.members
             return undefined("undefined (no baseline)", n=n, members=members, level=self.level)
         return self._difference(every, every)
 
     def _place(self, key: Key) -> int:
-        return [target.key for target in self.targets].index(key)
+        return [one.key for one in self.slices].index(key)
 
     def _cell(self, cell: int) -> Floats:
         return np.asarray(self.sums[SUMS].lanes[cell])
@@ -255,7 +235,7 @@ class SumsView:
     def _difference(self, inside: Floats, whole: Floats) -> Estimate:
         first = np.zeros(1, np.int64)
         one, every = (Sums(first, sums[None, : -self._width]) for sums in (inside, whole))
-        return replace(self.test, least=1).effect(one, every, self.level)
+        return replace(self.test, min_size=1).effect(one, every, self.level)
 
     @property
     def _width(self) -> int:

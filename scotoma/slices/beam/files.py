@@ -1,4 +1,4 @@
-"""What is read of all files before they are searched: predicates, outcomes, ids, a sample."""
+"""Which predicates, outcomes and ids do the files of a table hold?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scotoma.extras import needs
 from scotoma.hashing import hash_ids
 from scotoma.slices.beam.columns import Columns
 from scotoma.slices.beam.part import Query, means_of
-from scotoma.slices.evidence.outcomes import Outcome, SliceMetric, metric_named
+from scotoma.slices.evidence.outcomes import Outcome, metric_named, none_at_risk
 from scotoma.slices.judging.crossed import Centre
 from scotoma.slices.search.coding import Coding
 from scotoma.slices.search.column_types import infer_type
@@ -39,7 +39,7 @@ class Files:
 
     @classmethod
     def of(cls, pattern: str, options: Any) -> Files:
-        """The files that a pattern names.
+        """List the files that match a pattern.
 
         Args:
             pattern: Such as `data/*.parquet` or `s3://bucket/data/*.parquet`.
@@ -58,7 +58,7 @@ class Files:
         return cls(paths)
 
     def schema(self) -> pl.DataFrame:
-        """The columns of the first file, without rows."""
+        """Read the columns of the first file, without rows."""
         with self._open(self.paths[0]) as parquet:
             return cast(pl.DataFrame, pl.from_arrow(parquet.schema_arrow.empty_table()))
 
@@ -74,7 +74,7 @@ class Files:
                 )
 
     def tables(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        """Some columns of every file, one file after the other."""
+        """Read some columns of every file, one file after the other."""
         for path in self.paths:
             with self._open(path) as parquet:
                 table = pl.from_arrow(parquet.read(list(dict.fromkeys(columns))))
@@ -98,7 +98,7 @@ class Files:
 def codings_of(
     files: Files, features: Sequence[str], max_categories: int, bins: int
 ) -> tuple[list[Coding], tuple[str, ...]]:
-    """The predicates of every feature, each column read by itself, and what is odd about them."""
+    """Decide the predicates of every feature, reading one column at a time; add notes on them."""
     notes = list[str]()
 
     def column(name: str) -> pl.Series:
@@ -113,14 +113,14 @@ def codings_of(
 
 @dataclass(frozen=True)
 class Overview:
-    """What all outcomes have in common.
+    """Facts about all outcomes of a table.
 
     Attributes:
         examples: Rows of the table.
         at_risk: Rows that count for the metric.
         binary: Whether all outcomes are 0 or 1.
         mean: Mean outcome of the model at hand.
-        centre: What means are centred on.
+        centre: The values that means are centred on.
     """
 
     examples: int
@@ -136,7 +136,6 @@ def overview_of(files: Files, columns: Columns) -> Overview:
     Raises:
         DataError: An outcome that the metric cannot take, or none that counts.
     """
-    metric = metric_named(columns.metric)
     examples = rows = 0
     binary, largest, model, psi = True, 0.0, 0.0, 0.0
     members: npt.NDArray[np.float64] | float = 0.0
@@ -154,23 +153,14 @@ def overview_of(files: Files, columns: Columns) -> Overview:
         psi += float(means.psi.sum())
         members = members + np.array([own.mean(1).sum() for own in means.several()])
     if rows == 0:
-        raise _none_counts(metric, examples)
+        raise none_at_risk(metric_named(columns.metric), examples)
     inverted = not columns.baseline and 0.5 < psi / rows <= 1 and largest <= 1
     centre = Centre(psi / rows, inverted, tuple((np.asarray(members) / rows).tolist()))
     return Overview(examples, rows, binary, model / rows, centre)
 
 
-def _none_counts(metric: SliceMetric, examples: int) -> DataError:
-    if metric.risk == "all":
-        return DataError("features must have at least one row, got 0: pass the scored examples")
-    return DataError(
-        f"metric {metric.name!r} is about {metric.risk}, got none among {examples:,} labels: pass "
-        "labels in which both classes occur"
-    )
-
-
 def ids_are_integers(files: Files, identifier: str) -> bool:
-    """Whether the ids of all files are integers, be they written as text."""
+    """Say whether the ids of all files are integers, also where they are text."""
     kinds = (infer_type(table[identifier])[0].dtype for table in files.tables([identifier]))
     return all(kind.is_integer() or kind == pl.Null for kind in kinds)
 
@@ -183,7 +173,7 @@ def sample_of(files: Files, query: Query, examples: int) -> tuple[pl.DataFrame, 
 
 
 def middle_of(files: Files, columns: Columns, seed: int) -> int:
-    """The largest hash of an id in the first half of the examples that count; -1 without any.
+    """Find the largest hash of an id in the first half of the examples; -1 without any.
 
     Raises:
         DataError: Two of those examples have the same id.

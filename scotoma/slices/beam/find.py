@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,7 @@ from scotoma.extras import needs
 from scotoma.inputs import StatisticsProtocol
 from scotoma.slices.arguments import Settings, check_numbers, check_space, resolve_settings
 from scotoma.slices.beam.columns import Columns
-from scotoma.slices.beam.confirm import Proposals, add_up_proposals, cross_screen_parts
-from scotoma.slices.beam.description import Describe, SumsView, Target
+from scotoma.slices.beam.description import Describe, SumsView
 from scotoma.slices.beam.files import (
     PURPOSE,
     Files,
@@ -34,19 +32,19 @@ from scotoma.slices.beam.files import (
 )
 from scotoma.slices.beam.judge import SumsTest
 from scotoma.slices.beam.null import Shuffle
-from scotoma.slices.beam.part import Query, Sums
-from scotoma.slices.beam.pipeline import Pipelines
+from scotoma.slices.beam.part import Query
+from scotoma.slices.beam.pipeline import Pipelines, TableOnBeam
 from scotoma.slices.evidence.interface import Direction
 from scotoma.slices.evidence.outcomes import SLICE_METRICS, metric_named
-from scotoma.slices.find import ProgressCallback
 from scotoma.slices.judging.correction import Correction
 from scotoma.slices.judging.protocols import Reference, choose_test
 from scotoma.slices.notes import harm_everywhere, leaks
-from scotoma.slices.report import Lattice, Null, Slice, SliceReport
-from scotoma.slices.search.greedy import Key, repeat_search
+from scotoma.slices.null import Null, ProgressCallback
+from scotoma.slices.report import Lattice, SliceReport
+from scotoma.slices.search.findings import SliceFinding
 from scotoma.slices.search.lattice import candidates
 from scotoma.slices.search.predicates import Encoded
-from scotoma.slices.search.strategies import Look, Mode, SliceFinding, significant
+from scotoma.slices.search.strategies import Mode, search_table
 from scotoma.slices.search.sweep import Hits
 
 METRICS_ON_BEAM = [
@@ -167,47 +165,41 @@ def search_parquet(
     if pool is not None:
         labels = None if label is None else sample[label].to_numpy()
         notes = (*notes, *leaks(query.encode(sample).take(pool.rows), pool, labels))
-    report_progress = progress or _ignore
     with _folder(runner) as folder:
         pipelines = Pipelines(pattern, runner, folder)
-        search = partial(_search, pipelines, encoded, test, settings)
-        findings, hits = search(query)
-        report_progress(1, 1 + permutations)
-        counts = list[int]()
-        for number in range(permutations):
+
+        def search(query: Query) -> tuple[list[SliceFinding], Hits]:
+            return search_table(
+                TableOnBeam(pipelines, query, test), encoded, settings.mode, settings.alpha,
+                settings.correction, confirm=settings.confirm,
+            )  # fmt: skip
+
+        def count(number: int) -> int:
             shuffle = Shuffle(seed, number, None if settings.reference == "baseline" else pool)
-            counts.append(len(search(replace(query, shuffle=shuffle))[0]))
-            report_progress(number + 2, 1 + permutations)
-        targets = tuple(Target(one.key, half) for one, half in findings[:limit])
+            return len(search(replace(query, shuffle=shuffle))[0])
+
+        findings, hits = search(query)
+        null = Null.of(count, permutations, progress)
+        slices = tuple(findings[:limit])
         mean = 0.0 if metric_named(metric).kind == "rate" else overview.mean
-        sums = pipelines.gather(query.reads, Describe(query, targets, mean))
+        sums = pipelines.gather(query.reads, Describe(query, slices, mean))
     populations = bool(baseline), len(outcome)
-    view = SumsView(encoded, metric_named(metric), test, *populations, level, mean, targets, sums)
-    if settings.reference == "baseline":
-        notes = (*notes, *harm_everywhere(view.change()))
+    view = SumsView(encoded, metric_named(metric), test, *populations, level, mean, slices, sums)
     facts = {
         "examples": overview.examples, "at_risk": overview.at_risk, "members": len(outcome),
         "baseline_members": len(baseline), "budget": None, "iterations": None, "clusters": None,
     }  # fmt: skip
-    return SliceReport(
-        slices=tuple(Slice.of(one, view) for one, _ in findings[:limit]),
-        found=len(findings),
-        null=Null(tuple(counts)),
-        candidates=possible,
-        nonempty=hits.nonempty,
-        tested=hits.tested,
-        settings=vars(settings) | facts,
-        features=encoded.features,
-        notes=notes,
-        view=view,
+    return SliceReport.of(
+        findings, hits, view, limit=limit, null=null, candidates=possible,
+        settings=vars(settings) | facts, notes=(*notes, *harm_everywhere(view, settings)),
         lattice_of=_lattice,
-    )
+    )  # fmt: skip
 
 
 def open_table(
     pattern: str, options: Sequence[str] = (), *, metric: str = "error", mode: str = "cover"
 ) -> pl.DataFrame:
-    """The columns of a table that is to be searched, without rows.
+    """Read the columns of a table, without its rows.
 
     Args:
         pattern: As in `search_parquet`, like all others.
@@ -244,7 +236,7 @@ def refuse(metric: str, mode: str) -> None:
 
 
 def read_options(options: Sequence[str]) -> Any:
-    """Options of Beam as its `PipelineOptions`.
+    """Parse options of Beam into its `PipelineOptions`.
 
     Raises:
         MissingExtra: Beam is not installed.
@@ -259,7 +251,7 @@ def read_options(options: Sequence[str]) -> Any:
 
 
 def _absolute(pattern: str) -> str:
-    """The pattern as workers in other folders understand it."""
+    """Make a pattern absolute, so that workers in other folders understand it."""
     return pattern if "://" in pattern else str(Path(pattern).absolute())
 
 
@@ -274,7 +266,7 @@ def _test(settings: Settings, columns: Columns, overview: Overview) -> SumsTest:
         test=test,
         reference="baseline" if settings.reference == "baseline" else "rest",
         direction=settings.direction,
-        least=settings.min_size,
+        min_size=settings.min_size,
         keep=float(settings.alpha),
         members=min(sizes),
         widths=tuple(size for size in several if size > 1),
@@ -282,44 +274,9 @@ def _test(settings: Settings, columns: Columns, overview: Overview) -> SumsTest:
     )
 
 
-Findings = list[tuple[SliceFinding, int | None]]
-
-
-def _search(
-    pipelines: Pipelines, encoded: Encoded, test: SumsTest, settings: Settings, query: Query
-) -> tuple[Findings, Hits]:
-    """One search, and for each slice the half of the examples that confirmed it."""
-
-    def look(half: int | None, without: tuple[Key, ...]) -> Hits:
-        least = test.least if half is None else -(-test.least // 2)
-        return pipelines.look(replace(query, half=half), replace(test, least=least), without)
-
-    def gather(proposed: Proposals) -> dict[int, Sums]:
-        return pipelines.gather(
-            query.reads, partial(add_up_proposals, query=query, proposed=proposed)
-        )
-
-    if settings.confirm:
-        confirmed, hits = cross_screen_parts(
-            look, gather, encoded, test, settings.alpha, settings.correction
-        )
-        return [(one.finding, one.half) for one in confirmed], hits
-    if settings.mode == "cover":
-        steps, hits = repeat_search(
-            partial(look, None), encoded, settings.alpha, settings.correction
-        )
-        return [
-            (SliceFinding(step.key, step.p, step.q, Look(step.p, step.q, step.size)), None)
-            for step in steps
-        ], hits
-    hits = look(None, ())
-    findings = significant(encoded, hits, settings.correction, settings.alpha)
-    return [(one, None) for one in findings], hits
-
-
 @contextmanager
 def _folder(options: Any) -> Iterator[str]:
-    """Where results lie until they are read: Beam's own temporary place, or one of this machine."""
+    """Choose a folder of intermediate results: Beam's temporary location, or a new one here."""
     google = needs("apache_beam.options.pipeline_options", "beam", PURPOSE).GoogleCloudOptions
     shared = options.view_as(google).temp_location
     if shared:
@@ -340,7 +297,3 @@ def _folder(options: Any) -> Iterator[str]:
 
 def _lattice(texts: set[str]) -> Lattice:
     raise DataError("no points are gathered on Beam: search without a runner to draw them")
-
-
-def _ignore(done: int, total: int) -> None:
-    """Report progress to nobody."""

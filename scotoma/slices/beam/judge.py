@@ -1,4 +1,4 @@
-"""Is a slice worse, by the sums that the parts of a table added up to?"""
+"""Is a slice worse, by the sums over the parts of a table?"""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class SumsTest:
         test: Its name.
         reference: The rest of the examples (of the bootstrap: the whole), or the baseline.
         direction: Which side counts.
-        least: Rows that a slice must hold to be tested.
+        min_size: Rows that a slice must hold to be tested.
         keep: P-values beyond this interest nobody.
         members: Members of the smaller population.
         widths: Members of each population that has several, where means are tested.
-        mean: What the lanes of means are centred on.
+        mean: The value that the lanes of means are centred on.
     """
 
     test: Test
     reference: CrossedReference
     direction: Direction
-    least: int
+    min_size: int
     keep: float
     members: int
     widths: tuple[int, ...] = ()
@@ -64,12 +64,12 @@ class SumsTest:
             return self._replicates(whole).judge_sums((*parts, size), self.keep)
         events = lanes.astype(np.intp)
         if self.test == "change":
-            return judge_changes(size, events[:, 0], events[:, 1], self.direction, self.least)
+            return judge_changes(size, events[:, 0], events[:, 1], self.direction, self.min_size)
         every = int(whole.lanes[0, 1]), int(whole.lanes[0, 0])
-        return judge_rates(size, events[:, 0], every, self.direction, self.least, self.keep)
+        return judge_rates(size, events[:, 0], every, self.direction, self.min_size, self.keep)
 
     def effect(self, sums: Sums, whole: Sums, level: float) -> Estimate:
-        """The effect of one slice with its interval.
+        """Estimate the effect of one slice with its interval.
 
         Args:
             sums: Sums of the slice, one row.
@@ -96,14 +96,21 @@ class SumsTest:
         totals = whole.lanes[0, 1:]
         rows, squares = int(whole.lanes[0, 0]), float(totals[5])
         return CrossedTest(
-            self.reference, self.least, self.widths, self.members, rows, self.mean, totals, squares
+            self.reference,
+            self.min_size,
+            self.widths,
+            self.members,
+            rows,
+            self.mean,
+            totals,
+            squares,
         )
 
     def _ratios(self, lanes: Floats) -> list[Floats]:
-        """Numerators and denominators of the model, then of the baseline where there is one."""
+        """Split numerators and denominators of the model, then of the baseline if there is one."""
         return np.split(lanes, 4 if self.reference == "baseline" else 2, axis=1)
 
     def _replicates(self, whole: Sums) -> Replicates:
         above, below, *others = self._ratios(whole.lanes[:, 1:])
         compared = Ratio(others[0], others[1]) if others else None
-        return Replicates(Ratio(above, below), compared, self.direction, self.least)
+        return Replicates(Ratio(above, below), compared, self.direction, self.min_size)

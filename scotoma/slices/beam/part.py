@@ -1,4 +1,4 @@
-"""What one part of a table adds to a search: sums for every slice."""
+"""What are the sums over one part of a table for every slice?"""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from scotoma.slices.judging.means import Means
 from scotoma.slices.judging.protocols import Test, ratios_of
 from scotoma.slices.search.coding import Coding
 from scotoma.slices.search.column_types import convert
-from scotoma.slices.search.greedy import Key, unexplained
+from scotoma.slices.search.findings import Key
+from scotoma.slices.search.greedy import unexplained
 from scotoma.slices.search.lattice import Subset, blocks, feature_subsets
 from scotoma.slices.search.predicates import Encoded
 
@@ -84,14 +85,14 @@ class Query:
         return [(), *chain.from_iterable(feature_subsets(features, cross) for cross in crosses)]
 
     def encode(self, table: pl.DataFrame) -> Encoded:
-        """The predicates that the rows of a part meet."""
+        """Encode the rows of a part."""
         codes = [
             coding.codes(convert(table[coding.column], coding.kind)) for coding in self.codings
         ]
         return Encoded(np.stack(codes), tuple(coding.predicates for coding in self.codings))
 
     def in_half(self, ids: npt.NDArray[np.generic], half: int | None) -> Flags:
-        """Which examples of some ids lie in a half; all of them where it is None."""
+        """Flag the ids that lie in a half; all of them where it is None."""
         if half is None or ids.size == 0:
             return np.ones(ids.size, np.bool_)
         second = hash_ids(ids, self.seed) > np.uint64(max(self.middle, 0))
@@ -106,7 +107,7 @@ class PartRows:
         encoded: Their predicates.
         outcome: Their outcome.
         ids: Ids of the examples.
-        query: What is asked.
+        query: The options of the search.
     """
 
     encoded: Encoded
@@ -118,7 +119,7 @@ class PartRows:
     def of(
         cls, table: pl.DataFrame, query: Query, without: tuple[Key, ...] = ()
     ) -> PartRows | None:
-        """The rows of a table that count and lie in none of some slices; None without any."""
+        """Keep the rows of a table that count and lie in none of some slices; None without any."""
         outcome = query.columns.read_outcome(table)
         if outcome is None:
             return None
@@ -138,7 +139,7 @@ class PartRows:
         return self.ids.size
 
     def sums(self, keys: Keys, cells: int) -> Floats:
-        """Rows of every cell, and the sums that its test asks for, shape (cells, W).
+        """Sum rows and what the test asks for in every cell, shape (cells, W).
 
         Args:
             keys: Cell of each row under each of G feature subsets, shape (G, N).
@@ -169,7 +170,7 @@ class PartRows:
 
 
 def means_of(outcome: Outcome) -> Means:
-    """The scores of a part's rows, for their lanes alone: how they are judged is left open."""
+    """Prepare the scores of a part for their lanes; its other settings are not used."""
     baseline = None if outcome.baseline is None else outcome.baseline.above
     return Means(outcome.model.above, baseline, "rest", outcome.paired, "higher", 2)
 
@@ -177,11 +178,11 @@ def means_of(outcome: Outcome) -> Means:
 def add_up(
     table: pl.DataFrame, query: Query, without: tuple[Key, ...] = ()
 ) -> Iterator[tuple[int, Sums]]:
-    """Sums of every feature set over one part of the table.
+    """Sum over one part of the table for every feature set.
 
     Args:
         table: Some of the rows, with the columns asked for.
-        query: What is asked of every part.
+        query: The search.
         without: Slices whose rows are left out: those that earlier findings explain.
 
     Yields:
@@ -207,7 +208,7 @@ def add_up(
 
 
 def merge(parts: Iterable[Sums]) -> Sums:
-    """The sums of several parts of the table, in whatever order they come.
+    """Add up the sums of several parts of the table, in any order.
 
     >>> one = Sums(np.array([0, 3]), np.array([[2.0], [5.0]]))
     >>> both = merge([one, Sums(np.array([1, 3]), np.array([[1.0], [1.0]]))])

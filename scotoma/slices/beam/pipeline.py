@@ -1,7 +1,7 @@
-"""How do the parts of a table add up on a runner of Apache Beam?
+"""How are the parts of a table added up on a runner of Apache Beam?
 
-Each part is counted where it lies, by the code that serves one machine. The combine is keyed by
-feature set; under it stand the cells, which together with it name the slices. A bootstrap weight
+Each part is counted where it is, by the code that serves one machine. The combine is keyed by
+feature set; its values hold the cells, which with it name the slices. A bootstrap weight
 depends on (seed, example id, draw) alone, so any runner counts the same to the last digit.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 from uuid import uuid4
 
@@ -19,10 +20,12 @@ import polars as pl
 from scotoma.errors import ScotomaError
 from scotoma.extras import needs
 from scotoma.printable import printable
+from scotoma.slices.beam.confirm import add_up_proposals, tests_of_sums
 from scotoma.slices.beam.files import PURPOSE, file_systems
 from scotoma.slices.beam.judge import SumsTest
 from scotoma.slices.beam.part import Query, Sums, add_up, merge
-from scotoma.slices.search.greedy import Key
+from scotoma.slices.search.confirm import HalfTests, Proposals, half_size
+from scotoma.slices.search.findings import Key
 from scotoma.slices.search.sweep import Hits, join_hits
 
 AddUp = Callable[[pl.DataFrame], Iterator[tuple[int, Sums]]]
@@ -50,12 +53,12 @@ class Pipelines:
             whole = sums | "all rows" >> beam.Filter(_is_whole) | beam.Values()
             return sums | "judge" >> beam.FlatMap(_judge, beam.pvalue.AsIter(whole), test)
 
-        lines = self._run(query.reads, _AddUp(query, without), judge)
+        lines = self._run(query.reads, partial(add_up, query=query, without=without), judge)
         lines.sort(key=lambda line: int(line["number"]))
         return join_hits([_hits(line, query) for line in lines])
 
     def gather(self, columns: list[str], add: AddUp) -> dict[int, Sums]:
-        """What all parts of the table add up to.
+        """Add up what all parts of the table yield.
 
         Args:
             columns: Names of the columns that are read.
@@ -73,7 +76,7 @@ class Pipelines:
     def _run(
         self, columns: list[str], add: AddUp, finish: Callable[[Any], Any]
     ) -> list[dict[str, Any]]:
-        """The lines that one pipeline writes, in any order."""
+        """Run one pipeline and read the lines that it writes, in any order."""
         beam = needs("apache_beam", "beam", PURPOSE)
         read = beam.io.ReadFromParquetBatched(self.pattern, columns=columns)
         out = f"{self.folder}/{uuid4().hex}"
@@ -97,14 +100,32 @@ class Pipelines:
 
 
 @dataclass(frozen=True, eq=False)
-class _AddUp:
-    """`add_up` with its arguments, as workers take it."""
+class TableOnBeam:
+    """A table that a runner of Beam reads.
 
+    Attributes:
+        pipelines: Pipelines over it.
+        query: What is counted in every part of it.
+        test: The test of all examples.
+    """
+
+    pipelines: Pipelines
     query: Query
-    without: tuple[Key, ...]
+    test: SumsTest
 
-    def __call__(self, table: pl.DataFrame) -> Iterator[tuple[int, Sums]]:
-        return add_up(table, self.query, self.without)
+    def look(self, half: int | None, without: tuple[Key, ...]) -> Hits:
+        """Test all candidates, as `SearchedTable` says."""
+        min_size = self.test.min_size if half is None else half_size(self.test.min_size)
+        test = replace(self.test, min_size=min_size)
+        return self.pipelines.look(replace(self.query, half=half), test, without)
+
+    def test_halves(self, proposals: Proposals) -> HalfTests:
+        """Test the proposals of each half on the other one."""
+        sums: dict[int, Sums] = {}
+        if any(proposals):
+            add = partial(add_up_proposals, query=self.query, proposals=proposals)
+            sums = self.pipelines.gather(self.query.reads, add)
+        return tests_of_sums(sums, proposals, self.test)
 
 
 def _from_arrow(table: Any, add: AddUp) -> Iterator[tuple[int, Sums]]:
@@ -116,7 +137,7 @@ def _is_whole(numbered: tuple[int, Sums]) -> bool:
 
 
 def _judge(numbered: tuple[int, Sums], whole: Iterable[Sums], test: SumsTest) -> Iterator[str]:
-    """A line of JSON with the significant slices of a feature set."""
+    """Write the significant slices of a feature set as a line of JSON."""
     number, sums = numbered
     if number == 0:
         return
@@ -155,7 +176,7 @@ def _hits(line: dict[str, Any], query: Query) -> Hits:
 
 
 def _read(out: str) -> list[dict[str, Any]]:
-    """The lines of all files below a prefix, which are removed."""
+    """Read the lines of all files below a prefix, and remove the files."""
     systems, lines = file_systems(), list[dict[str, Any]]()
     paths = [file.path for file in systems.match([f"{out}-*.jsonl"])[0].metadata_list]
     for path in paths:

@@ -1,4 +1,4 @@
-"""Rows of one cluster are one unit of the variance, of the shuffle and of the halves."""
+"""How much do effects vary over clusters, and how are the outcomes of clusters shuffled?"""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from scotoma.slices.evidence.tally import Keys
 
 @dataclass(frozen=True, eq=False)
 class ClusterSums:
-    """What the clusters add to the slices of a block: one unit a slice and cluster that meet.
+    """Sums over the rows of each cluster in each slice of a block, for each pair that shares rows.
 
     Attributes:
-        cell: The slice of each unit, shape (U,).
+        cell: The slice of each pair, shape (U,).
         cluster: Its cluster.
         rows: Rows of the cluster in the slice.
         sums: Their sum of every value, shape (U, W).
@@ -38,8 +38,8 @@ class ClusterSums:
             values: Numbers of each row, shape (N, W).
 
         >>> values = np.array([[1.0], [2.0], [4.0]])
-        >>> units = ClusterSums.of(np.array([[0, 0, 1]]), np.array([4, 4, 4]), values)
-        >>> units.cell.tolist(), units.rows.tolist(), units.sums.ravel().tolist()
+        >>> pairs = ClusterSums.of(np.array([[0, 0, 1]]), np.array([4, 4, 4]), values)
+        >>> pairs.cell.tolist(), pairs.rows.tolist(), pairs.sums.ravel().tolist()
         ([0, 1], [2.0, 1.0], [3.0, 4.0])
         """
         many = int(clusters.max(initial=0)) + 1
@@ -55,10 +55,10 @@ class ClusterSums:
 
 @dataclass(frozen=True, eq=False)
 class Rest:
-    """What slices are compared with: all rows but theirs.
+    """All rows outside each slice, which it is compared with.
 
     Attributes:
-        whole: The clusters of all rows, one unit each.
+        whole: The clusters of all rows.
         mean: Mean of the first value in each cell, shape (cells,).
         rest: Mean of it outside each cell.
     """
@@ -75,24 +75,27 @@ class ClusterVariance:
     Attributes:
         variance: V_ex: the sum over clusters of their squared influence on the effect.
         df: Its degrees of freedom, 2 C / (kurtosis of the influence - 1) over C clusters.
-        carried: Sums over clusters of the squared carriers.
-        met: Clusters that have rows in the slice.
+        event_squares: Sums over clusters of their squared events.
+        clusters: Clusters that have rows in the slice.
     """
 
     variance: Floats
     df: Floats
-    carried: Floats
-    met: Floats
+    event_squares: Floats
+    clusters: Floats
 
     def take(self, chosen: npt.NDArray[np.bool_ | np.intp]) -> ClusterVariance:
-        """The same of some of the slices."""
+        """Keep some of the slices."""
         return ClusterVariance(
-            self.variance[chosen], self.df[chosen], self.carried[chosen], self.met[chosen]
+            self.variance[chosen],
+            self.df[chosen],
+            self.event_squares[chosen],
+            self.clusters[chosen],
         )
 
     @classmethod
     def of(
-        cls, units: ClusterSums, cells: int, cell: Codes, n: Floats, compared: Rest | None
+        cls, pairs: ClusterSums, cells: int, cell: Codes, n: Floats, compared: Rest | None
     ) -> ClusterVariance:
         """Add up the influences of the clusters.
 
@@ -101,7 +104,7 @@ class ClusterVariance:
         cluster has m' rows with sum S'. The sum of squares is multiplied by C / (C - 1).
 
         Args:
-            units: Sums of values and carriers, two columns.
+            pairs: Sums of values and of their events, two columns.
             cells: Number of cells.
             cell: The cells asked for, ascending, shape (T,).
             n: Their rows.
@@ -109,23 +112,23 @@ class ClusterVariance:
         """
 
         def add(values: Floats) -> Floats:
-            return np.asarray(np.bincount(units.cell, values, cells)[cell], np.float64)
+            return np.asarray(np.bincount(pairs.cell, values, cells)[cell], np.float64)
 
         size = np.ones(cells)
         size[cell] = n
-        own = units.sums[:, 0] / size[units.cell]
-        met = add(np.ones(units.rows.size))
-        counted = met
+        own = pairs.sums[:, 0] / size[pairs.cell]
+        clusters = add(np.ones(pairs.rows.size))
+        counted = clusters
         second, fourth = np.zeros(n.size), np.zeros(n.size)
         if compared is not None:
             whole, rest = compared.whole, compared.rest
             others = whole.rows.sum() - size
-            centred = units.sums[:, 0] - units.rows * compared.mean[units.cell]
-            at = np.searchsorted(whole.cluster, units.cluster)
-            there = whole.sums[at, 0] - whole.rows[at] * rest[units.cell]
-            here = units.sums[:, 0] - units.rows * rest[units.cell]
-            own = centred / size[units.cell] - (there - here) / others[units.cell]
-            away = there / others[units.cell]
+            centred = pairs.sums[:, 0] - pairs.rows * compared.mean[pairs.cell]
+            at = np.searchsorted(whole.cluster, pairs.cluster)
+            there = whole.sums[at, 0] - whole.rows[at] * rest[pairs.cell]
+            here = pairs.sums[:, 0] - pairs.rows * rest[pairs.cell]
+            own = centred / size[pairs.cell] - (there - here) / others[pairs.cell]
+            away = there / others[pairs.cell]
             second = _power(whole, rest[cell], 2) / others[cell] ** 2 - add(away**2)
             fourth = _power(whole, rest[cell], 4) / others[cell] ** 4 - add(away**4)
             counted = np.full(n.size, float(whole.rows.size))
@@ -135,13 +138,13 @@ class ClusterVariance:
         return cls(
             second * counted / np.maximum(counted - 1, 1),
             2 * counted / np.maximum(excess, 1e-12),
-            add(units.sums[:, 1] ** 2),
-            met,
+            add(pairs.sums[:, 1] ** 2),
+            clusters,
         )
 
 
 def _power(whole: ClusterSums, mean: Floats, power: int) -> Floats:
-    """Sum over clusters of (S - m mean)^power for each of some means, by the binomial formula."""
+    """Add up over clusters (S - m mean)^power for each of some means, by the binomial formula."""
     s, m = whole.sums[:, 0], whole.rows
     terms = [
         comb(power, i) * (s ** (power - i) * m**i).sum() * (-mean) ** i for i in range(power + 1)
@@ -150,7 +153,7 @@ def _power(whole: ClusterSums, mean: Floats, power: int) -> Floats:
 
 
 def shuffle(rows: int, clusters: Codes | None, rng: np.random.Generator) -> npt.NDArray[np.intp]:
-    """Which row's outcome each row gets, so that outcomes mean nothing but stay together.
+    """Draw the row whose outcome each row gets; outcomes of a cluster stay together.
 
     The outcomes of a cluster go to another cluster as a whole, in random order within; where
     clusters differ in size, the next ones share what remains.
@@ -158,7 +161,7 @@ def shuffle(rows: int, clusters: Codes | None, rng: np.random.Generator) -> npt.
     Args:
         rows: Number of rows.
         clusters: Code of each row's cluster, shape (N,); None where every row is its own.
-        rng: What is random.
+        rng: The generator.
 
     >>> moved = shuffle(4, np.array([0, 1, 0, 1]), np.random.default_rng(0))
     >>> len({m % 2 for m in moved[[0, 2]].tolist()})
@@ -174,7 +177,7 @@ def shuffle(rows: int, clusters: Codes | None, rng: np.random.Generator) -> npt.
 
 
 def signs(rows: int, clusters: Codes | None, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """A coin for each row, the same for rows of one cluster, shape (N,)."""
+    """Toss a coin for each row, the same for rows of one cluster, shape (N,)."""
     many = rows if clusters is None else int(clusters.max(initial=0)) + 1
     coins = rng.integers(0, 2, many).astype(np.bool_)
     return coins if clusters is None else np.asarray(coins[clusters])

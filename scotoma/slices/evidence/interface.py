@@ -17,7 +17,7 @@ Direction = Literal["higher", "lower", "both"]
 
 @dataclass(frozen=True)
 class JudgedCells:
-    """What became of the cells of a block.
+    """The results of testing the cells of a block.
 
     Attributes:
         size: Rows of every cell, shape (cells,).
@@ -40,15 +40,15 @@ class Evidence(Protocol):
         """Number of rows."""
 
     @property
-    def least(self) -> int:
+    def min_size(self) -> int:
         """Rows that a slice must hold to be tested."""
 
     @property
     def width(self) -> int:
         """Numbers of 8 bytes that a cell needs, which bounds the cells of a block."""
 
-    def at_least(self, rows: int) -> Self:
-        """The same evidence with another smallest slice."""
+    def with_min_size(self, min_size: int) -> Self:
+        """Return the same evidence with another smallest slice."""
 
     def judge(self, keys: Keys, cells: int, keep: float) -> JudgedCells:
         """Test every cell.
@@ -60,7 +60,7 @@ class Evidence(Protocol):
         """
 
     def effect(self, inside: Flags, level: float) -> Estimate:
-        """The effect of one slice with its interval.
+        """Estimate the effect of one slice with its interval.
 
         Args:
             inside: Which rows lie in it, shape (N,).
@@ -68,10 +68,10 @@ class Evidence(Protocol):
         """
 
     def take(self, rows: Rows) -> Self:
-        """The same evidence on some of the rows."""
+        """Keep some of the rows."""
 
     def shuffled(self, rng: np.random.Generator) -> Self:
-        """The outcome as it might be if no slice meant anything."""
+        """Shuffle the outcome, so that no slice means anything."""
 
 
 @runtime_checkable
@@ -83,7 +83,7 @@ class Additive(Evidence, Protocol):
         """Whether sums of sums are the sums to the last digit: they are of whole numbers."""
 
     def sums(self, cells: Tallied) -> tuple[Lanes, ...]:
-        """What is summed over the rows of every cell, each of shape (cells,) or (cells, W)."""
+        """Sum over the rows of every cell, arrays of shape (cells,) or (cells, W)."""
 
     def judge_sums(self, sums: tuple[Lanes, ...], keep: float) -> JudgedCells:
         """Test every cell from its sums, wherever they were added up."""

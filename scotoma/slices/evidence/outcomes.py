@@ -73,7 +73,7 @@ class Scored:
         return int(self.above.shape[1])
 
     def take(self, rows: Rows | Flags) -> Scored:
-        """The same on some of the rows."""
+        """Keep some of the rows."""
         return Scored(self.above[rows], None if self.below is None else self.below[rows])
 
 
@@ -100,7 +100,7 @@ class Outcome:
     paired: bool
 
     def take(self, rows: Rows | Flags) -> Outcome:
-        """The same on some of the examples that count."""
+        """Keep some of the examples that count."""
         return replace(
             self,
             model=self.model.take(rows),
@@ -111,7 +111,7 @@ class Outcome:
 
 
 def metric_named(name: str) -> SliceMetric:
-    """The metric of this name.
+    """Look up a metric by its name.
 
     >>> metric_named("fpr").risk
     'negatives'
@@ -154,10 +154,7 @@ def prepare_outcome(
     if metric.risk != "all" and truth is not None:
         rows = np.flatnonzero(truth == (metric.risk == "positives"))
         if rows.size == 0:
-            raise DataError(
-                f"metric {metric.name!r} is about {metric.risk}, got none among {total:,} labels: "
-                "pass labels in which both classes occur"
-            )
+            raise none_at_risk(metric, total)
     model = _scored(metric, _table(outcome, "outcome", total), "outcome", truth, labels)
     other = None
     if baseline is not None:
@@ -173,6 +170,16 @@ def prepare_outcome(
         model = Scored(model.above)
     whole = Outcome(metric, model, other, truth, np.arange(total), total, paired)
     return whole.take(rows) if rows.size < total else whole
+
+
+def none_at_risk(metric: SliceMetric, total: int) -> DataError:
+    """Say that none of the examples of a table counts for a metric."""
+    if metric.risk == "all":
+        return DataError("features must have at least one row, got 0: pass the scored examples")
+    return DataError(
+        f"metric {metric.name!r} is about {metric.risk}, got none among {total:,} labels: "
+        "pass labels in which both classes occur"
+    )
 
 
 def _table(values: npt.ArrayLike, name: str, total: int) -> npt.NDArray[np.generic]:

@@ -20,10 +20,10 @@ class Tallied(Protocol):
     """Cells whose rows can be counted and summed, whichever way that is cheapest."""
 
     def count(self, rows: Rows | None = None) -> Counts:
-        """How many of all rows, or of some, lie in each cell."""
+        """Count all rows, or some, in each cell."""
 
     def tally(self, lanes: Lanes, rows: Rows | None = None) -> Lanes:
-        """Sum of every lane over the rows of each cell, or over some; a row of lanes for each."""
+        """Sum every lane over the rows of each cell, or over some; a row of lanes for each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +43,11 @@ class Cells:
     number: int
 
     def count(self, rows: Rows | None = None) -> Counts:
-        """How many of all rows, or of some, lie in each cell."""
+        """Count all rows, or some, in each cell."""
         return count_keys(self._of(rows), self.number)
 
     def tally(self, lanes: Lanes, rows: Rows | None = None) -> Lanes:
-        """Sum of every lane over the rows of each cell, or over some."""
+        """Sum every lane over the rows of each cell, or over some."""
         return tally_lanes(self._of(rows), self.number, lanes)
 
     def _of(self, rows: Rows | None) -> Keys:
@@ -55,7 +55,7 @@ class Cells:
 
 
 def count_keys(keys: Keys, cells: int) -> Counts:
-    """Rows in each cell.
+    """Count the rows in each cell.
 
     Args:
         keys: Cell of each row under each of G feature subsets, shape (G, N), integers below
@@ -69,7 +69,7 @@ def count_keys(keys: Keys, cells: int) -> Counts:
 
 
 def tally_lanes(keys: Keys, cells: int, lanes: Lanes) -> Lanes:
-    """Sum of every lane over the rows of each cell.
+    """Sum every lane over the rows of each cell.
 
     The product of a sparse matrix, cells x rows with a 1 where a row lies in a cell, with the
     lanes: one pass over the rows, whose lanes are added G times while they are at hand.
@@ -96,12 +96,12 @@ def tally_lanes(keys: Keys, cells: int, lanes: Lanes) -> Lanes:
 
 @lru_cache(maxsize=4)
 def _ones(size: int, dtype: np.dtype[Any]) -> Lanes:
-    """The sparse matrix's entries, the same block after block."""
+    """Make the sparse matrix's entries, the same for block after block."""
     return np.ones(size, dtype)
 
 
 def narrow(lanes: npt.NDArray[np.int64]) -> Lanes:
-    """Integer lanes in the smallest type that holds the sum of each, so the largest of any slice.
+    """Convert integer lanes to the smallest type that holds the sum of each, and of any slice.
 
     Args:
         lanes: Integers at least 0, shape (N, W).

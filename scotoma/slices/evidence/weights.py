@@ -11,7 +11,7 @@ from scotoma.hashing import hash_ids, mix
 
 
 def _thresholds() -> tuple[int, ...]:
-    """Where 64 random bits, taken as a fraction, pass from one weight to the next.
+    """Compute where 64 random bits, taken as a fraction, pass from one weight to the next.
 
     Computed in decimal arithmetic, so that every machine has the same integers.
     """

@@ -40,7 +40,7 @@ class Ranks:
         weights: Weight of each row in each draw, shape (N, B).
         members: Times each member is drawn in each draw, shape (K, B), and of the baseline.
         direction: Which side counts.
-        least: Rows that a slice must hold to be tested.
+        min_size: Rows that a slice must hold to be tested.
         sound: False for the published test, which knows no lower bound on the variance.
         clusters: Code of each row's cluster, shape (N,), for the shuffle; the weights of rows that
             share a cluster are equal already. None: every row is its own.
@@ -55,7 +55,7 @@ class Ranks:
     weights: npt.NDArray[np.uint8]
     members: tuple[Ints, Ints | None]
     direction: Direction
-    least: int
+    min_size: int
     sound: bool = True
     clusters: Codes | None = None
 
@@ -69,16 +69,16 @@ class Ranks:
         """Numbers of 8 bytes that a cell needs."""
         return 2 * (int(self.weights.shape[1]) + 1)
 
-    def at_least(self, rows: int) -> Ranks:
-        """The same evidence with another smallest slice."""
-        return replace(self, least=rows)
+    def with_min_size(self, min_size: int) -> Ranks:
+        """Return the same evidence with another smallest slice."""
+        return replace(self, min_size=min_size)
 
     def judge(self, keys: Keys, cells: int, keep: float) -> JudgedCells:
         """Test every cell that holds enough rows, positives and negatives."""
         size = count_keys(keys, cells)
         positives = count_keys(keys[:, self.labels], cells)
         fewest = FEWEST if self.sound else 1
-        enough = (size >= max(self.least, 1)) & (positives >= fewest)
+        enough = (size >= max(self.min_size, 1)) & (positives >= fewest)
         enough &= size - positives >= fewest
         cell = np.flatnonzero(enough)
         effect = self._differences(keys, enough, cell, draws=0)[:, 0]
@@ -92,39 +92,39 @@ class Ranks:
         return JudgedCells(size, cell, effect, p)
 
     def _differences(self, keys: Keys, enough: Flags, cell: Rows, draws: int) -> Floats:
-        """AUC minus the whole's or the baseline's, itself and in some draws, (T, draws + 1)."""
+        """Compute AUC minus the whole's or the baseline's, itself and in draws, (T, draws + 1)."""
         values = self._mean_auc(keys, enough, cell, draws)
         if self.baseline is None:
             return values - self._whole[:, : draws + 1]
         return np.asarray(values - self._of_baseline._mean_auc(keys, enough, cell, draws))
 
     def _worth_drawing(self, effect: Floats, size: Rows, positives: Rows, keep: float) -> Rows:
-        """Cells whose p-value could be as small as `keep`: most need no draw."""
+        """List cells whose p-value could be as small as `keep`: most need no draw."""
         if keep >= 0.5:
             return np.arange(effect.size)
         side = {"higher": effect > 0, "lower": effect < 0, "both": effect != 0}[self.direction]
         if self.sound:  # no variance is smaller than this one
-            least = np.sqrt(self._least_variance(size, positives))
+            sd = np.sqrt(self._least_variance(size, positives))
             reach = stdtrit(self.weights.shape[1] - 1.0, 1.0 - keep)
-            side &= np.abs(effect) >= reach * least
+            side &= np.abs(effect) >= reach * sd
         return np.flatnonzero(side)
 
     def effect(self, inside: Flags, level: float) -> Estimate:
-        """AUC inside minus the whole's or the baseline's, the t interval of the draws."""
+        """Estimate AUC minus the whole's or the baseline's, with the t interval of the draws."""
         keys, one = np.where(inside, 0, 1)[None], np.zeros(1, np.intp)
         cells = np.array([True, False])
         replicates = self._differences(keys, cells, one, self.weights.shape[1])[0]
         return replicate_spread(replicates, int(inside.sum()), level, self.scores.shape[1])
 
     def inside(self, inside: Flags, level: float) -> Estimate:
-        """AUC inside itself, the t interval of the draws."""
+        """Estimate AUC inside, with the t interval of the draws."""
         keys, one = np.where(inside, 0, 1)[None], np.zeros(1, np.intp)
         cells = np.array([True, False])
         replicates = self._mean_auc(keys, cells, one, self.weights.shape[1])[0]
         return replicate_spread(replicates, int(inside.sum()), level, self.scores.shape[1])
 
     def take(self, rows: Rows) -> Ranks:
-        """The same evidence on some of the rows."""
+        """Keep some of the rows."""
         other = None if self.baseline is None else self.baseline[rows]
         return replace(
             self,
@@ -136,7 +136,7 @@ class Ranks:
         )
 
     def shuffled(self, rng: np.random.Generator) -> Ranks:
-        """Scores with their labels in random order; against a baseline the two exchanged."""
+        """Shuffle scores with their labels; against a baseline exchange the two models."""
         if self.baseline is None:
             moved = self.take(shuffle(self.rows, self.clusters, rng))
             return replace(moved, clusters=self.clusters)
@@ -163,7 +163,7 @@ class Ranks:
         return self._mean_auc(keys, np.ones(1, np.bool_), one, self.weights.shape[1])
 
     def _mean_auc(self, keys: Keys, enough: Flags, cell: Rows, draws: int) -> Floats:
-        """AUC of some cells, itself and in some draws, the mean over the members drawn."""
+        """Compute AUC of some cells, itself and in some draws, the mean over the members drawn."""
         k = self.scores.shape[1]
         drawn = np.ones((k, draws + 1), np.int64)
         drawn[:, 1:] = self.members[0][:, :draws]
@@ -217,7 +217,7 @@ class Ranks:
 
 
 def auc(scores: Ints, labels: Flags, cell: Rows, weights: Ints) -> Floats:
-    """Weighted AUC of each cell: a positive above a negative counts 1, beside it one half.
+    """Compute the weighted AUC of each cell: a positive above a negative counts 1, a tie 1/2.
 
     Args:
         scores: Scores of the rows, ascending within each cell, shape (N,).
@@ -247,7 +247,7 @@ def auc(scores: Ints, labels: Flags, cell: Rows, weights: Ints) -> Floats:
 
 
 def places(scores: npt.ArrayLike) -> Ints:
-    """Scores as their places in ascending order, equal for equal scores, column by column.
+    """Rank scores in ascending order, equal for equal scores, column by column.
 
     >>> places([[0.5], [0.1], [0.5]]).ravel().tolist()
     [1, 0, 1]

@@ -57,12 +57,12 @@ class Ratio:
         return cls(_weighted(np.asarray(above), w), _weighted(np.asarray(below), w))
 
     def sums(self, cells: Tallied) -> LanePair:
-        """Numerators and denominators of every cell, shape (cells, B + 1) each."""
+        """Sum numerators and denominators of every cell, shape (cells, B + 1) each."""
         above, below = (cells.tally(lanes, rows) for rows, lanes in self._nonzero)
         return above, below
 
     def take(self, rows: Rows) -> Ratio:
-        """The same on some of the rows."""
+        """Keep some of the rows."""
         return Ratio(self.above[rows], self.below[rows])
 
     @cached_property
@@ -85,7 +85,7 @@ class Replicates:
         baseline: The metric of the model it is compared with on the same slice; None: with the
             whole.
         direction: Which side counts.
-        least: Rows that a slice must hold to be reported.
+        min_size: Rows that a slice must hold to be reported.
         fewest: What the denominators of a slice must add up to.
         members: Members of the smaller population.
         clusters: Code of each row's cluster, shape (N,), for the shuffle; the weights of rows that
@@ -98,7 +98,7 @@ class Replicates:
     model: Ratio
     baseline: Ratio | None
     direction: Direction
-    least: int
+    min_size: int
     fewest: float = 0.0
     members: int = 1
     clusters: Codes | None = None
@@ -113,9 +113,9 @@ class Replicates:
         """Numbers of 8 bytes that a cell needs."""
         return 6 * int(self.model.above.shape[1]) * (1 if self.baseline is None else 2)
 
-    def at_least(self, rows: int) -> Replicates:
-        """The same evidence with another smallest slice."""
-        return replace(self, least=rows)
+    def with_min_size(self, min_size: int) -> Replicates:
+        """Return the same evidence with another smallest slice."""
+        return replace(self, min_size=min_size)
 
     @property
     def exact(self) -> bool:
@@ -134,7 +134,7 @@ class Replicates:
         return *sums, *(() if self.counts_rows else (cells.count(),))
 
     def judge_sums(self, sums: tuple[Lanes, ...], keep: float) -> JudgedCells:
-        """The test from the sums alone, wherever they were added up.
+        """Test every cell from the sums alone, wherever they were added up.
 
         Args:
             sums: Numerators and denominators of every cell, shape (cells, B + 1), after them
@@ -154,8 +154,8 @@ class Replicates:
         return JudgedCells(size, cell, effect, p)
 
     def _look(self, ratios: list[LanePair], size: Rows, keep: float) -> tuple[Rows, Floats, Rows]:
-        """Cells that have the metric, its effect there, and which of them may be significant."""
-        defined = size >= max(self.least, 1)
+        """List cells that have the metric, its effects, and which of them may be significant."""
+        defined = size >= max(self.min_size, 1)
         for _, below in ratios:
             defined &= (below[:, 0] > 0) & (below[:, 0] >= self.fewest)
         cell = np.flatnonzero(defined)
@@ -170,7 +170,7 @@ class Replicates:
         return cell, effect, plausible
 
     def _draws(self, ratios: list[LanePair], cell: Rows, wanted: slice) -> tuple[Floats, Flags]:
-        """The difference in some replicates, one a row, and where there is one; 0 where not."""
+        """Compute the difference in some replicates, 0 where undefined; flag the defined."""
         values, drawn = _quotients(ratios[0], cell, wanted)
         if len(ratios) == 1:
             values -= self.whole[wanted, None]
@@ -182,7 +182,7 @@ class Replicates:
         return values, drawn
 
     def effect(self, inside: Flags, level: float) -> Estimate:
-        """Metric inside minus the whole's or the baseline's, the t interval of its replicates."""
+        """Estimate the metric minus the whole's or the baseline's, with its t interval."""
         cells = Cells(np.where(inside, 0, 1)[None], 2)
         against = self.whole
         if self.baseline is not None:
@@ -202,19 +202,19 @@ class Replicates:
         return np.asarray(above / below)
 
     def take(self, rows: Rows) -> Replicates:
-        """The same evidence on some of the rows."""
+        """Keep some of the rows."""
         other = self.baseline.take(rows) if self.baseline else None
         own = None if self.clusters is None else self.clusters[rows]
         return replace(self, model=self.model.take(rows), baseline=other, clusters=own)
 
     def shuffled(self, rng: np.random.Generator) -> Replicates:
-        """The outcomes, and with them their weights, in random order."""
+        """Shuffle the outcomes, and with them their weights."""
         moved = self.take(shuffle(self.rows, self.clusters, rng))
         return replace(moved, clusters=self.clusters)
 
 
 def _may_reach(effect: Floats, draws: Floats, drawn: Flags, most: int, keep: float) -> Flags:
-    """Whether p could be as small as `keep`, by what some of the replicates scatter.
+    """Say whether p could be as small as `keep`, by the scatter of some replicates.
 
     The squares about the mean of all replicates are no fewer than those of some.
     """
@@ -225,7 +225,7 @@ def _may_reach(effect: Floats, draws: Floats, drawn: Flags, most: int, keep: flo
 def _student(
     effect: Floats, draws: Floats, drawn: Flags, direction: Direction, keep: float
 ) -> Floats:
-    """P-values of effects by the spread of their replicates, which are 0 where not drawn."""
+    """Compute p-values from the spread of replicates, which are 0 where not drawn."""
     most = len(draws)
     squares, b = _scatter(draws, drawn)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -240,7 +240,7 @@ def _student(
 
 
 def _scatter(draws: Floats, drawn: Flags) -> tuple[Floats, Floats]:
-    """Squares about the mean of each cell's replicates, and how many it has."""
+    """Sum the squares about the mean of each cell's replicates, and count the replicates."""
     b = np.full(draws.shape[1], float(len(draws)))
     if not drawn.all():
         b = drawn.sum(0, dtype=np.float64)
@@ -252,7 +252,7 @@ def _scatter(draws: Floats, drawn: Flags) -> tuple[Floats, Floats]:
 
 
 def replicate_spread(replicates: Floats, n: int, level: float, members: int = 1) -> Estimate:
-    """A difference with the t interval that its bootstrap replicates give.
+    """Estimate a difference with the t interval of its bootstrap replicates.
 
     Args:
         replicates: The difference itself, then its draws, shape (B + 1,); nan where undefined.
@@ -275,7 +275,7 @@ def replicate_spread(replicates: Floats, n: int, level: float, members: int = 1)
 
 
 def metric_of(sums: LanePair) -> Floats:
-    """The metric of every cell in every replicate, nan where it has no denominator.
+    """Compute the metric of every cell in every replicate, nan where it has no denominator.
 
     >>> metric_of((np.array([[1, 0]]), np.array([[2, 0]])))
     array([[0.5, nan]])
@@ -286,13 +286,13 @@ def metric_of(sums: LanePair) -> Floats:
 
 
 def _metric(sums: LanePair, cell: Rows) -> Floats:
-    """The metric of some cells, which have a denominator."""
+    """Compute the metric of some cells, which have a denominator."""
     above, below = (part[:, 0][cell] for part in sums)
     return np.divide(above, below, dtype=np.float64)
 
 
 def _quotients(sums: LanePair, cell: Rows, wanted: slice) -> tuple[Floats, Flags]:
-    """The metric of some cells in some replicates, one a row, and where it has a denominator."""
+    """Compute the metric of some cells in some replicates; flag where it has a denominator."""
     above, below = (np.take(part, cell, axis=0)[:, wanted].T for part in sums)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.divide(above, below, out=np.empty(above.shape), dtype=np.float64)

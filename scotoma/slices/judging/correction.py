@@ -11,7 +11,7 @@ Correction = Literal["bh", "by", "holm", "bonferroni", "none"]
 
 
 def adjust(p: npt.ArrayLike, tested: int, correction: Correction) -> npt.NDArray[np.float64]:
-    """Adjusted p-values of the smallest of a family.
+    """Adjust the smallest p-values of a family.
 
     Args:
         p: The smallest p-values of the family in any order, shape (M,): every one up to some bound.

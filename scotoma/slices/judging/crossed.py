@@ -1,4 +1,4 @@
-"""The crossed t of a slice's mean from sums alone, wherever they were added up."""
+"""Is the mean of a slice worse? The crossed t from sums alone, wherever they were added up."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from scotoma.slices.judging.tails import two_sided
 from scotoma.uncertainty import Estimate, Variance, of_variance, undefined
 
 CrossedReference = Literal["rest", "baseline"]
-CARRIERS = 10  # examples that must carry a mean before the t interval holds its level
+MIN_EFFECTIVE_EVENTS = 10  # with fewer, the t interval does not hold its level
 EXAMPLES = 6  # lanes before the scatter within examples and the members' sums
 
 
 @dataclass(frozen=True)
 class Centre:
-    """What the lanes of a mean are centred on, which moves roundings alone.
+    """Values that the lanes of a mean are centred on, which changes nothing but rounding.
 
     Attributes:
         mean: The mean of psi.
-        inverted: Whether the examples without the event carry the mean, as they do near 1.
+        inverted: Whether the examples without the event count as events, as for means near 1.
         members: The mean of each population that has several members.
     """
 
@@ -37,22 +37,22 @@ class Centre:
     members: tuple[float, ...]
 
 
-def carried_by_the_rest(psi: Floats, mean: float, compared: bool) -> bool:
-    """Whether a rate near 1 is carried by the examples that lack the event.
+def counts_nonevents(psi: Floats, mean: float, compared: bool) -> bool:
+    """Say whether a rate is so near 1 that the examples without the event are the rare events.
 
     Args:
         psi: The mean over members of every row.
         mean: The mean of psi.
         compared: Whether psi is a difference from a baseline, which is no rate.
 
-    >>> carried_by_the_rest(np.array([1.0, 1.0, 0.0]), 2 / 3, False)
+    >>> counts_nonevents(np.array([1.0, 1.0, 0.0]), 2 / 3, False)
     True
     """
     return not compared and 0.5 < mean <= 1 and bool(np.abs(psi).max() <= 1)
 
 
 def lanes_of(psi: Floats, scatter: list[Floats], several: list[Floats], centre: Centre) -> Floats:
-    """What is summed over the rows of a slice, a row of lanes for each.
+    """Compute what is summed over the rows of a slice, a row of lanes for each.
 
     Args:
         psi: The mean over members (minus the baseline's, where there is one), shape (N,).
@@ -61,12 +61,12 @@ def lanes_of(psi: Floats, scatter: list[Floats], several: list[Floats], centre: 
         centre: What they are centred on.
 
     Returns:
-        Four powers of psi, what carries it and its square, the scatter, the members.
+        Four powers of psi, its events and their square, the scatter, the members.
     """
-    centred, carrier = psi - centre.mean, np.abs(psi)
+    centred, events = psi - centre.mean, np.abs(psi)
     if centre.inverted:
-        carrier = 1.0 - carrier
-    columns = [centred, centred**2, centred**3, centred**4, carrier, carrier**2, *scatter]
+        events = 1.0 - events
+    columns = [centred, centred**2, centred**3, centred**4, events, events**2, *scatter]
     first = len(columns)
     lanes = np.empty((psi.size, first + sum(own.shape[1] for own in several)))
     lanes[:, :first] = np.stack(columns, axis=1)
@@ -82,17 +82,17 @@ class CrossedTest:
 
     Attributes:
         reference: The rest of the rows, or the baseline on the same slice.
-        least: Rows that a slice must hold to be tested.
+        min_size: Rows that a slice must hold to be tested.
         widths: Members of each population that has several.
         members: Members of the smaller population.
         rows: Rows of the whole.
         mean: What psi is centred on.
         totals: Sums of the lanes over all rows, shape (W,).
-        squares: Sum of the squared carriers over all rows, or over all clusters.
+        squares: Sum of the squared events over all rows, or over all clusters.
     """
 
     reference: CrossedReference
-    least: int
+    min_size: int
     widths: tuple[int, ...]
     members: int
     rows: int
@@ -101,14 +101,14 @@ class CrossedTest:
     squares: float
 
     def testable(self, size: Rows) -> Rows:
-        """The cells that hold enough rows and leave a rest, ascending."""
-        wanted = size >= max(self.least, 2)
+        """List the cells that hold enough rows and leave a rest, ascending."""
+        wanted = size >= max(self.min_size, 2)
         if self.reference == "rest":
             wanted &= self.rows - size >= 2
         return np.flatnonzero(wanted)
 
     def compares(self, n: int) -> bool:
-        """Whether a slice of n rows has an effect: two rows, and two of the rest."""
+        """Say whether a slice of n rows has an effect: two rows, and two of the rest."""
         return n >= 2 and (self.reference == "baseline" or self.rows - n >= 2)
 
     def judge(
@@ -119,7 +119,7 @@ class CrossedTest:
         keep: float,
         over: ClusterVariance | None = None,
     ) -> tuple[Floats, Floats]:
-        """Effects and p-values; where too few examples carry the mean p is 1.
+        """Compute effects and p-values; with too few effective events p is 1.
 
         Args:
             sums: Sums of the lanes of each slice, shape (T, W).
@@ -129,24 +129,24 @@ class CrossedTest:
             over: The variance over clusters, where rows share them.
         """
         effect, p = self.effect(sums, n), np.ones(n.shape)
-        carried = np.flatnonzero(self._carried(sums, n, over))
-        variance, df = self.variance(sums[carried], n[carried], over and over.take(carried))
+        enough = np.flatnonzero(self._has_enough_events(sums, n, over))
+        variance, df = self.variance(sums[enough], n[enough], over and over.take(enough))
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.where(variance > 0, effect[carried] / np.sqrt(variance), 0.0)
+            t = np.where(variance > 0, effect[enough] / np.sqrt(variance), 0.0)
         plausible = np.abs(t) >= (ndtri(1 - keep) if keep < 0.5 else 0.0)  # t has the heavier tails
         upper, lower = stdtr(df[plausible], -t[plausible]), stdtr(df[plausible], t[plausible])
-        p[carried[plausible]] = two_sided(upper, lower, direction)
+        p[enough[plausible]] = two_sided(upper, lower, direction)
         return effect, p
 
     def estimate(
-        self, sums: Floats, n: int, units: int, level: float, over: ClusterVariance | None = None
+        self, sums: Floats, n: int, clusters: int, level: float, over: ClusterVariance | None = None
     ) -> Estimate:
-        """The effect of one slice with the t interval.
+        """Estimate the effect of one slice with the t interval.
 
         Args:
             sums: Sums of its lanes, shape (1, W).
             n: Its rows.
-            units: What the estimate counts: rows, or clusters where rows share them.
+            clusters: Its clusters: its rows where every row is its own.
             level: Coverage, a fraction in (0, 1).
             over: The variance over clusters.
         """
@@ -157,19 +157,19 @@ class CrossedTest:
         effect = float(self.effect(sums, size)[0])
         variance, df = (float(part[0]) for part in self.variance(sums, size, over))
         parts = Variance(variance, math.nan, math.nan, math.nan, df)
-        return of_variance(effect, parts, n=units, members=self.members, level=level)
+        return of_variance(effect, parts, n=clusters, members=self.members, level=level)
 
-    def _carried(
+    def _has_enough_events(
         self, sums: Floats, n: Floats, over: ClusterVariance | None
     ) -> npt.NDArray[np.bool_]:
-        squares = sums[:, 5] if over is None else over.carried
+        squares = sums[:, 5] if over is None else over.event_squares
         with np.errstate(divide="ignore", invalid="ignore"):
             own = np.nan_to_num(sums[:, 4] ** 2 / squares)
             whole = np.nan_to_num(self.totals[4] ** 2 / self.squares)
-        return np.asarray(np.maximum(own, n / max(self.rows, 1) * whole) >= CARRIERS)
+        return np.asarray(np.maximum(own, n / max(self.rows, 1) * whole) >= MIN_EFFECTIVE_EVENTS)
 
     def effect(self, sums: Floats, n: Floats) -> Floats:
-        """Effects of slices, shape (T,)."""
+        """Compute the effects of slices, shape (T,)."""
         mean = sums[:, 0] / n
         if self.reference == "baseline":
             return np.asarray(mean + self.mean)
@@ -178,7 +178,7 @@ class CrossedTest:
     def variance(
         self, sums: Floats, n: Floats, over: ClusterVariance | None = None
     ) -> tuple[Floats, Floats]:
-        """Variance of the effect and its degrees of freedom."""
+        """Estimate the variance of the effect and its degrees of freedom."""
         variance, excess = _spread(sums, n)
         if self.reference == "rest":
             others, m = self.totals - sums, self.rows - n
@@ -218,7 +218,7 @@ class CrossedTest:
 
 
 def _spread(sums: Floats, n: Floats) -> tuple[Floats, Floats]:
-    """Variance (ddof 1) of psi over examples, and its kurtosis minus 1."""
+    """Estimate the variance (ddof 1) of psi over examples, and its kurtosis minus 1."""
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = sums[:, 0] / n
         second = np.maximum(sums[:, 1] / n - mean**2, 0.0)
@@ -229,7 +229,7 @@ def _spread(sums: Floats, n: Floats) -> tuple[Floats, Floats]:
 
 
 def _residual(scatter: Floats, members: Floats, n: Floats) -> Floats:
-    """V_res of one population: sum of squares without those of examples and of members."""
+    """Estimate V_res of one population: squares without those of examples and members."""
     k = members.shape[1]
     means = members / n[:, None]
     sse = scatter - n * ((means - means.mean(1, keepdims=True)) ** 2).sum(1)

@@ -1,4 +1,4 @@
-"""The mean of a score over a slice, against the rest or against a baseline: what is summed."""
+"""Is the mean of a score over a slice worse than that of the rest, or of a baseline?"""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from scotoma.slices.evidence.clusters import (
 from scotoma.slices.evidence.interface import Direction, JudgedCells
 from scotoma.slices.evidence.tally import Keys, Rows, count_keys, tally_lanes
 from scotoma.slices.judging.crossed import (
-    CARRIERS,
+    MIN_EFFECTIVE_EVENTS,
     Centre,
     CrossedReference,
     CrossedTest,
-    carried_by_the_rest,
+    counts_nonevents,
     lanes_of,
 )
 from scotoma.uncertainty import Estimate
@@ -40,8 +40,8 @@ class Means:
     - under the hypothesis a slice is a sample of the rest, so the variance over its examples is
       taken no smaller than that of as many of the rest (against a baseline: than its mean square),
       for a slice in which nothing happened has no variance of its own;
-    - at least 10 examples must carry the mean, in the slice or as expected from the whole; a slice
-      that lacks them counts as tested all the same, for a family chosen by the events themselves
+    - the mean must rest on at least 10 effective events, in the slice or as expected from the
+      whole; a slice with fewer counts as tested all the same, because a family chosen by its events
       would be corrected for too few.
 
     Attributes:
@@ -50,11 +50,12 @@ class Means:
         reference: The rest of the rows, or the baseline on the same slice.
         paired: Member m of both derives from the same training run.
         direction: Which side counts.
-        least: Rows that a slice must hold to be tested, at least 2.
+        min_size: Rows that a slice must hold to be tested, at least 2.
         clusters: Code of each row's cluster, shape (N,): the variance over examples is then no
-            smaller than that over clusters, and clusters carry a mean; None: every row is its own.
-        part_of: The same evidence on more rows, and which of them these are. Sums are made of its
-            numbers: the mean that those are centred on moves roundings alone.
+            smaller than that over clusters, and events are those of clusters; None: every row is
+            its own.
+        part_of: The same evidence on more rows, and which of them these are. Sums are of its
+            numbers: the mean that those are centred on changes nothing but rounding.
         swapped: The evidence whose two populations changed places here, and on which rows.
     """
 
@@ -63,7 +64,7 @@ class Means:
     reference: CrossedReference
     paired: bool
     direction: Direction
-    least: int
+    min_size: int
     clusters: Codes | None = None
     part_of: tuple[Means, Rows] | None = None
     swapped: tuple[Means, Flags] | None = None
@@ -78,39 +79,39 @@ class Means:
         """Numbers of 8 bytes that a cell needs."""
         return 4 * int(self._lanes.shape[1])
 
-    def at_least(self, rows: int) -> Means:
-        """The same evidence with another smallest slice."""
-        return replace(self, least=rows)
+    def with_min_size(self, min_size: int) -> Means:
+        """Return the same evidence with another smallest slice."""
+        return replace(self, min_size=min_size)
 
     def judge(self, keys: Keys, cells: int, keep: float) -> JudgedCells:
-        """Test every cell that holds enough rows; without enough that carry it p is 1."""
+        """Test every cell that holds enough rows; with too few effective events p is 1."""
         size = count_keys(keys, cells)
         cell = self.test.testable(size)
         sums = tally_lanes(keys, cells, self._lanes)[cell]
         n = size[cell].astype(np.float64)
         over = self._over_clusters(keys, cells, cell, sums, n)
         if over is not None:
-            many = over.met >= CARRIERS
-            cell, sums, n, over = cell[many], sums[many], n[many], over.take(many)
+            enough = over.clusters >= MIN_EFFECTIVE_EVENTS
+            cell, sums, n, over = cell[enough], sums[enough], n[enough], over.take(enough)
         effect, p = self.test.judge(sums, n, self.direction, keep, over)
         return JudgedCells(size, cell, effect, p)
 
     def effect(self, inside: Flags, level: float) -> Estimate:
-        """Mean inside minus outside, or minus the baseline's inside, with the t interval.
+        """Estimate the mean minus that outside, or the baseline's inside, with the t interval.
 
         Its n counts examples, or clusters where rows share them.
         """
         n = int(inside.sum())
         sums = self._lanes[inside].sum(0)[None]
-        over, units = None, n
+        over, clusters = None, n
         if self.clusters is not None and self.test.compares(n):
             keys, one = np.where(inside, 0, 1)[None], np.zeros(1, np.intp)
             over = self._over_clusters(keys, 2, one, sums, np.array([float(n)]))
-            units = np.unique(self.clusters[inside]).size
-        return self.test.estimate(sums, n, units, level, over)
+            clusters = np.unique(self.clusters[inside]).size
+        return self.test.estimate(sums, n, clusters, level, over)
 
     def take(self, rows: Rows) -> Means:
-        """The same evidence on some of the rows."""
+        """Keep some of the rows."""
         own = None if self.clusters is None else self.clusters[rows]
         if self.part_of is None:
             return replace(self, clusters=own, part_of=(self, rows))
@@ -118,7 +119,7 @@ class Means:
         return replace(self, clusters=own, part_of=(whole, part[rows]))
 
     def shuffled(self, rng: np.random.Generator) -> Means:
-        """Scores in random order; against a baseline the two exchanged at random instead.
+        """Shuffle the scores; against a baseline exchange the two at random instead.
 
         Where both have as many members they are exchanged on a random half of the examples,
         otherwise all members are dealt out anew.
@@ -150,7 +151,7 @@ class Means:
         several = sizes[:1] if self.paired else sizes
         return CrossedTest(
             self.reference,
-            self.least,
+            self.min_size,
             tuple(size for size in several if size > 1),
             min(sizes),
             self.rows,
@@ -176,16 +177,16 @@ class Means:
 
     @cached_property
     def _lanes(self) -> Floats:
-        """Powers of psi, what carries it, the scatter within examples, the members."""
+        """Powers of psi, its events, the scatter within examples, the members."""
         if self.part_of is not None:
             whole, rows = self.part_of
             return np.asarray(whole._lanes[rows])
-        inverted = carried_by_the_rest(self.psi, self._mean, self.baseline is not None)
+        inverted = counts_nonevents(self.psi, self._mean, self.baseline is not None)
         members = tuple(float(own.mean()) for own in self.several())
         return self.lanes(Centre(self._mean, inverted, members))
 
     def lanes(self, centre: Centre) -> Floats:
-        """What is summed over the rows of a slice; arguments and result as for `lanes_of`."""
+        """Compute what is summed over the rows of a slice, as `lanes_of` does."""
         return lanes_of(self.psi, self._scatter, self.several(), centre)
 
     @cached_property
@@ -197,7 +198,7 @@ class Means:
         return _exchanged(swap, *before._scatter)
 
     def several(self) -> list[Floats]:
-        """The scores of each population that has several members; paired ones as differences."""
+        """List the scores of each population with several members; paired ones as differences."""
         return [own for own in self._populations() if own.shape[1] > 1]
 
     def _populations(self) -> list[Floats]:
@@ -207,14 +208,14 @@ class Means:
 
     @cached_property
     def _cluster_sums(self) -> ClusterSums:
-        """The clusters of all rows: sums of psi and of what carries it."""
+        """The clusters of all rows: sums of psi and of its events."""
         clusters = np.zeros(self.rows, np.intp) if self.clusters is None else self.clusters
         return ClusterSums.of(np.zeros((1, self.rows), np.int64), clusters, self._lanes[:, [0, 4]])
 
     def _over_clusters(
         self, keys: Keys, cells: int, cell: Rows, sums: Floats, n: Floats
     ) -> ClusterVariance | None:
-        """The variance of the effect over clusters, of the cells that are wanted."""
+        """Estimate the variance of the effect over clusters, in some cells."""
         if self.clusters is None:
             return None
         values = self._lanes[:, [0, 4]]
@@ -226,11 +227,11 @@ class Means:
         mean, rest = np.zeros(cells), np.zeros(cells)
         mean[cell] = sums[:, 0] / n
         rest[cell] = (self.test.totals[0] - sums[:, 0]) / (self.rows - n)
-        units = ClusterSums.of(keys, self.clusters, values)
-        return ClusterVariance.of(units, cells, cell, n, Rest(self._cluster_sums, mean, rest))
+        pairs = ClusterSums.of(keys, self.clusters, values)
+        return ClusterVariance.of(pairs, cells, cell, n, Rest(self._cluster_sums, mean, rest))
 
 
 def _exchanged(swap: Flags, *populations: Floats) -> list[Floats]:
-    """Numbers of two populations that changed places on some rows; those of one stay."""
+    """Exchange the numbers of two populations on some rows; those of one stay."""
     pairs = zip(populations, reversed(populations), strict=True)
     return [np.where(swap, other, own) for own, other in pairs]

@@ -31,12 +31,12 @@ def evidence_of(
     protocol: StatisticsProtocol,
     reference: Reference,
     direction: Direction,
-    least: int,
+    min_size: int,
     draws: int,
     seed: int,
     clusters: Codes | None = None,
 ) -> Evidence:
-    """The test that a protocol gives an outcome.
+    """Choose and prepare the test of an outcome under a protocol.
 
     Published: the bootstrap. Sound: Fisher's exact test for one model's rate, McNemar's for two
     models' rates on the same slice, the crossed t for populations, scores and ratios; the bootstrap
@@ -49,7 +49,7 @@ def evidence_of(
         protocol: `sound` or `published`.
         reference: What a slice is compared with.
         direction: Which side counts.
-        least: Rows that a slice must hold.
+        min_size: Rows that a slice must hold.
         draws: Bootstrap draws.
         seed: Seed of the draws.
         clusters: Code of each example's cluster; None: every one is its own.
@@ -62,7 +62,7 @@ def evidence_of(
                 f"metric 'auc' compares a slice with the whole or with the baseline, got reference="
                 f"{reference!r} with a baseline: leave one of them out"
             )
-        ranks = _ranks(outcome, ids, direction, least, draws, seed, sound=protocol == "sound")
+        ranks = _ranks(outcome, ids, direction, min_size, draws, seed, sound=protocol == "sound")
         return replace(ranks, clusters=clusters)
     binary = all(np.isin(one.above, (0, 1)).all() for one in (model, other) if one is not None)
     members = [one.members for one in (model, other) if one is not None]
@@ -71,20 +71,20 @@ def evidence_of(
     )
     if test == "bootstrap":
         fewest = 0.0 if protocol == "published" else FEWEST
-        replicates = _replicates(outcome, ids, against, direction, least, draws, seed, fewest)
+        replicates = _replicates(outcome, ids, against, direction, min_size, draws, seed, fewest)
         return replace(replicates, clusters=clusters)
     if test == "rate":
-        return Rates(model.above[:, 0] == 1, direction, least)
+        return Rates(model.above[:, 0] == 1, direction, min_size)
     if test == "change" and other is not None:
         change = (model.above - other.above)[:, 0].astype(np.int8)
-        return RateChanges(change, direction, least)
+        return RateChanges(change, direction, min_size)
     means = Means(
         model.above,
         None if other is None else other.above,
         "baseline" if against is not None else "rest",
         outcome.paired,
         direction,
-        max(least, 2),
+        max(min_size, 2),
         clusters,
     )
     if outcome.metric.kind == "ratio":
@@ -101,7 +101,7 @@ def choose_test(
     binary: bool,
     clustered: bool,
 ) -> Test:
-    """The test that a protocol gives the outcomes of any metric but AUC.
+    """Choose the test of the outcomes of any metric but AUC.
 
     Args:
         metric: The metric.
@@ -126,7 +126,7 @@ def choose_test(
 
 
 def _drawn(members: int, draws: int, rng: np.random.Generator) -> Ints:
-    """Times each member is drawn in each draw, shape (K, B)."""
+    """Draw how often each member is in each draw, shape (K, B)."""
     return np.asarray(rng.multinomial(members, np.full(members, 1 / members), draws).T, np.int64)
 
 
@@ -143,7 +143,7 @@ def _replicates(
     ids: npt.NDArray[np.generic],
     against: Scored | None,
     direction: Direction,
-    least: int,
+    min_size: int,
     draws: int,
     seed: int,
     fewest: float,
@@ -152,13 +152,13 @@ def _replicates(
     compared = baseline if against is not None else None
     members = outcome.model.members
     smaller = min(members, outcome.baseline.members if outcome.baseline else members)
-    return Replicates(model, compared, direction, least, fewest * members, smaller)
+    return Replicates(model, compared, direction, min_size, fewest * members, smaller)
 
 
 def ratios_of(
     outcome: Outcome, ids: npt.NDArray[np.generic], draws: int, seed: int
 ) -> tuple[Ratio, Ratio | None]:
-    """Numerators and denominators of both populations in every draw of examples and members.
+    """Compute both populations' ratios in every draw of examples and members.
 
     Args:
         outcome: The outcome, on any of the examples: a row's lanes do not depend on the others.
@@ -175,7 +175,7 @@ def ratios_of(
 
 
 def _ratio(scored: Scored, drawn: Ints, weights: npt.NDArray[np.uint8]) -> Ratio:
-    """A population's ratio; where it has several members every draw draws those too."""
+    """Compute a population's ratio; of several members every draw draws some too."""
     above, below = scored.above, scored.below
     if scored.members == 1:
         ones = np.ones(len(above), np.int64)
@@ -188,7 +188,7 @@ def _ratio(scored: Scored, drawn: Ints, weights: npt.NDArray[np.uint8]) -> Ratio
 
 
 def _whole(values: Floats) -> npt.NDArray[np.generic]:
-    """Counts as integers, whose sums are exact; other scores as they are."""
+    """Turn counts into integers, whose sums are exact; leave other scores as they are."""
     whole = values.astype(np.int64)
     return whole if (whole == values).all() and (whole >= 0).all() else values
 
@@ -197,7 +197,7 @@ def _ranks(
     outcome: Outcome,
     ids: npt.NDArray[np.generic],
     direction: Direction,
-    least: int,
+    min_size: int,
     draws: int,
     seed: int,
     *,
@@ -216,6 +216,6 @@ def _ranks(
         poisson_weights(ids, draws, seed),
         _member_draws(outcome, draws, seed),
         direction,
-        least,
+        min_size,
         sound,
     )

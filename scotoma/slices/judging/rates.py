@@ -24,7 +24,7 @@ class Rates:
     Attributes:
         events: Whether the event happened, shape (N,).
         direction: Which side counts.
-        least: Rows that a slice must hold to be tested.
+        min_size: Rows that a slice must hold to be tested.
 
     >>> rates = Rates(np.array([True, True, False, False]), "higher", 1)
     >>> rates.judge(np.array([[0, 0, 1, 1]]), 2, 1.0).p.round(4)
@@ -33,7 +33,7 @@ class Rates:
 
     events: Flags
     direction: Direction
-    least: int
+    min_size: int
 
     width, exact = 8, True
 
@@ -42,38 +42,38 @@ class Rates:
         """Number of rows."""
         return self.events.size
 
-    def at_least(self, rows: int) -> Rates:
-        """The same evidence with another smallest slice."""
-        return replace(self, least=rows)
+    def with_min_size(self, min_size: int) -> Rates:
+        """Return the same evidence with another smallest slice."""
+        return replace(self, min_size=min_size)
 
     def judge(self, keys: Keys, cells: int, keep: float) -> JudgedCells:
         """Test every cell that holds enough rows and leaves a rest."""
         return self.judge_sums(self.sums(Cells(keys, cells)), keep)
 
     def sums(self, cells: Tallied) -> tuple[Lanes, ...]:
-        """Rows of every cell, and those with the event."""
+        """Count the rows of every cell, and those with the event."""
         return cells.count(), cells.count(self._places)
 
     def judge_sums(self, sums: tuple[Lanes, ...], keep: float) -> JudgedCells:
-        """The test from the counts."""
+        """Test every cell from the counts."""
         (size, events), whole = sums, (self._places.size, self.rows)
-        return judge_rates(size, events, whole, self.direction, self.least, keep)
+        return judge_rates(size, events, whole, self.direction, self.min_size, keep)
 
     @cached_property
     def _places(self) -> Rows:
         return np.flatnonzero(self.events)
 
     def effect(self, inside: Flags, level: float) -> Estimate:
-        """Rate inside minus rate outside, Newcombe's interval of two independent rates."""
+        """Estimate the rate inside minus the rate outside, with Newcombe's interval."""
         n, k = int(inside.sum()), int(self.events[inside].sum())
         return rate_effect(k, n, (int(self.events.sum()), self.rows), level)
 
     def take(self, rows: Rows) -> Rates:
-        """The same evidence on some of the rows."""
+        """Keep some of the rows."""
         return replace(self, events=self.events[rows])
 
     def shuffled(self, rng: np.random.Generator) -> Rates:
-        """The outcomes in random order."""
+        """Shuffle the outcomes."""
         return replace(self, events=rng.permutation(self.events))
 
 
@@ -84,7 +84,7 @@ class RateChanges:
     Attributes:
         change: 1 where only the second model has the event, -1 where only the first has it.
         direction: Which side counts.
-        least: Rows that a slice must hold to be tested.
+        min_size: Rows that a slice must hold to be tested.
 
     >>> changes = RateChanges(np.array([1, 1, 1, 0, -1, 0]), "higher", 1)
     >>> changes.judge(np.array([[0, 0, 0, 0, 1, 1]]), 2, 1.0).p
@@ -93,7 +93,7 @@ class RateChanges:
 
     change: npt.NDArray[np.int8]
     direction: Direction
-    least: int
+    min_size: int
 
     width, exact = 8, True
 
@@ -102,53 +102,58 @@ class RateChanges:
         """Number of rows."""
         return self.change.size
 
-    def at_least(self, rows: int) -> RateChanges:
-        """The same evidence with another smallest slice."""
-        return replace(self, least=rows)
+    def with_min_size(self, min_size: int) -> RateChanges:
+        """Return the same evidence with another smallest slice."""
+        return replace(self, min_size=min_size)
 
     def judge(self, keys: Keys, cells: int, keep: float) -> JudgedCells:
         """Test every cell that holds enough rows; without a change p is 1."""
         return self.judge_sums(self.sums(Cells(keys, cells)), keep)
 
     def sums(self, cells: Tallied) -> tuple[Lanes, ...]:
-        """Rows of every cell, those that gain the event and those that lose it."""
+        """Count the rows of every cell, those that gain the event and those that lose it."""
         up, down = (np.flatnonzero(self.change == side) for side in (1, -1))
         return cells.count(), cells.count(up), cells.count(down)
 
     def judge_sums(self, sums: tuple[Lanes, ...], keep: float) -> JudgedCells:
-        """The test from the counts."""
+        """Test every cell from the counts."""
         size, up, down = sums
-        return judge_changes(size, up, down, self.direction, self.least)
+        return judge_changes(size, up, down, self.direction, self.min_size)
 
     def effect(self, inside: Flags, level: float) -> Estimate:
-        """Rate of the second model minus that of the first on the slice, the t interval."""
+        """Estimate the second model's rate minus the first's on the slice, with the t interval."""
         return single_mean(self.change[inside][:, None], level=level)
 
     def take(self, rows: Rows) -> RateChanges:
-        """The same evidence on some of the rows."""
+        """Keep some of the rows."""
         return replace(self, change=self.change[rows])
 
     def shuffled(self, rng: np.random.Generator) -> RateChanges:
-        """The models exchanged on a random half of the examples."""
+        """Exchange the models on a random half of the examples."""
         signs = rng.integers(0, 2, self.rows, np.int8) * np.int8(2) - np.int8(1)
         return replace(self, change=self.change * signs)
 
 
 def judge_rates(
-    size: Rows, events: Rows, whole: tuple[int, int], direction: Direction, least: int, keep: float
+    size: Rows,
+    events: Rows,
+    whole: tuple[int, int],
+    direction: Direction,
+    min_size: int,
+    keep: float,
 ) -> JudgedCells:
-    """Fisher's exact test from counts, wherever they were added up.
+    """Test rates by Fisher's exact test from counts, wherever they were added up.
 
     Args:
         size: Rows of every cell, shape (cells,).
         events: Those with the event.
         whole: Events and rows of all.
         direction: Which side counts.
-        least: Rows that a cell must hold to be tested; it must leave a rest.
+        min_size: Rows that a cell must hold to be tested; it must leave a rest.
         keep: P-values beyond this interest nobody.
     """
     K, N = whole
-    cell = np.flatnonzero((size >= max(least, 1)) & (size < N))
+    cell = np.flatnonzero((size >= max(min_size, 1)) & (size < N))
     n, k = size[cell], events[cell]
     upper = lower = np.ones(n.shape)
     keep = keep if direction != "both" else keep / 2
@@ -161,7 +166,7 @@ def judge_rates(
 
 
 def rate_effect(k: int, n: int, whole: tuple[int, int], level: float) -> Estimate:
-    """Rate of a slice with k events in n rows minus that of the rest, Newcombe's interval.
+    """Estimate the rate of k events in n rows minus that of the rest, with Newcombe's interval.
 
     Args:
         k: Events in the slice.
@@ -179,25 +184,25 @@ def rate_effect(k: int, n: int, whole: tuple[int, int], level: float) -> Estimat
 
 
 def judge_changes(
-    size: Rows, up: Rows, down: Rows, direction: Direction, least: int
+    size: Rows, up: Rows, down: Rows, direction: Direction, min_size: int
 ) -> JudgedCells:
-    """McNemar's exact test from counts, wherever they were added up.
+    """Test changes by McNemar's exact test from counts, wherever they were added up.
 
     Args:
         size: Rows of every cell, shape (cells,).
         up: Those on which only the second model has the event.
         down: Those on which only the first has it.
         direction: Which side counts.
-        least: Rows that a cell must hold to be tested.
+        min_size: Rows that a cell must hold to be tested.
     """
-    cell = np.flatnonzero(size >= max(least, 1))
+    cell = np.flatnonzero(size >= max(min_size, 1))
     n, worse, better = size[cell], up[cell], down[cell]
     upper, lower = sign_tail(worse, worse + better), sign_tail(better, worse + better)
     return JudgedCells(size, cell, (worse - better) / n, two_sided(upper, lower, direction))
 
 
 def newcombe(k: int, n: int, j: int, m: int, level: float) -> tuple[float, float]:
-    """Interval of the difference k/n - j/m of two independent rates.
+    """Compute the interval of the difference k/n - j/m of two independent rates.
 
     Args:
         k: Events among the first n rows, n at least 1.

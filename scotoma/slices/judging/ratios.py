@@ -35,7 +35,7 @@ class LinearRatio:
 
     @classmethod
     def of(cls, model: Scored, baseline: Scored | None, means: Means) -> LinearRatio:
-        """The ratio with its linear parts worked out anew from its rows."""
+        """Compute the linear parts of a ratio from its rows."""
         other = None if baseline is None else linear(baseline)
         return cls(model, baseline, replace(means, outcome=linear(model), baseline=other))
 
@@ -45,25 +45,25 @@ class LinearRatio:
         return self.means.rows
 
     @property
-    def least(self) -> int:
+    def min_size(self) -> int:
         """Rows that a slice must hold to be tested."""
-        return self.means.least
+        return self.means.min_size
 
     @property
     def width(self) -> int:
         """Numbers of 8 bytes that a cell needs."""
         return self.means.width
 
-    def at_least(self, rows: int) -> LinearRatio:
-        """The same evidence with another smallest slice."""
-        return replace(self, means=self.means.at_least(rows))
+    def with_min_size(self, min_size: int) -> LinearRatio:
+        """Return the same evidence with another smallest slice."""
+        return replace(self, means=self.means.with_min_size(min_size))
 
     def judge(self, keys: Keys, cells: int, keep: float) -> JudgedCells:
         """Test every cell, as the mean."""
         return self.means.judge(keys, cells, keep)
 
     def effect(self, inside: Flags, level: float) -> Estimate:
-        """The ratio in a slice minus that of the rest, its interval from the linear parts."""
+        """Estimate the ratio in a slice minus that of the rest, with the linear parts' interval."""
         shown = self.means.effect(inside, level)
         value = ratio_of(self.model.take(inside)) - ratio_of(self.model.take(~inside))
         if self.baseline is not None:
@@ -75,19 +75,19 @@ class LinearRatio:
         )
 
     def take(self, rows: Rows) -> LinearRatio:
-        """The same evidence on some of the rows, linearised at their own ratio."""
+        """Keep some of the rows, linearised at their own ratio."""
         other = None if self.baseline is None else self.baseline.take(rows)
         return LinearRatio.of(self.model.take(rows), other, self.means.take(rows))
 
     def shuffled(self, rng: np.random.Generator) -> LinearRatio:
-        """The outcomes in random order."""
+        """Shuffle the outcomes."""
         clusters = self.means.clusters
         moved = self.take(shuffle(self.rows, clusters, rng))
         return replace(moved, means=replace(moved.means, clusters=clusters))
 
 
 def linear(scored: Scored) -> Floats:
-    """What each row adds to the ratio of a population, (u - R v) / mean(v), shape (n, K).
+    """Compute what each row adds to a population's ratio, (u - R v) / mean(v), shape (n, K).
 
     >>> linear(Scored(np.array([[1.0], [0.0]]), np.array([[1.0], [1.0]]))).ravel().tolist()
     [0.5, -0.5]
@@ -102,7 +102,7 @@ def linear(scored: Scored) -> Floats:
 
 
 def ratio_of(scored: Scored) -> float:
-    """Ratio of the sums over all rows and members; nan without a denominator.
+    """Compute the ratio of sums over all rows and members; nan without a denominator.
 
     >>> ratio_of(Scored(np.array([[1.0], [0.0]]), np.array([[1.0], [1.0]])))
     0.5

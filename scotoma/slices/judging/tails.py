@@ -18,7 +18,7 @@ NEGLIGIBLE = 1e-17  # next to a sum of 1 in double precision
 def hypergeometric_tail(
     events: npt.ArrayLike, size: npt.ArrayLike, all_events: int, rows: int, *, keep: float = 1.0
 ) -> Floats:
-    """Chance that a random slice of this size holds at least this many events.
+    """Compute the chance that a random slice of this size holds at least this many events.
 
     The events of all rows are fixed; a slice that has nothing to do with them is a draw of `size`
     rows without replacement. This is Fisher's exact test of the slice against the rest.
@@ -83,7 +83,7 @@ def _mass(k: Ints, n: Ints, K: int, N: int, logs: Floats) -> Floats:
 
 
 def _series(x: Floats, n: Floats, K: float, N: float) -> Floats:
-    """Sum of the probabilities from x upwards, in units of the first."""
+    """Sum the probabilities from x upwards, as multiples of the first."""
     total = np.ones(x.shape)
     places, x = np.arange(x.size), x.copy()
     sums, term = np.ones(x.shape), np.ones(x.shape)
@@ -100,7 +100,7 @@ def _series(x: Floats, n: Floats, K: float, N: float) -> Floats:
 
 
 def sign_tail(worse: npt.ArrayLike, changed: npt.ArrayLike) -> Floats:
-    """Chance of at least this many changes for the worse if each could go either way.
+    """Compute the chance of so many changes for the worse if each could go either way.
 
     McNemar's exact test: of the examples on which two models differ, half should favour each.
 
@@ -122,7 +122,7 @@ def sign_tail(worse: npt.ArrayLike, changed: npt.ArrayLike) -> Floats:
 
 
 def two_sided(upper: Floats, lower: Floats, direction: Direction) -> Floats:
-    """The p-value in the direction asked: twice the smaller tail for both.
+    """Choose the p-value of a direction: twice the smaller tail for both.
 
     >>> two_sided(np.array([0.01]), np.array([0.995]), "both")
     array([0.02])

@@ -55,7 +55,7 @@ class Coding:
     note: str = ""
 
     def codes(self, column: pl.Series) -> ByteCodes:
-        """Which predicate each value meets, shape (N,), uint8.
+        """Return the predicate that each value meets, shape (N,), uint8.
 
         Args:
             column: Values of the column: all that the coding was made of, or some.
@@ -128,7 +128,7 @@ def encode_column(column: pl.Series, max_categories: int, bins: int) -> Coding:
 
 
 def numeric_values(column: pl.Series) -> npt.NDArray[Any]:
-    """Numbers and dates without gaps as an array that can be cut.
+    """Turn numbers and dates without gaps into an array that can be cut.
 
     >>> numeric_values(pl.Series([0.5, 2.0]))
     array([0.5, 2. ])
@@ -190,7 +190,7 @@ def _quoted(value: str) -> str:
 
 
 def cut_points(values: npt.NDArray[np.generic], bins: int) -> npt.NDArray[np.generic]:
-    """Lower ends of the bins but the first: about equally many values in each.
+    """Choose the lower ends of all bins but the first: about equally many values in each.
 
     A value that fills a bin's share alone gets a bin of its own, so that the 91% of zeros of a
     capital gain do not swallow the rest. No more distinct values than bins: a bin for each.
@@ -222,7 +222,7 @@ def cut_points(values: npt.NDArray[np.generic], bins: int) -> npt.NDArray[np.gen
 def round_cuts(
     values: npt.NDArray[np.float64], cuts: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """Cuts in as few digits as part the same values the same way.
+    """Round cuts to as few digits as separate the same values.
 
     Args:
         values: The numbers that are cut, without nan.
@@ -237,7 +237,7 @@ def round_cuts(
 
 
 def bin_texts(name: str, values: list[tuple[str, str]], cuts: list[str]) -> list[str]:
-    """How people write the bins: `age < 22`, `age in [37, 41)`, `hours = 40`, `age >= 58`.
+    """Write bins in words: `age < 22`, `age in [37, 41)`, `hours = 40`, `age >= 58`.
 
     Args:
         name: The feature.
@@ -263,7 +263,7 @@ def _bin_text(name: str, low: str, high: str, start: str, stop: str) -> str:
 
 
 def _shortest(below: float, cut: float) -> float:
-    """The number of fewest digits in (below, cut], the nearest to `cut` among those."""
+    """Find the number of fewest digits in (below, cut], the nearest to `cut` among those."""
     if not np.isfinite([below, cut]).all():
         return cut
     for digits in range(1, 17):
@@ -277,7 +277,7 @@ def _shortest(below: float, cut: float) -> float:
 
 
 def number_text(value: float | int) -> str:
-    """A number as short as it can be written without loss.
+    """Write a number as short as possible without loss.
 
     >>> number_text(37.0), number_text(0.25), number_text(1e-05)
     ('37', '0.25', '1e-05')

@@ -1,52 +1,63 @@
-"""Each half of the examples confirms what the other half found."""
+"""Each half of the examples tests the slices that the other half proposes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
 
 import numpy as np
 
-from scotoma.inputs import Flags
-from scotoma.slices.evidence.interface import Evidence
-from scotoma.slices.evidence.tally import Rows
+from scotoma.inputs import Flags, Floats
+from scotoma.slices.evidence.interface import JudgedCells
 from scotoma.slices.judging.correction import Correction, adjust
-from scotoma.slices.search.greedy import GreedyStep, Key, cover, rows_of
+from scotoma.slices.search.findings import Key, SliceFinding, SliceTestResult
+from scotoma.slices.search.greedy import cover
 from scotoma.slices.search.predicates import Encoded
-from scotoma.slices.search.sweep import Budget, Hits, join_hits
+from scotoma.slices.search.sweep import Hits, join_hits
 
 SCREEN = 5.0  # a half passes on what chance alone would offer at most so often
 MOST = 20  # slices that a half passes on
 
+Proposals = tuple[tuple[Key, ...], tuple[Key, ...]]
 
-@dataclass(frozen=True)
-class Confirmed:
-    """A slice that one half found and the other confirmed.
+
+@dataclass(frozen=True, eq=False)
+class HalfTests:
+    """What the examples say of the slices that each half proposes.
 
     Attributes:
-        step: The finding, on the first half.
-        p: Its p-value on the other half, among the rows that no slice before it explains.
-        q: The same, Holm-adjusted over all that its half found, times two halves.
-        size: Those rows.
-        rows: All rows of the confirming half.
+        results: For each half, p-value and size of its proposals on the other half, each among the
+            rows in none before it.
+        inside: Flags the rows, or the sets of rows, that lie in one of the slices.
+        rows: How many rows each flag stands for.
     """
 
-    step: GreedyStep
-    p: float
-    q: float
-    size: int
-    rows: Rows
+    results: tuple[list[tuple[float, int]], list[tuple[float, int]]]
+    inside: Callable[[Key], Flags]
+    rows: Floats
+
+
+class SearchedTable(Protocol):
+    """A table whose candidates can be tested, wherever its rows are."""
+
+    def look(self, half: int | None, without: tuple[Key, ...]) -> Hits:
+        """Test all candidates.
+
+        Args:
+            half: Half of the examples, 0 or 1, where slices may be half as large; None for all.
+            without: Slices whose rows are left out.
+        """
+
+    def test_halves(self, proposals: Proposals) -> HalfTests:
+        """Test the proposals of each half on the other one."""
 
 
 def cross_screen(
-    encoded: Encoded,
-    evidence: Evidence,
-    halves: tuple[Rows, Rows],
-    max_cross: int,
-    alpha: float,
-    correction: Correction,
-    budget: Budget,
-) -> tuple[list[Confirmed], Hits]:
-    """Cover each half, test what it found on the other, and join what holds.
+    table: SearchedTable, encoded: Encoded, alpha: float, correction: Correction
+) -> tuple[list[SliceFinding], Hits]:
+    """Cover each half, test its slices on the other, and join those that are confirmed.
 
     A half only proposes: it passes on slices until chance alone would offer five as good. The other
     half, which had no part in the choice, decides, Holm over the few slices proposed, each half at
@@ -54,13 +65,10 @@ def cross_screen(
     slice needs p = 1e-3 twice where that needs 1e-6 once.
 
     Args:
-        encoded: The predicates of the evidence's rows.
-        evidence: The outcome and its test.
-        halves: Two parts of the rows.
-        max_cross: Largest number of predicates in a slice.
+        table: The table.
+        encoded: The predicates; its rows are not looked at.
         alpha: Chance of any false slice.
         correction: How the discovery's q is corrected, for display.
-        budget: What a block may hold.
 
     Returns:
         The slices in the order of their q, without those of whose rows more than half lie in slices
@@ -69,27 +77,27 @@ def cross_screen(
     References:
         Zhao, Small and Rosenbaum (2018), JASA 113:1070-1084, cross-screening.
     """
-    confirmed: list[Confirmed] = []
-    firsts: list[Hits] = []
-    for here, there in (halves, halves[::-1]):
-        least = -(-evidence.least // 2)  # half of a slice of the smallest size
-        steps, first = cover(
-            encoded.take(here), evidence.take(here).at_least(least), max_cross, alpha, correction,
-            budget, screen=SCREEN, most_slices=MOST,
-        )  # fmt: skip
-        firsts.append(first)
-        keys = [step.key for step in steps]
-        p, sizes = conditional(encoded.take(there), evidence.take(there), keys)
-        confirmed += [
-            Confirmed(steps[place], p[place], q, sizes[place], there)
-            for place, q in holm_halves(p, alpha)
-        ]
-    confirmed.sort(key=lambda one: (one.q, one.p))
-    return distinct(encoded, confirmed), join_hits(firsts)
+    covers = [
+        cover(
+            partial(table.look, half), encoded, alpha, correction, screen=SCREEN, most_slices=MOST
+        )
+        for half in (0, 1)
+    ]
+    first, second = (tuple(one.key for one in findings) for findings, _ in covers)
+    tests = table.test_halves((first, second))
+    confirmed: list[SliceFinding] = []
+    for half, (findings, _) in enumerate(covers):
+        results = tests.results[half]
+        for place, q in holm_halves([p for p, _ in results], alpha):
+            p, size = results[place]
+            result = SliceTestResult(p, q, size)
+            confirmed.append(replace(findings[place], confirmation=result, half=1 - half))
+    confirmed.sort(key=lambda one: (one.decision.q, one.decision.p))
+    return distinct(confirmed, tests), join_hits([hits for _, hits in covers])
 
 
 def holm_halves(p: list[float], alpha: float) -> list[tuple[int, float]]:
-    """Which of a half's proposals the other half confirms, and the q of each.
+    """List the proposals of a half that the other half confirms, and the q of each.
 
     Args:
         p: P-values of all of them on the other half.
@@ -102,30 +110,32 @@ def holm_halves(p: list[float], alpha: float) -> list[tuple[int, float]]:
     return [(place, own) for place, own in enumerate(q) if own <= alpha]
 
 
-def conditional(
-    encoded: Encoded, evidence: Evidence, keys: list[Key]
-) -> tuple[list[float], list[int]]:
-    """P-value (1 where it has none) and size of each slice among the rows in none before it."""
-    remaining = np.arange(evidence.rows)
-    p: list[float] = []
-    sizes: list[int] = []
-    for key in keys:
-        inside = rows_of(encoded, key)[remaining]
-        judged = evidence.take(remaining).at_least(1).judge(inside[None].astype(np.int32), 2, 1.0)
-        own = judged.p[judged.cell == 1]
-        p.append(float(own[0]) if own.size else 1.0)
-        sizes.append(int(np.count_nonzero(inside)))
-        remaining = remaining[~inside]
-    return p, sizes
+def half_size(min_size: int) -> int:
+    """Give the smallest slice of a half of the examples.
+
+    >>> half_size(31)
+    16
+    """
+    return -(-min_size // 2)
 
 
-def distinct(encoded: Encoded, confirmed: list[Confirmed]) -> list[Confirmed]:
-    """The slices of which at least half the rows lie in none before them."""
-    explained: Flags = np.zeros(encoded.codes.shape[1], np.bool_)
-    kept: list[Confirmed] = []
-    for one in confirmed:
-        inside = rows_of(encoded, one.step.key)
-        if np.count_nonzero(inside & explained) <= 0.5 * np.count_nonzero(inside):
-            kept.append(one)
+def p_of_slice(judged: JudgedCells) -> float:
+    """Give the p-value of cell 1; 1 where it was not tested.
+
+    >>> p_of_slice(JudgedCells(np.array([9, 1]), np.array([0]), np.array([0.2]), np.array([0.3])))
+    1.0
+    """
+    p = judged.p[judged.cell == 1]
+    return float(p[0]) if p.size else 1.0
+
+
+def distinct(confirmed: list[SliceFinding], tests: HalfTests) -> list[SliceFinding]:
+    """Keep the slices of which at least half the rows lie in none before them."""
+    explained: Flags = np.zeros(tests.rows.size, np.bool_)
+    kept: list[SliceFinding] = []
+    for finding in confirmed:
+        inside = tests.inside(finding.key)
+        if tests.rows[inside & explained].sum() <= 0.5 * tests.rows[inside].sum():
+            kept.append(finding)
             explained |= inside
     return kept

@@ -3,56 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from scotoma.inputs import Flags
-from scotoma.slices.evidence.interface import Evidence
 from scotoma.slices.evidence.tally import Rows
 from scotoma.slices.judging.correction import Correction, adjust
-from scotoma.slices.search.lattice import Subset, shape_of
+from scotoma.slices.search.findings import Key, SliceFinding, SliceTestResult
+from scotoma.slices.search.lattice import shape_of
 from scotoma.slices.search.predicates import Encoded
-from scotoma.slices.search.sweep import Budget, Hits, sweep
+from scotoma.slices.search.sweep import Hits
 
 HARM = 0.8  # of a slice's harm: so much in fewer of its rows, and the slice is that part
 SMALLER = 2 / 3
 
 
-@dataclass(frozen=True)
-class GreedyStep:
-    """A slice that a cover found.
-
-    Attributes:
-        key: Its features and the code of each: what names a slice.
-        p: Its p-value among the rows that no earlier slice explained.
-        q: The same corrected for all candidates of the step.
-        size: Its rows among those.
-        effect: Its metric there minus what it is compared with.
-        tested: Candidates of the step.
-    """
-
-    key: Key
-    p: float
-    q: float
-    size: int
-    effect: float
-    tested: int
-
-
-Key = tuple[Subset, tuple[int, ...]]
-
-
 def key_of(encoded: Encoded, hits: Hits, place: int) -> Key:
-    """Features and codes of a candidate."""
+    """Give the features and codes of a candidate."""
     subset = hits.subsets[int(hits.subset[place])]
     codes = np.unravel_index(int(hits.cell[place]), shape_of(encoded, subset))
     return subset, tuple(int(code) for code in codes)
 
 
 def keys_of(encoded: Encoded, hits: Hits) -> list[Key]:
-    """Features and codes of all candidates, in their order."""
+    """Give the features and codes of all candidates, in their order."""
     keys: dict[int, Key] = {}
     for cross in np.unique(hits.cross).tolist():
         places = np.flatnonzero(hits.cross == cross)
@@ -67,7 +41,7 @@ def keys_of(encoded: Encoded, hits: Hits) -> list[Key]:
 
 
 def rows_of(encoded: Encoded, key: Key) -> Flags:
-    """Which examples lie in a slice, shape (N,).
+    """Flag the examples that lie in a slice, shape (N,).
 
     >>> from scotoma.slices.search.predicates import encode
     >>> rows_of(encode({"a": ["x", "x", "y"], "b": [1, 2, 3]}), ((0, 1), (0, 1)))
@@ -80,41 +54,15 @@ def rows_of(encoded: Encoded, key: Key) -> Flags:
 
 
 def unexplained(encoded: Encoded, slices: tuple[Key, ...]) -> Rows:
-    """The rows that lie in none of some slices, ascending."""
+    """List the rows that lie in none of some slices, ascending."""
     rows = np.ones(encoded.codes.shape[1], np.bool_)
     for key in slices:
         rows &= ~rows_of(encoded, key)
     return np.flatnonzero(rows)
 
 
-def cover(
-    encoded: Encoded,
-    evidence: Evidence,
-    max_cross: int,
-    alpha: float,
-    correction: Correction,
-    budget: Budget,
-    *,
-    screen: float | None = None,
-    most_slices: int = 100,
-) -> tuple[list[GreedyStep], Hits]:
-    """Find slices that explain the outcome one after the other.
-
-    Every step searches all candidates among the rows that the slices before it left, takes the
-    most significant (of equals the one with fewest predicates), narrows it to the part that holds
-    its harm, and removes the rows of that. It stops where nothing is significant at the corrected
-    level or, given a `screen`, where chance alone would offer that many slices as good: p times the
-    candidates.
-
-    Returns:
-        The slices in the order of their finding, and the candidates of the first step.
-    """
-    look = partial(_look, encoded, evidence, max_cross, alpha, budget)
-    return repeat_search(look, encoded, alpha, correction, screen=screen, most_slices=most_slices)
-
-
 def narrowed(encoded: Encoded, hits: Hits, best: int, good: Flags) -> int:
-    """The part of a candidate that holds its harm; itself where no part does.
+    """Find the part of a candidate that holds its harm; itself where no part does.
 
     With few members a p-value rests on few degrees of freedom, and a large slice that owes its harm
     to a small one is often the more significant of the two. A candidate gives way to its most
@@ -145,21 +93,7 @@ def _lies_in(part: Key, whole: Key) -> bool:
     return set(zip(*whole, strict=True)) < set(zip(*part, strict=True))
 
 
-def _look(
-    encoded: Encoded,
-    evidence: Evidence,
-    max_cross: int,
-    keep: float,
-    budget: Budget,
-    slices: tuple[Key, ...],
-) -> Hits:
-    rows = unexplained(encoded, slices)
-    if rows.size == 0:
-        return Hits()
-    return sweep(encoded.take(rows), evidence.take(rows), max_cross, keep, budget)
-
-
-def repeat_search(
+def cover(
     look: Callable[[tuple[Key, ...]], Hits],
     encoded: Encoded,
     alpha: float,
@@ -167,8 +101,14 @@ def repeat_search(
     *,
     screen: float | None = None,
     most_slices: int = 100,
-) -> tuple[list[GreedyStep], Hits]:
-    """Search, take the best slice and search again without its rows, as `cover` does.
+) -> tuple[list[SliceFinding], Hits]:
+    """Find slices that explain the outcome one after the other.
+
+    Every step searches all candidates among the rows that no earlier slice explains, takes the
+    most significant (of equals the one with fewest predicates), narrows it to the part that holds
+    its harm, and removes the rows of that. It stops where nothing is significant at the corrected
+    level or, with a `screen`, where chance alone would offer that many slices as good: p times the
+    candidates.
 
     Args:
         look: Searches all candidates among the rows in none of some slices.
@@ -177,23 +117,23 @@ def repeat_search(
         correction: For all candidates of a step.
         screen: Stop where chance alone would offer that many slices as good; None for alpha.
         most_slices: Stop after so many.
+
+    Returns:
+        The slices in the order in which they were taken, and the candidates of the first step.
     """
-    steps: list[GreedyStep] = []
+    findings: list[SliceFinding] = []
     first: Hits | None = None
-    while len(steps) < most_slices:
-        hits = look(tuple(step.key for step in steps))
+    while len(findings) < most_slices:
+        hits = look(tuple(finding.key for finding in findings))
         first = first or hits
         if hits.p.size == 0:
             break
         best = int(np.lexsort((hits.cell, hits.subset, -hits.size, hits.cross, hits.p))[0])
-        q_all = adjust(hits.p, hits.tested, correction)
-        q = float(q_all[best])
-        if q > alpha if screen is None else hits.p[best] * hits.tested > screen:
+        q = adjust(hits.p, hits.tested, correction)
+        good = q <= alpha if screen is None else hits.p * hits.tested <= screen
+        if not good[best]:
             break
-        good = q_all <= alpha if screen is None else hits.p * hits.tested <= screen
         best = narrowed(encoded, hits, best, good)
-        q = float(q_all[best])
-        key = key_of(encoded, hits, best)
-        size, effect = int(hits.size[best]), float(hits.effect[best])
-        steps.append(GreedyStep(key, float(hits.p[best]), q, size, effect, hits.tested))
-    return steps, first or Hits()
+        result = SliceTestResult(float(hits.p[best]), float(q[best]), int(hits.size[best]))
+        findings.append(SliceFinding(key_of(encoded, hits, best), result))
+    return findings, first or Hits()

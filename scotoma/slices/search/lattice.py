@@ -52,12 +52,12 @@ class Block:
         return None
 
     def together(self, flags: list[Flags]) -> Flags:
-        """The flags of the numbered cells, from those of all cells of each subset."""
+        """Collect the flags of the numbered cells from those of all cells of each subset."""
         chosen = zip(flags, self.occupied, strict=True)
         return np.concatenate([own if cells is None else own[cells] for own, cells in chosen])
 
     def apart(self, flags: Flags) -> list[Flags]:
-        """Flags of the numbered cells, subset by subset."""
+        """Split the flags of the numbered cells by subset."""
         return np.split(flags, self.starts[1:-1])
 
     def locate(
@@ -73,7 +73,7 @@ class Block:
 
 
 def feature_subsets(features: int, cross: int) -> list[Subset]:
-    """All subsets of `cross` features, in lexicographic order.
+    """List all subsets of `cross` features, in lexicographic order.
 
     >>> feature_subsets(3, 2)
     [(0, 1), (0, 2), (1, 2)]
@@ -84,7 +84,7 @@ def feature_subsets(features: int, cross: int) -> list[Subset]:
 def blocks(
     encoded: Encoded, subsets: list[Subset], *, most_cells: int = CELLS, most_keys: int = KEYS
 ) -> Iterator[Block]:
-    """Feature subsets in blocks of bounded size, at least one subset each.
+    """Cut feature subsets into blocks of bounded size, at least one subset each.
 
     Args:
         encoded: The predicates.
@@ -128,7 +128,7 @@ def blocks(
 
 
 def subset_groups(widths: list[int], most_cells: int, most: int) -> Iterator[tuple[int, int]]:
-    """First and last place of neighbours that share a block: at least one, and at most `most`.
+    """Group neighbours that share a block, from 1 to `most` of them: first and last place.
 
     >>> list(subset_groups([4, 4, 4], 9, 10))
     [(0, 2), (2, 3)]
@@ -144,7 +144,7 @@ def subset_groups(widths: list[int], most_cells: int, most: int) -> Iterator[tup
 
 
 def cells_of(codes: Keys, sizes: list[int], subset: Subset) -> Keys:
-    """Cell of each row in the table of some features, the last one running fastest."""
+    """Compute the cell of each row in the table of some features, the last one running fastest."""
     cell = np.zeros(codes.shape[1], codes.dtype)
     for feature in subset:
         cell *= sizes[feature]
@@ -153,12 +153,12 @@ def cells_of(codes: Keys, sizes: list[int], subset: Subset) -> Keys:
 
 
 def shape_of(encoded: Encoded, subset: Subset) -> tuple[int, ...]:
-    """Number of predicates of each feature of a subset."""
+    """Count the predicates of each feature of a subset."""
     return tuple(len(encoded.predicates[feature]) for feature in subset)
 
 
 def below(encoded: Encoded, subset: Subset, flags: dict[Subset, Flags]) -> Flags:
-    """Which cells of a subset lie below a flagged cell of one feature less.
+    """Flag the cells of a subset that lie below a flagged cell of one feature less.
 
     Args:
         encoded: The predicates.
@@ -193,7 +193,7 @@ def subset_count(features: int, max_cross: int) -> int:
 
 
 def candidates(encoded: Encoded, max_cross: int) -> int:
-    """Slices that could hold a row: over all feature subsets, cells or rows, whichever is fewer.
+    """Count slices that could hold a row: of each feature subset its cells or rows, if fewer.
 
     Counted by cross size without listing the subsets when none has more cells than rows.
 

@@ -21,7 +21,7 @@ FULL = 3  # rows a cell of a joint table: with fewer its margins cost more than 
 def families(
     sizes: list[int], subsets: list[Subset], most_cells: int
 ) -> tuple[list[Subset], list[Subset]]:
-    """Larger sets whose margins are the subsets asked for, each of them once.
+    """Choose larger sets whose margins are the wanted subsets, each of them once.
 
     A larger set is one whose places have the exclusive or 0, so that all but one of its features
     name the last: for three features, the Steiner quadruple system of Boole. A subset whose last
@@ -75,7 +75,7 @@ class Joint(Block):
 def joint_blocks(
     encoded: Encoded, joint: list[Subset], *, most_cells: int, most_keys: int
 ) -> Iterator[Joint]:
-    """The margins of larger sets in blocks of bounded size, at least one set's each.
+    """Cut the margins of larger sets into blocks of bounded size, at least one set each.
 
     Args:
         encoded: The predicates.
@@ -132,13 +132,13 @@ class MarginTables:
     block: Joint
 
     def count(self, rows: Rows | None = None) -> Counts:
-        """How many of all rows, or of some, lie in each cell."""
+        """Count all rows, or some, in each cell."""
         if rows is not None and self._few(rows):
             return self._under_each(rows).count()
         return self._by_table(lambda cells: cells.count(rows))
 
     def tally(self, lanes: Lanes, rows: Rows | None = None) -> Lanes:
-        """Sum of every lane over the rows of each cell, or over some."""
+        """Sum every lane over the rows of each cell, or over some."""
         if rows is not None and self._few(rows):
             return self._under_each(rows).tally(lanes)
         return self._by_table(lambda cells: cells.tally(lanes, rows))
@@ -147,7 +147,7 @@ class MarginTables:
         return rows.size < FULL * max(prod(shape) for shape in self.block.tables)
 
     def _under_each(self, rows: Rows) -> Cells:
-        """The cells of some rows, looked up."""
+        """Look up the cells of some rows."""
         block = self.block
         keys: Keys = np.empty((len(block.subsets), rows.size), np.int32)
         own = iter(keys)
@@ -174,7 +174,7 @@ class MarginTables:
 
 @lru_cache(maxsize=256)
 def without(shape: tuple[int, ...], place: int) -> Keys:
-    """For each cell of a table that of the table without one of its features.
+    """Map each cell of a table to its cell in the table without one of the features.
 
     >>> without((2, 3), 0).tolist(), without((2, 3), 1).tolist()
     ([0, 1, 2, 0, 1, 2], [0, 0, 0, 1, 1, 1])

@@ -43,11 +43,11 @@ class Encoded:
         return np.array([len(own) for own in self.predicates], np.int64)
 
     def predicates_of(self, key: tuple[tuple[int, ...], tuple[int, ...]]) -> tuple[Predicate, ...]:
-        """The predicates of a slice, from the places of its features and their codes."""
+        """Look up the predicates of a slice, from the places of its features and their codes."""
         return tuple(self.predicates[feature][own] for feature, own in zip(*key, strict=True))
 
     def take(self, rows: npt.NDArray[np.intp]) -> Encoded:
-        """The same predicates on some of the examples."""
+        """Keep some of the examples."""
         return Encoded(np.ascontiguousarray(self.codes[:, rows]), self.predicates, self.notes)
 
 
@@ -125,7 +125,7 @@ def codings(
 
 
 def as_frame(features: Any) -> pl.DataFrame:
-    """Any table as a polars frame; pandas and Arrow are known by what they can do, not imported.
+    """Turn any table into a polars frame; pandas and Arrow are recognised without an import.
 
     >>> as_frame({"age": [20, 30]}).shape
     (2, 1)

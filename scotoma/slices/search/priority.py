@@ -1,4 +1,4 @@
-"""The strategy for spaces too large to exhaust: children of the most suspicious slices first."""
+"""Which slices to visit first where the space is too large to exhaust?"""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _State:
 
 
 def nonempty_rate(counted: dict[int, tuple[int, int]], cross: int) -> float:
-    """Share of the candidates of a cross size that hold a row, as far as is known.
+    """Estimate the share of the candidates of a cross size that hold a row.
 
     Args:
         counted: Candidates and nonempty candidates seen, by cross size.

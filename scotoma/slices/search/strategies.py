@@ -1,8 +1,9 @@
-"""The four ways to search, each as a list of findings."""
+"""How is a table searched in each mode?"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
@@ -13,8 +14,16 @@ from scotoma.inputs import Flags
 from scotoma.slices.evidence.interface import Evidence
 from scotoma.slices.evidence.tally import Rows
 from scotoma.slices.judging.correction import Correction, adjust
-from scotoma.slices.search.confirm import cross_screen
-from scotoma.slices.search.greedy import Key, cover, keys_of
+from scotoma.slices.search.confirm import (
+    HalfTests,
+    Proposals,
+    SearchedTable,
+    cross_screen,
+    half_size,
+    p_of_slice,
+)
+from scotoma.slices.search.findings import Key, SliceFinding, SliceTestResult
+from scotoma.slices.search.greedy import cover, keys_of, rows_of, unexplained
 from scotoma.slices.search.predicates import Encoded
 from scotoma.slices.search.priority import prioritise
 from scotoma.slices.search.sweep import Budget, Hits, minimal, sweep
@@ -31,7 +40,7 @@ class Plan:
         max_cross: Largest number of predicates in a slice.
         alpha: Level at which a corrected p-value counts.
         correction: For the family of all candidates tested.
-        confirm: In cover mode, whether each half confirms what the other found.
+        confirm: In cover mode, whether each half confirms what the other proposes.
         candidates: In priority mode, nonempty candidates an iteration.
         iterations: In priority mode.
         budget: What a block may hold.
@@ -47,47 +56,54 @@ class Plan:
     budget: Budget
 
 
-@dataclass(frozen=True)
-class Look:
-    """One look at a slice: by the search, or by the half of the examples that had no part in it.
+@dataclass(frozen=True, eq=False)
+class TableInMemory:
+    """A table whose rows this machine holds.
 
     Attributes:
-        p: The p-value, among the rows that no earlier slice explains.
-        q: The same, corrected: for all candidates at the discovery, for the slices proposed
-            (Holm, both halves) at the confirmation.
-        size: Examples it rests on.
+        encoded: The predicates of the evidence's rows.
+        evidence: The outcome and its test.
+        plan: How to search.
+        halves: Two parts of the rows, for confirmation.
     """
 
-    p: float
-    q: float
-    size: int
+    encoded: Encoded
+    evidence: Evidence
+    plan: Plan
+    halves: tuple[Rows, Rows]
 
+    def look(self, half: int | None, without: tuple[Key, ...]) -> Hits:
+        """Test all candidates, as `SearchedTable` says."""
+        encoded, evidence = (self.encoded, self.evidence) if half is None else self._parts[half]
+        if without:
+            rows = unexplained(encoded, without)
+            if rows.size == 0:
+                return Hits()
+            encoded, evidence = encoded.take(rows), evidence.take(rows)
+        return sweep(encoded, evidence, self.plan.max_cross, self.plan.alpha, self.plan.budget)
 
-@dataclass(frozen=True)
-class SliceFinding:
-    """A slice that a search reports.
+    def test_halves(self, proposals: Proposals) -> HalfTests:
+        """Test the proposals of each half on the other one."""
+        first, second = (
+            _conditional(*self._parts[1 - half], keys) for half, keys in enumerate(proposals)
+        )
+        rows = np.ones(self.evidence.rows)
+        return HalfTests((first, second), partial(rows_of, self.encoded), rows)
 
-    Attributes:
-        key: Its features and the code of each.
-        p: The p-value that decided.
-        q: The same, corrected.
-        discovery: What the search saw.
-        confirmation: What the other half says; None without confirmation.
-        measured: The rows that its effect is measured on; None for all.
-    """
-
-    key: Key
-    p: float
-    q: float
-    discovery: Look
-    confirmation: Look | None = None
-    measured: Rows | None = None
+    @cached_property
+    def _parts(self) -> list[tuple[Encoded, Evidence]]:
+        """Both halves, in which slices may be half as large."""
+        min_size = half_size(self.evidence.min_size)
+        return [
+            (self.encoded.take(rows), self.evidence.take(rows).with_min_size(min_size))
+            for rows in self.halves
+        ]
 
 
 def search(
     encoded: Encoded, evidence: Evidence, plan: Plan, halves: tuple[Rows, Rows]
 ) -> tuple[list[SliceFinding], Hits]:
-    """Search as planned.
+    """Search a table in memory as planned.
 
     Args:
         encoded: The predicates of the evidence's rows.
@@ -96,79 +112,96 @@ def search(
         halves: Two parts of the rows, for confirmation.
 
     Returns:
-        The slices found, the most significant first, and the candidates that were kept.
+        The slices, the most significant first, and the candidates that were kept.
     """
-    if plan.mode == "cover":
-        run = _confirmed if plan.confirm else _covered
-        return run(encoded, evidence, plan, halves)
-    if plan.mode == "batch":
-        hits = sweep(encoded, evidence, plan.max_cross, plan.alpha, plan.budget)
-    elif plan.mode == "iterative":
-        hits = sweep(
-            encoded, evidence, plan.max_cross, plan.alpha, plan.budget, lambda h: _found(h, plan)
-        )
-    else:
+
+    def decide(hits: Hits) -> Flags:
+        return adjust(hits.p, hits.tested, plan.correction) <= plan.alpha
+
+    if plan.mode == "iterative":
+        hits = sweep(encoded, evidence, plan.max_cross, plan.alpha, plan.budget, decide)
+    elif plan.mode == "priority":
         hits = prioritise(
-            encoded, evidence, plan.max_cross, plan.candidates, plan.iterations,
-            lambda h: _found(h, plan), plan.budget,
+            encoded, evidence, plan.max_cross, plan.candidates, plan.iterations, decide,
+            plan.budget,
         )  # fmt: skip
+    else:
+        table = TableInMemory(encoded, evidence, plan, halves)
+        return search_table(
+            table, encoded, plan.mode, plan.alpha, plan.correction, confirm=plan.confirm
+        )
     return significant(encoded, hits, plan.correction, plan.alpha), hits
 
 
+def search_table(
+    table: SearchedTable,
+    encoded: Encoded,
+    mode: Mode,
+    alpha: float,
+    correction: Correction,
+    *,
+    confirm: bool,
+) -> tuple[list[SliceFinding], Hits]:
+    """Search a table in the modes that test all candidates: cover and batch.
+
+    Args:
+        table: The table, wherever its rows are.
+        encoded: The predicates; its rows are not looked at.
+        mode: `cover` or `batch`.
+        alpha: Level at which a corrected p-value counts.
+        correction: For the family of all candidates tested.
+        confirm: In cover mode, whether each half confirms what the other proposes.
+
+    Returns:
+        The slices, the most significant first, and the candidates that were kept.
+    """
+    if mode == "cover" and confirm:
+        return cross_screen(table, encoded, alpha, correction)
+    if mode == "cover":
+        return cover(partial(table.look, None), encoded, alpha, correction)
+    hits = table.look(None, ())
+    return significant(encoded, hits, correction, alpha), hits
+
+
 def split(ids: npt.NDArray[np.generic], seed: int) -> tuple[Rows, Rows]:
-    """Two halves of the examples that depend on their ids alone; equal ids stay together.
+    """Split the examples into halves that depend on their ids alone; equal ids stay together.
 
     >>> first, second = split(np.arange(5), 0)
     >>> first.size, second.size
     (3, 2)
     """
-    units, own = np.unique(ids, return_inverse=True)
-    order = np.argsort(hash_ids(units, seed), kind="stable")
-    first = np.zeros(units.size, np.bool_)
+    names, own = np.unique(ids, return_inverse=True)
+    order = np.argsort(hash_ids(names, seed), kind="stable")
+    first = np.zeros(names.size, np.bool_)
     first[order[: -(-order.size // 2)]] = True
     return np.flatnonzero(first[own]), np.flatnonzero(~first[own])
-
-
-def _found(hits: Hits, plan: Plan) -> Flags:
-    return adjust(hits.p, hits.tested, plan.correction) <= plan.alpha
 
 
 def significant(
     encoded: Encoded, hits: Hits, correction: Correction, alpha: float
 ) -> list[SliceFinding]:
-    """The significant candidates that lie below no other, the most significant first."""
+    """List the significant candidates that lie below no other, the most significant first."""
     q = adjust(hits.p, hits.tested, correction)
     places = np.flatnonzero(q <= alpha)
     places = places[minimal(encoded, hits.take(places))]
     order = np.lexsort((hits.cell[places], hits.subset[places], hits.p[places]))
     chosen = hits.take(places[order])
     columns = (chosen.p, q[places[order]], chosen.size)
-    seen = zip(keys_of(encoded, chosen), *(own.tolist() for own in columns), strict=True)
-    return [SliceFinding(key, p, q, Look(p, q, size)) for key, p, q, size in seen]
+    results = zip(keys_of(encoded, chosen), *(own.tolist() for own in columns), strict=True)
+    return [SliceFinding(key, SliceTestResult(*result)) for key, *result in results]
 
 
-def _covered(
-    encoded: Encoded, evidence: Evidence, plan: Plan, halves: tuple[Rows, Rows]
-) -> tuple[list[SliceFinding], Hits]:
-    steps, hits = cover(encoded, evidence, plan.max_cross, plan.alpha, plan.correction, plan.budget)
-    return [SliceFinding(s.key, s.p, s.q, Look(s.p, s.q, s.size)) for s in steps], hits
-
-
-def _confirmed(
-    encoded: Encoded, evidence: Evidence, plan: Plan, halves: tuple[Rows, Rows]
-) -> tuple[list[SliceFinding], Hits]:
-    confirmed, hits = cross_screen(
-        encoded, evidence, halves, plan.max_cross, plan.alpha, plan.correction, plan.budget
-    )
-    findings = [
-        SliceFinding(
-            one.step.key,
-            one.p,
-            one.q,
-            Look(one.step.p, one.step.q, one.step.size),
-            Look(one.p, one.q, one.size),
-            one.rows,
+def _conditional(
+    encoded: Encoded, evidence: Evidence, keys: tuple[Key, ...]
+) -> list[tuple[float, int]]:
+    """Give p-value and size of each slice among the rows in none before it."""
+    remaining = np.arange(evidence.rows)
+    results: list[tuple[float, int]] = []
+    for key in keys:
+        inside = rows_of(encoded, key)[remaining]
+        judged = (
+            evidence.take(remaining).with_min_size(1).judge(inside[None].astype(np.int32), 2, 1.0)
         )
-        for one in confirmed
-    ]
-    return findings, hits
+        results.append((p_of_slice(judged), int(np.count_nonzero(inside))))
+        remaining = remaining[~inside]
+    return results

@@ -70,7 +70,7 @@ class Hits:
     tested: int = 0
 
     def take(self, chosen: Any) -> Hits:
-        """The same with some of the candidates, by places or flags."""
+        """Keep some of the candidates, by places or flags."""
         columns = {name: getattr(self, name)[chosen] for name in COLUMNS}
         return replace(self, **columns)
 
@@ -85,7 +85,7 @@ COLUMNS = ("subset", "cell", "size", "effect", "p")
 
 
 def join_hits(parts: list[Hits]) -> Hits:
-    """Several searches' candidates as those of one.
+    """Join the candidates of several searches.
 
     >>> join_hits([Hits(tested=2), Hits(tested=3)]).tested
     5
@@ -151,7 +151,7 @@ def sweep(
 def _blocks(
     encoded: Encoded, evidence: Evidence, subsets: list[Subset], budget: Budget
 ) -> Iterator[Block]:
-    """All subsets of one cross size, those together that can share a pass over the rows."""
+    """Cut the subsets of a cross size into blocks; those that can, share a pass over the rows."""
     bounds = {"most_cells": budget.cells, "most_keys": budget.keys}
     if isinstance(evidence, Additive) and evidence.exact:
         most = min(evidence.rows // FULL, budget.cells)
@@ -161,7 +161,7 @@ def _blocks(
 
 
 def _ordered(hits: Hits) -> Hits:
-    """The same in lexicographic order of the feature subsets, each of which is there once."""
+    """Sort candidates by feature subset in lexicographic order; each subset occurs once."""
     order = sorted(range(len(hits.subsets)), key=hits.subsets.__getitem__)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
@@ -206,7 +206,7 @@ def visit(
         nonempty = int(np.count_nonzero((judged.size > 0) & ~barred))
         free = ~barred[cell]
         cell, effect, p = cell[free], effect[free], p[free]
-        shut = barred | (judged.size < evidence.least) | (judged.size == 0)
+        shut = barred | (judged.size < evidence.min_size) | (judged.size == 0)
         each = zip(block.subsets, block.occupied, block.apart(shut), strict=True)
         for subset, occupied, flags in each:
             small[subset] = (
@@ -240,11 +240,11 @@ def flag(flags: dict[Subset, Flags], hits: Hits) -> None:
 
 
 def minimal(encoded: Encoded, hits: Hits) -> Flags:
-    """Which candidates lie below none of the others: subsets of a found slice say nothing new.
+    """Flag the candidates that lie below no other: a part of a reported slice says nothing new.
 
     Args:
         encoded: The predicates.
-        hits: The slices found, in the order of their cross size.
+        hits: Significant slices, in the order of their cross size.
 
     References:
         Liu et al. 2022, section 5: "significant slices that are subsets of other significant ones

@@ -14,7 +14,7 @@ from scotoma.run import Run, read_record, write_json
 from scotoma.run.mirror import local_folder
 from scotoma.storage.files import file_digest, written
 from scotoma.tracking import tracking_uri
-from scotoma.tracking.models import download
+from scotoma.tracking.models import download_model
 
 __all__ = ["download_models", "fetch_models", "models_here", "registry_of"]
 
@@ -59,7 +59,7 @@ def download_models(config: Config, place: str, folder: Path) -> None:
     assert isinstance(config.source, OnnxSource)
     assert config.source.registered is not None
     names = [variant.name for variant in config.resolved_variants]
-    download(config.source.registered, names, folder, registry_of(config, place))
+    download_model(config.source.registered, names, folder, registry_of(config, place))
 
 
 def fetch_models(run: Run) -> list[Path]:

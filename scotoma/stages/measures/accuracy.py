@@ -15,13 +15,13 @@ from scotoma.uncertainty import cluster_sums
 from scotoma.uncertainty.rates import RateEvidence, Words
 from scotoma.verdict.one_model import Disagreement, one_model_trap
 
-__all__ = ["RISK_LIMITS", "Accuracy", "constant_members", "group_errors"]
+__all__ = ["RISK_LIMITS", "PopulationAccuracy", "constant_members", "group_errors"]
 
 RISK_LIMITS = {"relative": 0.2, "absolute": 0.005}  # of the default gate
 
 
 @dataclass(frozen=True, eq=False)
-class Accuracy:
+class PopulationAccuracy:
     """How well one population predicts the test examples.
 
     Attributes:
@@ -35,7 +35,9 @@ class Accuracy:
     warnings: tuple[str, ...]
 
     @classmethod
-    def of(cls, predictions: Predictions, examples: Examples, positive: int | None) -> Accuracy:
+    def of(
+        cls, predictions: Predictions, examples: Examples, positive: int | None
+    ) -> PopulationAccuracy:
         """Measure one population.
 
         Args:
@@ -57,7 +59,9 @@ class Accuracy:
             warnings=tuple(constant_members(predictions, labels)),
         )
 
-    def one_model_risk(self, dense: Accuracy, *, paired: bool, seed: int) -> list[Disagreement]:
+    def one_model_risk(
+        self, dense: PopulationAccuracy, *, paired: bool, seed: int
+    ) -> list[Disagreement]:
         """How often few models a side would contradict all of them about the groups' errors.
 
         Args:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotoma.bias.clarify import METRICS, all_metrics, changes
+from scotoma.bias.clarify import METRICS, all_metrics, metric_changes
 from scotoma.bias.clarify.guide import GUIDE
 from scotoma.datasets import Examples
 from scotoma.uncertainty import Estimate
@@ -147,7 +147,7 @@ class ClarifyMetrics:
         moved = after  # without an outcome, three times the same reason
         if self.positive is not None:
             moved = [
-                changes(
+                metric_changes(
                     d=facet.d, dense=dense == self.positive, compressed=compressed == self.positive,
                     y=self._y, strata=facet.strata, clusters=self._clusters, paired=paired,
                 )
