@@ -356,7 +356,7 @@ def test_what_the_files_do_not_hold_cannot_be_asked_for(
     [
         (
             "variants: [dense, {predictions: [a]}]",
-            "variants holds {predictions: ...}, which is for source.kind predictions; name ",
+            "variants holds {predictions: ...}, which is for source.kind predictions; list ",
         ),
         (
             CONFIG + "variants: [dense, {prune: [0.9]}]",

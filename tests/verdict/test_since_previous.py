@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from scotoma.audit import as_text
+from scotoma.audit import as_text, parse_gate
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError, DataError
@@ -265,10 +265,14 @@ def test_the_last_audit_is_an_input_of_the_verdict(two: tuple[Mirror, Path]) -> 
     first = give_verdict(folder, RULES, TODAY)
     assert first.gate.rules.rules[-1].id == "since"  # the gate file has its own
     assert give_verdict(folder, RULES, TODAY).content == first.content
-    given = give_verdict(folder, None, TODAY).gate
-    assert [rule.id for rule in given.rules.rules][-1] == "since_previous"
-    failed = {f.question.where for f in given.variants[0].findings if f.verdict == "FAIL"}
+    by_default = give_verdict(folder, None, TODAY)
+    gate = by_default.gate
+    assert [rule.id for rule in gate.rules.rules][-1] == "since_previous"
+    failed = {f.question.where for f in gate.variants[0].findings if f.verdict == "FAIL"}
     assert {name for name in failed if "since" in name and "women" in name}
+    # gate.json holds the rules as they were applied: they give the same verdict again.
+    recorded = parse_gate(by_default.content.encode(), "gate.json").rules
+    assert give_verdict(folder, recorded, TODAY).content == by_default.content
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"variants": 3}', "{}"])
