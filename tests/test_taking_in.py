@@ -246,5 +246,5 @@ def test_a_wrong_configuration_is_refused(old: str, new: str, sentence: str) -> 
 
 
 def test_folders_of_models_need_a_source_of_models() -> None:
-    with pytest.raises(ConfigError, match=r"which is for source\.kind onnx; name models made else"):
+    with pytest.raises(ConfigError, match=r"which is for source\.kind onnx; list external models"):
         parse_config("variants: [dense, {onnx: [int8]}]", "audit.yaml")
