@@ -101,7 +101,7 @@ class _Steps:
         if kubeflow is not None:
             check_for_cluster(config, kubeflow)
             shard_count = kubeflow.shards
-        pieces = [str(shard) for shard in shards(config.population.models, shard_count)]
+        pieces = [str(shard) for shard in shards(config.most_models, shard_count)]
         return cls(kubeflow, pieces, skipped_steps(config))
 
     def task(self, component: Any, **arguments: Any) -> Any:

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from scotoma import cli
-from scotoma.audit import Audit, plain, write_part
+from scotoma.audit import Audit, as_text, plain, write_part
 from scotoma.bias.subgroup import amplification
 from scotoma.commands import audit_run as audit_command
 from scotoma.power import PlantedGroup, planted_audit
@@ -31,18 +32,21 @@ OUTCOMES = ("gate.json", "junit.xml", "summary.md")
 def content(relative: float, *, n: int = 6000) -> Audit:
     """An audit of one variant in which the FPR of one group rises."""
     planted = planted_audit(
-        [PlantedGroup(name="old", n=n, rate=0.05, relative=relative)], members=10, seed=3
+        [PlantedGroup(name="age=old", n=n, rate=0.05, relative=relative)], members=10, seed=3
     )
     changes = amplification(
-        planted.labels, planted.dense, planted.compressed, planted.groups, ["old"],
-        positive=1, n_classes=2,
+        planted.labels, planted.dense, planted.compressed, np.repeat(planted.groups, 2, axis=0),
+        ["all", "age=old"], positive=1, n_classes=2,
     )  # fmt: skip
     names = ("dense", "prune-0.9")
     return whole(
         {
             "project": "faces",
             "examples": {"test": n, "clusters": n, "positive": "1"},
-            "groups": [{"key": "old", "name": "old", "n": n}],
+            "groups": [
+                {"key": "all", "name": "all", "n": n},
+                {"key": "age=old", "name": "old", "n": n},
+            ],
             "variants": [{"name": name, "kind": "int8", "members": 10} for name in names],
             "accuracy": {name: {"top1": {"value": 0.95, "n": n}} for name in names},
             "divergence": {"prune-0.9": {"cie": {"excess": {"reason": "not measured"}}}},
@@ -82,7 +86,7 @@ def test_a_pass_ends_with_0(run: Path, monkeypatch: Any, capsys: Any) -> None:
     assert gate(*JUDGE, monkeypatch=monkeypatch) == 0
     out, err = capsys.readouterr()
     assert "PASS  prune-0.9 " in out
-    assert "Every variant passed." in out
+    assert "PASS    prune-0.9: No rise beyond its margin in the 1 test; " in out
     assert err == "verdict PASS, run/gate.json\n"
     assert outcomes(run) == list(OUTCOMES)
 
@@ -126,7 +130,6 @@ def test_without_a_file_the_default_rules_hold(run: Path, monkeypatch: Any) -> N
         "fpr_groups",
         "fnr_groups",
         "cie",
-        "classes",
     ]
     assert found["audit_sha256"] == hashlib.sha256((run / "audit.json").read_bytes()).hexdigest()
 
@@ -182,13 +185,60 @@ def test_usage_and_rules_end_with_2(
     assert outcomes(run) == []
 
 
-@pytest.mark.parametrize("arguments", [("--rules", "no.yaml"), ("--as-of", "soon")])
-def test_a_call_that_is_refused_leaves_no_earlier_verdict(
-    run: Path, monkeypatch: Any, arguments: tuple[str, str]
+REFUSED = {
+    "no file": (("--rules", "no.yaml"), 2),
+    "a misspelt rule": (("--rules", "rulez.yaml"), 2),
+    "a group that the audit does not have": (("--rules", "groups.yaml"), 4),
+    "a day that is none": (("--as-of", "soon"), 2),
+    "a variant that was not judged": (("--variant", "prune-0.8"), 4),
+    "a previous audit that is none": (("--previous", "nowhere"), 4),
+}
+
+
+@pytest.mark.parametrize("call", REFUSED)
+def test_a_call_that_is_refused_leaves_the_earlier_verdict_alone(
+    run: Path, monkeypatch: Any, capsys: Any, call: str
 ) -> None:
+    Path("rulez.yaml").write_text(RULES.replace("rules:", "rulez:"))
+    Path("groups.yaml").write_text(RULES + "must: ['age=odl']\n")
     assert gate(*JUDGE, monkeypatch=monkeypatch) == 0
-    assert gate("gate", "run", *arguments, monkeypatch=monkeypatch) == 2
+    before = [(run / name).read_bytes() for name in OUTCOMES]
+    capsys.readouterr()
+    arguments, code = REFUSED[call]
+    assert gate("gate", "run", *arguments, monkeypatch=monkeypatch) == code
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert [(run / name).read_bytes() for name in OUTCOMES] == before
+
+
+@pytest.mark.parametrize("arguments", [("--rules", "groups.yaml"), ("--variant", "prune-0.8")])
+def test_a_verdict_on_another_audit_does_not_stay(
+    run: Path, monkeypatch: Any, arguments: tuple[str, ...]
+) -> None:
+    Path("groups.yaml").write_text(RULES + "must: ['age=odl']\n")
+    assert gate(*JUDGE, monkeypatch=monkeypatch) == 0
+    write_part(run / "audit.json", content(1.0))
+    assert gate("gate", "run", *arguments, monkeypatch=monkeypatch) == 4
     assert outcomes(run) == []
+
+
+def test_the_exit_code_is_that_of_the_variant_that_is_shipped(run: Path, monkeypatch: Any) -> None:
+    """Two variants, one harmed; both are written down, whichever decides the exit code."""
+    both = plain(content(1.0))
+    calm = plain(content(-0.3))
+    both["variants"].append(both["variants"][1] | {"name": "int8"})
+    for part in ("accuracy", "divergence", "classes", "subgroups", "gaps", "gallery"):
+        both[part]["int8"] = calm[part]["prune-0.9"]
+    write_part(run / "audit.json", whole(both))
+    codes = {
+        name: gate(*JUDGE, "--variant", name, monkeypatch=monkeypatch)
+        for name in ("prune-0.9", "int8", "dense")
+    }
+    assert codes == {"prune-0.9": 1, "int8": 0, "dense": 4}
+    assert gate(*JUDGE, monkeypatch=monkeypatch) == 1
+    verdicts = json.loads((run / "gate.json").read_text())
+    assert (verdicts["verdict"], verdicts["exit_code"]) == ("FAIL", 1)
+    assert [v["verdict"] for v in verdicts["variants"]] == ["FAIL", "PASS"]
 
 
 def test_an_unknown_option_ends_with_2(run: Path, monkeypatch: Any) -> None:
@@ -234,10 +284,11 @@ def test_an_audit_of_dense_models_alone_ends_with_4(run: Path, monkeypatch: Any)
 
 
 @pytest.mark.parametrize("fault", [ZeroDivisionError, EOFError, MemoryError, RecursionError])
-def test_a_fault_of_our_own_ends_with_5_and_takes_the_old_verdict_away(
+def test_a_fault_of_our_own_ends_with_5_and_leaves_no_verdict_on_another_audit(
     run: Path, monkeypatch: Any, capsys: Any, fault: type[Exception]
 ) -> None:
     assert gate(*JUDGE, monkeypatch=monkeypatch) == 0
+    write_part(run / "audit.json", content(1.0))
     capsys.readouterr()
 
     def stumble(*_: object) -> None:
@@ -254,6 +305,9 @@ def test_a_fault_of_our_own_ends_with_5_and_takes_the_old_verdict_away(
 
 @pytest.mark.parametrize("fault", [BrokenPipeError(32, "Broken pipe"), OSError(28, "full")])
 def test_a_disk_or_pipe_that_fails_ends_with_5(run: Path, monkeypatch: Any, fault: OSError) -> None:
+    """Writing has begun: what is left would be half of the earlier verdict."""
+    assert gate(*JUDGE, monkeypatch=monkeypatch) == 0
+
     def stumble(*_: object) -> None:
         raise fault
 
@@ -300,6 +354,9 @@ def test_a_run_in_object_storage_is_judged_there(
     assert gate(*arguments, monkeypatch=monkeypatch) == 0
     assert s3.names() == ["run/audit.json", *(f"run/{name}" for name in OUTCOMES)]
     monkeypatch.setattr(judging, "judge", lambda *_: 1 / 0)
+    assert gate(*arguments, monkeypatch=monkeypatch) == 5
+    assert s3.names() == ["run/audit.json", *(f"run/{name}" for name in OUTCOMES)]
+    s3.put("run/audit.json", as_text(content(1.0)).encode())
     assert gate(*arguments, monkeypatch=monkeypatch) == 5
     assert s3.names() == ["run/audit.json"]
 

@@ -144,7 +144,7 @@ def test_a_file_beyond_the_limit_is_not_read(
     monkeypatch.setattr(reading, "LIMIT_BYTES", 100)
     with pytest.raises(DataError, match="must have at most 100 bytes, got"):
         read_audit(path)
-    with pytest.raises(DataError, match="is not there; finish its audit first"):
+    with pytest.raises(DataError, match="is not there; let scotoma audit end first"):
         read_audit(tmp_path / "none.json")
 
 

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
 from scotoma.config import load_config, parse_config
+from scotoma.config.variants import Onnx
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json
@@ -168,6 +169,33 @@ def test_a_model_that_was_changed_is_taken_in_again(run: Run, home: Path) -> Non
     file.write_bytes(held)
 
 
+def test_external_models_may_differ_in_number(home: Path, tmp_path: Path) -> None:
+    """Three dense and one distilled, in shards of which the second holds no distilled one."""
+    text = CONFIG.replace("{onnx: [distilled]}", "{onnx: [single], models: 1}")
+    (home / "models" / "single").mkdir()
+    onnx.save_model(model(5, 2.0), home / "models" / "single" / "only.onnx")
+    (home / "single.yaml").write_text(text)
+    run = Run.create(tmp_path / "run", load_config(home / "single.yaml"))
+    prepare(run)
+    for shard in shards(run.config.most_models, 2):
+        for step in (
+            train, prune, quantize, predict
+        ):  # fmt: skip
+            step(run, shard)
+    gather(run)
+    members = {
+        name: Predictions.read(run.predictions(name)).members
+        for name in ("dense", "int8", "single")
+    }
+    assert members == {"dense": (0, 1, 2), "int8": (0, 1, 2), "single": (0,)}
+    divergence(run)
+    bias(run)
+    slicing.slices(run)
+    judging.verdict(run)
+    audit = json.loads(run.path("audit.json").read_text())
+    assert [variant["members"] for variant in audit["variants"]] == [3, 3, 1]
+
+
 def test_numbers_and_names_of_models_must_fit(home: Path, tmp_path: Path) -> None:
     config = load_config(home / "audit.yaml")
     more = config.model_copy(update={"population": config.population.model_copy(
@@ -178,6 +206,14 @@ def test_numbers_and_names_of_models_must_fit(home: Path, tmp_path: Path) -> Non
     (shard,) = shards(4, 1)
     with pytest.raises(DataError, match=r"dense must hold population.models = 4 models, got 3; "):
         train(run, shard)
+
+    fewer = more.model_copy(update={"population": config.population, "variants": [
+        *config.variants[:2], Onnx(onnx=["distilled"], models=2)
+    ]})  # fmt: skip
+    run = Run.create(tmp_path / "fewer", fewer)
+    prepare(run)
+    with pytest.raises(DataError, match=r"distilled must hold models = 2 models, got 3; correct"):
+        train(run, shards(3, 1)[0])
 
     other = home / "models" / "int8" / "m2.onnx"
     other.rename(home / "models" / "int8" / "z.onnx")
@@ -211,5 +247,5 @@ def test_a_wrong_configuration_is_refused(old: str, new: str, sentence: str) -> 
 
 
 def test_folders_of_models_need_a_source_of_models() -> None:
-    with pytest.raises(ConfigError, match=r"which is for source\.kind onnx; name models made else"):
+    with pytest.raises(ConfigError, match=r"which is for source\.kind onnx; list external models"):
         parse_config("variants: [dense, {onnx: [int8]}]", "audit.yaml")

@@ -35,7 +35,9 @@ class ClassRow(Part):
     )
     significant: Flag = Field(description="Whether p_adjusted is at most 1 - level.")
     se: Number | None = Field(description="Standard error of `normalised`.")
-    df: Number | None = Field(description="Degrees of freedom of its t distribution.")
+    df: Number | None = Field(
+        description="Degrees of freedom of its t distribution; null for infinitely many."
+    )
     of_examples: Number | None = Field(
         description="Variance over examples, squared percentage points."
     )

@@ -36,6 +36,7 @@ class Comparable(Part):
     """The parts of an audit that another audit is compared with."""
 
     config_sha256: str = Field(description="SHA-256 of its configuration.")
+    dataset_sha256: str = Field("", description="SHA-256 of its examples; empty where not known.")
     scope: Literal["population", "shipped"] = Field(description="What its intervals speak of.")
     examples: LabelNames = Field(description="Its labels.")
     variants: tuple[VariantName, ...] = Field(description="Its variants.")
@@ -47,6 +48,7 @@ class Comparable(Part):
         """Pick these parts of an audit."""
         return cls(
             config_sha256=audit.config_sha256,
+            dataset_sha256=audit.examples.dataset_sha256,
             scope=audit.scope,
             examples=LabelNames(classes=audit.examples.classes, positive=audit.examples.positive),
             variants=tuple(VariantName(name=variant.name) for variant in audit.variants),

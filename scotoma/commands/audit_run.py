@@ -178,7 +178,7 @@ def _audit(
                 f"the audit ended with an internal error ({type(error).__name__}); its traceback "
                 f"is in {log}"
             ) from error
-    return judged.gate.exit_code()
+    return judged.exit_code
 
 
 def _say_step(run: Run, step: str, *, as_json: bool) -> None:

@@ -1,7 +1,7 @@
 """The gate command: a verdict on a finished audit, for people and for machines.
 
 Its exit codes are promises: 1 is a verdict and nothing else. Whatever goes wrong leaves by another
-code and leaves no gate.json, not even that of an earlier verdict.
+code and writes no gate.json; an earlier one stays only if it judges the audit.json that is there.
 """
 
 from __future__ import annotations
@@ -87,14 +87,14 @@ def run_gate(
         ScotomaError: Something went wrong inside; its traceback is in the logs of the run.
     """
     from scotoma.stages.judging.previous import leave_previous
-    from scotoma.stages.verdict import forget, give_verdict  # SciPy comes with it
+    from scotoma.stages.verdict import give_verdict  # SciPy comes with it
 
     folder = _folder(place)
     try:
-        forget(folder)
+        chosen, today = chosen_rules(rules), day(as_of)
         if previous is not None:
             leave_previous(folder, previous)
-        judged = give_verdict(folder, chosen_rules(rules), day(as_of))
+        judged = give_verdict(folder, chosen, today, variant)
         text = judged.content if as_json else judged.summary
         verdict = f"verdict {judged.gate.verdict}, {folder.place(folder.root / 'gate.json')}"
         print_out(text, sys.stdout)
@@ -112,7 +112,7 @@ def run_gate(
             f"the gate ended with an internal error ({type(error).__name__}) and gave no verdict; "
             f"its traceback is in {log}"
         ) from error
-    return judged.gate.exit_code(variant)
+    return judged.exit_code
 
 
 def print_out(text: str, stream: TextIO) -> None:

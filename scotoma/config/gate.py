@@ -328,7 +328,9 @@ def _said(location: Location, fault: dict[str, Any], values: dict[str, Any]) -> 
         case "union_tag_not_found":
             return f"{path}.metric is missing; it is one of {', '.join(METRICS)}"
         case "too_short":
-            return f"{path} must hold at least one rule, got none"
+            return (
+                f"{path} must hold at least one {'rule' if path == 'rules' else 'name'}, got none"
+            )
         case "string_too_short":
             return f"{path} must not be empty; write what it is"
         case "date_from_datetime_parsing" | "date_parsing" | "date_type":

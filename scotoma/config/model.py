@@ -275,6 +275,20 @@ class Config(Frozen):
         """The resolved variant of that name."""
         return next(variant for variant in self.resolved_variants if variant.name == name)
 
+    def models_of(self, name: str) -> int:
+        """How many models the variant of that name has."""
+        return self.variant(name).models or self.population.models
+
+    @property
+    def most_models(self) -> int:
+        """How many models the largest population has."""
+        return max(self.models_of(variant.name) for variant in self.resolved_variants)
+
+    @property
+    def fewest_models(self) -> int:
+        """How many models the smallest population has."""
+        return min(self.models_of(variant.name) for variant in self.resolved_variants)
+
     def deciding(self) -> dict[str, Any]:
         """What decides the results: not where data lie, nor what runs or tracks them."""
         return self.model_dump(

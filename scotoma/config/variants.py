@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    field_validator,
+    model_validator,
+)
 
 __all__ = [
     "Float16",
@@ -86,6 +94,21 @@ class Int4(Frozen):
     block: Literal[16, 32, 64, 128, 256] = Field(32, description="Weights that share a scale.")
 
 
+Models = Annotated[
+    int | None,
+    Field(ge=1, le=255, description="Models of each of these; null for population.models."),
+]
+
+
+def _paired_models_are_as_many(entry: Any) -> Any:
+    if entry.paired and entry.models is not None:
+        raise ValueError(
+            f"paired variants have as many models as dense, got models: {entry.models}; leave out "
+            "models, or paired"
+        )
+    return entry
+
+
 class Onnx(Frozen):
     """Models made elsewhere, one variant a folder of `source.models`."""
 
@@ -93,7 +116,10 @@ class Onnx(Frozen):
     paired: bool = Field(
         False, description="Each model was made from the dense one of the same file name."
     )
+    models: Models = None
     bits: Literal[4, 8, 16, 32] = Field(32, description="Bits per weight, for the record.")
+
+    _pairs = model_validator(mode="after")(_paired_models_are_as_many)
 
 
 class Predicted(Frozen):
@@ -105,7 +131,10 @@ class Predicted(Frozen):
     paired: bool = Field(
         False, description="Each model was made from the baseline model of the same name."
     )
+    models: Models = None
     bits: Literal[4, 8, 16, 32] = Field(32, description="Bits per weight, for the record.")
+
+    _pairs = model_validator(mode="after")(_paired_models_are_as_many)
 
 
 _WAYS: dict[str, type[Frozen]] = {
@@ -150,6 +179,7 @@ class Variant(Frozen):
     exempt: tuple[Literal["first", "last"], ...] = ()  # layers that are not pruned
     mode: Literal["", "dynamic", "static"] = ""
     bits: int = 32  # of a weight
+    models: int | None = None  # where they are not as many as dense ones
     calibrator: Literal["minmax", "entropy", "percentile"] = "minmax"
     percentile: float = 99.99  # share of the values that a range holds, %
     images: int = 100  # that choose the ranges of int8-static
@@ -212,7 +242,8 @@ def resolve(entries: list[VariantEntry], *, forked: bool = False) -> tuple[Varia
                 else ("predictions", entry.predictions)
             )
             variants += [
-                Variant(name=name, kind=kind, derived_from=of, bits=entry.bits) for name in names
+                Variant(name=name, kind=kind, derived_from=of, bits=entry.bits, models=entry.models)
+                for name in names
             ]
     if forked:
         of_pruning = {one.name for one in variants if one.kind == "prune"}

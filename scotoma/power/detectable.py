@@ -11,8 +11,8 @@ from scipy.special import gammaincinv, ndtr, stdtrit
 
 from scotoma.errors import DataError
 from scotoma.inputs import Floats
-from scotoma.power.model import Design, Probit, expected_parts, expected_variance
-from scotoma.uncertainty.estimate import json_safe
+from scotoma.power.model import Design, Probit, expected_parts
+from scotoma.uncertainty.estimate import FEWEST_RUNS, json_safe
 from scotoma.uncertainty.rates import FEWEST
 
 NODES = 16  # a variance component; 24 change the power by less than .001
@@ -164,8 +164,8 @@ def promised_power(design: Design, relative: float) -> float:
     quantiles, s and df as an audit computes them; times the chance that enough examples carry the
     dense rate.
 
-    With 2 or 3 members more examples can lower it: they leave more of the variance to the runs,
-    which so few members know with hardly a degree of freedom. Simulated audits agree.
+    Populations of fewer than five members are judged as they are: their runs move the estimate and
+    are no part of its interval.
 
     Args:
         design: The audit.
@@ -185,26 +185,33 @@ def promised_power(design: Design, relative: float) -> float:
     examples, excess, n, parts = expected_parts(design, relative)
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     places = (nodes + 1) / 2
-    sigma = math.sqrt(expected_variance(design, relative).total)
+    sigma = math.sqrt(_total(examples, parts))
     distance = math.log1p(relative) - math.log1p(design.limit)
     if sigma == 0:  # pairs that err alike to the last example
         return float(distance > 0) * _decidable(design)
     freedom = 2 * n / float(excess) if excess > 0 else math.inf
     of_examples = examples * _chi_square(places, freedom)
-    of_members = [part * _chi_square(places, max(size - 1, 1)) for part, _, size in parts]
+    parts = [part for part in parts if part[2] >= FEWEST_RUNS]
+    of_members = [part * _chi_square(places, size - 1) for part, _, size in parts]
     grids = np.meshgrid(of_examples, *of_members, indexing="ij", sparse=True)
     residual = sum(float(part) for _, part, _ in parts)
     members = sum(grids[1:], start=np.zeros(1))
     total = np.maximum(np.maximum(grids[0] + members - residual, grids[0]), members)
     spread = grids[0] ** 2 / freedom
     for grid, (_, _, size) in zip(grids[1:], parts, strict=True):
-        spread = spread + grid**2 / max(size - 1, 1)
+        spread = spread + grid**2 / (size - 1)
     with np.errstate(divide="ignore"):
         reach = stdtrit(total**2 / spread, (1 + design.level) / 2) * np.sqrt(total)
     power = ndtr((distance - reach) / sigma)
     for _ in grids:
         power = power @ (weights / 2)
     return float(power) * _decidable(design)
+
+
+def _total(examples: Floats, parts: list[tuple[Floats, Floats, int]]) -> float:
+    """The variance of the estimate over examples and runs, those of few members among them."""
+    members, residual = (float(sum(part[place] for part in parts)) for place in (0, 1))
+    return max(float(examples) + members - residual, float(examples), members)
 
 
 def _decidable(design: Design) -> float:

@@ -21,7 +21,7 @@ def gather(run: Run) -> list[Path]:
     run.mirror.fetch_folder("shards")
     parts = {name: _parts(run, name) for name in names}
     outputs = [run.predictions(name) for name in names] + manifests
-    (every,) = shards(run.config.population.models, 1)
+    (every,) = shards(run.config.most_models, 1)
     records = [path for path in member_files(run, names, every) if path.suffix == ".json"]
     inputs = [run.examples, *records, *(path for paths in parts.values() for path in paths)]
     with run.step("gather", outputs, inputs) as due:
@@ -42,7 +42,7 @@ def _parts(run: Run, name: str) -> list[Path]:
 
     paths, members = [], 0
     for shard in range(len(list(run.path("shards").iterdir()))):
-        if members < run.config.population.models:
+        if members < run.config.models_of(name):
             paths.append(run.predictions(name, shard))
             members += len(PredictionFile.open(paths[-1]).members)
     return paths
@@ -53,7 +53,7 @@ def _manifest(run: Run, name: str) -> dict[str, Any]:
     from scotoma.predictions import PredictionFile
 
     variant = run.config.variant(name)
-    (every,) = shards(run.config.population.models, 1)
+    (every,) = shards(run.config.models_of(name), 1)
     facts: dict[str, Any] = {
         "variant": name,
         "kind": variant.kind,

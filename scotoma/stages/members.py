@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scotoma.config import Variant
+from scotoma.config import Config, Variant
 from scotoma.run import Run
 from scotoma.stages.shards import Shard
 
-__all__ = ["graph_files", "member_files", "quantized_variants"]
+__all__ = ["graph_files", "member_files", "members_of", "quantized_variants"]
+
+
+def members_of(config: Config, variant: str, shard: Shard) -> range:
+    """List the members of a shard that a variant has: where it has fewer models, perhaps none."""
+    models = config.models_of(variant)
+    return range(min(shard.members.start, models), min(shard.members.stop, models))
 
 
 def member_files(run: Run, variants: list[str], shard: Shard) -> list[Path]:
@@ -16,7 +22,7 @@ def member_files(run: Run, variants: list[str], shard: Shard) -> list[Path]:
     return [
         path
         for variant in variants
-        for index in shard.members
+        for index in members_of(run.config, variant, shard)
         for path in (run.member(variant, index), run.member(variant, index).with_suffix(".json"))
     ]
 

@@ -22,6 +22,7 @@ from scotoma.processes import WorkerPool, worker_pool
 from scotoma.run import Run, write_json
 from scotoma.stages.external.models import network_of
 from scotoma.stages.measures.parity import exported_from, network_predictions
+from scotoma.stages.members import members_of
 from scotoma.stages.shards import Shard
 from scotoma.storage.files import written
 
@@ -41,12 +42,15 @@ def predict_shard(run: Run, shard: Shard, graph: Path | None = None) -> None:
     classes = len(examples.classes)
     network = replace(network_of(config, classes), graph=graph)
     names = [variant.name for variant in config.resolved_variants]
-    cells = [(name, place) for name in names for place in range(len(shard.members))]
-    files = [run.member(name, shard.members[place]) for name, place in cells]
-    shape = (len(examples.ids), len(shard.members))
+    members = {name: members_of(config, name, shard) for name in names}
+    cells = [(name, place) for name, own in members.items() for place in range(len(own))]
+    files = [run.member(name, members[name][place]) for name, place in cells]
     keep_scores = config.keep_scores
-    columns = {name: _Column.empty(shape, classes, scores=keep_scores) for name in names}
-    progress.start("predict", len(files) * shape[0])
+    columns = {
+        name: _Column.empty((len(examples.ids), len(own)), classes, scores=keep_scores)
+        for name, own in members.items()
+    }
+    progress.start("predict", len(files) * len(examples.ids))
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
         images = Path(folder, "images.npy")
         decode_images_to(images, examples)
@@ -56,7 +60,7 @@ def predict_shard(run: Run, shard: Shard, graph: Path | None = None) -> None:
             progress.advance("predict", len(answers.predicted))
             if columns[name].missing == 0:
                 path, partner = run.predictions(name, shard.index), config.variant(name).paired_with
-                _write(path, name, shard.members, examples, columns.pop(name), partner)
+                _write(path, name, members[name], examples, columns.pop(name), partner)
         if shard.index == 0:
             _predict_networks(run, examples, images, network)
             _measure(run, names, network, np.load(images, mmap_mode="r"))

@@ -76,7 +76,7 @@ def _perform(run: Run, step: Step) -> None:
     """Run a step, of all members, and say in the log when it began and how long it took."""
     began = time.perf_counter()
     print(f"{datetime.datetime.now():%H:%M:%S.%f} {step.name} begins", flush=True)
-    (every,) = shards(run.config.population.models, 1)
+    (every,) = shards(run.config.most_models, 1)
     perform(step.name, run, str(every) if step.sharded else "")
     print(f"{step.name} ended after {time.perf_counter() - began:.3f} s", flush=True)
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scotoma import progress, storage
-from scotoma.audit import as_text, read_audit, write_part
+from scotoma.audit import as_text, read_audit, read_gate, write_part
 from scotoma.config.gate import GateRules, default_rules
+from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.run import Run, checksums
 from scotoma.run.mirror import Mirror
@@ -19,7 +20,7 @@ from scotoma.summary import summary
 from scotoma.verdict import Gate, gate_file, gate_result, judge
 from scotoma.verdict.documents import junit, markdown
 
-__all__ = ["Judged", "forget", "give_verdict", "verdict"]
+__all__ = ["Judged", "give_verdict", "verdict"]
 
 OUTCOMES = ("gate.json", "junit.xml", "summary.md")
 
@@ -59,31 +60,40 @@ class Judged:
         content: gate.json.
         summary: What the terminal shows.
         notes: What a reader has to know beside it, lines for stderr.
+        exit_code: 0 pass, 1 fail, 3 unsure where the rules say that this fails.
     """
 
     gate: Gate
     content: str
     summary: str
     notes: tuple[str, ...]
+    exit_code: int
 
 
-def give_verdict(folder: Mirror, rules: GateRules | None, as_of: datetime.date) -> Judged:
+def give_verdict(
+    folder: Mirror, rules: GateRules | None, as_of: datetime.date, shipped: str | None = None
+) -> Judged:
     """Judge the audit of a folder and write gate.json, junit.xml and summary.md there.
+
+    An earlier verdict on the same audit.json stays until the new one is written; one on another
+    audit.json goes first.
 
     Args:
         folder: Where audit.json lies, and the previous audit, if it is to be compared with one.
         rules: The gate; None for the default rules.
         as_of: Day that decides which waivers have expired.
+        shipped: The variant whose verdict is the exit code; None for the worst of all.
 
     Returns:
         The verdict, and what there is to print.
 
     Raises:
-        DataError: There is no audit, or it cannot be judged.
+        DataError: There is no audit, or it cannot be judged by these rules.
     """
-    forget(folder)
     path = folder.root / "audit.json"
-    folder.fetch([path])
+    folder.fetch([path, folder.root / "gate.json"])
+    if not _judges(folder.root / "gate.json", path):
+        _forget(folder)
     checksums.refuse_changed(folder, [path.name])
     audit = read_audit(path, folder.place(path))
     previous = read_previous(folder)
@@ -103,7 +113,9 @@ def give_verdict(folder: Mirror, rules: GateRules | None, as_of: datetime.date) 
         content=texts["gate.json"],
         summary=summary(audit, gate),
         notes=tuple(f"note    {printable(warning)}" for warning in gate.warnings),
+        exit_code=gate.exit_code(shipped),
     )
+    _forget(folder)  # so that no half of it stays beside half of the new one
     for name, text in texts.items():  # gate.json last: where it is, the others are
         with written(folder.root / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
@@ -112,8 +124,16 @@ def give_verdict(folder: Mirror, rules: GateRules | None, as_of: datetime.date) 
     return judged
 
 
-def forget(folder: Mirror) -> None:
-    """Take away the earlier verdict on an audit: if this call fails, none must be there.
+def _judges(gate: Path, audit: Path) -> bool:
+    """Whether a gate.json is the verdict on this audit.json."""
+    try:
+        return audit.is_file() and read_gate(gate).audit_sha256 == file_digest(audit)
+    except DataError:  # absent, or of another version
+        return False
+
+
+def _forget(folder: Mirror) -> None:
+    """Take away the earlier verdict on an audit.
 
     A folder without an audit is somebody else's, and so is what lies in it.
     """

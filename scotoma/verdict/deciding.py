@@ -162,7 +162,7 @@ def _harm_p(question: Question, rules: GateRules) -> float:
 
 def _answer(question: Question, rules: GateRules, harm: float, multiplier: float) -> Finding:
     tail = rules.alpha / 2
-    adjusted = min(1.0, harm * multiplier)  # nan stays nan
+    adjusted = min(harm * multiplier, 1.0)  # in this order nan stays nan
     if adjusted <= tail:
         return _failed(question, harm, adjusted, tail / multiplier)
     cleared = [] if _too_few_models(question, rules) else question.clearing_margins

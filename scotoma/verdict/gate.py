@@ -17,7 +17,7 @@ from scotoma.errors import DataError
 from scotoma.printable import nearest, printable
 from scotoma.verdict.deciding import Finding, Verdict, decide
 from scotoma.verdict.questions import Question, questions
-from scotoma.verdict.since_previous import not_compared, since_previous
+from scotoma.verdict.since_previous import earlier_look, not_compared, since_previous
 
 __all__ = ["AuditFacts", "Gate", "VariantVerdict", "judge"]
 
@@ -216,6 +216,8 @@ def judge(
     warnings += _about_previous(audit, rules, previous)
     compared = None
     if previous is not None and previous.audit is not None:
+        look = earlier_look(previous.audit, Comparable.of(audit), rules.alpha)
+        warnings += [look] if look else []
         compared = PreviousReference(of=previous.of, sha256=previous.sha256)
     facts = AuditFacts(
         scotoma=audit.scotoma,

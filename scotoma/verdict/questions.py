@@ -260,7 +260,8 @@ def _class(rule: ClassesRule, row: ClassRow, members: int, rules: GateRules) -> 
     if row.reason:
         loss = undefined(row.reason, value=value, n=row.n, members=members, events=events)
     else:
-        se, df = _number(row.se) / 100, _number(row.df)
+        se = _number(row.se) / 100
+        df = math.inf if row.df is None else row.df  # JSON has no infinity, and this row a p-value
         loss = Estimate.on_scale(value, se, df, n=row.n, members=members, events=events)
     variance = Variance(
         total=loss.se**2,

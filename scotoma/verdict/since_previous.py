@@ -26,6 +26,7 @@ __all__ = [
     "Change",
     "changes",
     "difference",
+    "earlier_look",
     "judged",
     "not_compared",
     "since_previous",
@@ -132,6 +133,31 @@ def not_compared(before: Comparable, after: Comparable, variant: str) -> list[st
     return sentences
 
 
+def earlier_look(before: Comparable, after: Comparable, alpha: float) -> str:
+    """Say that a verdict looks again at the same examples with more models; empty if not.
+
+    A run keeps its number of models, so that no run knows of earlier looks: only the previous audit
+    tells of one, and each look is judged at the whole of alpha.
+
+    Args:
+        before: The earlier audit.
+        after: The later one.
+        alpha: Of the gate.
+    """
+    if not before.dataset_sha256 or before.dataset_sha256 != after.dataset_sha256:
+        return ""
+    for variant in [name for name in after.subgroups if name in before.subgroups]:
+        was, now = (_fewest_models(audit, variant) for audit in (before, after))
+        if 0 < was < now:
+            noun = "model" if was == 1 else "models"
+            return (
+                f"the previous audit has the same test examples and {was} {noun}, this one {now}: "
+                f"each such look adds up to {100 * alpha / 2:g}% to the chance of a false FAIL or "
+                "PASS"
+            )
+    return ""
+
+
 def since_previous(
     audit: Audit, variant: str, rules: GateRules, previous: PreviousAudit | None
 ) -> Iterator[Question]:
@@ -225,6 +251,12 @@ def _other_excess(before: Comparable, after: Comparable, variant: str) -> str:
         return ""
     noun = "vote" if earlier == 1 else "votes"
     return f"which measured it at {earlier} {noun} a side, not {later}"
+
+
+def _fewest_models(audit: Comparable, variant: str) -> int:
+    """Models of the smaller population that a variant's rates rest on; 0 where it has no rates."""
+    rates = [rate for row in audit.subgroups[variant] for rate in (row.dense, row.compressed)]
+    return min((rate.members for rate in rates), default=0)
 
 
 def _numbers(audit: Comparable, variant: str) -> dict[tuple[str, str], Estimate]:

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scotoma.config.gate import GateRules, default_rules, load_rules, parse_rules
+from scotoma.config.gate import ChangeRule, GateRules, default_rules, load_rules, parse_rules
 from scotoma.config.schemas import file_schema
 from scotoma.errors import ConfigError
 
@@ -33,7 +33,7 @@ FAULTS = {
         "on_unsure: warn",
         "on_unsur: warn",
         "gate.yaml:4 on_unsur is not a key here; known are version, alpha, correct, min, "
-        "on_unsure, rules, waivers; did you mean 'on_unsure'?",
+        "coarsest, must, on_unsure, rules, waivers; did you mean 'on_unsure'?",
     ),
     "an unknown key of a limit": (
         "relative: 0.20",
@@ -50,7 +50,8 @@ FAULTS = {
     "an unknown key of a waiver": (
         'reason: "not shipped", ',
         'reason: "not shipped", why: x, ',
-        "gate.yaml:11 waivers.0.why is not a key here; known are rule, variant, reason, until",
+        "gate.yaml:11 waivers.0.why is not a key here; known are rule, variant, group, "
+        "reason, until",
     ),
     "an unknown metric": (
         "metric: fpr,",
@@ -129,6 +130,38 @@ FAULTS = {
         "gate.yaml:6 rule 'fpr_groups' asks for the error over classes, which is the fnr of each; "
         "write metric: fnr",
     ),
+    "groups chosen over classes": (
+        "metric: fpr, over: groups",
+        "metric: fpr, over: classes, exclude: [sex=male]",
+        "gate.yaml:6 rule 'fpr_groups' asks over classes and chooses groups with exclude; write "
+        "over: groups or remove exclude",
+    ),
+    "attributes of all": (
+        "over: groups",
+        "over: all, attributes: [sex]",
+        "gate.yaml:6 rule 'fpr_groups' asks over all and chooses groups with attributes; write "
+        "over: groups or remove attributes",
+    ),
+    "no attribute": (
+        "over: groups",
+        "over: groups, attributes: []",
+        "gate.yaml:6 rules.0.attributes must hold at least one name, got none",
+    ),
+    "fewer than no examples": (
+        "over: groups",
+        "over: groups, min_examples: -1",
+        "gate.yaml:6 rules.0.min_examples must be at least 0, got -1",
+    ),
+    "a margin coarser than everything": (
+        "alpha: 0.05",
+        "coarsest: 10",
+        "gate.yaml:1 coarsest must be less than 1.0, got 10",
+    ),
+    "no models": (
+        "models: 5",
+        "models: 0",
+        "gate.yaml:3 min.models must be at least 1, got 0",
+    ),
     "a key twice": (
         "correct: holm",
         "alpha: 0.01",
@@ -151,6 +184,16 @@ def test_the_whole_file_is_read() -> None:
     assert [rule.id for rule in found.rules] == ["fpr_groups", "cie", "classes", "slices"]
     assert found.waivers[0].until.isoformat() == "2027-03-01"
     assert (found.min.effective_events, found.min.models) == (10, 5)
+
+
+def test_what_a_file_leaves_out_has_its_default() -> None:
+    rules = parse_rules("rules: [{id: fpr, metric: fpr, max_increase: {relative: 0.2}}]", "g.yaml")
+    assert (rules.alpha, rules.correct, rules.on_unsure) == (0.05, "holm", "warn")
+    assert (rules.min.effective_events, rules.min.models) == (10, 1)
+    assert (rules.coarsest, rules.must, rules.waivers) == (0.10, [], [])
+    (rule,) = rules.rules
+    assert isinstance(rule, ChangeRule)
+    assert (rule.over, rule.attributes, rule.exclude, rule.min_examples) == ("groups", None, [], 0)
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -188,9 +231,33 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Any) -> None:
         load_rules(tmp_path / "latin.yaml")
 
 
-@pytest.mark.parametrize("positive", [True, False])
-def test_the_default_rules_carry_margins(positive: bool) -> None:
-    found = default_rules(positive=positive)
+DEFAULTS = {
+    # positive class, groups, fewer than five models: the rules
+    (True, True, False): ["fpr_groups", "fnr_groups", "cie"],
+    (True, True, True): ["fpr_groups", "fnr_groups"],
+    (True, False, False): ["fpr_all", "fnr_all", "cie"],
+    (True, False, True): ["fpr_all", "fnr_all"],
+    (False, True, False): ["error_groups", "cie", "classes"],
+    (False, True, True): ["error_groups", "classes"],
+    (False, False, False): ["error_all", "cie", "classes"],
+    (False, False, True): ["error_all", "classes"],
+}
+
+
+@pytest.mark.parametrize("kind", DEFAULTS)
+def test_the_default_rules_ask_what_an_audit_can_answer(kind: tuple[bool, bool, bool]) -> None:
+    """The recalls of two classes are FPR and FNR; without groups all examples are judged."""
+    positive, groups, shipped = kind
+    rules = default_rules(positive=positive, groups=groups, shipped=shipped).rules
+    assert [rule.id for rule in rules] == DEFAULTS[kind]
+    over = {rule.over for rule in rules if isinstance(rule, ChangeRule)}
+    assert over == {"groups" if groups else "all"}
+
+
+@pytest.mark.parametrize("kind", DEFAULTS)
+def test_the_default_rules_carry_margins(kind: tuple[bool, bool, bool]) -> None:
+    positive, groups, shipped = kind
+    found = default_rules(positive=positive, groups=groups, shipped=shipped)
     assert (found.alpha, found.correct, found.on_unsure) == (0.05, "holm", "warn")
     for rule in found.rules:
         limits = rule.model_dump(include={"max", "margin"})

@@ -1,4 +1,4 @@
-"""One dense and one compressed model: a verdict on these two, however few they are."""
+"""Fewer than five models a side: a verdict on these very models, however few they are."""
 
 from __future__ import annotations
 
@@ -71,9 +71,13 @@ def test_rules_are_recorded_as_they_were_applied(
     assert gate_result(judge(harmed, recorded, TODAY)) == judged
 
 
-def test_populations_of_few_members_stay_unsure(whole_audit: Audits) -> None:
-    audit = whole_audit({"men": 0.0, "women": 2.0}, members=2, n=4000)
-    assert set(verdict(audit, parse_rules(GROUPS, "gate.yaml")).values()) == {"UNSURE"}
+@pytest.mark.parametrize("members", [2, 3, 4])
+def test_two_to_four_models_are_judged_at_least_as_well_as_one(
+    whole_audit: Audits, members: int
+) -> None:
+    audit = whole_audit({"men": -0.3, "women": 2.0}, members=members, n=4000)
+    findings = verdict(audit, parse_rules(GROUPS, "gate.yaml"))
+    assert findings == {"FPR men": "PASS", "FPR women": "FAIL"}
 
 
 @pytest.mark.parametrize("asked", ["", "min: {models: 5}\n"])

@@ -19,6 +19,7 @@ from scotoma.machine import versions
 from scotoma.printable import printable
 from scotoma.run import Run, write_json
 from scotoma.stages.external.registered import models_here
+from scotoma.stages.members import members_of
 from scotoma.stages.shards import Shard
 from scotoma.storage.files import file_digest, written
 
@@ -41,19 +42,20 @@ def find_models(config: Config) -> dict[str, list[Path]]:
     """The files of every variant, one a member.
 
     Raises:
-        DataError: A folder is absent, their numbers are not `population.models`, or models that
-            are paired have other names.
+        DataError: A folder is absent, their numbers are not those of the configuration, or models
+            that are paired have other names.
     """
     assert isinstance(config.source, OnnxSource)
     folder = Path(config.source.models)
     found = {v.name: model_files(folder, v.name) for v in config.resolved_variants}
     for variant in config.resolved_variants:
         files, dense = found[variant.name], found["dense"]
-        if len(files) != config.population.models:
+        asked = config.models_of(variant.name)
+        if len(files) != asked:
+            key = "population.models" if variant.models is None else "models"
             raise DataError(
-                f"{folder / variant.name} must hold population.models = "
-                f"{config.population.models} models, got {len(files)}; correct the number, or add "
-                "models"
+                f"{folder / variant.name} must hold {key} = {asked} models, got {len(files)}; "
+                "correct the number, or add models"
             )
         if variant.derived_from:
             for one, other in zip(files, dense, strict=True):
@@ -85,10 +87,11 @@ def take_in(run: Run, shard: Shard) -> None:
     images = decode_images(replace(examples, table=examples.table.head(TRIED)))
     network = network_of(run.config, len(examples.classes))
     height, width = images.shape[2:]
-    progress.start("take in models", len(found) * len(shard.members))
+    total = sum(len(members_of(run.config, name, shard)) for name in found)
+    progress.start("take in models", total)
     with trials() as attempt:
         for name, files in found.items():
-            for index in shard.members:
+            for index in members_of(run.config, name, shard):
                 model = read_model(files[index], network, (height, width))
                 path = run.member(name, index)
                 with written(path) as temporary:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 from scotoma import progress, storage
 from scotoma.config import Config, PredictionsSource
 from scotoma.config.model import Population, Predicted
+from scotoma.config.variants import VariantEntry
 from scotoma.datasets import Examples, load_examples
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
@@ -19,6 +21,7 @@ from scotoma.predictions.external import ExternalPredictions, PredictionRequest,
 from scotoma.predictions.tables import PredictionTable, find_tables, models_by_variant
 from scotoma.printable import nearest, printable
 from scotoma.run import Run, write_json
+from scotoma.stages.members import members_of
 from scotoma.stages.shards import Shard
 from scotoma.storage.files import file_digest, written
 
@@ -36,7 +39,7 @@ def complete(config: Config) -> Config:
         config: As it was written. Of another kind of source it stays as it is.
 
     Returns:
-        `variants` named, dense first, and `population.models` as many as every variant has.
+        `variants` named, dense first, and the number of models of each.
 
     Raises:
         ConfigError: A variant or the baseline that is named is not in the files.
@@ -77,9 +80,11 @@ def complete(config: Config) -> Config:
                 "what the baseline is called here; rename one of them"
             )
         variants = ["dense", Predicted(predictions=named)]
-    models = _models(config, {name: len(found[name]) for name in (dense, *named)})
     _refuse_unpaired(config.model_copy(update={"variants": variants}), found, dense)
-    population = Population(models=models, seed=config.population.seed)
+    models = {name: len(found[name]) for name in (dense, *named)}
+    population = Population(models=_taken(config, dense, models), seed=config.population.seed)
+    counted = [_counted(config, entry, models, population.models) for entry in variants]
+    variants = [entry for entries in counted for entry in entries]
     return config.model_copy(update={"variants": variants, "population": population})
 
 
@@ -102,25 +107,38 @@ def _others(found: Mapping[str, Sequence[str]], dense: str) -> str:
     return ", ".join(repr(name) for name in found if name != dense)
 
 
-def _models(config: Config, counts: Mapping[str, int]) -> int:
-    """Models of each variant: as many as are asked for, else as many as all have."""
-    fewest = min(counts, key=lambda name: counts[name])
-    if "models" in config.population.model_fields_set:
-        asked = config.population.models
-        if counts[fewest] < asked:
-            raise DataError(
-                f"population.models asks for {asked} models of each variant, but {fewest!r} has "
-                f"{counts[fewest]}; correct the number, or add models"
-            )
-        return asked
-    if len(set(counts.values())) > 1:
-        most = max(counts, key=lambda name: counts[name])
-        raise DataError(
-            f"every variant must have as many models, got {counts[most]} of {most!r} and "
-            f"{counts[fewest]} of {fewest!r}; add models, or set population.models: "
-            f"{counts[fewest]} to take the first of each"
-        )
-    return counts[fewest]
+def _counted(
+    config: Config, entry: VariantEntry, models: Mapping[str, int], dense: int
+) -> Iterator[VariantEntry]:
+    """Split an entry by how many models its variants have, where that is not as many as dense."""
+    if not isinstance(entry, Predicted):
+        yield entry
+        return
+    counts = {name: entry.models or _taken(config, name, models) for name in entry.predictions}
+    for count, group in groupby(entry.predictions, counts.__getitem__):
+        names = list(group)
+        if short := [name for name in names if models[name] < count]:
+            raise DataError(_too_few(f"models asks for {count}", short[0], models[short[0]]))
+        own = None if count == dense else count
+        yield entry.model_copy(update={"predictions": names, "models": own})
+
+
+def _taken(config: Config, name: str, models: Mapping[str, int]) -> int:
+    """Models of a variant: as many as are asked for, else as many as there are."""
+    if "models" not in config.population.model_fields_set:
+        return models[name]
+    asked = config.population.models
+    if models[name] < asked:
+        what = f"population.models asks for {asked} models of each variant"
+        raise DataError(_too_few(what, name, models[name]))
+    return asked
+
+
+def _too_few(asked: str, name: str, models: int) -> str:
+    return (
+        f"{asked}, but {name!r} has {models}; correct the number, leave it out to take all that "
+        "there are, or add models"
+    )
 
 
 def _refuse_unpaired(config: Config, found: Mapping[str, Sequence[str]], dense: str) -> None:
@@ -155,12 +173,11 @@ def _left_out(config: Config, found: Mapping[str, Sequence[str]]) -> list[str]:
     notes = []
     if others := [name for name in found if name not in names.values()]:
         notes.append(f"source.files also holds {', '.join(map(repr, others))}, not audited")
-    most = max(len(found[name]) for name in names.values())
-    if most > config.population.models:
-        notes.append(
-            f"of up to {most} models of a variant the first {config.population.models} by name are "
-            "audited"
-        )
+    notes += [
+        f"of {len(found[called])} models of {called!r} the first {models} by name are audited"
+        for name, called in names.items()
+        if len(found[called]) > (models := config.models_of(name))
+    ]
     return notes
 
 
@@ -169,8 +186,9 @@ def take_in_predictions(run: Run, shard: Shard) -> list[Path]:
     source, config = run.config.source, run.config
     assert isinstance(source, PredictionsSource)
     names = _named(config)
-    outputs = [run.predictions(name, shard.index) for name in names]
-    outputs += [_record(run, name, index) for name in names for index in shard.members]
+    members = {name: members_of(run.config, name, shard) for name in names}
+    outputs = [run.predictions(name, shard.index) for name, own in members.items() if own]
+    outputs += [_record(run, name, index) for name, own in members.items() for index in own]
     tables = find_tables(source.files)
     made_with = _digest(*(table.place for table in tables))
     with run.step(f"train-{shard.index:03d}", outputs, [run.examples], made_with=made_with) as due:
@@ -183,40 +201,43 @@ def _take_in(run: Run, shard: Shard, tables: Sequence[PredictionTable]) -> None:
     config, names = run.config, _named(run.config)
     examples = Examples.read(run.examples, images=False)
     found = models_by_variant(tables)
-    models = {called: [found[called][k] for k in shard.members] for called in names.values()}
+    members = {name: members_of(config, name, shard) for name in names}
+    names = {name: called for name, called in names.items() if members[name]}
+    models = {called: [found[called][k] for k in members[name]] for name, called in names.items()}
     asked = PredictionRequest(
         models, examples.ids, examples.classes, config.keep_scores, config.label.threshold
     )
     progress.start("take in predictions", len(names))
     answers = read_external(tables, asked)
     for name, called in names.items():
-        _write(run, shard, name, models[called], answers[called], examples)
+        path = run.predictions(name, shard.index)
+        _write(run, path, name, members[name], models[called], answers[called], examples)
         progress.advance("take in predictions")
 
 
 def _write(
     run: Run,
-    shard: Shard,
+    path: Path,
     name: str,
+    members: Sequence[int],
     models: Sequence[str],
     answers: ExternalPredictions,
     examples: Examples,
 ) -> None:
     """The predictions of a variant, and for each member where they are from."""
-    path = run.predictions(name, shard.index)
     paired = run.config.variant(name).derived_from
     with written(path) as temporary:
         Predictions(
             variant=name,
             example_ids=tuple(examples.ids),
-            members=tuple(shard.members),
+            members=tuple(members),
             classes=examples.classes,
             predicted=answers.predicted,
             paired_with=paired,
             scores=answers.scores,
             runtimes=(ELSEWHERE,),
         ).write(temporary)
-    for place, (index, model) in enumerate(zip(shard.members, models, strict=True)):
+    for place, (index, model) in enumerate(zip(members, models, strict=True)):
         said = answers.predicted[:, place].tobytes()
         record = {
             "index": index,

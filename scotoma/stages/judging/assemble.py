@@ -35,7 +35,7 @@ def assemble(run: Run, examples: Examples) -> Audit:
         "project": config.project,
         "config_sha256": config.digest(),
         "deterministic": config.deterministic,
-        "scope": "population" if config.population.models >= FEWEST_RUNS else "shipped",
+        "scope": "population" if config.fewest_models >= FEWEST_RUNS else "shipped",
         "seed": config.population.seed,
         "level": 0.95,
         "examples": {
@@ -68,7 +68,7 @@ def assemble(run: Run, examples: Examples) -> Audit:
                 "bits": variant.bits,
                 "paired": variant.paired,
                 "derived_from": variant.derived_from or None,
-                "members": config.population.models,
+                "members": config.models_of(variant.name),
             }
             for variant in config.resolved_variants
         ],

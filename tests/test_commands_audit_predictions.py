@@ -1,0 +1,99 @@
+"""`scotoma audit` of predictions: the commonest audits, through the command, to their verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from scotoma.run import read_json
+from tests.commands import scotoma
+from tests.steps import steps_in_this_process
+
+pytestmark = pytest.mark.slow
+
+CONFIG = """\
+project: elsewhere
+source:
+  kind: predictions
+  files: preds/{variant}/{model}.csv
+  examples: examples.csv
+label: {column: label}
+tracking: {uri: "off"}
+"""
+CLASSES = np.array(["bird", "cat", "dog"])
+
+
+def write(
+    home: Path, dense: int, compressed: int, *, flips: float, n: int = 3000, extra: str = ""
+) -> None:
+    """Dense models that err on 10%, and copies of them that answer anew on a share of examples."""
+    rng = np.random.default_rng(3)
+    ids = [f"e{place}" for place in range(n)]
+    label = rng.choice(CLASSES, n)
+    sex = rng.choice(["m", "f"], n)
+    pl.DataFrame({"example_id": ids, "label": label, "sex": sex}).write_csv(home / "examples.csv")
+    models = []
+    for place in range(dense):
+        models.append(np.where(rng.random(n) < 0.1, rng.choice(CLASSES, n), label))
+        _write_model(home / "preds" / "dense" / f"m{place}.csv", ids, models[-1])
+    for place in range(compressed):
+        anew = np.where(rng.random(n) < flips, rng.choice(CLASSES, n), models[place])
+        _write_model(home / "preds" / "int8" / f"m{place}.csv", ids, anew)
+    (home / "audit.yaml").write_text(CONFIG + extra)
+
+
+def _write_model(path: Path, ids: list[str], predicted: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pl.DataFrame({"example_id": ids, "predicted": predicted}).write_csv(path)
+
+
+def audited(home: Path, *options: str) -> tuple[int, dict[str, Any]]:
+    with steps_in_this_process(home):
+        code, _, err = scotoma("audit", "audit.yaml", "--out", "run", "--gate", *options)
+    assert (home / "run" / "gate.json").exists(), err
+    return code, read_json(home / "run" / "gate.json")
+
+
+PAIRED = "variants: [dense, {predictions: [int8], paired: true}]\n"
+
+
+@pytest.mark.parametrize("groups", ["", "groups: {sex: {column: sex}}\n"])
+@pytest.mark.parametrize("paired", ["", PAIRED])
+def test_one_model_and_its_identical_copy_pass(tmp_path: Path, groups: str, paired: str) -> None:
+    """Nothing flips and, without groups, the rates of all examples are asked: PASS, not UNSURE."""
+    write(tmp_path, 1, 1, flips=0, extra=groups + paired)
+    code, gate = audited(tmp_path)
+    assert (code, gate["verdict"], gate["scope"]) == (0, "PASS", "shipped")
+    (variant,) = gate["variants"]
+    over = "error_groups" if groups else "error_all"
+    assert [rule["id"] for rule in gate["rules"]["rules"]] == [over, "classes"]
+    assert {test["verdict"] for test in variant["tests"]} == {"PASS"}
+    for test in variant["tests"]:
+        assert test["absolute"]["value"] == 0
+        assert 0 < test["absolute"]["high"] < test["margins"]["clearing"]
+
+
+def test_rates_of_five_models_and_their_identical_copies_pass(tmp_path: Path) -> None:
+    write(tmp_path, 5, 5, flips=0, extra=PAIRED)
+    code, gate = audited(tmp_path)
+    assert (code, gate["scope"]) == (0, "population")
+    assert [rule["id"] for rule in gate["rules"]["rules"]] == ["error_all", "cie", "classes"]
+    (variant,) = gate["variants"]
+    rates = [test for test in variant["tests"] if test["rule"] != "cie"]
+    assert {test["verdict"] for test in rates} == {"PASS"}
+
+
+@pytest.mark.parametrize(("flips", "verdict", "code"), [(0.0, "PASS", 0), (0.3, "FAIL", 1)])
+def test_three_dense_models_and_one_compressed_are_judged(
+    tmp_path: Path, flips: float, verdict: str, code: int
+) -> None:
+    write(tmp_path, 3, 1, flips=flips, n=12_000)
+    ended, gate = audited(tmp_path)
+    assert (ended, gate["verdict"]) == (code, verdict)
+    assert (gate["scope"], gate["variants"][0]["members"]) == ("shipped", 1)
+    audit = read_json(tmp_path / "run" / "audit.json")
+    assert {v["name"]: v["members"] for v in audit["variants"]} == {"dense": 3, "int8": 1}
