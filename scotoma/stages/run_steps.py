@@ -10,12 +10,13 @@ import datetime
 import sys
 import time
 from concurrent.futures import as_completed
+from contextlib import nullcontext
 from pathlib import Path
 
 from scotoma.config import OnnxSource, PredictionsSource
 from scotoma.errors import ConfigError, ScotomaError
-from scotoma.machine import cores
-from scotoma.processes import start_server, worker_pool
+from scotoma.machine import cores, has_gpu_driver
+from scotoma.processes import kept_workers, start_server, worker_pool
 from scotoma.processes.guardian import tie_to_parent
 from scotoma.run import Run
 from scotoma.stages import leave_error, perform
@@ -44,13 +45,15 @@ def run_steps(run: Run, only: str | None = None) -> None:
         _perform(run, named(only))
         return
     start_server(*PRELOADED, *(["torch"] if _trains(run) else []))
-    for group in groups(run.config):
-        new = [step for step in group if not _recorded(run, step)]
-        if len(new) > 1 and cores() > 1:
-            _perform_together(run, new)
-            group = [step for step in group if step not in new]
-        for step in group:
-            _perform(run, step)
+    # Of a GPU each process keeps memory for as long as it lives.
+    with nullcontext() if has_gpu_driver() else kept_workers():
+        for group in groups(run.config):
+            new = [step for step in group if not _recorded(run, step)]
+            if len(new) > 1 and cores() > 1:
+                _perform_together(run, new)
+                group = [step for step in group if step not in new]
+            for step in group:
+                _perform(run, step)
 
 
 def refuse_too_early(run: Run, name: str) -> None:
@@ -84,9 +87,9 @@ def _perform(run: Run, step: Step) -> None:
 def _perform_together(run: Run, steps: list[Step]) -> None:
     """Run steps side by side, one a worker."""
     try:
-        with worker_pool(min(cores(), len(steps)), _open_in_worker, run.place) as pool:
+        with worker_pool(min(cores(), len(steps)), Run.open, run.place) as pool:
             futures = [
-                pool.submit(_perform_in_worker, step, task=f"running the step {step.name}")
+                pool.submit(_perform, step, task=f"running the step {step.name}")
                 for step in reversed(steps)  # the search for slices, the longest, comes first
             ]
             for future in as_completed(futures):
@@ -94,18 +97,6 @@ def _perform_together(run: Run, steps: list[Step]) -> None:
     except ScotomaError as error:  # which a worker that died has not left
         leave_error(error, run.place)
         raise
-
-
-_run: Run  # of a worker
-
-
-def _open_in_worker(place: str) -> None:
-    global _run  # a process pool has no other place for what its tasks share
-    _run = Run.open(place)
-
-
-def _perform_in_worker(step: Step) -> None:
-    _perform(_run, step)
 
 
 def _recorded(run: Run, step: Step) -> bool:
