@@ -45,7 +45,9 @@ def run_steps(run: Run, only: str | None = None) -> None:
     if only is not None:
         _perform(run, named(only))
         return
-    start_server(*PRELOADED, *(["torch"] if _trains(run) else []))
+    steps = [step for group in groups(run.config) for step in group]
+    if due := {step.name for step in steps if not _recorded(run, step)}:
+        start_server(*PRELOADED, *(["torch"] if _needs_torch(run, due) else []))
     # Of a GPU each process keeps memory for as long as it lives.
     with nullcontext() if has_gpu_driver() else kept_workers():
         *before, verdict, report, (log,) = groups(run.config)
@@ -129,13 +131,10 @@ def _recorded(run: Run, step: Step) -> bool:
     return run.path("steps", f"{step.name}{'-000' if step.sharded else ''}.json").exists()
 
 
-def _trains(run: Run) -> bool:
+def _needs_torch(run: Run, due: set[str]) -> bool:
     """Whether members are still to be trained, compressed or run."""
-    if isinstance(run.config.source, (PredictionsSource, OnnxSource)):
-        return False
-    making = {"train", "prune", "quantize", "predict"}
-    steps = [step for group in groups(run.config) for step in group if step.name in making]
-    return not all(_recorded(run, step) for step in steps)
+    external = isinstance(run.config.source, (PredictionsSource, OnnxSource))
+    return not external and not due.isdisjoint({"train", "prune", "quantize", "predict"})
 
 
 if __name__ == "__main__":
