@@ -210,7 +210,7 @@ def _train_together(
     data_digest: str,
     task: str,
 ) -> None:
-    """Train some members as one and write them."""
+    """Train some members as one and write those that an earlier try has not finished."""
     from safetensors.torch import save_file
 
     from scotoma.training.engine import Member, Training, products_precision
@@ -238,6 +238,8 @@ def _train_together(
     )
     trained, trunks = _trained(run, training, data_digest, lambda n: progress.advance(task, n))
     for result, trunk in zip(trained, trunks, strict=True):
+        if _finished(run, variant, result.member.index, data_digest):
+            continue
         path = run.member(variant, result.member.index)
         with written(path) as temporary:
             save_file({n: v.contiguous() for n, v in result.state.items()}, temporary)

@@ -133,3 +133,13 @@ def test_forked_members_do_the_steps_after_the_first_update_alone(
     )
     train(shared, "prune-0.9")
     assert begun == [8]
+
+
+def test_a_finished_member_of_a_chunk_is_not_written_again(shared: population.SharedData) -> None:
+    run, *_ = shared
+    finished, due = run.member("dense", 0), run.member("dense", 1)
+    before, content = finished.stat().st_mtime_ns, due.read_bytes()
+    due.unlink()
+    train(shared, "dense")
+    assert finished.stat().st_mtime_ns == before
+    assert due.read_bytes() == content
