@@ -294,6 +294,14 @@ def test_a_step_is_redone_when_an_object_it_reads_was_changed_elsewhere(s3: Any,
     assert s3.client.get_object(Bucket=s3.bucket, Key="runs/first/out/b")["Body"].read() == b"other"
 
 
+def test_a_copy_that_was_damaged_never_replaces_the_object(s3: Any, made: Run) -> None:
+    made.path("out", "b").write_text("damaged")
+    assert not make(made)
+    assert (
+        s3.client.get_object(Bucket=s3.bucket, Key="runs/first/out/b")["Body"].read() == b"result"
+    )
+
+
 def test_what_was_finished_and_not_sent_is_sent_without_being_redone(s3: Any, made: Run) -> None:
     for name in ("a", "out/b", "steps/make.json"):
         s3.client.delete_object(Bucket=s3.bucket, Key=f"runs/first/{name}")

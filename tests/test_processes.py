@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import pytest
 
 from scotoma.errors import ConfigError, DataError
-from scotoma.processes import CrashedError, IsolatedProcess, worker_pool
+from scotoma.processes import CrashedError, IsolatedProcess, kept_workers, worker_pool
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +58,7 @@ def test_a_worker_has_the_environment_and_folder_of_who_asks_and_one_thread(
         monkeypatch.setenv("SCOTOMA_TRIED", value)
         (folder := tmp_path / value).mkdir()
         monkeypatch.chdir(folder)
-        with worker_pool(1, do_nothing) as pool:
+        with worker_pool(1) as pool:
             seen.append(pool.submit(os.getenv, "SCOTOMA_TRIED", task="").result())
             assert pool.submit(os.getenv, "OMP_NUM_THREADS", task="").result() == "1"
             assert pool.submit(os.getcwd, task="").result() == str(folder)
@@ -66,8 +66,65 @@ def test_a_worker_has_the_environment_and_folder_of_who_asks_and_one_thread(
     assert seen == ["first", "second"]
 
 
+def stray(number: int) -> int:
+    """Leave in a worker what the next task must not see."""
+    import torch
+
+    os.environ["SCOTOMA_TRIED"] = "stray"
+    torch.set_num_threads(2)
+    torch.set_deterministic_debug_mode("error")
+    return number
+
+
+def settings(*prepared: int) -> tuple[int, str | None, int, int, tuple[int, ...]]:
+    import torch
+
+    return (
+        os.getpid(),
+        os.getenv("SCOTOMA_TRIED"),
+        torch.get_num_threads(),
+        torch.get_deterministic_debug_mode(),
+        prepared,
+    )
+
+
+def test_a_kept_worker_goes_on_as_a_new_one_and_ends_with_the_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with kept_workers():
+        with worker_pool(1, stray, 7) as pool:
+            process, *_, prepared = pool.submit(settings, task="").result()
+            assert prepared == (7,)
+        monkeypatch.setenv("SCOTOMA_TRIED", "next")
+        with worker_pool(1) as pool:
+            assert pool.submit(settings, task="").result() == (process, "next", 1, 0, ())
+    assert not Path("/proc", str(process)).exists()
+
+
+def test_a_kept_worker_that_died_is_replaced() -> None:
+    with kept_workers():
+        with worker_pool(1) as pool:
+            process = pool.submit(os.getpid, task="").result()
+        os.kill(process, signal.SIGKILL)
+        with worker_pool(1) as pool:
+            assert pool.submit(os.getpid, task="").result() != process
+
+
+def test_workers_of_a_pool_that_failed_are_not_kept() -> None:
+    def fail() -> None:
+        with worker_pool(1) as pool:
+            processes.append(pool.submit(os.getpid, task="").result())
+            raise KeyError
+
+    processes: list[int] = []
+    with kept_workers():
+        with pytest.raises(KeyError):
+            fail()
+        assert not Path("/proc", str(processes[0])).exists()
+
+
 def test_what_goes_wrong_in_a_worker_is_told_where_it_was_asked() -> None:
-    with worker_pool(1, do_nothing) as pool:
+    with worker_pool(1) as pool:
         with pytest.raises(ConfigError, match="this is why") as caught:
             pool.submit(refuse, "this is why", task="").result()
         assert "in refuse" in caught.value.__notes__[0]  # where, for the log
@@ -87,7 +144,7 @@ def test_a_worker_that_dies_is_named_by_its_task_and_the_others_are_ended() -> N
     others: list[Future[None]] = []
 
     def ask() -> None:
-        with worker_pool(2, do_nothing) as pool:
+        with worker_pool(2) as pool:
             others.append(pool.submit(time.sleep, 600, task="sleeping"))
             died = pool.submit(signal.raise_signal, 9, task="training dense member 3")
             others.append(pool.submit(time.sleep, 600, task="waiting"))
@@ -101,9 +158,8 @@ def test_a_worker_that_dies_is_named_by_its_task_and_the_others_are_ended() -> N
 POOL = """
 import os, time
 from scotoma.processes import worker_pool
-from tests.test_processes import do_nothing
 if __name__ == "__main__":
-    with worker_pool(2, do_nothing) as pool:
+    with worker_pool(2) as pool:
         tasks = [pool.submit(time.sleep, 0.3, task="") for _ in range(2)]
         [task.result() for task in tasks]
         tasks = [pool.submit(os.getpid, task="") for _ in range(8)]

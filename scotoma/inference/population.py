@@ -139,7 +139,7 @@ def _shared_out(
             for member, rows in tasks:
                 path = work.members[member]
                 task = f"predicting with {path.parent.name}/{path.name}"
-                waiting.add(pool.submit(_answer, member, rows, task=task))
+                waiting.add(pool.submit(_Work.__call__, member, rows, task=task))
                 if len(waiting) >= 3 * workers:
                     yield from _ready(waiting)
             while waiting:
@@ -203,15 +203,7 @@ class _Work:
         return scores
 
 
-_work: _Work  # of a worker, made once
-
-
 def _start_worker(
     members: tuple[Path, ...], images: Path, network: Network, keep_scores: bool
-) -> None:
-    global _work  # a process pool has no other place for what its tasks share
-    _work = _Work(members, np.load(images, mmap_mode="r"), network, keep_scores)
-
-
-def _answer(member: int, rows: slice) -> Answers:
-    return _work(member, rows)
+) -> _Work:
+    return _Work(members, np.load(images, mmap_mode="r"), network, keep_scores)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scotoma.processes.isolation import CrashedError, IsolatedProcess
-from scotoma.processes.pool import WorkerPool, worker_died, worker_pool
+from scotoma.processes.pool import WorkerPool, kept_workers, worker_died, worker_pool
 from scotoma.processes.server import start_server
 from scotoma.processes.threads import map_in_order
 
@@ -11,6 +11,7 @@ __all__ = [
     "CrashedError",
     "IsolatedProcess",
     "WorkerPool",
+    "kept_workers",
     "map_in_order",
     "start_server",
     "worker_died",

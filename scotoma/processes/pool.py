@@ -12,12 +12,12 @@ from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, 
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from scotoma.errors import DataError
-from scotoma.processes.server import context, enter_worker
+from scotoma.processes.server import context, enter_worker, reset_worker
 
-__all__ = ["WorkerPool", "worker_died", "worker_pool"]
+__all__ = ["WorkerPool", "kept_workers", "worker_died", "worker_pool"]
 
 Result = TypeVar("Result")
 
@@ -39,30 +39,74 @@ want of memory, or a library crashed; free memory or leave that variant out, and
     )
 
 
-class WorkerPool:
-    """Processes of one thread each, started as they are needed; see `worker_pool`.
+class _Worker(NamedTuple):
+    """A process, as a pool of the standard library: where that breaks, its task is known."""
 
-    Each is a pool of the standard library with one process: where that breaks, it is known what
-    its process was doing.
+    executor: ProcessPoolExecutor
+    process: int
+
+    @classmethod
+    def start(cls) -> _Worker:
+        executor = ProcessPoolExecutor(
+            1, mp_context=context(), initializer=enter_worker, initargs=(dict(os.environ),)
+        )
+        try:
+            return cls(executor, executor.submit(os.getpid).result())
+        except (EOFError, ConnectionError) as error:  # the server was killed that would fork it
+            raise BrokenProcessPool("no worker could be started") from error
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.process, signal.SIGKILL)
+
+
+_kept: SimpleQueue[_Worker] | None = None  # within `kept_workers`
+
+
+@contextmanager
+def kept_workers() -> Iterator[None]:
+    """Keep the workers of a pool that has ended for the next one, until the block ends.
+
+    What they have imported is there already. What was prepared in them is dropped, and the
+    settings of torch are those of a new worker.
     """
+    global _kept  # pools are made by functions that know nothing of each other
+    kept: SimpleQueue[_Worker] = SimpleQueue()
+    _kept = kept
+    try:
+        yield
+    finally:
+        _kept = None
+        for worker in _taken(kept):
+            worker.executor.shutdown()
+
+
+def _taken(workers: SimpleQueue[_Worker]) -> Iterator[_Worker]:
+    """Take the workers out of a queue, until it is empty."""
+    with suppress(Empty):
+        while True:
+            yield workers.get_nowait()
+
+
+class WorkerPool:
+    """Processes of one thread each, started as they are needed; see `worker_pool`."""
 
     def __init__(
-        self, workers: int, initializer: Callable[..., None] | None, arguments: tuple[Any, ...]
+        self, workers: int, prepare: Callable[..., object] | None, arguments: tuple[Any, ...]
     ) -> None:
         self._threads = ThreadPoolExecutor(workers)  # each waits for one worker
-        self._idle: SimpleQueue[ProcessPoolExecutor] = SimpleQueue()
-        self._executors: list[ProcessPoolExecutor] = []
-        self._processes: list[int] = []
+        self._idle: SimpleQueue[_Worker] = SimpleQueue()
+        self._workers: list[_Worker] = []
         self._changing = threading.Lock()
         self._ended = False
-        self._first = (initializer, arguments)
+        self._first = (prepare, arguments)
 
     def submit(self, function: Callable[..., Result], *arguments: Any, task: str) -> Future[Result]:
         """Have an idle worker call a function.
 
         Args:
             function: Can be pickled, as can its arguments and what it returns.
-            *arguments: Its arguments.
+            *arguments: Its arguments, after what was prepared in the worker.
             task: What that is, for `worker_died`.
 
         Returns:
@@ -74,38 +118,34 @@ class WorkerPool:
         self, function: Callable[..., Result], arguments: tuple[Any, ...], task: str
     ) -> Result:
         try:
-            executor = self._take()
-            future = executor.submit(_call_whole, function, arguments)
+            worker = self._take()
+            future = worker.executor.submit(_call_whole, _call_prepared, (function, arguments))
             wait([future])
             if not isinstance(future.exception(), BrokenProcessPool):
-                self._idle.put(executor)
-            return future.result()
+                self._idle.put(worker)
+            return future.result()  # type: ignore[no-any-return]  # what was pickled has no type
         except BrokenProcessPool as error:
             raise worker_died(task) from error
 
-    def _take(self) -> ProcessPoolExecutor:
+    def _take(self) -> _Worker:
         try:
             return self._idle.get_nowait()
         except Empty:
-            return self._start()
-
-    def _start(self) -> ProcessPoolExecutor:
-        executor = ProcessPoolExecutor(
-            1, mp_context=context(), initializer=enter_worker, initargs=(dict(os.environ),)
-        )
-        try:
-            process = executor.submit(os.getpid).result()
-        except (EOFError, ConnectionError) as error:  # the server was killed that would fork it
-            raise BrokenProcessPool("no worker could be started") from error
+            worker = self._reuse() or _Worker.start()
         with self._changing:
-            self._executors.append(executor)
-            self._processes.append(process)
+            self._workers.append(worker)
             if self._ended:
-                _kill(process)
-        initializer, arguments = self._first
-        if initializer is not None:
-            executor.submit(_call_whole, initializer, arguments).result()
-        return executor
+                worker.kill()
+        worker.executor.submit(_call_whole, _prepare, self._first).result()
+        return worker
+
+    def _reuse(self) -> _Worker | None:
+        """Take a worker that an earlier pool has left, if there is one that still lives."""
+        for worker in _taken(_kept) if _kept is not None else ():
+            with suppress(BrokenProcessPool):
+                worker.executor.submit(reset_worker, dict(os.environ)).result()
+                return worker
+        return None
 
     def close(self, *, kill: bool) -> None:
         """End all workers.
@@ -115,29 +155,35 @@ class WorkerPool:
         """
         with self._changing:
             self._ended = kill
-            for process in self._processes if kill else ():
-                _kill(process)
+            for worker in self._workers if kill else ():
+                worker.kill()
         self._threads.shutdown(cancel_futures=True)
-        for executor in self._executors:
-            executor.shutdown()
+        idle = [*_taken(self._idle)]
+        for worker in self._workers:
+            if _kept is not None and worker in idle and not kill:
+                worker.executor.submit(_prepare, None, ())
+                _kept.put(worker)
+            else:
+                worker.executor.shutdown()
 
 
 @contextmanager
 def worker_pool(
-    workers: int, initializer: Callable[..., None] | None = None, *arguments: Any
+    workers: int, prepare: Callable[..., object] | None = None, *arguments: Any
 ) -> Iterator[WorkerPool]:
     """Share work among processes of one thread each, started as they are needed.
 
     Args:
         workers: Number of processes, at most the number of cores.
-        initializer: Called once in each, with the arguments; None where there is nothing to share.
+        prepare: Called once in each, with the arguments; what it returns is the first argument of
+            every function. None where there is nothing to share.
         *arguments: Sent to each process once.
 
     Yields:
         The pool. What it has not begun is dropped when the block ends; what it has begun is ended
         if the block fails.
     """
-    pool = WorkerPool(workers, initializer, arguments)
+    pool = WorkerPool(workers, prepare, arguments)
     try:
         yield pool
     except BaseException:
@@ -146,9 +192,16 @@ def worker_pool(
     pool.close(kill=False)
 
 
-def _kill(process: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(process, signal.SIGKILL)
+_prepared: tuple[Any, ...] = ()  # in a worker: the first argument of every function, if any
+
+
+def _prepare(prepare: Callable[..., object] | None, arguments: tuple[Any, ...]) -> None:
+    global _prepared  # a process pool has no other place for what its tasks share
+    _prepared = (prepare(*arguments),) if prepare else ()
+
+
+def _call_prepared(function: Callable[..., Result], arguments: tuple[Any, ...]) -> Result:
+    return function(*_prepared, *arguments)
 
 
 def _call_whole(function: Callable[..., Result], arguments: tuple[Any, ...]) -> Result:

@@ -10,7 +10,7 @@ import threading
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
 
-__all__ = ["context", "enter_worker", "start_server"]
+__all__ = ["context", "enter_worker", "reset_worker", "start_server"]
 
 LONGEST_FOLDER = 60  # bytes of the name of a folder that sockets may lie in
 # One thread a worker: two OpenMP teams on one core stall each other.
@@ -58,10 +58,20 @@ def enter_worker(environment: dict[str, str]) -> None:
         environment: Variables; the server may have been started with others.
     """
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    reset_worker(environment)
+
+
+def reset_worker(environment: dict[str, str]) -> None:
+    """Give a worker an environment and one thread, and take back what its last task set in torch.
+
+    Args:
+        environment: Variables, as for `enter_worker`.
+    """
     os.environ.clear()
     os.environ.update(environment | ONE_THREAD)
     if torch := sys.modules.get("torch"):  # loaded by the server, with a thread a core
         torch.set_num_threads(1)
+        torch.set_deterministic_debug_mode("default")
 
 
 def _end_with_parent() -> None:

@@ -88,8 +88,18 @@ class Mirror:
         Raises:
             DataError: The storage cannot be asked.
         """
+        return self.located(paths)[0]
+
+    def located(self, paths: Iterable[Path]) -> tuple[dict[Path, str | None], list[Path]]:
+        """The `digests` of files, and which of them are here and not in object storage.
+
+        Raises:
+            DataError: The storage cannot be asked.
+        """
         paths = list(dict.fromkeys(paths))
-        return dict(zip(paths, self._each(self._digest, paths), strict=True))
+        stored = dict(zip(paths, self._each(self._stored, paths), strict=True))
+        unsent = [path for path in paths if stored[path] is None and path.is_file()]
+        return stored | {path: file_digest(path) for path in unsent}, unsent
 
     def fetch(self, paths: Iterable[Path]) -> None:
         """Bring files here that are absent or differ; those that are in neither place stay absent.
@@ -126,13 +136,14 @@ class Mirror:
         with ThreadPoolExecutor(min(CONNECTIONS, len(paths))) as pool:
             return list(pool.map(call, paths))
 
-    def _digest(self, path: Path) -> str | None:
-        if self.uri and (stored := storage.inspect(self.place(path))):
-            if stored.sha256 is None:  # put there by another program
-                self._fetch(path)
-                return file_digest(path)
-            return stored.sha256
-        return file_digest(path) if path.is_file() else None
+    def _stored(self, path: Path) -> str | None:
+        """SHA-256 of an object; None where there is none."""
+        if not self.uri or not (stored := storage.inspect(self.place(path))):
+            return None
+        if stored.sha256 is None:  # put there by another program
+            self._fetch(path)
+            return file_digest(path)
+        return stored.sha256
 
     def _fetch(self, path: Path) -> None:
         stored = storage.inspect(self.place(path))

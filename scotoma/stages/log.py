@@ -18,7 +18,7 @@ from scotoma.printable import printable
 from scotoma.run import Run, read_json, write_json
 from scotoma.stages.judging.frontier import frontier_rows
 
-__all__ = ["log", "log_failed_audit"]
+__all__ = ["import_tracking", "log", "log_failed_audit"]
 
 UNKNOWN = "a step ended without saying why; its logs do"
 NOWHERE = (
@@ -68,6 +68,14 @@ def log(run: Run) -> list[Path]:
     if retraining is not None:
         _tidy(run, retraining.keep, uri)
     return [tracked]
+
+
+def import_tracking(run: Run) -> None:
+    """Import MLflow, which takes longer than to log most audits, where it will be needed."""
+    from scotoma.tracking import import_client, tracking_uri
+
+    if uri := tracking_uri(run, dict(os.environ)):
+        import_client(uri)
 
 
 def log_failed_audit(run: Run) -> list[Path]:

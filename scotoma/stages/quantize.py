@@ -70,7 +70,7 @@ def quantize_shard(run: Run, variants: list[Variant], shard: Shard, graph: Path)
             rest = tasks[1 + done :]
             if (time.perf_counter() - began) / done * len(rest) > WORTH_S and cores() > 1:
                 prepared = pool.submit(_prepared, task="quantizing").result()
-                many = worker_pool(min(cores(), len(rest)), _take, prepared)
+                many = worker_pool(min(cores(), len(rest)), _prepared, prepared)
                 _compress_with(pools.enter_context(many), rest)
                 return
 
@@ -105,32 +105,24 @@ def _compress_with(pool: WorkerPool, tasks: list[tuple[str, int]]) -> None:
         future.result()
 
 
-_compression: Compression  # of a worker
-
-
-def _prepare(run: Run, variants: list[Variant]) -> None:
+def _prepare(run: Run, variants: list[Variant]) -> Compression:
     from scotoma.stages.compression import Compression
 
-    _take(Compression.prepare(run, variants))
+    return Compression.prepare(run, variants)
 
 
-def _take(compression: Compression) -> None:
-    global _compression  # a process pool has no other place for what its tasks share
-    _compression = compression
+def _prepared(compression: Compression) -> Compression:
+    return compression
 
 
-def _prepared() -> Compression:
-    return _compression
+def _trial_input(compression: Compression) -> tuple[Network, NDArray[np.uint8]]:
+    return compression.network, compression.pixels["sound"][:TRIED]
 
 
-def _trial_input() -> tuple[Network, NDArray[np.uint8]]:
-    return _compression.network, _compression.pixels["sound"][:TRIED]
-
-
-def _write_graph(path: Path) -> None:
+def _write_graph(compression: Compression, path: Path) -> None:
     with written(path) as temporary:
-        _compression.architecture.write(temporary)
+        compression.architecture.write(temporary)
 
 
-def _compress(base: str, index: int) -> None:
-    _compression(base, index)
+def _compress(compression: Compression, base: str, index: int) -> None:
+    compression(base, index)

@@ -14,7 +14,6 @@ from scotoma.config import PredictionsSource
 from scotoma.datasets import Examples
 from scotoma.errors import DataError
 from scotoma.machine import versions
-from scotoma.report import thumbnails
 from scotoma.run import Run, checksums, read_json
 from scotoma.stages.judging.frontier import frontier_rows
 from scotoma.storage.files import file_digest, written
@@ -85,7 +84,7 @@ def _write(
     blur: bool,
     images: bool,
 ) -> None:
-    from scotoma.report import Beside, render
+    from scotoma.report import Beside, render, thumbnails
 
     run.fetch(run.costs)
     costs = read_json(run.costs) if run.costs.exists() else {}
@@ -108,7 +107,9 @@ def _kept(run: Run) -> Path:
 
 
 def _keep(path: Path, images: Mapping[str, bytes]) -> None:
-    found = {name: thumbnails.shrunk(data) for name, data in sorted(images.items()) if data}
+    from scotoma.report.thumbnails import shrunk
+
+    found = {name: shrunk(data) for name, data in sorted(images.items()) if data}
     table = pl.DataFrame(
         {"example_id": list(found), "image": list(found.values())},
         schema={"example_id": pl.String, "image": pl.Binary},
@@ -121,7 +122,11 @@ def _shown(path: Path, *, blur: bool) -> tuple[dict[str, bytes], str]:
     if not path.exists():
         return {}, "The run's folder holds no images."
     rows = dict(pl.read_parquet(path, glob=False).iter_rows())
-    return ({name: thumbnails.blurred(data) for name, data in rows.items()} if blur else rows), ""
+    if blur:
+        from scotoma.report.thumbnails import blurred
+
+        rows = {name: blurred(data) for name, data in rows.items()}
+    return rows, ""
 
 
 def _images(run: Run, audit: Audit) -> dict[str, bytes]:

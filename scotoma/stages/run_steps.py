@@ -9,13 +9,15 @@ from __future__ import annotations
 import datetime
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import as_completed
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from scotoma.config import OnnxSource, PredictionsSource
 from scotoma.errors import ConfigError, ScotomaError
-from scotoma.machine import cores
-from scotoma.processes import start_server, worker_pool
+from scotoma.machine import cores, has_gpu_driver
+from scotoma.processes import WorkerPool, kept_workers, start_server, worker_pool
 from scotoma.processes.guardian import tie_to_parent
 from scotoma.run import Run
 from scotoma.stages import leave_error, perform
@@ -43,14 +45,24 @@ def run_steps(run: Run, only: str | None = None) -> None:
     if only is not None:
         _perform(run, named(only))
         return
-    start_server(*PRELOADED, *(["torch"] if _trains(run) else []))
-    for group in groups(run.config):
-        new = [step for step in group if not _recorded(run, step)]
-        if len(new) > 1 and cores() > 1:
-            _perform_together(run, new)
-            group = [step for step in group if step not in new]
-        for step in group:
-            _perform(run, step)
+    steps = [step for group in groups(run.config) for step in group]
+    if due := {step.name for step in steps if not _recorded(run, step)}:
+        start_server(*PRELOADED, *(["torch"] if _needs_torch(run, due) else []))
+    # Of a GPU each process keeps memory for as long as it lives.
+    with nullcontext() if has_gpu_driver() else kept_workers():
+        *before, verdict, report, (log,) = groups(run.config)
+        for group in before:
+            new = [step for step in group if not _recorded(run, step)]
+            if len(new) > 1 and cores() > 1:
+                _perform_together(run, new)
+                group = [step for step in group if step not in new]
+            for step in group:
+                _perform(run, step)
+        if cores() > 1 and not _recorded(run, log):
+            _log_apart(run, [*verdict, *report], log)
+        else:
+            for step in (*verdict, *report, log):
+                _perform(run, step)
 
 
 def refuse_too_early(run: Run, name: str) -> None:
@@ -83,29 +95,35 @@ def _perform(run: Run, step: Step) -> None:
 
 def _perform_together(run: Run, steps: list[Step]) -> None:
     """Run steps side by side, one a worker."""
+    with _workers(run, min(cores(), len(steps))) as pool:
+        futures = [
+            pool.submit(_perform, step, task=f"running the step {step.name}")
+            for step in reversed(steps)  # the search for slices, the longest, comes first
+        ]
+        for future in as_completed(futures):
+            future.result()
+
+
+def _log_apart(run: Run, steps: list[Step], log: Step) -> None:
+    """Run the last steps; a worker that will log the audit imports MLflow meanwhile."""
+    from scotoma.stages.log import import_tracking
+
+    with _workers(run, 1) as pool:
+        pool.submit(import_tracking, task="importing MLflow")
+        for step in steps:
+            _perform(run, step)
+        pool.submit(_perform, log, task=f"running the step {log.name}").result()
+
+
+@contextmanager
+def _workers(run: Run, workers: int) -> Iterator[WorkerPool]:
+    """A pool for steps of a run."""
     try:
-        with worker_pool(min(cores(), len(steps)), _open_in_worker, run.place) as pool:
-            futures = [
-                pool.submit(_perform_in_worker, step, task=f"running the step {step.name}")
-                for step in reversed(steps)  # the search for slices, the longest, comes first
-            ]
-            for future in as_completed(futures):
-                future.result()
+        with worker_pool(workers, Run.open, run.place) as pool:
+            yield pool
     except ScotomaError as error:  # which a worker that died has not left
         leave_error(error, run.place)
         raise
-
-
-_run: Run  # of a worker
-
-
-def _open_in_worker(place: str) -> None:
-    global _run  # a process pool has no other place for what its tasks share
-    _run = Run.open(place)
-
-
-def _perform_in_worker(step: Step) -> None:
-    _perform(_run, step)
 
 
 def _recorded(run: Run, step: Step) -> bool:
@@ -113,13 +131,10 @@ def _recorded(run: Run, step: Step) -> bool:
     return run.path("steps", f"{step.name}{'-000' if step.sharded else ''}.json").exists()
 
 
-def _trains(run: Run) -> bool:
+def _needs_torch(run: Run, due: set[str]) -> bool:
     """Whether members are still to be trained, compressed or run."""
-    if isinstance(run.config.source, (PredictionsSource, OnnxSource)):
-        return False
-    making = {"train", "prune", "quantize", "predict"}
-    steps = [step for group in groups(run.config) for step in group if step.name in making]
-    return not all(_recorded(run, step) for step in steps)
+    external = isinstance(run.config.source, (PredictionsSource, OnnxSource))
+    return not external and not due.isdisjoint({"train", "prune", "quantize", "predict"})
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scotoma.tracking.connection import import_client
 from scotoma.tracking.failed import log_failure, log_skip
 from scotoma.tracking.history import history
 from scotoma.tracking.records import metric_names
@@ -14,6 +15,7 @@ __all__ = [
     "Tracked",
     "forget_pages",
     "history",
+    "import_client",
     "log_audit",
     "log_failure",
     "log_skip",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 import os
 import re
@@ -15,7 +16,7 @@ from typing import Any
 from scotoma.errors import ConfigError
 from scotoma.storage.files import redact
 
-__all__ = ["experiment_id", "fault", "prepare_store", "quiet", "sqlite_file"]
+__all__ = ["experiment_id", "fault", "import_client", "prepare_store", "quiet", "sqlite_file"]
 
 # Forced: no call home, nothing on the terminal.
 SILENCE = {
@@ -61,6 +62,14 @@ def sqlite_file(uri: str) -> Path | None:
     True
     """
     return Path(uri.removeprefix("sqlite:///")).absolute() if uri.startswith("sqlite:///") else None
+
+
+def import_client(uri: str) -> None:
+    """Import what a client of a tracking URI needs, as far as it is installed."""
+    with quiet(), contextlib.suppress(ImportError):
+        importlib.import_module("mlflow")
+        if sqlite_file(uri):
+            importlib.import_module("mlflow.store.tracking.sqlalchemy_store")
 
 
 def prepare_store(uri: str) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scotoma._version import __version__
-from scotoma.audit import Audit, GateResult, Quantity, as_text
+from scotoma.audit import Audit, GateResult, Quantity
 from scotoma.audit.groups import Gap
 from scotoma.audit.slices import SliceSearch
 from scotoma.audit.worst_change import worst_change
@@ -107,7 +107,7 @@ def variant_records(
         (number of slices), `amp_METRIC/GROUP` (relative change, %), `gap_points/ATTRIBUTE`.
     """
     # Judged otherwise it is another result.
-    result = _sha256(as_text(audit) + ("" if gate is None else as_text(gate)))
+    result = _sha256("".join(part.model_dump_json() for part in (audit, gate) if part))
     names = [variant.name for variant in audit.variants]
     return [_variant(audit, recipe, name, gate, result) for name in reversed(names)]
 

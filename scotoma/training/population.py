@@ -140,21 +140,19 @@ def _origin(config: Config, data_digest: str) -> dict[str, Any]:
 
 
 TrainingData: TypeAlias = "tuple[StoredImages, NDArray[np.int64], int]"  # images, labels, classes
-_shared: tuple[Run, IndexedImages, TrainingData]  # of a worker, sent to it once
+SharedData: TypeAlias = "tuple[Run, IndexedImages, TrainingData]"  # of a worker
 
 
-def _start_worker(run: Run, data: TrainingData) -> None:
+def _start_worker(run: Run, data: TrainingData) -> SharedData:
     import torch
 
-    global _shared  # a process pool has no other place for what its tasks share
-    _shared = (run, data[0].open(), data)
-    torch.set_num_threads(1)
     if run.config.deterministic:
         # As `use_deterministic_algorithms`, which imports torch's compiler for two seconds.
         torch.set_deterministic_debug_mode("error")
+    return run, data[0].open(), data
 
 
-def _choose_way() -> tuple[Backend, int, int]:
+def _choose_way(shared: SharedData) -> tuple[Backend, int, int]:
     """How gradients are had, how many members make a chunk, and how many workers train them."""
     from scotoma.training.choose_backend import choose_backend, members_together
     from scotoma.training.models import build_model
@@ -162,7 +160,7 @@ def _choose_way() -> tuple[Backend, int, int]:
     from scotoma.training.pruning import prunable
     from scotoma.training.user_network import try_outputs
 
-    run, images, (_, labels, classes) = _shared
+    run, images, (_, labels, classes) = shared
     model = build_model(name := run.config.source.model, classes, 0)
     if is_code(name):
         try_outputs(model, name, classes, images.shape[2:])
@@ -175,18 +173,23 @@ def _choose_way() -> tuple[Backend, int, int]:
 
 
 def _train_chunk(
-    variant: str, indices: list[int], backend: Backend, data_digest: str, task: str
+    shared: SharedData,
+    variant: str,
+    indices: list[int],
+    backend: Backend,
+    data_digest: str,
+    task: str,
 ) -> None:
     """Train one chunk in a worker, half of it at a time if the GPU has no memory for the whole."""
     import torch
 
     try:
-        _train_together(variant, indices, backend, data_digest, task)
+        _train_together(shared, variant, indices, backend, data_digest, task)
     except torch.OutOfMemoryError as error:
         if len(indices) == 1:
             raise ConfigError(
                 f"member {indices[0]} of {variant} does not fit the GPU's memory with "
-                f"recipe.batch_size {_shared[0].config.source.recipe.batch_size}; lower it"
+                f"recipe.batch_size {shared[0].config.source.recipe.batch_size}; lower it"
             ) from error
         torch.cuda.empty_cache()
         half = len(indices) // 2
@@ -196,13 +199,18 @@ def _train_chunk(
             file=sys.stderr,
         )
         for part in (indices[:half], indices[half:]):
-            _train_chunk(variant, part, backend, data_digest, task)
+            _train_chunk(shared, variant, part, backend, data_digest, task)
 
 
 def _train_together(
-    variant: str, indices: list[int], backend: Backend, data_digest: str, task: str
+    shared: SharedData,
+    variant: str,
+    indices: list[int],
+    backend: Backend,
+    data_digest: str,
+    task: str,
 ) -> None:
-    """Train some members as one and write them."""
+    """Train some members as one and write those that an earlier try has not finished."""
     from safetensors.torch import save_file
 
     from scotoma.training.engine import Member, Training, products_precision
@@ -211,7 +219,7 @@ def _train_together(
     from scotoma.training.sparse_encoding import sparse_bytes
     from scotoma.training.task import classification
 
-    run, images, (_, labels, classes) = _shared
+    run, images, (_, labels, classes) = shared
     config, recipe = run.config, run.config.source.recipe.resolved(len(labels))
     way = config.variant(variant)
     population = "dense" if way.forked else variant  # whose seeds the members have
@@ -230,6 +238,8 @@ def _train_together(
     )
     trained, trunks = _trained(run, training, data_digest, lambda n: progress.advance(task, n))
     for result, trunk in zip(trained, trunks, strict=True):
+        if _finished(run, variant, result.member.index, data_digest):
+            continue
         path = run.member(variant, result.member.index)
         with written(path) as temporary:
             save_file({n: v.contiguous() for n, v in result.state.items()}, temporary)

@@ -66,6 +66,9 @@ class _Way:
 
     Attributes:
         distance: From the estimate to the margin, on the scale of the interval; above 0.
+        sampling: How much of the margin shrinks as the examples grow: that of a sampling margin
+            which is wider than the rule's; 0 where the rule's own holds.
+        widest: The sampling margin; 0 where the rule's own holds.
         variance: The variance of the estimate on that scale.
         members: Models of the smaller population.
         n: Examples at risk.
@@ -73,6 +76,8 @@ class _Way:
     """
 
     distance: float
+    sampling: float
+    widest: float
     variance: Variance
     members: int
     n: int
@@ -104,8 +109,10 @@ class _Way:
         runs = max(0.0, v.members - v.residual)
         shrinking, share = max(0.0, v.total - runs), self.n / n
 
+        lost = min(self.sampling, self.widest * (1 - math.sqrt(share)))
+
         def half(scale: float) -> float:
-            return self._half(runs + scale * shrinking * share, v.df / share)
+            return self._half(runs + scale * shrinking * share, v.df / share) + lost
 
         return self._chance(half, shrinking * (1 - share), v.df)
 
@@ -183,15 +190,18 @@ def _way(question: Question, margin: Margin, quantile: float) -> _Way | None:
     change = question.change
     assert change is not None
     variance = change.relative_variance if kind == "relative" else change.absolute_variance
+    sampling = 0.0
     if kind == "relative":
         if not estimate.value > -100:
             return None
         distance = abs(math.log1p(limit / 100) - math.log1p(estimate.value / 100))
     else:
         distance = abs(limit - estimate.value)
+        sampling = limit - (question.absolute or 0.0)
     if not variance.total > 0 or not distance > 0:
         return None
-    return _Way(distance, variance, estimate.members, estimate.n, quantile)
+    widest = limit if sampling > 0 else 0.0
+    return _Way(distance, sampling, widest, variance, estimate.members, estimate.n, quantile)
 
 
 def _numbers(now: int, most: int) -> list[int]:

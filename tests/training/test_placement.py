@@ -24,29 +24,33 @@ population: {models: 8}
 
 
 @pytest.fixture
-def trained(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest
-) -> list[list[int]]:
+def trained(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> list[list[int]]:
     """Chunks of members that fitted a memory of `request.param` members."""
     fitted: list[list[int]] = []
 
-    def train(variant: str, indices: list[int], *_: object) -> None:
+    def train(_: object, variant: str, indices: list[int], *__: object) -> None:
         if len(indices) > request.param:
             raise torch.OutOfMemoryError
         fitted.append(indices)
 
-    run = Run.create(tmp_path / "run", parse_config(AUDIT, "test"))
-    data: Any = None
-    monkeypatch.setattr(population, "_shared", (run, data, data), raising=False)
     monkeypatch.setattr(population, "_train_together", train)
     return fitted
 
 
+@pytest.fixture
+def shared(tmp_path: Path) -> population.SharedData:
+    """What a worker would share, without images."""
+    data: Any = None
+    return Run.create(tmp_path / "run", parse_config(AUDIT, "test")), data, data
+
+
 @pytest.mark.parametrize("trained", [3], indirect=True)
 def test_members_that_do_not_fit_together_are_halved_until_they_do(
-    trained: list[list[int]], capsys: pytest.CaptureFixture[str]
+    shared: population.SharedData,
+    trained: list[list[int]],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    population._train_chunk("dense", list(range(8)), "stacked", "digest", "train dense")
+    population._train_chunk(shared, "dense", list(range(8)), "stacked", "digest", "train dense")
     assert trained == [[0, 1], [2, 3], [4, 5], [6, 7]]
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "8 members of dense together exceed the GPU's memory; going on with 4"
@@ -54,9 +58,11 @@ def test_members_that_do_not_fit_together_are_halved_until_they_do(
 
 
 @pytest.mark.parametrize("trained", [0], indirect=True)
-def test_a_member_that_does_not_fit_alone_is_one_sentence(trained: list[list[int]]) -> None:
+def test_a_member_that_does_not_fit_alone_is_one_sentence(
+    shared: population.SharedData, trained: list[list[int]]
+) -> None:
     with pytest.raises(ConfigError, match=r"member 0 of dense .*batch_size 16; lower it"):
-        population._train_chunk("dense", [0, 1], "stacked", "digest", "train dense")
+        population._train_chunk(shared, "dense", [0, 1], "stacked", "digest", "train dense")
     assert trained == []
 
 

@@ -27,21 +27,27 @@ def config(*, forked: bool = True) -> Config:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> population.SharedData:
+    """What a worker shares; the pool is what a test can do without."""
     folder = tmp_path_factory.mktemp("forked")
     run = Run.create(folder / "run", config())
     prepare(run)
     labels = Examples.read(run.examples, images=False).split("train").labels
-    # As in a worker: the pool is what a test can do without.
     images = store_images(run.examples, "train", folder)
-    population._start_worker(run, (images, labels, 10))
+    shared = population._start_worker(run, (images, labels, 10))
     for name in ("dense", "prune-0.5", "prune-0.9"):
-        train(run, name)
-    return run
+        train(shared, name)
+    return shared
 
 
-def train(run: Run, name: str) -> None:
-    population._train_chunk(name, [0, 1], "stacked", file_digest(run.examples), "test")
+@pytest.fixture(scope="module")
+def run(shared: population.SharedData) -> Run:
+    return shared[0]
+
+
+def train(shared: population.SharedData, name: str) -> None:
+    run, *_ = shared
+    population._train_chunk(shared, name, [0, 1], "stacked", file_digest(run.examples), "test")
 
 
 def test_every_variant_is_paired_with_dense_or_says_so() -> None:
@@ -89,7 +95,7 @@ def test_trunks_are_those_of_the_first_update_and_named_by_the_dense_members(run
 
 @pytest.mark.parametrize("fault", ["absent", "damaged", "of another recipe"])
 def test_without_its_trunk_a_member_is_trained_from_the_start_to_the_same_bytes(
-    run: Run, fault: str
+    shared: population.SharedData, run: Run, fault: str
 ) -> None:
     names = ["prune-0.5", "prune-0.9"]
     expected = [file_digest(run.member(name, k)) for name in names for k in range(2)]
@@ -106,7 +112,7 @@ def test_without_its_trunk_a_member_is_trained_from_the_start_to_the_same_bytes(
         for name in names:
             for path in run.population(name).iterdir():
                 path.unlink()
-            train(run, name)
+            train(shared, name)
     finally:
         trunk.write_bytes(whole)
         record.write_text(written)
@@ -114,7 +120,7 @@ def test_without_its_trunk_a_member_is_trained_from_the_start_to_the_same_bytes(
 
 
 def test_forked_members_do_the_steps_after_the_first_update_alone(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    shared: population.SharedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[int] = []
     advance = engine.Training.advance
@@ -125,5 +131,15 @@ def test_forked_members_do_the_steps_after_the_first_update_alone(
             begun.append(state.step) or advance(self, state, *rest, **named)
         ),
     )
-    train(run, "prune-0.9")
+    train(shared, "prune-0.9")
     assert begun == [8]
+
+
+def test_a_finished_member_of_a_chunk_is_not_written_again(shared: population.SharedData) -> None:
+    run, *_ = shared
+    finished, due = run.member("dense", 0), run.member("dense", 1)
+    before, content = finished.stat().st_mtime_ns, due.read_bytes()
+    due.unlink()
+    train(shared, "dense")
+    assert finished.stat().st_mtime_ns == before
+    assert due.read_bytes() == content
