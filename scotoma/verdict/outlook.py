@@ -154,13 +154,12 @@ def outlook(
     margins = question.clearing_margins
     if change is None or not margins:
         return None
-    tail = alpha / 2
-    upper = change.absolute.at(1 - 2 * tail).high
+    upper = change.absolute.at(1 - alpha).high
     harmful = all(estimate.value > margin for _, estimate, margin in margins)
     ways = [
         way
         for margin in (question.margins if harmful else margins)
-        if (way := _way(question, margin, tail / multiplier if harmful else tail)) is not None
+        if (way := _way(question, margin, alpha, multiplier, harmful=harmful)) is not None
     ]
     leaning: Literal["PASS", "FAIL"] = "FAIL" if harmful else "PASS"
     members = change.absolute.members
@@ -172,20 +171,22 @@ def outlook(
     # Harm exceeds every margin, a PASS keeps one of them.
     chance = min if harmful else max
     if members >= FEWEST_RUNS:
-        numbers = _numbers(members, MOST_MODELS)
-        found = _first(numbers, lambda k: chance(way.by_models(k) for way in ways), sure)
-        if found is not None:
-            return Outlook(leaning, "models", *found, members, upper)
+        more = _numbers(members, MOST_MODELS)
+        models = _first(more, lambda k: chance(way.by_models(k) for way in ways), sure)
+        if models is not None:
+            return Outlook(leaning, "models", *models, members, upper)
     n = change.absolute.n
-    found = _first(
-        _numbers(n, MOST_TIMES * n), lambda n: chance(w.by_examples(n) for w in ways), sure
-    )
-    if found is not None:
-        return Outlook(leaning, "examples", *found, n, upper)
+    more = _numbers(n, MOST_TIMES * n)
+    examples = _first(more, lambda m: chance(way.by_examples(m) for way in ways), sure)
+    if examples is not None:
+        return Outlook(leaning, "examples", *examples, n, upper)
     return none
 
 
-def _way(question: Question, margin: Margin, quantile: float) -> _Way | None:
+def _way(
+    question: Question, margin: Margin, alpha: float, multiplier: float, *, harmful: bool
+) -> _Way | None:
+    """One margin that could be left; None where the estimate does not lie on that side of it."""
     kind, estimate, limit = margin
     change = question.change
     assert change is not None
@@ -194,13 +195,15 @@ def _way(question: Question, margin: Margin, quantile: float) -> _Way | None:
     if kind == "relative":
         if not estimate.value > -100:
             return None
-        distance = abs(math.log1p(limit / 100) - math.log1p(estimate.value / 100))
+        distance = math.log1p(limit / 100) - math.log1p(estimate.value / 100)
     else:
-        distance = abs(limit - estimate.value)
+        distance = limit - estimate.value
         sampling = limit - (question.absolute or 0.0)
+    distance = -distance if harmful else distance
     if not variance.total > 0 or not distance > 0:
         return None
     widest = limit if sampling > 0 else 0.0
+    quantile = alpha / 2 / (multiplier if harmful else 1.0)
     return _Way(distance, sampling, widest, variance, estimate.members, estimate.n, quantile)
 
 
