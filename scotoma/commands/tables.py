@@ -112,7 +112,7 @@ def check_compared(
     if paired and len(before) != len(after):
         raise ConfigError(
             f"--paired needs as many baseline as {what} columns, got {len(before)} and "
-            f"{len(after)}: leave models without a partner out"
+            f"{len(after)}: leave out models without a partner"
         )
 
 

@@ -217,11 +217,12 @@ class _Rows:
             events=events, level=self.level, scale=scale, note=FEW_EVENTS if events < FEW else "",
         )  # fmt: skip
 
-    def variance(self, pseudo: list[Floats]) -> Variance:
+    def variance(self, pseudo: list[Floats], unit: float | None = None) -> Variance:
         """Compute the crossed variance of a mean over all rows from pseudo-values of those kept."""
         if self.codes is None:
-            return crossed_variance(*pseudo, times=self.times)
-        return crossed_variance(*(over_clusters(self._all(p), self.codes) for p in pseudo))
+            return crossed_variance(*pseudo, times=self.times, unit=unit)
+        whole = (over_clusters(self._all(p), self.codes) for p in pseudo)
+        return crossed_variance(*whole, unit=unit)
 
     def _all(self, values: Floats) -> Floats:
         whole = np.zeros((self.total, *values.shape[1:]))  # no two members differ on the others
@@ -309,8 +310,9 @@ def _rate(share: _Share, rows: _Rows) -> Estimate:
 
 def _beyond(pairs: _Pairs, rows: _Rows) -> tuple[Estimate, Variance]:
     """Excess with its interval, and its variance."""
-    variance = rows.variance(pairs.excess.pseudo)
+    variance = rows.variance(pairs.excess.pseudo, unit=1.0)
     total = max(variance.examples + variance.members - variance.residual, variance.examples)
+    total += variance.floor
     # The degrees of freedom are total^2 over the spread of the parts, which stays.
     df = variance.df * (total / variance.total) ** 2 if variance.total > 0 else variance.df
     variance = replace(variance, total=total, df=df)

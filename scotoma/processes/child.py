@@ -125,11 +125,11 @@ def _unsaid(run: Run, code: int) -> str:
     """The sentence for a child that ended without one: it was stopped from outside."""
     log = run.path("logs", "pipeline.log")
     if shutil.disk_usage(run.root).free < FULL_BYTES:
-        return f"the disk of {run.root} is full; free some of it, and repeat the command to go on"
+        return f"the disk of {run.root} is full; free some of it, and repeat the command to resume"
     how = f" ({signal.Signals(-code).name})" if code < 0 else ""
     return (
         f"a process of the audit was stopped{how}, most often by the system for want of memory, or "
-        f"a library crashed; free memory, and repeat the command to go on; its last words are in "
+        f"a library crashed; free memory, and repeat the command to resume; its last words are in "
         f"{log}"
     )
 

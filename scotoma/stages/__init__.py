@@ -112,10 +112,10 @@ def _begun(run_uri: str, config: str, rules: str) -> Run:
 def _stopped(step: str, error: Exception) -> ScotomaError:
     """The sentence for what no step raises on purpose; its traceback goes to the logs."""
     if why := exhausted(error):
-        return ScotomaError(f"the step {step} stopped: {why}, and repeat the command to go on")
+        return ScotomaError(f"the step {step} stopped: {why}, and repeat the command to resume")
     if isinstance(error, OSError):
         return ScotomaError(
-            f"the step {step} stopped: {error}; free the path, and repeat the command to go on"
+            f"the step {step} stopped: {error}; free the path, and repeat the command to resume"
         )
     return ScotomaError(
         f"the step {step} ended with an internal error ({type(error).__name__}); its traceback is "

@@ -309,7 +309,7 @@ def test_a_broken_image_is_named_by_row_and_file(folder: Path) -> None:
 def test_images_of_two_sizes_are_named_by_row_and_file(folder: Path) -> None:
     image = [{"bytes": png(1, (3, 4)), "path": None}] * 4
     rows(4, image=image).write_parquet(folder / "data" / "test-00000-of-00001.parquet")
-    with pytest.raises(DataError, match=r"'test-00000' \(data/test-.* row 0\) is 3x4 pixels where"):
+    with pytest.raises(DataError, match=r"'test-00000' \(data/test-.* row 0\) is 3x4 pixels, but"):
         decode_images(load_examples(config(folder)))
 
 

@@ -144,12 +144,11 @@ def test_an_excess_stands_beside_the_two_shares_that_it_is_made_of(make_audit: A
     few = make_audit(members=6)
     name = in_focus(audit_of(few.content), gate_of(few.gate)).name
     cie = few.content["divergence"][name]["cie"]
-    assert cie["floor_at_k"]["value"] is None
-    before, after = cie["halves_dense_dense"], cie["halves_dense_compressed"]
+    before, after = cie["floor"]["value"], cie["disagreement"]["value"]
     assert after - before == pytest.approx(cie["excess"]["value"])
-    text, half = section(few.page, "verdict"), cie["half_size"]
-    shares = f"{100 * after:.2f}%, dense halves on {100 * before:.2f}%"
-    assert f"halves of {half} differ on {shares}" in text
+    text = section(few.page, "verdict")
+    shares = f"differ on {100 * after:.2f}%, two dense ones on {100 * before:.2f}%"
+    assert f"a dense and a compressed model {shares}" in text
     assert "floor not estimable" not in text
 
 
