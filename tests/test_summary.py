@@ -32,6 +32,7 @@ groups:
   style: {column: style}
   exposure: {column: exposure}
 cluster: {column: source_id}
+advantaged: {style: styled}
 variants: [dense, {prune: [0.5, 0.95]}, {int8: [static]}]
 population: {models: 10}
 """
@@ -194,6 +195,19 @@ def test_it_names_the_group_whose_error_rises_more(audit: dict[str, Any]) -> Non
     shown = [abs(100 * gap["gap"][key]) for key in ("value", "low", "high")]
     assert f"{shown[0]:.1f} points" in worst
     assert f"[{min(shown[1:]):.1f}, {max(shown[1:]):.1f}]" in worst
+
+
+def test_an_audit_compares_with_the_advantaged_group_of_its_configuration(
+    audit: dict[str, Any],
+) -> None:
+    for gaps in audit["gaps"].values():
+        pairs = {gap["attribute"]: (gap["group_a"], gap["group_b"]) for gap in gaps}
+        assert pairs == {
+            "style": ("style=styled", "style=plain"),  # without it plain, the first of the two
+            "exposure": ("exposure=majority", "exposure=minority"),
+        }
+    facets = {row["attribute"]: row["advantaged"] for row in audit["clarify"]["data"]}
+    assert facets["style"] == "style=styled"
 
 
 def test_the_more_affected_group_does_not_depend_on_which_group_is_named_first(
