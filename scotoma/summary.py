@@ -59,14 +59,17 @@ def summary(audit: Audit, gate: Gate | None = None) -> str:
                 relatives[len(rows)] = worst.relative
         rows.append(tuple(cells))
     if gate is None:
-        lines += _with_relatives([row[:DIFFER] + row[EXCESS:] for row in rows], relatives)
+        table, has_relatives = _with_relatives(
+            [row[:DIFFER] + row[EXCESS:] for row in rows], relatives
+        )
     else:
         marks = ["gate", *(_mark(gate, variant.name) for variant in audit.variants)]
         judged = [
             (mark, *row[:EXCESS], *row[EXCESS + 1 :]) for mark, row in zip(marks, rows, strict=True)
         ]
-        lines += _with_relatives(judged, relatives, words=2)
-    lines += ["", *_wrapped(_legend(audit, judged=gate is not None), indent=""), ""]
+        table, has_relatives = _with_relatives(judged, relatives, words=2)
+    legend = _legend(audit, judged=gate is not None, has_relatives=has_relatives)
+    lines += [*table, "", *_wrapped(legend, indent=""), ""]
     if gate is not None:
         lines += _verdicts(gate)
         if sentence := frontier_sentence(audit.variants, gate):
@@ -115,13 +118,16 @@ def _verdicts(gate: Gate) -> list[str]:
 
 def _with_relatives(
     rows: Sequence[tuple[str, ...]], relatives: Mapping[int, Quantity], words: int = 1
-) -> list[str]:
+) -> tuple[list[str], bool]:
     """Put relative changes behind the groups, unless that breaks more lines of the table.
 
     Args:
         rows: Of a table; the last cells name groups.
         relatives: Relative changes, per cent, by number of row.
         words: As for `_table`.
+
+    Returns:
+        Lines of the table, and whether they hold relative changes.
     """
     both = [
         (*cells, f"{where} ({relatives[number].value:+.0f}%)")
@@ -130,7 +136,7 @@ def _with_relatives(
         for number, (*cells, where) in enumerate(rows)
     ]
     shorter, longer = _table(rows, words), _table(both, words)
-    return longer if len(longer) == len(shorter) else shorter
+    return (longer, True) if len(longer) == len(shorter) else (shorter, False)
 
 
 def _table(rows: Sequence[tuple[str, ...]], words: int = 1) -> list[str]:
@@ -177,12 +183,10 @@ def _differ_and_floor(divergence: Divergence) -> str:
     return f"{100 * differ:.1f}/{100 * floor:.1f}%"
 
 
-def _legend(audit: Audit, *, judged: bool) -> str:
+def _legend(audit: Audit, *, judged: bool, has_relatives: bool) -> str:
     cie = "CIE: examples whose most frequent label changes;"
-    worst = (
-        "Worst change: the rise of a group's error, in points, whose interval lies highest; "
-        "behind the group the relative change."
-    )
+    worst = "Worst change: the rise of a group's error, in points, whose interval lies highest"
+    worst += "; after the group, the relative change." if has_relatives else "."
     if not judged:
         return (
             f"{cie} excess: percentage points of examples on which a dense and a compressed model "

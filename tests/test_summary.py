@@ -257,6 +257,8 @@ def test_relative_changes_are_left_out_where_they_would_break_a_line(
     renamed(audit, {"exposure=minority": name, "exposure=majority": "many"})
     assert line_of(audit, "prune-0.95").endswith(f"]  {shown}")
     assert ("%)" in summary(audit)) == ("%)" in shown)
+    legend = " ".join(summary(audit).split())
+    assert ("after the group, the relative change" in legend) == ("%)" in shown)
 
 
 # --- undefined stays undefined --------------------------------------------------------------------
