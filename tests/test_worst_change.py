@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import numpy as np
 import pytest
 
 from scotoma.audit import Audit
+from scotoma.audit.logged import LoggedAudit
 from scotoma.audit.worst_change import FEWEST_EVENTS, highest_error, largest_gap, worst_change
 from scotoma.bias.gaps import gap
 from scotoma.bias.subgroup import amplification
 from scotoma.jsonable import jsonable
 from scotoma.report.answers import answers, facts
+from scotoma.report.timeline import audited
+from scotoma.stages.judging.frontier import frontier_rows
 from scotoma.summary import summary
 from scotoma.uncertainty.rates import FEW
-from tests.audits import whole
+from tests.audits import gate_file, whole
 
 # Examples, errors of the dense model, errors of the compressed one: the dense errors stay.
 WORLD = {
@@ -152,3 +156,16 @@ def test_terminal_and_page_give_points_first_and_the_ratio_beside_them() -> None
     assert "], n 300." in whom
     assert "Largest gap: error rises +2.23 [" in whom
     assert "] points more for minority than for majority." in whom
+
+
+def test_the_frontier_and_the_trend_name_the_same_group_in_points() -> None:
+    audit, gate = audit_of(WORLD), gate_file({"variants": [{"name": "v", "verdict": "FAIL"}]})
+    row = frontier_rows(audit, gate, {})[1].worst
+    assert row is not None
+    at = datetime.datetime(2027, 1, 1, tzinfo=datetime.UTC)
+    (measured,) = audited(LoggedAudit(at, "finished", "run", "", audit, gate)).variants
+    assert (row.group, measured.where) == ("minority", "error minority")
+    assert row.absolute == measured.worst
+    assert row.relative == measured.worst_relative
+    assert row.absolute.value == pytest.approx(10 / 300)
+    assert row.relative.value == pytest.approx(100 / 3)
