@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from scotoma.audit import Audit, Quantity
 from scotoma.audit.divergence import Divergence
@@ -43,6 +43,7 @@ def summary(audit: Audit, gate: Gate | None = None) -> str:
         "",
     ]
     rows: list[tuple[str, ...]] = [HEAD]
+    relatives: dict[int, Quantity] = {}
     for variant in audit.variants:
         name = variant.name
         cells = [printable(name), _plus_minus(audit.accuracy[name].top1), "", "", "", "", ""]
@@ -53,18 +54,22 @@ def summary(audit: Audit, gate: Gate | None = None) -> str:
             cells[EXCESS] = _interval(cie.excess, 100, 1)
             worst = worst_change(audit, name)
             if worst is not None:
-                cells[5] = _interval(worst.relative, 1, 0, "%")
+                cells[5] = _interval(worst.absolute, 100, 1)
                 cells[6] = printable(_where(audit, worst))
+                relatives[len(rows)] = worst.relative
         rows.append(tuple(cells))
     if gate is None:
-        lines += _table([row[:DIFFER] + row[EXCESS:] for row in rows])
+        table, has_relatives = _with_relatives(
+            [row[:DIFFER] + row[EXCESS:] for row in rows], relatives
+        )
     else:
         marks = ["gate", *(_mark(gate, variant.name) for variant in audit.variants)]
         judged = [
             (mark, *row[:EXCESS], *row[EXCESS + 1 :]) for mark, row in zip(marks, rows, strict=True)
         ]
-        lines += _table(judged, words=2)
-    lines += ["", *_wrapped(_legend(audit, judged=gate is not None), indent=""), ""]
+        table, has_relatives = _with_relatives(judged, relatives, words=2)
+    legend = _legend(audit, judged=gate is not None, has_relatives=has_relatives)
+    lines += [*table, "", *_wrapped(legend, indent=""), ""]
     if gate is not None:
         lines += _verdicts(gate)
         if sentence := frontier_sentence(audit.variants, gate):
@@ -111,6 +116,29 @@ def _verdicts(gate: Gate) -> list[str]:
     return lines
 
 
+def _with_relatives(
+    rows: Sequence[tuple[str, ...]], relatives: Mapping[int, Quantity], words: int = 1
+) -> tuple[list[str], bool]:
+    """Put relative changes behind the groups, unless that breaks more lines of the table.
+
+    Args:
+        rows: Of a table; the last cells name groups.
+        relatives: Relative changes, per cent, by number of row.
+        words: As for `_table`.
+
+    Returns:
+        Lines of the table, and whether they hold relative changes.
+    """
+    both = [
+        (*cells, f"{where} ({relatives[number].value:+.0f}%)")
+        if number in relatives and relatives[number].value is not None
+        else (*cells, where)
+        for number, (*cells, where) in enumerate(rows)
+    ]
+    shorter, longer = _table(rows, words), _table(both, words)
+    return (longer, True) if len(longer) == len(shorter) else (shorter, False)
+
+
 def _table(rows: Sequence[tuple[str, ...]], words: int = 1) -> list[str]:
     """Rows in columns as wide as their longest cell; a last cell that is too long goes below.
 
@@ -155,9 +183,10 @@ def _differ_and_floor(divergence: Divergence) -> str:
     return f"{100 * differ:.1f}/{100 * floor:.1f}%"
 
 
-def _legend(audit: Audit, *, judged: bool) -> str:
+def _legend(audit: Audit, *, judged: bool, has_relatives: bool) -> str:
     cie = "CIE: examples whose most frequent label changes;"
-    worst = "Worst change: the change of a group's error whose interval lies highest."
+    worst = "Worst change: the rise of a group's error, in points, whose interval lies highest"
+    worst += "; after the group, the relative change." if has_relatives else "."
     if not judged:
         return (
             f"{cie} excess: percentage points of examples on which a dense and a compressed model "
@@ -197,7 +226,7 @@ def _shown_p(gap: Gap) -> float:
 
 def _gap_sentence(audit: Audit, variant: str, gap: Gap) -> str:
     """Say how much more the error rises for one group; a gap that was not tested shows no harm."""
-    names = audit.group_names
+    names, gap = audit.group_names, gap.turned()
     harmed, other = gap.group_b, gap.group_a
     few = ""
     if gap.p_adjusted is None:
@@ -205,8 +234,6 @@ def _gap_sentence(audit: Audit, variant: str, gap: Gap) -> str:
         fewer, group = min(rises, key=lambda pair: pair[0].effective_events or 0.0)
         few = f": too few to show harm ({fewer.n:,} examples of {names.get(group, group)})"
     value, low, high = (100 * (end or 0.0) for end in (gap.gap.value, gap.gap.low, gap.gap.high))
-    if value < 0:
-        harmed, other, value, low, high = other, harmed, -value, -high, -low
     return (
         f"{variant}: error rises {value:.1f} points [{low:.1f}, {high:.1f}] more for "
         f"{printable(names.get(harmed, harmed))} than for {printable(names.get(other, other))}"

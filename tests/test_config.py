@@ -252,11 +252,18 @@ def test_digest_ignores_where_runs_are_tracked_and_nothing_else() -> None:
         ("models: 4", "models: 5"),
         ("seed: 7", "seed: 8"),
         ("version: 1\n", "version: 1\ndeterministic: true\n"),
+        ("version: 1\n", "version: 1\nadvantaged: {exposure: majority}\n"),
     ],
 )
 def test_digest_changes_with_everything_that_decides_results(old: str, new: str) -> None:
     before = parse_config(CONFIG, "audit.yaml").digest()
     assert parse_config(changed(old, new), "audit.yaml").digest() != before
+
+
+def test_an_advantaged_value_may_be_a_number_or_a_word() -> None:
+    for written in ("1", "'1'"):
+        text = changed("version: 1\n", f"version: 1\nadvantaged: {{exposure: {written}}}\n")
+        assert parse_config(text, "audit.yaml").advantaged == {"exposure": "1"}
 
 
 # --- round trips ----------------------------------------------------------------------------------

@@ -17,8 +17,8 @@ from tests.test_config import CONFIG, FOLDER, changed, refused
 # --- every fault, one sentence with its line ------------------------------------------------------
 
 KEYS = (
-    "version, project, source, label, groups, cluster, baseline, variants, population, tracking, "
-    "kubeflow, retraining"
+    "version, project, source, label, groups, cluster, advantaged, baseline, variants, population, "
+    "tracking, kubeflow, retraining"
 )
 RECIPE = ", ".join(Recipe.model_fields)
 FAULTS = {
@@ -164,6 +164,17 @@ FAULTS = {
         "  exposure: {column: exposure}\n  intersections: [[style, exposur]]\n",
         "audit.yaml:9 intersection names the attribute 'exposur', which is not among "
         "['style', 'exposure']; did you mean 'exposure'?",
+    ),
+    "an advantaged value of an unknown attribute": (
+        "  exposure: {column: exposure}\n",
+        "  exposure: {column: exposure}\nadvantaged: {style: plain, exposur: majority}\n",
+        "audit.yaml:12 advantaged names the attribute 'exposur', which is not among "
+        "['style', 'exposure']; did you mean 'exposure'?",
+    ),
+    "two advantaged values of an attribute": (
+        "  exposure: {column: exposure}\n",
+        "  exposure: {column: exposure}\nadvantaged: {style: [plain, styled]}\n",
+        'audit.yaml:12 advantaged.style should be a valid string, got ["plain", "styled"]',
     ),
     "an intersection of an attribute with itself": (
         "  exposure: {column: exposure}\n",

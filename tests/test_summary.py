@@ -32,6 +32,7 @@ groups:
   style: {column: style}
   exposure: {column: exposure}
 cluster: {column: source_id}
+advantaged: {style: styled}
 variants: [dense, {prune: [0.5, 0.95]}, {int8: [static]}]
 population: {models: 10}
 """
@@ -101,6 +102,10 @@ def worst_change(audit: dict[str, Any], variant: str) -> RateChange | None:
     return worst.worst_change(whole(audit), variant)
 
 
+def audit_names(audit: dict[str, Any]) -> dict[str, str]:
+    return {group["key"]: group["name"] for group in audit["groups"]}
+
+
 def line_of(audit: dict[str, Any], variant: str) -> str:
     (line,) = (line for line in summary(audit).split("\n") if line.startswith(f"{variant} "))
     return line
@@ -142,6 +147,7 @@ def test_the_summary_of_a_large_audit_fits_80_columns(audit: dict[str, Any]) -> 
             if row["group"] == "exposure=minority" and row["class"] is None:
                 row["metric"] = "fpr"
                 row["relative"] |= {"value": 1020.0, "low": 880.0, "high": 1170.0}
+                row["absolute"] |= {"value": 0.351, "low": 0.332, "high": 0.37}
     text = summary(audit)
     assert "5,057" in text
     assert "male & old" in text
@@ -171,8 +177,9 @@ def test_a_line_shows_accuracy_cies_excess_and_the_worst_change(audit: dict[str,
         assert f"{100 * top1['value']:.1f}" in line
         assert f" {cie['cie']['count']} " in line
         assert f"{100 * cie['excess']['value']:+.1f}" in line
-        assert f"{worst.relative.value:+.0f}%" in line
-        assert f"[{worst.relative.low:+.0f}, {worst.relative.high:+.0f}]" in line
+        low, high = 100 * (worst.absolute.low or 0.0), 100 * (worst.absolute.high or 0.0)
+        assert f"{100 * (worst.absolute.value or 0.0):+.1f} [{low:+.1f}, {high:+.1f}]" in line
+        assert f"{audit_names(audit)[worst.group]} ({worst.relative.value:+.0f}%)" in summary(audit)
 
 
 def test_dense_is_compared_with_nothing(audit: dict[str, Any]) -> None:
@@ -201,6 +208,19 @@ def test_a_gap_of_too_few_events_is_printed_with_its_n_and_shows_no_harm(
     assert "than for majority: too few to show harm (4 examples of minority)" in text
     gap["p"] = 0.2
     assert "too few" not in summary(audit)
+
+
+def test_an_audit_compares_with_the_advantaged_group_of_its_configuration(
+    audit: dict[str, Any],
+) -> None:
+    for gaps in audit["gaps"].values():
+        pairs = {gap["attribute"]: (gap["group_a"], gap["group_b"]) for gap in gaps}
+        assert pairs == {
+            "style": ("style=styled", "style=plain"),  # without it plain, the first of the two
+            "exposure": ("exposure=majority", "exposure=minority"),
+        }
+    facets = {row["attribute"]: row["advantaged"] for row in audit["clarify"]["data"]}
+    assert facets["style"] == "style=styled"
 
 
 def test_the_more_affected_group_does_not_depend_on_which_group_is_named_first(
@@ -238,6 +258,20 @@ def test_few_members_are_said_to_be_few(audit: dict[str, Any], members: int, war
         variant["members"] = members
     words = "One model a side: CIEs are the flips" if members == 1 else "unstable"
     assert (words in summary(audit)) == warned
+
+
+@pytest.mark.parametrize(("name", "shown"), [("few", "few (+335%)"), ("minority", "minority")])
+def test_relative_changes_are_left_out_where_they_would_break_a_line(
+    audit: dict[str, Any], name: str, shown: str
+) -> None:
+    """A name of 8 letters makes one line longer than 80 columns: then no line has them."""
+    for variant in audit["divergence"]:
+        audit["divergence"][variant]["cie"]["excess"] |= {"low": None, "high": None}
+    renamed(audit, {"exposure=minority": name, "exposure=majority": "many"})
+    assert line_of(audit, "prune-0.95").endswith(f"]  {shown}")
+    assert ("%)" in summary(audit)) == ("%)" in shown)
+    legend = " ".join(summary(audit).split())
+    assert ("after the group, the relative change" in legend) == ("%)" in shown)
 
 
 # --- undefined stays undefined --------------------------------------------------------------------
@@ -279,7 +313,7 @@ def test_a_value_without_an_interval_stands_alone(audit: dict[str, Any]) -> None
 
 def test_a_change_that_is_nowhere_estimable_is_not_shown(audit: dict[str, Any]) -> None:
     for row in audit["subgroups"]["prune-0.5"]:
-        row["relative"] |= UNDEFINED
+        row["absolute"] |= UNDEFINED
     assert worst_change(audit, "prune-0.5") is None
     assert "%" not in line_of(audit, "prune-0.5")
 
@@ -295,24 +329,31 @@ def test_a_gap_that_is_not_estimable_is_not_told(audit: dict[str, Any]) -> None:
 @given(
     lows=st.lists(st.none() | st.floats(-100, 1000), max_size=6),
     classes=st.lists(st.sampled_from([None, None, "3"]), min_size=6, max_size=6),
+    events=st.lists(st.sampled_from([None, 9.9, 10.0, 70.0]), min_size=6, max_size=6),
 )
 def test_the_worst_change_has_the_highest_lower_end(
-    lows: list[float | None], classes: list[str | None]
+    lows: list[float | None], classes: list[str | None], events: list[float | None]
 ) -> None:
     rows = [
-        {"group": "all", "class": name, "relative": {"low": low, "value": -(low or 0.0)}}
-        for name, low in zip(classes, lows, strict=False)
+        {
+            "group": "all",
+            "class": name,
+            "absolute": {"low": low, "value": -(low or 0.0)},
+            "compressed": {"effective_events": carried},
+        }
+        for name, low, carried in zip(classes, lows, events, strict=False)
     ]
     # Slow twin: look at one after the other.
     best = None
     for row in rows:
-        low = row["relative"]["low"]
-        if row["class"] is None and low is not None and (best is None or low > best):
-            best = low
+        low, carried = row["absolute"]["low"], row["compressed"]["effective_events"]
+        if row["class"] is not None or low is None or carried is None or carried < 10:
+            continue
+        best = low if best is None else max(best, low)
     worst = worst_change(
         {"variants": [{"name": "dense"}, {"name": "v"}], "subgroups": {"v": rows}}, "v"
     )
-    assert (None if worst is None else worst.relative.low) == best
+    assert (None if worst is None else worst.absolute.low) == best
 
 
 # --- hostile names --------------------------------------------------------------------------------

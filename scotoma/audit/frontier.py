@@ -13,10 +13,14 @@ __all__ = ["FrontierRow", "WorstRate"]
 
 
 class WorstRate(Part):
-    """The most affected group: the rate whose relative change has the highest lower end."""
+    """The most affected group: the rate whose rise in points has the highest lower end.
+
+    Only rates with at least 10 effective events after compression are compared.
+    """
 
     group: str = Field(description="What readers call the group.")
     metric: Literal["error", "fpr", "fnr"] = Field(description="Which rate.")
+    absolute: Quantity = Field(description="compressed - dense, a fraction.")
     relative: Quantity = Field(description="100 (compressed / dense - 1), per cent.")
     dense: Quantity = Field(description="The rate of the dense members.")
     compressed: Quantity = Field(description="The rate of the compressed members.")

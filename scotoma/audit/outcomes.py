@@ -41,7 +41,7 @@ class LabelMetric(Part):
     """A metric of the labels, which compression does not change, for one pair of facets."""
 
     attribute: str = Field(description="The attribute.")
-    disadvantaged: str = Field(description="Key of facet d.")
+    disadvantaged: str = Field(description="Key of facet d, or `the rest`.")
     advantaged: str = Field(description="Key of facet a, or `the rest`.")
     metric: str = Field(description="Short name of the metric.")
     value: Quantity = Field(description="The metric.")
@@ -51,7 +51,7 @@ class ModelMetric(Part):
     """A metric of the predictions for one pair of facets, dense beside compressed."""
 
     attribute: str = Field(description="The attribute.")
-    disadvantaged: str = Field(description="Key of facet d.")
+    disadvantaged: str = Field(description="Key of facet d, or `the rest`.")
     advantaged: str = Field(description="Key of facet a, or `the rest`.")
     metric: str = Field(description="Short name of the metric.")
     dense: Quantity = Field(description="The metric of the dense members.")
@@ -62,8 +62,9 @@ class ModelMetric(Part):
 class Outcomes(Part):
     """Clarify's 21 metrics: who gets the favourable outcome, of two facets of an attribute.
 
-    Facet a is the advantaged, d the disadvantaged. Of two values the rarer one is d; of more, each
-    in turn against the rest. Strata are the values of all other attributes together. A metric that
+    Facet a is the advantaged, d the disadvantaged. If the configuration names the advantaged value,
+    d is all others. If not, of two values the rarer one is d, and of more each in turn, against the
+    rest. Strata are the values of all other attributes together. A metric that
     cannot be computed says what it needs: without `label.positive` there is no favourable outcome,
     and FT needs numbers about every example, which only `scotoma bias --feature` takes.
     [Measuring](measuring.md#the-21-metrics-of-clarify) says what each one asks.

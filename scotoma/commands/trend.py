@@ -70,6 +70,9 @@ def _plain(one: Audited) -> dict[str, Any]:
             "top1": plain(variant.top1),
             "excess": plain(variant.excess),
             "worst": None if variant.worst is None else plain(variant.worst),
+            "worst_relative": None
+            if variant.worst_relative is None
+            else plain(variant.worst_relative),
         }
         for variant in one.variants
     ]

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationInfo,
@@ -141,6 +142,14 @@ class Groups(BaseModel):
         return self
 
 
+def _as_text(value: Any) -> Any:
+    """Turn a whole number into the text that a group of this value is called."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+GroupValue = Annotated[str, BeforeValidator(_as_text, json_schema_input_type=str | int)]
+
+
 class Cluster(Frozen):
     """Rows that belong together, such as the frames of one video, are resampled together."""
 
@@ -187,6 +196,9 @@ class Config(Frozen):
     label: Label = Label(column="digit")
     groups: Groups = Groups()
     cluster: Cluster | None = None
+    advantaged: dict[str, GroupValue] = Field(
+        default_factory=dict, description="Attribute: the value that others are compared with."
+    )
     baseline: str | None = Field(
         None, description="source.kind predictions: the variant to use as dense."
     )
@@ -251,6 +263,22 @@ class Config(Frozen):
                 "out"
             )
         return self
+
+    @field_validator("advantaged")
+    @classmethod
+    def _advantaged_names_attributes(
+        cls, values: dict[str, str], info: ValidationInfo
+    ) -> dict[str, str]:
+        if (groups := info.data.get("groups")) is None:  # refused itself
+            return values
+        known = list(groups.attributes)
+        for name in values:
+            if name not in known:
+                raise ValueError(
+                    f"advantaged names the attribute {name!r}, which is not among "
+                    f"{known}{nearest(name, known)}"
+                )
+        return values
 
     @model_validator(mode="after")
     def _identical_members_may_differ(self) -> Config:

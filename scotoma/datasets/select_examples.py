@@ -38,7 +38,7 @@ def examples_from_source(
     Raises:
         DataError: A column is absent or holds no plain values, an id stands twice, a split is
             empty, a label has one value or is not met in training, or an attribute has one value
-            among the test examples.
+            among the test examples, or not its advantaged one.
     """
     attributes = config.groups.attributes
     if clash := sorted(set(attributes) & set(RESERVED)):
@@ -70,6 +70,7 @@ def examples_from_source(
                 f"attribute {name!r} has one value, {values[0]!r}, in the test split of {origin}; "
                 "a comparison of groups needs two, so remove it or choose another column"
             )
+        _refuse_unknown_advantaged(config.advantaged.get(name), name, values, origin)
     return Examples(
         table,
         tuple(classes),
@@ -77,6 +78,21 @@ def examples_from_source(
         tuple(tuple(names) for names in config.groups.intersections),
         (*notes, *_untested(classes, tested), *_missing(table, config)),
         size=getattr(config.source, "size", None),
+    )
+
+
+def _refuse_unknown_advantaged(
+    advantaged: str | None, attribute: str, values: list[str], origin: str
+) -> None:
+    """Refuse an advantaged value that no test example has."""
+    if advantaged is None or advantaged in values:
+        return
+    known = natural_order(values)
+    raise DataError(
+        printable(
+            f"advantaged.{attribute} is {advantaged!r}, but the test split of {origin} holds "
+            f"{', '.join(known[:10])}{nearest(advantaged, known)}"
+        )
     )
 
 

@@ -9,8 +9,8 @@ from scotoma.audit import Audit, GateResult
 from scotoma.audit.divergence import Divergence, Excess
 from scotoma.audit.document import AuditedVariant
 from scotoma.audit.gate import JudgedVariant, TestResult
-from scotoma.audit.groups import RATE_NAMES
-from scotoma.audit.worst_change import worst_change
+from scotoma.audit.groups import RATE_NAMES, RateChange
+from scotoma.audit.worst_change import highest_error, largest_gap, worst_change
 from scotoma.report import numbers
 from scotoma.report.numbers import Shown
 
@@ -144,8 +144,14 @@ def _worst_group(audit: Audit, variant: str) -> Fact:
         nothing = Shown("", "", "", "no group's change can be estimated", ())
         return Fact("Most affected group", nothing, 0, "")
     before, after = (numbers.rate(rate).value for rate in (row.dense, row.compressed))
-    what = f"{_upper(RATE_NAMES[row.metric])} of the most affected group: {row.group}"
-    return Fact(what, numbers.percent(row.relative), row.relative.n, f"{before} to {after}")
+    what = f"{_upper(RATE_NAMES[row.metric])} of the most affected group: {row.group}, points"
+    beside = "; ".join(filter(None, (f"{before} to {after}", _relative(row))))
+    return Fact(what, numbers.points(row.absolute), row.absolute.n, beside)
+
+
+def _relative(row: RateChange) -> str:
+    """The relative change with its interval; empty where it is undefined."""
+    return _interval(numbers.percent(row.relative))
 
 
 def _worst_class(audit: Audit, variant: str) -> Fact:
@@ -248,16 +254,38 @@ def answers(audit: Audit, gate: GateResult | None, variant: str) -> tuple[Answer
 
 
 def _whom(audit: Audit, judged: JudgedVariant | None, variant: str) -> str:
+    """Name the harm, the largest rise in points, the highest error and the largest gap."""
+    sentences = []
     if judged is not None and judged.verdict == "FAIL":
-        return _upper("; ".join(judged.sentences)) + "."
-    row = worst_change(audit, variant)
-    if row is None:
-        return "No group's change can be estimated; the table gives the reasons."
-    change = numbers.percent(row.relative)
-    rise = f"{RATE_NAMES[row.metric]} of {row.group}: {change.value} [{change.low}, {change.high}]"
-    if judged is None or any(test.verdict == "FAIL" for test in judged.tests):  # a waived one
-        return f"Largest rise: {rise}."
-    return f"No harm beyond a margin is shown. Largest rise: {rise}."
+        sentences.append(_upper("; ".join(judged.sentences)) + ".")
+    rise = worst_change(audit, variant)
+    if rise is None:
+        sentences.append("No group's rise can be estimated; the table gives the reasons.")
+    else:
+        if judged is not None and all(test.verdict != "FAIL" for test in judged.tests):
+            sentences.append("No harm beyond a margin is shown.")
+        relative = numbers.percent(rise.relative).value
+        sentences.append(
+            f"Largest rise: {RATE_NAMES[rise.metric]} of {rise.group}, "
+            f"{_interval(numbers.points(rise.absolute))} points"
+            f"{f' ({relative})' if relative else ''}."
+        )
+    if highest := highest_error(audit, variant):
+        rate = highest.compressed
+        sentences.append(
+            f"Highest error after compression: {highest.group}, {_interval(numbers.rate(rate))}, "
+            f"n {numbers.count(rate.n)}."
+        )
+    if gap := largest_gap(audit, variant):
+        sentences.append(
+            f"Largest gap: error rises {_interval(numbers.points(gap.gap))} points more for "
+            f"{gap.group_b} than for {gap.group_a}."
+        )
+    return " ".join(sentences)
+
+
+def _interval(shown: Shown) -> str:
+    return f"{shown.value} [{shown.low}, {shown.high}]" if shown.low else shown.value
 
 
 def _beyond_noise(audit: Audit, judged: JudgedVariant | None, cie: Excess) -> str:

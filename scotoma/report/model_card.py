@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from scotoma.audit import Audit, GateResult
 from scotoma.audit.document import AuditedVariant
-from scotoma.audit.worst_change import worst_change
+from scotoma.audit.worst_change import highest_error, largest_gap, worst_change
 from scotoma.printable import code_span
 from scotoma.report import numbers
 from scotoma.report.answers import in_focus, verdict_sentence
@@ -37,12 +37,15 @@ def model_card(audit: Audit, gate: GateResult | None) -> str:
         f"Audited with Scotoma {audit.scotoma} on {audit.examples.test:,} test examples; "
         f"{level} intervals for {scope}.",
         "",
-        "| variant | gate | top-1 | CIEs | excess over seed noise, points | worst change |",
-        "|---|---|--:|--:|--:|---|",
+        "| variant | gate | top-1 | CIEs | excess over seed noise, points | worst change, points "
+        "| highest error | largest gap, points |",
+        "|---|---|--:|--:|--:|---|---|---|",
         *(_row(audit, variant, verdicts) for variant in audit.variants),
         "",
-        "CIEs: examples whose most frequent label changes. Worst change: the group's change "
-        "whose interval lies highest, not adjusted for selecting the worst group.",
+        "CIEs: examples whose most frequent label changes. Worst change: the rise of a group's "
+        "rate whose interval lies highest. Highest error: of the groups after compression. Largest "
+        "gap: how much more the error rises for the first group than for the second. Not adjusted "
+        "for selecting the worst group.",
     ]
     if gate is not None:
         lines += ["", f"Gate: {gate.verdict}. {code_span(verdict_sentence(gate))}"]
@@ -58,18 +61,39 @@ def _row(audit: Audit, variant: AuditedVariant, verdicts: Mapping[str, str]) -> 
     name = variant.name
     top1 = _interval(numbers.rate(audit.accuracy[name].top1))
     if name not in audit.divergence:
-        return f"| {code_span(name)} | | {top1} | | | baseline |"
+        return f"| {code_span(name)} | | {top1} | | | baseline | | |"
     cie = audit.divergence[name].cie
     excess = _interval(numbers.points(cie.excess))
-    worst = worst_change(audit, name)
-    change = "not estimable"
-    if worst is not None:
-        change = f"{worst.metric} of {code_span(worst.group)} "
-        change += _interval(numbers.percent(worst.relative))
     return (
         f"| {code_span(name)} | {verdicts.get(name, 'not judged')} | {top1} "
-        f"| {numbers.count(cie.cie.count)} | {excess} | {change} |"
+        f"| {numbers.count(cie.cie.count)} | {excess} | {_worst(audit, name)} "
+        f"| {_highest(audit, name)} | {_gap(audit, name)} |"
     )
+
+
+def _worst(audit: Audit, variant: str) -> str:
+    row = worst_change(audit, variant)
+    if row is None:
+        return "not estimable"
+    relative = numbers.percent(row.relative).value
+    rise = _interval(numbers.points(row.absolute))
+    return f"{row.metric} of {code_span(row.group)} {rise}{f' ({relative})' if relative else ''}"
+
+
+def _highest(audit: Audit, variant: str) -> str:
+    row = highest_error(audit, variant)
+    if row is None:
+        return "not estimable"
+    n = numbers.count(row.compressed.n)
+    return f"{code_span(row.group)} {_interval(numbers.rate(row.compressed))}, n {n}"
+
+
+def _gap(audit: Audit, variant: str) -> str:
+    gap = largest_gap(audit, variant)
+    if gap is None:
+        return "not estimable"
+    groups = f"{code_span(gap.group_b)} over {code_span(gap.group_a)}"
+    return f"{groups} {_interval(numbers.points(gap.gap))}"
 
 
 def _interval(shown: numbers.Shown) -> str:

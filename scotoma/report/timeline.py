@@ -26,8 +26,8 @@ class TrendVariant:
         members: Size of the smaller of its population and the dense one.
         top1: Accuracy.
         excess: CIEs beyond those that seeds produce, a share of the examples.
-        worst: The relative change (%) of the group's rate whose interval lies highest; None where
-            none is estimable.
+        worst: The rise of the most affected group's rate, a fraction; None where none is estimable.
+        worst_relative: The same, % of the dense rate.
         where: Which rate of which group that is.
         failed: Tests of the gate that failed.
         unsure: Tests that decided nothing.
@@ -39,6 +39,7 @@ class TrendVariant:
     top1: Quantity
     excess: Quantity
     worst: Quantity | None
+    worst_relative: Quantity | None
     where: str
     failed: int
     unsure: int
@@ -107,7 +108,8 @@ def _measured(audit: Audit, judged: JudgedVariant) -> TrendVariant:
         members=judged.members,
         top1=audit.accuracy[name].top1,
         excess=audit.divergence[name].cie.excess,
-        worst=None if worst is None else worst.relative,
+        worst=None if worst is None else worst.absolute,
+        worst_relative=None if worst is None else worst.relative,
         where=""
         if worst is None
         else f"{RATE_NAMES[worst.metric]} {audit.group_names[worst.group]}",

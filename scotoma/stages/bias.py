@@ -31,9 +31,11 @@ def bias(run: Run) -> list[Path]:
             examples, seed = read_test_examples(run), run.config.population.seed
             positive = run.config.label.positive
             positive_id = None if positive is None else examples.classes.index(str(positive))
-            clarify = ClarifyMetrics(examples, positive_id, seed)
+            advantaged = run.config.advantaged
+            clarify = ClarifyMetrics(examples, positive_id, seed, advantaged)
             dense = read_predictions(run, "dense", examples)
-            before, gaps = clarify.metrics(dense.predicted), Gaps.of(examples, dense.predicted)
+            before = clarify.metrics(dense.predicted)
+            gaps = Gaps.of(examples, dense.predicted, advantaged)
             dense_accuracy = PopulationAccuracy.of(dense, examples, positive_id)
 
             def measure(comparison: PopulationPair) -> dict[str, Any]:

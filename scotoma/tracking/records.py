@@ -14,7 +14,7 @@ from scotoma._version import __version__
 from scotoma.audit import Audit, GateResult, Quantity
 from scotoma.audit.groups import Gap
 from scotoma.audit.slices import SliceSearch
-from scotoma.audit.worst_change import worst_change
+from scotoma.audit.worst_change import highest_error, largest_gap, worst_change
 from scotoma.printable import printable
 
 __all__ = ["RunRecord", "member_records", "metric_names", "variant_records"]
@@ -22,6 +22,7 @@ __all__ = ["RunRecord", "member_records", "metric_names", "variant_records"]
 NAME_LENGTH = 100  # the server takes 250, with section and prefix
 TEXT_LENGTH = 5000  # of a tag; the server takes 8000
 POINTS = 100  # small differences: a chart prints two decimals, and a fraction of 0.003 as 0.00
+NONE_CARRIED = "undefined (no rise of a group has an interval and 10 effective events)"
 NOTE = "mlflow.note.content"
 
 # Of the runs of one variant, dense first. MLflow's own go by the run's id: two of three are alike
@@ -103,8 +104,9 @@ def variant_records(
 
     Returns:
         Numbers by section: `0_gate/failed` and `0_gate/unsure` (tests), `1_quality/...`,
-        `2_cie/...`, `3_worst/METRIC` (the change that the summary calls worst), `5_slices/n_bad`
-        (number of slices), `amp_METRIC/GROUP` (relative change, %), `gap_points/ATTRIBUTE`.
+        `2_cie/...`, `3_worst/METRIC_points` (the change that the summary calls worst),
+        `3_worst/highest_error`, `3_worst/gap_points`, `5_slices/n_bad` (number of slices),
+        `amp_METRIC/GROUP` (relative change, %), `gap_points/ATTRIBUTE`.
     """
     # Judged otherwise it is another result.
     result = _sha256("".join(part.model_dump_json() for part in (audit, gate) if part))
@@ -279,14 +281,23 @@ def _groups(record: RunRecord, audit: Audit, name: str) -> list[str]:
     record.tags |= {f"group/{short}": key for key, short in names.items() if short != key}
     note = []
     for metric in dict.fromkeys(row.metric for row in rows):
-        key, worst = f"3_worst/{metric}", worst_change(audit, name, metric)
+        key, worst = f"3_worst/{metric}_points", worst_change(audit, name, metric)
         if worst is None:
-            record.number(key, None, "undefined (no change of a group has an interval)")
+            record.number(key, None, NONE_CARRIED)
             continue
-        record.quantity(key, worst.relative)
+        record.quantity(key, worst.absolute, POINTS)
         record.tags[f"group/{key}"] = worst.group
-        shown = _shown(worst.relative, 1, "%")
-        note.append(f"- worst change of {metric}: {shown} in {_markdown(worst.group)}")
+        shown = _shown(worst.absolute, POINTS, " points")
+        relative = _shown(worst.relative, 1, "%")
+        note.append(f"- worst change of {metric}: {shown} in {_markdown(worst.group)} ({relative})")
+    if highest := highest_error(audit, name):
+        record.quantity("3_worst/highest_error", highest.compressed)
+        record.tags["group/3_worst/highest_error"] = highest.group
+        rate = _shown(highest.compressed, POINTS, "%")
+        note.append(f"- highest error: {rate} in {_markdown(highest.group)}")
+    if gap := largest_gap(audit, name):
+        record.quantity("3_worst/gap_points", gap.gap, POINTS)
+        record.tags["group/3_worst/gap_points"] = f"{gap.group_b} against {gap.group_a}"
     return note
 
 

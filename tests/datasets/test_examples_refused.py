@@ -96,6 +96,14 @@ def test_a_positive_class_may_be_a_number_or_a_word(positive: str) -> None:
     assert made(text).classes == ("9", "10")
 
 
+def test_an_advantaged_value_that_no_test_example_has_is_refused() -> None:
+    assert refused(CONFIG + "advantaged: {sex: mal}\n") == (
+        "advantaged.sex is 'mal', but the test split of table.csv holds female, male; did you "
+        "mean 'male'?"
+    )
+    assert made(CONFIG + "advantaged: {sex: male}\n").attributes == made().attributes
+
+
 @pytest.mark.parametrize("name", ["example_id", "split", "label", "cluster", "image"])
 def test_an_attribute_with_a_reserved_name_is_refused(name: str) -> None:
     assert refused(CONFIG.replace("  age:", f"  {name}:")) == (

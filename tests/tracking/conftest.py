@@ -54,9 +54,9 @@ def _change(
         "metric": metric,
         "class": of_class,
         "dense": estimate(0.1, 0.01),
-        "compressed": estimate(0.2, 0.01),
+        "compressed": estimate(0.2, 0.01) | {"effective_events": 40.0},
         "relative": estimate(value, se),
-        "absolute": estimate(0.1, 0.01),
+        "absolute": estimate(value / 1000, se / 1000),
     }
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scotoma.run import Run, read_json
 from scotoma.tracking import metric_names
-from scotoma.tracking.records import RunRecord
+from scotoma.tracking.records import NONE_CARRIED, RunRecord
 from scotoma.uncertainty import undefined
 from tests.tracking.typed import member_records, variant_records, worst_change
 
@@ -63,9 +63,11 @@ def test_numbers_are_metrics_named_by_section(audit: dict[str, Any]) -> None:
         "2_cie/share": 0.11,
         "2_cie/count": 55,
         "2_cie/excess_points": pytest.approx(6.0),
-        "3_worst/error": 70.0,
-        "3_worst/fpr": -5.0,
-        "3_worst/fnr": 8.0,
+        "3_worst/error_points": pytest.approx(7.0),
+        "3_worst/fpr_points": pytest.approx(-0.5),
+        "3_worst/fnr_points": pytest.approx(0.8),
+        "3_worst/highest_error": 0.2,
+        "3_worst/gap_points": 4.0,
         "amp_error/all": 50.0,
         "amp_error/sex.male": 40.0,
         "amp_error/age.old": 90.0,
@@ -99,7 +101,7 @@ def test_tags_say_what_a_number_rests_on(run: Run, audit: dict[str, Any]) -> Non
     top1 = audit["accuracy"]["prune-0.9"]["top1"]
     assert tags["interval/1_quality/top1"] == f"[{top1['low']:.6g}, {top1['high']:.6g}] n=500"
     assert tags["interval/2_cie/count"] == "[50, 60] n=500: the range over 10 ties"
-    assert tags["group/3_worst/error"] == "sex=male,age=old"
+    assert tags["group/3_worst/error_points"] == "sex=male,age=old"
     assert tags["group/sex.male_and_age.old"] == "sex=male,age=old"
     assert tags["group/gap_points/sex"] == "sex=male against sex=female"
     gap = audit["gaps"]["prune-0.9"][0]["gap"]
@@ -159,18 +161,20 @@ def test_what_is_undefined_is_a_tag_with_its_reason_and_no_metric(
     audit["divergence"]["prune-0.9"]["cie"]["excess"] = undefined(reason, n=0, members=2).as_dict()
     for row in audit["subgroups"]["prune-0.9"]:
         row["relative"] |= {"value": float("inf"), "low": None, "high": None}
+        row["absolute"] |= {"low": None, "high": None}
     one = undefined("one training run: says nothing about the next one", value=0.1, n=9, members=1)
     audit["gaps"]["prune-0.9"][0]["gap"] = one.as_dict()
     found = variant(audit, "prune-0.9")
     assert set(numbers(found)) == {
         *("1_quality/top1", "2_cie/share", "2_cie/count"),
         *("gap_points/sex", "gap_points/age.old", "gap_points/age.young"),
+        *("3_worst/highest_error", "3_worst/gap_points"),
     }
     tags = found.texts()
     assert tags["undefined/2_cie/excess_points"] == "undefined (no positives in group 'men ')"
     assert tags["undefined/amp_error/sex.male"] == "undefined (inf)"
-    assert tags["undefined/3_worst/error"] == "undefined (no change of a group has an interval)"
-    assert "group/3_worst/error" not in tags
+    assert tags["undefined/3_worst/error_points"] == NONE_CARRIED
+    assert "group/3_worst/error_points" not in tags
     assert tags["interval/gap_points/sex"] == (
         "none, n=9: one training run: says nothing about the next one"
     )
@@ -190,9 +194,10 @@ def test_another_result_is_another_run_and_the_same_weights_are_the_same_member(
 
 def test_the_worst_change_is_the_surest_one_and_not_the_largest(audit: dict[str, Any]) -> None:
     found = variant(audit, "prune-0.9")
-    assert numbers(found)["amp_error/age.old"] > numbers(found)["3_worst/error"]
-    assert found.tags["group/3_worst/error"] == "sex=male,age=old"
-    assert "worst change of error: 70.0% [" in found.tags["mlflow.note.content"]
+    rises = {row["group"]: row["absolute"]["value"] for row in audit["subgroups"]["prune-0.9"][:4]}
+    assert 100 * rises["age=old"] > numbers(found)["3_worst/error_points"]
+    assert found.tags["group/3_worst/error_points"] == "sex=male,age=old"
+    assert "worst change of error: 7.0 points [" in found.tags["mlflow.note.content"]
 
 
 @given(
@@ -227,9 +232,10 @@ def test_mlflow_and_the_terminal_name_the_same_worst_group(
             "v": [
                 {"group": group, "metric": metric, "class": of_class}
                 | {
-                    "relative": top1 | {"value": k, "low": low, "high": low + 1}
+                    "absolute": top1 | {"value": k, "low": low, "high": low + 1}
                     if low is not None
-                    else top1 | {"value": 1000 + k}
+                    else top1 | {"value": 1000 + k},
+                    "compressed": top1 | {"effective_events": 10.0},
                 }
                 for k, (group, metric, of_class, low) in enumerate(rows)
             ]
@@ -238,18 +244,19 @@ def test_mlflow_and_the_terminal_name_the_same_worst_group(
     }
     record, _ = variant_records(audit, RECIPE)
     shown = {
-        (record.tags[f"group/{name}"], name.partition("/")[2], value)
+        (record.tags[f"group/{name}"], name.partition("/")[2].removesuffix("_points"), value)
         for name, value, _ in record.metrics
-        if name.startswith("3_worst/")
+        if name.startswith("3_worst/") and name.endswith("_points")
     }
     terminal = worst_change(audit, "v")
     if terminal is None:
         assert shown == set()
         return
-    assert (terminal.group, terminal.metric, terminal.relative.value) in shown
+    assert terminal.absolute.value is not None
+    assert (terminal.group, terminal.metric, 100 * terminal.absolute.value) in shown
     lows = {(group, metric): low for group, metric, of_class, low in rows if of_class is None}
     found = [lows[group, metric] for group, metric, _ in shown]
-    assert max(low for low in found if low is not None) == terminal.relative.low
+    assert max(low for low in found if low is not None) == terminal.absolute.low
     assert None not in found
 
 
@@ -263,9 +270,9 @@ def test_hostile_group_names_stay_apart_and_stay_text(audit: dict[str, Any], hos
     assert sorted(metrics.values()) == sorted(row["relative"]["value"] for row in hostile)
     assert all(re.fullmatch(r"amp_error/[A-Za-z0-9_.-]+", name) for name in metrics)
     tags = found.texts()
-    assert tags["group/3_worst/error"] == "a=[x](http://x.example)|`y` # h"
+    assert tags["group/3_worst/error_points"] == "a=[x](http://x.example)|`y` # h"
     note = tags["mlflow.note.content"]
-    assert not re.search(r"[<>\[\]|`\x00-\x09]", note.replace("[", "", 4).replace("]", "", 4))
+    assert not re.search(r"[<>\[\]|`\x00-\x09]", note.replace("[", "", 5).replace("]", "", 5))
     assert "&#91;x&#93;&#40;http&#58;" in note
     assert all(json.dumps(text).isprintable() and len(text) <= 5000 for text in tags.values())
 

@@ -40,7 +40,7 @@ def draw_frontier(rows: Sequence[FrontierRow]) -> Figure | None:
     drawings = [
         _panel("Top-1 accuracy", "per cent, 95% interval", names, verdicts,
                [ends(row.top1, 100.0) for row in rows]),
-        _panel("Most affected group", "per cent, 95% interval", names, verdicts, worst,
+        _panel("Rise in the most affected group", "points, 95% interval", names, verdicts, worst,
                zero=True),
     ]  # fmt: skip
     costs = [row.costs for row in rows]
@@ -68,11 +68,14 @@ def draw_frontier(rows: Sequence[FrontierRow]) -> Figure | None:
 
 
 def _worst(rows: Sequence[FrontierRow]) -> list[Mark]:
-    known = [row.worst.relative for row in rows if row.worst]
-    values = [value for value in (ends(change)[0] for change in known) if value is not None]
-    domain = (-100.0, max(20.0, 2.0 * max(values, default=0.0)))
+    rises = [ends(row.worst.absolute, 100.0)[0] for row in rows if row.worst]
+    largest = max((abs(rise) for rise in rises if rise is not None), default=0.0)
+    furthest = max(2.0, 2.0 * largest)
     return [
-        clipped(row.worst.relative, domain)[:3] if row.worst else (None, None, None) for row in rows
+        clipped(row.worst.absolute, (-furthest, furthest), 100.0)[:3]
+        if row.worst
+        else (None, None, None)
+        for row in rows
     ]
 
 
@@ -135,13 +138,15 @@ def _panel(
 def _table(rows: Sequence[FrontierRow]) -> FigureTable:
     return FigureTable(
         "Size and latency are of one member on one machine",
-        ("Variant", "Gate", "Top-1", "Worst change of a group", "Which", "Packed, bytes",
+        ("Variant", "Gate", "Top-1", "Worst change of a group, points", "Relative", "Which",
+         "Packed, bytes",
          "Latency of one image, ms"),
         tuple(
             (
                 row.variant,
                 row.verdict or BASELINE,
                 cell_text(numbers.rate(row.top1)),
+                cell_text(numbers.points(row.worst.absolute)) if row.worst else "none",
                 cell_text(numbers.percent(row.worst.relative)) if row.worst else "none",
                 f"{row.worst.metric} of {row.worst.group}" if row.worst else "",
                 numbers.count(row.costs["compressed_bytes"]) if row.costs else "not measured",

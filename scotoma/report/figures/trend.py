@@ -56,10 +56,10 @@ def trend_figures(audits: Sequence[Audited]) -> dict[str, Figure]:
             audits,
             slug="worst",
             title="The most affected group of each audit",
-            unit="% of the dense rate",
+            unit="points; 0: no change",
             of=lambda one: one.worst,
-            shown=numbers.percent,
-            factor=1.0,
+            shown=numbers.points,
+            factor=100.0,
         ),
         _panels(
             audits,

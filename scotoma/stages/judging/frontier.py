@@ -47,6 +47,7 @@ def _worst(audit: Audit, variant: str) -> WorstRate | None:
     return WorstRate(
         group=audit.group_names[row.group],
         metric=row.metric,
+        absolute=row.absolute,
         relative=row.relative,
         dense=row.dense,
         compressed=row.compressed,

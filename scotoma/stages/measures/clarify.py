@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from scotoma.bias.clarify import METRICS, all_metrics, metric_changes
 from scotoma.bias.clarify.guide import GUIDE
 from scotoma.datasets import Examples
+from scotoma.group_keys import group_key
 from scotoma.uncertainty import Estimate
 
 __all__ = ["ClarifyMetrics", "FacetPair", "facet_pairs", "metric_guide"]
@@ -27,8 +29,8 @@ class FacetPair:
 
     Attributes:
         attribute: The attribute.
-        disadvantaged: Key of the group that is facet d.
-        advantaged: Key of facet a; `the rest` where the attribute has more than two values.
+        disadvantaged: Key of the group that is facet d, or `the rest`.
+        advantaged: Key of facet a, or `the rest`.
         d: Members of facet d, shape (N,).
         strata: The values of all other attributes together, shape (N,); None without any.
     """
@@ -40,11 +42,12 @@ class FacetPair:
     strata: NDArray[np.intp] | None
 
 
-def facet_pairs(examples: Examples) -> list[FacetPair]:
+def facet_pairs(examples: Examples, advantaged: Mapping[str, str] | None = None) -> list[FacetPair]:
     """List the facets of every attribute: of two values the rarer is d, of more each in turn.
 
     Args:
         examples: The test examples.
+        advantaged: Attribute to the value that is facet a; all others together are d.
 
     >>> import polars as pl
     >>> table = pl.DataFrame({"label": ["x"] * 3, "sex": ["m", "m", "f"]})
@@ -60,11 +63,16 @@ def facet_pairs(examples: Examples) -> list[FacetPair]:
             if of == (attribute,)
         ]
         strata = _strata(examples, attribute)
-        if len(own) == 2:
-            (rare, d), (common, _) = sorted(own, key=lambda group: int(group[1].sum()))
-            pairs.append(FacetPair(attribute, rare, common, d, strata))
+        if advantaged and attribute in advantaged:
+            favoured = group_key([(attribute, advantaged[attribute])])
+            others = [key for key, _ in own if key != favoured]
+            d = others[0] if len(others) == 1 else "the rest"
+            pairs.append(FacetPair(attribute, d, favoured, ~groups.mask(favoured), strata))
+        elif len(own) == 2:
+            (rare, mask), (common, _) = sorted(own, key=lambda group: int(group[1].sum()))
+            pairs.append(FacetPair(attribute, rare, common, mask, strata))
         elif len(own) > 2:
-            pairs += [FacetPair(attribute, key, "the rest", d, strata) for key, d in own]
+            pairs += [FacetPair(attribute, key, "the rest", mask, strata) for key, mask in own]
     return pairs
 
 
@@ -105,11 +113,13 @@ class ClarifyMetrics:
         examples: The test examples.
         positive: Id of the favourable class; None where the configuration names none.
         seed: Of the bootstrap behind the upper bounds of distances.
+        advantaged: Attribute to the value that is facet a.
     """
 
     examples: Examples
     positive: int | None
     seed: int
+    advantaged: Mapping[str, str] = field(default_factory=dict)
 
     def data(self) -> list[dict[str, Any]]:
         """Measure the labels, which no compression changes: one row per facet and metric."""
@@ -161,7 +171,7 @@ class ClarifyMetrics:
 
     @cached_property
     def _facets(self) -> list[FacetPair]:
-        return facet_pairs(self.examples)
+        return facet_pairs(self.examples, self.advantaged)
 
     @cached_property
     def _labels(self) -> NDArray[np.int64]:

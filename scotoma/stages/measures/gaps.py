@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scotoma.bias.counting import events
 from scotoma.bias.gaps import Contrast, Side
 from scotoma.datasets import Examples, Partition
+from scotoma.group_keys import group_key
 
 __all__ = ["Gaps"]
 
@@ -33,14 +34,22 @@ class Gaps:
     dense: tuple[Side, ...]
 
     @classmethod
-    def of(cls, examples: Examples, dense: NDArray[np.unsignedinteger]) -> Gaps:
+    def of(
+        cls,
+        examples: Examples,
+        dense: NDArray[np.unsignedinteger],
+        advantaged: Mapping[str, str] | None = None,
+    ) -> Gaps:
         """Sum up the dense population.
 
         Args:
             examples: The test examples.
             dense: Class ids of its members, shape (N, K).
+            advantaged: Attribute to the value that its others are compared with, each in turn.
+                Without one, two values are compared with each other, and each of more with the
+                rest.
         """
-        pairs = list(_contrasts(examples, examples.partition()))
+        pairs = list(_contrasts(examples, examples.partition(), advantaged or {}))
         contrasts = tuple(contrast for _, contrast in pairs)
         return cls(
             examples,
@@ -76,8 +85,10 @@ def _sides(
     return (contrast.side(wrong) for contrast in contrasts)
 
 
-def _contrasts(examples: Examples, groups: Partition) -> Iterator[tuple[str, Contrast]]:
-    """Pair the groups of every attribute: two values, or each value with the rest."""
+def _contrasts(
+    examples: Examples, groups: Partition, advantaged: Mapping[str, str]
+) -> Iterator[tuple[str, Contrast]]:
+    """Pair the groups of every attribute: each with the advantaged one, the other or the rest."""
     labels, clusters, n_classes = examples.labels, examples.clusters, len(examples.classes)
 
     def contrast(a: NDArray[np.bool_], b: NDArray[np.bool_], names: tuple[str, str]) -> Contrast:
@@ -89,6 +100,13 @@ def _contrasts(examples: Examples, groups: Partition) -> Iterator[tuple[str, Con
             for key, of in zip(groups.keys, groups.attributes, strict=True)
             if of == (attribute,)
         ]
+        if attribute in advantaged:
+            favoured = group_key([(attribute, advantaged[attribute])])
+            for key in keys:
+                if key != favoured:
+                    masks = groups.mask(favoured), groups.mask(key)
+                    yield attribute, contrast(*masks, (favoured, key))
+            continue
         if len(keys) == 2:
             first, second = map(groups.mask, keys)
             yield attribute, contrast(first, second, (keys[0], keys[1]))

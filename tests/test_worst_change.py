@@ -1,0 +1,171 @@
+"""Whom compression harms most, in worlds whose numbers are counted by hand."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scotoma.audit import Audit
+from scotoma.audit.logged import LoggedAudit
+from scotoma.audit.worst_change import FEWEST_EVENTS, highest_error, largest_gap, worst_change
+from scotoma.bias.gaps import gap
+from scotoma.bias.subgroup import amplification
+from scotoma.jsonable import jsonable
+from scotoma.report.answers import answers, facts
+from scotoma.report.timeline import audited
+from scotoma.stages.judging.frontier import frontier_rows
+from scotoma.summary import summary
+from scotoma.uncertainty.rates import FEW
+from tests.audits import gate_file, whole
+
+# Examples, errors of the dense model, errors of the compressed one: the dense errors stay.
+WORLD = {
+    "majority": (1000, 14, 25),  # +1.10 points, +78.6%
+    "minority": (300, 30, 40),  # +3.33 points, +33.3%
+}
+
+
+def audit_of(world: dict[str, tuple[int, int, int]]) -> Audit:
+    """The audit of one dense model and a compressed copy of it."""
+    group = np.repeat(list(world), [n for n, _, _ in world.values()])
+    dense, compressed = (
+        np.concatenate([np.arange(counts[0]) < counts[which] for counts in world.values()])
+        for which in (1, 2)
+    )
+    masks = {name: group == name for name in world}
+    y, before, after = np.zeros(len(group), int), dense[:, None] * 1, compressed[:, None] * 1
+    changes = amplification(
+        y, before, after, np.stack(list(masks.values())), list(world), n_classes=2, paired=True
+    )
+    first, second = list(world)
+    contrast = gap(
+        y, before, after, masks[first], masks[second],
+        names=(first, second), n_classes=2, paired=True,
+    )  # fmt: skip
+    subgroups = [
+        {
+            "group": row.group, "metric": row.metric, "class": None, "dense": row.dense,
+            "compressed": row.compressed, "relative": row.relative, "absolute": row.absolute,
+        }
+        for row in changes
+        if row.class_id is None
+    ]  # fmt: skip
+    content: dict[str, Any] = {
+        "variants": [{"name": "dense", "members": 1}, {"name": "v", "members": 1}],
+        "groups": [{"key": name, "name": name} for name in world],
+        "subgroups": {"v": subgroups},
+        "gaps": {"v": [{"attribute": "kind", "p": 0.01} | contrast.as_dict()]},
+        "divergence": {"v": {"cie": {"paired": True}}},
+    }
+    return whole(jsonable(content))
+
+
+def test_the_most_affected_group_has_the_largest_rise_in_points_not_the_largest_ratio() -> None:
+    audit = audit_of(WORLD)
+    majority, minority = audit.subgroups["v"][0], audit.subgroups["v"][-1]
+    assert (majority.group, minority.group) == ("majority", "minority")
+    # A ratio would name the majority, whose error was low.
+    assert majority.relative.value == pytest.approx(100 * (25 / 14 - 1))
+    assert minority.relative.value == pytest.approx(100 * (40 / 30 - 1))
+    assert (majority.relative.low or 0.0) > (minority.relative.low or 0.0)
+    row = worst_change(audit, "v")
+    assert row is minority
+    assert row.absolute.value == pytest.approx(10 / 300)
+
+
+def test_the_surest_rise_counts_and_not_the_largest() -> None:
+    # 150 of 3,000 flip: +5.0 points, about ±0.8. 8 of 120 flip: +6.7 points, about ±4.5.
+    audit = audit_of({"sure": (3000, 300, 450), "small": (120, 30, 38)})
+    small = audit.subgroups["v"][-1]
+    assert small.absolute.value == pytest.approx(8 / 120)  # more than 5.0 points
+    row = worst_change(audit, "v")
+    assert row is not None
+    assert row.group == "sure"
+
+
+@pytest.mark.parametrize(("flips", "named"), [(9, "large"), (10, "small")])
+def test_a_rise_that_fewer_than_ten_examples_carry_is_never_the_worst(
+    flips: int, named: str
+) -> None:
+    audit = audit_of({"large": (2000, 20, 50), "small": (30, 0, flips)})
+    small = audit.subgroups["v"][-1]
+    assert small.compressed.effective_events == pytest.approx(flips)
+    assert (small.absolute.low or 0.0) > 0.1
+    row = worst_change(audit, "v")
+    assert row is not None
+    assert row.group == named
+    highest = highest_error(audit, "v")
+    assert highest is not None
+    assert highest.group == named
+
+
+def test_few_events_are_those_that_every_number_is_marked_by() -> None:
+    assert FEWEST_EVENTS == FEW
+
+
+def test_the_highest_error_need_not_be_the_one_that_rises() -> None:
+    audit = audit_of({"steady": (400, 200, 200), "harmed": (400, 20, 60)})
+    highest, worst = highest_error(audit, "v"), worst_change(audit, "v")
+    assert highest is not None
+    assert worst is not None
+    assert (highest.group, worst.group) == ("steady", "harmed")
+    assert highest.compressed.value == pytest.approx(0.5)
+    assert highest.compressed.n == 400
+
+
+@pytest.mark.parametrize("world", [WORLD, dict(reversed(WORLD.items()))])
+def test_the_largest_gap_names_first_the_group_whose_error_rises_more(
+    world: dict[str, tuple[int, int, int]],
+) -> None:
+    found = largest_gap(audit_of(world), "v")
+    assert found is not None
+    assert (found.group_b, found.group_a) == ("minority", "majority")
+    assert found.gap.value == pytest.approx(10 / 300 - 11 / 1000)
+    assert found.rise_b.value == pytest.approx(10 / 300)
+    assert found.rise_a.value == pytest.approx(11 / 1000)
+    # Independent groups whose flips all go one way: p (1 - p) / n each.
+    variance = sum(p * (1 - p) / n for p, n in ((10 / 300, 300), (11 / 1000, 1000)))
+    assert found.gap.low is not None
+    assert found.gap.high is not None
+    assert found.gap.high - found.gap.low >= 2 * 1.95 * variance**0.5
+
+
+def test_without_intervals_nobody_is_the_worst() -> None:
+    audit = whole({"variants": [{"name": "dense"}, {"name": "v"}]})
+    assert worst_change(audit, "v") is None
+    assert highest_error(audit, "v") is None
+    assert largest_gap(audit, "v") is None
+
+
+def test_terminal_and_page_give_points_first_and_the_ratio_beside_them() -> None:
+    audit = audit_of(WORLD)
+    (line,) = (line for line in summary(audit).split("\n") if line.startswith("v "))
+    assert "+3.3 [+" in line
+    assert line.endswith("minority (+33%)")
+    fact = facts(audit, "v")[2]
+    assert fact.what == "Error of the most affected group: minority, points"
+    assert fact.shown.value == "+3.33"
+    assert fact.beside.startswith("10.00% to 13.33%; +33.3% [")
+    whom = answers(audit, None, "v")[1].text
+    assert "Largest rise: error of minority, +3.33 [" in whom
+    assert "] points (+33.3%)." in whom
+    assert "Highest error after compression: minority, 13.33% [" in whom
+    assert "], n 300." in whom
+    assert "Largest gap: error rises +2.23 [" in whom
+    assert "] points more for minority than for majority." in whom
+
+
+def test_the_frontier_and_the_trend_name_the_same_group_in_points() -> None:
+    audit, gate = audit_of(WORLD), gate_file({"variants": [{"name": "v", "verdict": "FAIL"}]})
+    row = frontier_rows(audit, gate, {})[1].worst
+    assert row is not None
+    at = datetime.datetime(2027, 1, 1, tzinfo=datetime.UTC)
+    (measured,) = audited(LoggedAudit(at, "finished", "run", "", audit, gate)).variants
+    assert (row.group, measured.where) == ("minority", "error minority")
+    assert row.absolute == measured.worst
+    assert row.relative == measured.worst_relative
+    assert row.absolute.value == pytest.approx(10 / 300)
+    assert row.relative.value == pytest.approx(100 / 3)
