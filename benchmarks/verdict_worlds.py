@@ -337,6 +337,12 @@ def rates_of(world: World, shift: Floats, effects: Floats) -> Floats:
     )  # fmt: skip
 
 
+def step_of(world: World, harmed: npt.NDArray[np.bool_], loss: float) -> float:
+    """The step of the thresholds that raises the error of some cells by a loss, over all runs."""
+    nothing = np.zeros((len(harmed), 1))
+    return _solve(world, harmed, loss, _truth(world, nothing[:, 0], nothing, 2), nothing, 2)
+
+
 def _test_set(
     world: World, rng: np.random.Generator
 ) -> tuple[npt.NDArray[np.unsignedinteger], Ints, Ints]:
