@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 from pydantic import TypeAdapter
 from rich.console import Console
@@ -36,7 +35,7 @@ from scotoma.audit.base import Part, Quantity
 from scotoma.audit.divergence import Divergence
 from scotoma.audit.document import VERSION, Accuracy
 from scotoma.config import Variant
-from scotoma.config.gate import default_rules
+from scotoma.config.gate import GateRules, default_rules
 from scotoma.datasets import Examples
 from scotoma.divergence import excess, flip_rate
 from scotoma.jsonable import jsonable
@@ -125,8 +124,12 @@ def audits(cell: Cell, seeds: Iterable[int]) -> Iterator[dict[str, Any]]:
 def judged(world: World, compression: Compression, drawn: Drawn, seed: int) -> Gate:
     """The verdict of the default rules on one audit."""
     audit = measured(world, compression, drawn, seed)
-    shipped = audit.scope == "shipped"
-    return judge(audit, default_rules(positive=world.binary, shipped=shipped), TODAY)
+    return judge(audit, _rules(world.binary, audit.scope == "shipped"), TODAY)
+
+
+@functools.cache
+def _rules(positive: bool, shipped: bool) -> GateRules:
+    return default_rules(positive=positive, shipped=shipped)
 
 
 def measured(world: World, compression: Compression, drawn: Drawn, seed: int) -> Audit:
@@ -196,16 +199,14 @@ def measured(world: World, compression: Compression, drawn: Drawn, seed: int) ->
 
 def examples_of(world: World, drawn: Drawn) -> Examples:
     """The test examples of an audit."""
-    columns: dict[str, Any] = {
-        "example_id": _ids(world.rows),
-        "split": pl.repeat("test", world.rows, eager=True),
-        "label": np.array(world.classes)[drawn.labels],
-    }
-    for own, values in zip(world.attributes, drawn.attributes, strict=True):
-        columns[own.name] = np.array(own.values)[values]
-    return Examples(
-        pl.DataFrame(columns), world.classes, tuple(a.name for a in world.attributes), ()
-    )
+    names = tuple(own.name for own in world.attributes)
+    values = [world.classes, *(own.values for own in world.attributes)]
+    table = pl.DataFrame(
+        [pl.Series(own).gather(code) for own, code in
+         zip(values, [drawn.labels, *drawn.attributes], strict=True)],
+        schema=["label", *names],
+    ).with_columns(pl.Series("example_id", _ids(world.rows)), split=pl.lit("test"))  # fmt: skip
+    return Examples(table, world.classes, names, ())
 
 
 @functools.cache
