@@ -80,7 +80,11 @@ def main() -> None:
     parser.add_argument("--audits", type=int, default=400, help="of a cell")
     parser.add_argument("--first", type=int, default=0, help="seed of the first audit of a cell")
     parser.add_argument("--out", type=Path, help="file that gets a line of JSON an audit")
+    parser.add_argument("--show", type=Path, nargs="*", help="draw nothing: show these files")
     asked = parser.parse_args()
+    if asked.show:
+        report([[json.loads(line) for line in file.open(encoding="utf-8")] for file in asked.show])
+        return
     cells = [
         Cell(WORLDS[world], COMPRESSIONS[variant], members, HARMS[harm])
         for world in asked.worlds
@@ -88,16 +92,17 @@ def main() -> None:
         for variant in asked.variants
         for members in asked.members
         if variant != "retrained" or members > 1  # two models say nothing of training again
+        if HARMS[harm].fits(WORLDS[world])
     ]
     lines = []
     for cell in cells:
         own = list(audits(cell, range(asked.first, asked.first + asked.audits)))
         lines += own
-        print(*_shown(own), sep="  ", flush=True)
+        print(*cell.names.values(), len(own), *_shares(own), sep="  ", flush=True)
         if asked.out:
             with asked.out.open("a", encoding="utf-8") as out:
                 out.writelines(json.dumps(line) + "\n" for line in own)
-    report(lines)
+    report([lines])
 
 
 def audits(cell: Cell, seeds: Iterable[int]) -> Iterator[dict[str, Any]]:
@@ -226,7 +231,7 @@ def _read(model: type[Part], part: str, value: Any) -> Any:
 
 def _is_planted(cell: Cell, question: Question) -> bool:
     """Whether a question asks for the rate that the harm of a cell raises."""
-    rarest = cell.world.classes[cell.world.rarest_class]
+    rarest = cell.world.classes[cell.world.rarest_classes(1)[0]]
     if cell.harm.where == "class":
         return question.metric == "classes_hurt" and question.class_name == rarest
     attribute, value = cell.world.rarest()
@@ -238,30 +243,35 @@ def _is_planted(cell: Cell, question: Question) -> bool:
     )
 
 
-def report(lines: list[dict[str, Any]]) -> None:
-    """Print a table, a row a cell."""
-    table = Table("world", "variant", "K", "harm", "audits", "PASS", "UNSURE", "FAIL",
-                  "planted: cleared", "shown", "s")  # fmt: skip
-    cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for line in lines:
-        key = line["world"], line["variant"], line["members"], line["harm"]
-        cells.setdefault(key, []).append(line)
-    for own in cells.values():
-        table.add_row(*_shown(own))
-    Console(width=150).print(table)
+def report(runs: list[list[dict[str, Any]]]) -> None:
+    """Print a table, a row a cell; of several runs, the audits that all of them judged."""
+    by_audit = [{(*_cell(line), line["seed"]): line for line in run} for run in runs]
+    common = [audit for audit in by_audit[0] if all(audit in own for own in by_audit)]
+    titles = ["PASS", "UNSURE", "FAIL", "planted: cleared", "shown", "s"]
+    table = Table("world", "variant", "K", "harm", "audits", *titles * len(runs))
+    cells: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+    for audit in common:
+        cells.setdefault(audit[:-1], []).append(audit)
+    for cell, audits in cells.items():
+        shares = [share for own in by_audit for share in _shares([own[each] for each in audits])]
+        table.add_row(*map(str, cell), str(len(audits)), *shares)
+    Console(width=70 + 85 * len(runs)).print(table)
 
 
-def _shown(own: list[dict[str, Any]]) -> list[str]:
-    """One cell in words."""
-    first, n = own[0], len(own)
+def _cell(line: dict[str, Any]) -> tuple[Any, ...]:
+    return line["world"], line["variant"], line["members"], line["harm"]
+
+
+def _shares(own: list[dict[str, Any]]) -> list[str]:
+    """One cell of one run: verdicts, what became of the planted test, seconds an audit."""
+    n = len(own)
     verdicts, planted = (Counter(line[key] for line in own) for key in ("verdict", "planted"))
-    tested = first["harm"] != "none"
+    tested = n - planted[None]
     return [
-        first["world"], first["variant"], str(first["members"]), first["harm"], str(n),
         *(wilson(verdicts[verdict], n) for verdict in ("PASS", "UNSURE", "FAIL")),
-        *(wilson(planted[verdict], n) if tested else "" for verdict in ("PASS", "FAIL")),
+        *(wilson(planted[verdict], tested) if tested else "" for verdict in ("PASS", "FAIL")),
         f"{sum(line['draw_s'] + line['judge_s'] for line in own) / n:.3f}",
-    ]  # fmt: skip
+    ]
 
 
 def wilson(count: int, n: int) -> str:

@@ -110,10 +110,9 @@ class World:
             error = error * np.array(own.factors)[places[:, column]]
         return Cells(places, shares, np.minimum(error, HARDEST))
 
-    @property
-    def rarest_class(self) -> int:
-        """The class with the fewest examples, the first of several."""
-        return self.class_rows.index(min(self.class_rows))
+    def rarest_classes(self, number: int) -> Ints:
+        """The classes with the fewest examples, the first of those with as many."""
+        return np.argsort(self.class_rows, kind="stable")[:number]
 
     def rarest(self) -> tuple[int, int]:
         """Attribute and value with the fewest examples, as numbers."""
@@ -166,15 +165,23 @@ class Harm:
     Attributes:
         name: Its name.
         where: `class` for the recall of the rarest class, `group` for the error of the rarest group
-            (its false negatives in binary worlds), `all` for every error, or `nothing`.
+            (its false negatives in binary worlds), `spread` for half of the classes, while the
+            other half gains as much, `all` for every error, or `nothing`.
         loss: By how much that rate rises, a fraction; `limit` for exactly the limit of the default
             rule; `margin` for the larger of it and 2 sqrt(p (1-p) / n), p the dense rate that the
             audit measures, n the examples at risk.
+        classes: How many classes lose it, the rarest first.
     """
 
     name: str
     where: str = "nothing"
     loss: float | str = 0.0
+    classes: int = 1
+
+    def fits(self, world: World) -> bool:
+        """Whether a world has classes enough, without most of them being harmed."""
+        many = len(world.class_rows)
+        return many > 20 if self.where == "spread" else self.classes <= max(1, many // 5)
 
 
 # Why these numbers: each world gives the shares of PASS that version 0.1.0 was measured to give
@@ -238,6 +245,10 @@ HARMS = {
     for harm in (
         Harm(name="none"),
         Harm(name="class-5", where="class", loss=0.05),
+        Harm(name="class-20", where="class", loss=0.20),
+        Harm(name="20-classes-15", where="class", loss=0.15, classes=20),
+        Harm(name="100-classes-5", where="class", loss=0.05, classes=100),
+        Harm(name="spread-at-limit", where="spread", loss=0.01),
         Harm(name="group-5", where="group", loss=0.05),
         Harm(name="class-at-limit", where="class", loss="limit"),
         Harm(name="group-at-limit", where="group", loss="limit"),
@@ -289,7 +300,10 @@ def draw(world: World, compression: Compression, harm: Harm, members: int, seed:
 
     shift = np.zeros(len(cells.error))
     truths = [_truth(world, shift, runs, members) for runs in (dense_runs, compressed_runs)]
-    if harm.where != "nothing":
+    if harm.where == "spread":
+        shift = _spread(world, float(harm.loss))
+        truths[1] = _truth(world, shift, compressed_runs, members)
+    elif harm.where != "nothing":
         harmed, amount = _planted(world, harm, labels, attributes, dense_wrong, truths)
         step = _solve(world, harmed, amount, truths[0], compressed_runs, members)
         shift = np.where(harmed, step, 0.0)
@@ -341,6 +355,24 @@ def step_of(world: World, harmed: npt.NDArray[np.bool_], loss: float) -> float:
     """The step of the thresholds that raises the error of some cells by a loss, over all runs."""
     nothing = np.zeros((len(harmed), 1))
     return _solve(world, harmed, loss, _truth(world, nothing[:, 0], nothing, 2), nothing, 2)
+
+
+@cache
+def _spread(world: World, loss: float) -> Floats:
+    """Steps by which every class loses or gains as much, as many classes the one as the other."""
+    cells, steps = world.cells, np.zeros(len(world.cells.error))
+    loses: dict[float, bool] = {}
+    for class_id, error in enumerate(world.class_error):
+        loses[error] = not loses.get(error, False)
+        alike = cells.places[:, 0] == world.class_error.index(error)
+        step = _class_step(world, tuple(alike.tolist()), loss if loses[error] else -loss)
+        steps[cells.places[:, 0] == class_id] = step
+    return steps
+
+
+@cache
+def _class_step(world: World, cells: tuple[bool, ...], loss: float) -> float:
+    return step_of(world, np.array(cells), loss)
 
 
 def _test_set(
@@ -429,7 +461,8 @@ def _planted(
     if harm.where == "all":
         harmed, rows = np.ones(len(cells.error), dtype=bool), labels == labels
     elif harm.where == "class":
-        harmed, rows = cells.places[:, 0] == world.rarest_class, labels == world.rarest_class
+        rarest = world.rarest_classes(harm.classes)
+        harmed, rows = np.isin(cells.places[:, 0], rarest), np.isin(labels, rarest)
     else:
         attribute, value = world.rarest()
         harmed = cells.places[:, 1 + attribute] == value
