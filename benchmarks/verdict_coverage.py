@@ -3,11 +3,11 @@
     python benchmarks/verdict_coverage.py                # 400 audits of 1, 2 and 5 members
     python benchmarks/verdict_coverage.py --audits 50 --members 1
 
-Groups of 20, 40 and 60 examples, each beside the rest; classes of 20, 40 and 60. Compression
-changes nothing but 1% of the predictions, or raises every error by a point as well. The truth is
-that of the generator (`verdict_worlds.py`): with one member a side that of these two models, else
-the mean over all that could be trained. A missing interval counts as a miss. One line of JSON an
-interval goes to `--out`.
+Groups of 20, 40 and 60 examples, each beside the rest, where positives are half (`groups`) and
+where they are rare (`rare`); classes of 20, 40 and 60 (`classes`). Compression changes nothing but
+1% of the predictions, or raises every error by a point as well. The truth is that of the generator
+(`verdict_worlds.py`): with one member a side that of these two models, else the mean over all that
+could be trained. A missing interval counts as a miss. One line of JSON an interval goes to `--out`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import argparse
 import functools
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,14 @@ GROUPS = World(
     name="groups", class_rows=(1000, 1000), class_error=(0.06, 0.08), attributes=(SITES, SMALL),
     binary=True, concentration=1.5, run_sd=0.05, class_run_sd=0.05, group_run_sd=0.03,
 )  # fmt: skip
+RARE = replace(GROUPS, name="rare", class_rows=(1700, 300), class_error=(0.03, 0.15))
 CLASSES = World(
     name="classes", class_rows=(*SIZES, 900, 980), class_error=(0.10, 0.10, 0.10, 0.06, 0.08),
     attributes=(SITES,), concentration=1.5, run_sd=0.05, class_run_sd=0.05, group_run_sd=0.03,
 )  # fmt: skip
 INT8 = COMPRESSIONS["int8-1%"]
 HARMS = (Harm(name="none"), Harm(name="all+1", where="all", loss=0.01))
+WORLDS = {world.name: world for world in (GROUPS, RARE, CLASSES)}
 RUNS = 2_000  # training runs over which the truth of several members is averaged
 NO_FEATURES = ("FT",)  # metrics that need more than predictions
 
@@ -69,12 +72,14 @@ def main() -> None:
     parser.add_argument("--audits", type=int, default=400)
     parser.add_argument("--first", type=int, default=0, help="seed of the first audit of a cell")
     parser.add_argument("--out", type=Path, help="file that gets a line of JSON an interval")
+    parser.add_argument("--worlds", nargs="*", default=list(WORLDS), choices=WORLDS)
     asked = parser.parse_args()
+    worlds = [WORLDS[name] for name in asked.worlds]
     lines = []
     for harm in HARMS:
         for members in asked.members:
             for seed in range(asked.first, asked.first + asked.audits):
-                kept = [*gaps_and_outcomes(harm, members, seed), *classes(harm, members, seed)]
+                kept = [line for world in worlds for line in intervals(world, harm, members, seed)]
                 lines += [
                     {"harm": harm.name, "members": members, "seed": seed} | line for line in kept
                 ]
@@ -85,10 +90,16 @@ def main() -> None:
     report(lines, asked.members)
 
 
-def gaps_and_outcomes(harm: Harm, members: int, seed: int) -> Iterator[dict[str, Any]]:
+def intervals(world: World, harm: Harm, members: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Every interval of one audit beside its truth."""
+    drawn = draw(world, INT8, harm, members, seed)
+    lines = classes(drawn) if world is CLASSES else gaps_and_outcomes(world, harm, drawn)
+    return ({"world": world.name} | line for line in lines)
+
+
+def gaps_and_outcomes(world: World, harm: Harm, drawn: Drawn) -> Iterator[dict[str, Any]]:
     """Gaps of each small group to the rest, and changes of the outcomes between them."""
-    drawn = draw(GROUPS, INT8, harm, members, seed)
-    truths = true_changes(GROUPS, harm, drawn, members)
+    truths = true_changes(world, harm, drawn)
     for place, size in enumerate(SIZES, 1):
         inside = drawn.attributes[1] == place
         for metric in ("error", "fpr", "fnr"):
@@ -106,9 +117,8 @@ def gaps_and_outcomes(harm: Harm, members: int, seed: int) -> Iterator[dict[str,
                 yield _line("outcome", metric, size, change, truths[place]["outcome", metric])
 
 
-def classes(harm: Harm, members: int, seed: int) -> Iterator[dict[str, Any]]:
+def classes(drawn: Drawn) -> Iterator[dict[str, Any]]:
     """Changes of the recall of the small classes, beyond that of the accuracy, in points."""
-    drawn = draw(CLASSES, INT8, harm, members, seed)
     impact = class_impact(
         drawn.dense, drawn.compressed, drawn.labels, n_classes=len(CLASSES.classes), paired=True
     )
@@ -119,11 +129,9 @@ def classes(harm: Harm, members: int, seed: int) -> Iterator[dict[str, Any]]:
         yield _line("class", "recall", size, impact.estimate(class_id), truth)
 
 
-def true_changes(
-    world: World, harm: Harm, drawn: Drawn, members: int
-) -> dict[int, dict[tuple[str, str], float]]:
+def true_changes(world: World, harm: Harm, drawn: Drawn) -> dict[int, dict[tuple[str, str], float]]:
     """The truth of gaps and outcomes, by the number of the value of the second attribute."""
-    if members > 1:
+    if drawn.dense.shape[1] > 1:
         return _true_changes_over_runs(world, harm)
     return {
         place: _differences(world, place, drawn.dense_rates, drawn.compressed_rates)
@@ -234,19 +242,19 @@ def _line(kind: str, metric: str, size: int, change: Estimate, truth: float) -> 
 def report(lines: list[dict[str, Any]], members: list[int]) -> None:
     """Print coverage and how often there is an interval, a row a metric and size."""
     titles = [f"{what}, K = {k}" for k in members for what in ("holds", "given")]
-    table = Table("harm", "what", "n", *titles)
+    table = Table("world", "harm", "what", "n", *titles)
     cells: dict[tuple[Any, ...], dict[int, list[dict[str, Any]]]] = {}
     for line in lines:
-        key = line["harm"], line["kind"], line["metric"], line["size"]
+        key = line["world"], line["harm"], line["kind"], line["metric"], line["size"]
         cells.setdefault(key, {}).setdefault(line["members"], []).append(line)
-    for (harm, kind, metric, size), by_members in cells.items():
+    for (world, harm, kind, metric, size), by_members in cells.items():
         shown = []
         for k in members:
             own = by_members[k]
             shown.append(wilson(sum(line["holds"] for line in own), len(own)))
             shown.append(f"{np.mean([line['given'] for line in own]):.3f}")
-        table.add_row(harm, f"{kind} {metric}", str(size), *shown)
-    Console(width=150).print(table)
+        table.add_row(world, harm, f"{kind} {metric}", str(size), *shown)
+    Console(width=160).print(table)
 
 
 if __name__ == "__main__":
