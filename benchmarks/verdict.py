@@ -255,7 +255,7 @@ def report(runs: list[list[dict[str, Any]]]) -> None:
     for cell, audits in cells.items():
         shares = [share for own in by_audit for share in _shares([own[each] for each in audits])]
         table.add_row(*map(str, cell), str(len(audits)), *shares)
-    Console(width=70 + 85 * len(runs)).print(table)
+    Console(width=60 + 115 * len(runs)).print(table)
 
 
 def _cell(line: dict[str, Any]) -> tuple[Any, ...]:

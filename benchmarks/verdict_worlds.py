@@ -216,7 +216,7 @@ DEVICES = Attribute(
 )  # fmt: skip
 SITES = Attribute(name="site", values=("north", "south"), rows=(1000, 1000), factors=(1.0, 1.1))
 TEAM = World(
-    name="team", class_rows=(1000, 1000), class_error=(0.06, 0.08), attributes=(SITES, DEVICES),
+    name="team", class_rows=(1000, 1000), class_error=(0.07, 0.09), attributes=(SITES, DEVICES),
     binary=True, concentration=1.5, run_sd=0.05, class_run_sd=0.05, group_run_sd=0.03,
 )  # fmt: skip
 TEAM5 = World(
