@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
@@ -196,7 +196,7 @@ CIFAR10 = World(
     class_error=(0.040, 0.0125, 0.065, 0.150, 0.045, 0.100, 0.030, 0.033, 0.025, 0.028),
     attributes=(Attribute(name="source", values=("web", "photo"), rows=(9000, 1000),
                           factors=(1.0, 1.2)),),
-    concentration=1.0, run_sd=0.05, class_run_sd=0.085, group_run_sd=0.03,
+    concentration=1.0, run_sd=0.05, class_run_sd=0.07, group_run_sd=0.03,
 )  # fmt: skip
 # Hair colour: a rare positive class, two groups of 500 in which it is missed more often.
 CELEBA = World(
@@ -220,8 +220,8 @@ TEAM = World(
     binary=True, concentration=1.5, run_sd=0.05, class_run_sd=0.05, group_run_sd=0.03,
 )  # fmt: skip
 TEAM5 = World(
-    name="team5", class_rows=(400,) * 5, class_error=(0.045, 0.06, 0.07, 0.09, 0.11),
-    attributes=(SITES, DEVICES), concentration=1.5, run_sd=0.05, class_run_sd=0.05,
+    name="team5", class_rows=(400,) * 5, class_error=(0.038, 0.051, 0.06, 0.077, 0.094),
+    attributes=(SITES, replace(DEVICES, factors=(1.0, 1.5, 1.5))), concentration=1.5, run_sd=0.05, class_run_sd=0.05,
     group_run_sd=0.03,
 )  # fmt: skip
 IMAGENET = World(
