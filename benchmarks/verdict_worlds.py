@@ -221,8 +221,8 @@ TEAM = World(
 )  # fmt: skip
 TEAM5 = World(
     name="team5", class_rows=(400,) * 5, class_error=(0.038, 0.051, 0.06, 0.077, 0.094),
-    attributes=(SITES, replace(DEVICES, factors=(1.0, 1.5, 1.5))), concentration=1.5, run_sd=0.05, class_run_sd=0.05,
-    group_run_sd=0.03,
+    attributes=(SITES, replace(DEVICES, factors=(1.0, 1.5, 1.5))),
+    concentration=1.5, run_sd=0.05, class_run_sd=0.05, group_run_sd=0.03,
 )  # fmt: skip
 IMAGENET = World(
     name="imagenet", class_rows=(50,) * 1000,
