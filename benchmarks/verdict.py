@@ -5,9 +5,9 @@
 
 A cell is a world, a way of compressing, a number of members and a harm (`verdict_worlds.py`). Its
 audits are drawn, measured by the functions that the steps of an audit call, and judged by the
-default rules. The seeds of a cell are 0, 1, 2, ...: run with the code of another version first on
+default rules. The seeds of a cell are 0, 1, 2, ...: run with the code of another checkout first on
 PYTHONPATH, the script judges the same predictions, so that two tables can be compared audit by
-audit. One line of JSON an audit goes to `--out`.
+audit (`--show before.jsonl after.jsonl`). One line of JSON an audit goes to `--out`.
 """
 
 from __future__ import annotations
