@@ -1,0 +1,292 @@
+"""How often the default gate passes what is harmless, and what it does with harm: whole audits.
+
+    python benchmarks/verdict.py                          # all cells, 400 audits each
+    python benchmarks/verdict.py --worlds team --members 5 --audits 100 --out team.jsonl
+
+A cell is a world, a way of compressing, a number of members and a harm (`verdict_worlds.py`). Its
+audits are drawn, measured by the functions that the steps of an audit call, and judged by the
+default rules. The seeds of a cell are 0, 1, 2, ...: run with the code of another checkout first on
+PYTHONPATH, the script judges the same predictions, so that two tables can be compared audit by
+audit (`--show before.jsonl after.jsonl`). One line of JSON an audit goes to `--out`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import functools
+import json
+import math
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from pydantic import TypeAdapter
+from rich.console import Console
+from rich.table import Table
+from verdict_worlds import COMPRESSIONS, HARMS, WORLDS, Compression, Drawn, Harm, World, draw
+
+from scotoma.audit import Audit
+from scotoma.audit.base import Part, Quantity
+from scotoma.audit.divergence import Divergence
+from scotoma.audit.document import VERSION, Accuracy
+from scotoma.config import Variant
+from scotoma.config.gate import GateRules, default_rules
+from scotoma.datasets import Examples
+from scotoma.divergence import excess, flip_rate
+from scotoma.jsonable import jsonable
+from scotoma.predictions import Predictions
+from scotoma.stages import bias
+from scotoma.stages.measures.pairs import PopulationPair
+from scotoma.verdict import Gate, judge
+from scotoma.verdict.questions import Question
+
+TODAY = datetime.date(2027, 3, 1)
+SPLITS = 60  # of members into halves for the CIE excess; an audit draws 200, in triple the time
+Z = 1.959964  # of a 95% interval
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row of the table."""
+
+    world: World
+    compression: Compression
+    members: int
+    harm: Harm
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """What identifies it."""
+        return {
+            "world": self.world.name,
+            "variant": self.compression.name,
+            "members": self.members,
+            "harm": self.harm.name,
+        }
+
+
+def main() -> None:
+    """Draw, measure, judge, count."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--worlds", nargs="*", default=list(WORLDS), choices=WORLDS)
+    parser.add_argument("--variants", nargs="*", default=list(COMPRESSIONS), choices=COMPRESSIONS)
+    parser.add_argument("--harms", nargs="*", default=list(HARMS), choices=HARMS)
+    parser.add_argument("--members", type=int, nargs="*", default=[1, 5, 10])
+    parser.add_argument("--audits", type=int, default=400, help="of a cell")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first audit of a cell")
+    parser.add_argument("--out", type=Path, help="file that gets a line of JSON an audit")
+    parser.add_argument("--show", type=Path, nargs="*", help="draw nothing: show these files")
+    asked = parser.parse_args()
+    if asked.show:
+        report([[json.loads(line) for line in file.open(encoding="utf-8")] for file in asked.show])
+        return
+    cells = [
+        Cell(WORLDS[world], COMPRESSIONS[variant], members, HARMS[harm])
+        for world in asked.worlds
+        for harm in asked.harms
+        for variant in asked.variants
+        for members in asked.members
+        if variant != "retrained" or members > 1  # two models say nothing of training again
+        if HARMS[harm].fits(WORLDS[world])
+    ]
+    lines = []
+    for cell in cells:
+        own = list(audits(cell, range(asked.first, asked.first + asked.audits)))
+        lines += own
+        print(*cell.names.values(), len(own), *_shares(own), sep="  ", flush=True)
+        if asked.out:
+            with asked.out.open("a", encoding="utf-8") as out:
+                out.writelines(json.dumps(line) + "\n" for line in own)
+    report([lines])
+
+
+def audits(cell: Cell, seeds: Iterable[int]) -> Iterator[dict[str, Any]]:
+    """Verdicts on the audits of a cell, with what became of the planted test."""
+    for seed in seeds:
+        began = time.process_time()
+        drawn = draw(cell.world, cell.compression, cell.harm, cell.members, seed)
+        between = time.process_time()
+        gate = judged(cell.world, cell.compression, drawn, seed)
+        findings = gate.variants[0].findings
+        questions = [(f.question.rule, f.question.where, f.verdict) for f in findings]
+        yield cell.names | {
+            "seed": seed,
+            "verdict": gate.verdict,
+            "tests": len(findings),
+            "planted": next((f.verdict for f in findings if _is_planted(cell, f.question)), None),
+            "open": [where for _, where, verdict in questions if verdict == "UNSURE"][:20],
+            "failed": [where for _, where, verdict in questions if verdict == "FAIL"][:20],
+            "draw_s": round(between - began, 4),
+            "judge_s": round(time.process_time() - between, 4),
+        }
+
+
+def judged(world: World, compression: Compression, drawn: Drawn, seed: int) -> Gate:
+    """The verdict of the default rules on one audit."""
+    audit = measured(world, compression, drawn, seed)
+    return judge(audit, _rules(world.binary, audit.scope == "shipped"), TODAY)
+
+
+@functools.cache
+def _rules(positive: bool, shipped: bool) -> GateRules:
+    return default_rules(positive=positive, shipped=shipped)
+
+
+def measured(world: World, compression: Compression, drawn: Drawn, seed: int) -> Audit:
+    """The parts of an audit that the default gate reads, measured as its steps measure them."""
+    examples, name = examples_of(world, drawn), compression.name
+    ids, members = _ids(world.rows), drawn.dense.shape[1]
+    dense, compressed = (
+        Predictions(
+            variant=of, example_ids=ids, members=tuple(range(members)), classes=world.classes,
+            predicted=predicted,
+        )
+        for of, predicted in (("dense", drawn.dense), (name, drawn.compressed))
+    )  # fmt: skip
+    derived_from = "dense" if compression.paired else ""
+    variant = Variant(name=name, kind="predictions", derived_from=derived_from)
+    positive, n_classes = (1 if world.binary else None), len(world.classes)
+    measures = bias._bias(PopulationPair(variant, dense, compressed), examples, positive)
+    # The default gate asks for no rate of one class against the rest, of which there are many.
+    measures["subgroups"] = [row for row in measures["subgroups"] if row["class"] is None]
+    cie = excess(
+        drawn.dense, drawn.compressed, n_classes, paired=compression.paired, seed=seed,
+        splits=SPLITS,
+    )  # fmt: skip
+    flips = flip_rate(drawn.dense, drawn.compressed) if compression.paired else None
+    groups = examples.partition()
+    content: dict[str, Any] = {
+        "version": VERSION,
+        "scope": "population" if members > 1 else "shipped",
+        "level": 0.95,
+        "examples": {
+            "train": 0, "test": world.rows, "clusters": world.rows, "dataset_sha256": "",
+            "classes": world.classes, "positive": world.classes[1] if world.binary else None,
+            "notes": (),
+        },
+        "groups": [
+            {"key": key, "name": of, "n": int(mask.sum()), "train": 0}
+            for key, of, mask in zip(groups.keys, groups.names, groups.masks, strict=True)
+        ],
+        "variants": [
+            {
+                "name": one, "kind": "predictions", "sparsity": 0.0, "mode": "", "bits": 32,
+                "paired": one == name and compression.paired,
+                "derived_from": derived_from if one == name and derived_from else None,
+                "members": members,
+            }
+            for one in ("dense", name)
+        ],
+    } | {part: {name: rows} for part, rows in measures.items()}  # fmt: skip
+    parts = {
+        part: _reader(part).validate_python(value if part == "version" else jsonable(value))
+        for part, value in content.items()
+    }
+    divergence = Divergence.model_construct(
+        cie=_read(Divergence, "cie", cie), flips=_read(Divergence, "flips", flips)
+    )
+    accuracy = {
+        of: Accuracy.model_construct(
+            top1=Quantity.model_construct(value=float((ids == drawn.labels[:, None]).mean()))
+        )
+        for of, ids in (("dense", drawn.dense), (name, drawn.compressed))
+    }
+    return Audit.model_construct(
+        **parts, divergence={name: divergence}, accuracy=accuracy, scotoma="", project="",
+        config_sha256="", seed=seed, slices={}, collapsed=(),
+    )  # fmt: skip
+
+
+def examples_of(world: World, drawn: Drawn) -> Examples:
+    """The test examples of an audit."""
+    names = tuple(own.name for own in world.attributes)
+    values = [world.classes, *(own.values for own in world.attributes)]
+    table = pl.DataFrame(
+        [pl.Series(own).gather(code) for own, code in
+         zip(values, [drawn.labels, *drawn.attributes], strict=True)],
+        schema=["label", *names],
+    ).with_columns(pl.Series("example_id", _ids(world.rows)), split=pl.lit("test"))  # fmt: skip
+    return Examples(table, world.classes, names, ())
+
+
+@functools.cache
+def _ids(rows: int) -> tuple[str, ...]:
+    return tuple(f"e{row}" for row in range(rows))
+
+
+@functools.cache
+def _reader(part: str) -> TypeAdapter[Any]:
+    return TypeAdapter(Audit.model_fields[part].annotation)
+
+
+def _read(model: type[Part], part: str, value: Any) -> Any:
+    """One part of audit.json from what was measured."""
+    return TypeAdapter(model.model_fields[part].annotation).validate_python(jsonable(value))
+
+
+def _is_planted(cell: Cell, question: Question) -> bool:
+    """Whether a question asks for the rate that the harm of a cell raises."""
+    rarest = cell.world.classes[cell.world.rarest_classes(1)[0]]
+    if cell.harm.where == "class":
+        return question.metric == "classes_hurt" and question.class_name == rarest
+    attribute, value = cell.world.rarest()
+    own = cell.world.attributes[attribute]
+    return (
+        cell.harm.where == "group"
+        and question.metric == ("fnr" if cell.world.binary else "error")
+        and question.group == f"{own.name}={own.values[value]}"
+    )
+
+
+def report(runs: list[list[dict[str, Any]]]) -> None:
+    """Print a table, a row a cell; of several runs, the audits that all of them judged."""
+    by_audit = [{(*_cell(line), line["seed"]): line for line in run} for run in runs]
+    common = [audit for audit in by_audit[0] if all(audit in own for own in by_audit)]
+    titles = ["PASS", "UNSURE", "FAIL", "planted: cleared", "shown", "s"]
+    table = Table("world", "variant", "K", "harm", "audits", *titles * len(runs))
+    cells: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+    for audit in common:
+        cells.setdefault(audit[:-1], []).append(audit)
+    for cell, audits in cells.items():
+        shares = [share for own in by_audit for share in _shares([own[each] for each in audits])]
+        table.add_row(*map(str, cell), str(len(audits)), *shares)
+    Console(width=60 + 115 * len(runs)).print(table)
+
+
+def _cell(line: dict[str, Any]) -> tuple[Any, ...]:
+    return line["world"], line["variant"], line["members"], line["harm"]
+
+
+def _shares(own: list[dict[str, Any]]) -> list[str]:
+    """One cell of one run: verdicts, what became of the planted test, seconds an audit."""
+    n = len(own)
+    verdicts, planted = (Counter(line[key] for line in own) for key in ("verdict", "planted"))
+    tested = n - planted[None]
+    return [
+        *(wilson(verdicts[verdict], n) for verdict in ("PASS", "UNSURE", "FAIL")),
+        *(wilson(planted[verdict], tested) if tested else "" for verdict in ("PASS", "FAIL")),
+        f"{sum(line['draw_s'] + line['judge_s'] for line in own) / n:.3f}",
+    ]
+
+
+def wilson(count: int, n: int) -> str:
+    """A share with Wilson's interval.
+
+    >>> wilson(81, 263)
+    '.308 [.255, .366]'
+    """
+    share, square = count / n, Z**2
+    centre = (count + square / 2) / (n + square)
+    half = Z / (n + square) * math.sqrt(count * (n - count) / n + square / 4)
+    numbers = (f"{max(0.0, one):.3f}".removeprefix("0") for one in
+               (share, centre - half, min(1.0, centre + half)))  # fmt: skip
+    return "{} [{}, {}]".format(*numbers)
+
+
+if __name__ == "__main__":
+    main()
