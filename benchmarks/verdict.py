@@ -42,11 +42,11 @@ from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
 from scotoma.stages import bias
 from scotoma.stages.measures.pairs import PopulationPair
+from scotoma.uncertainty import FEWEST_RUNS
 from scotoma.verdict import Gate, judge
 from scotoma.verdict.questions import Question
 
 TODAY = datetime.date(2027, 3, 1)
-SPLITS = 60  # of members into halves for the CIE excess; an audit draws 200, in triple the time
 Z = 1.959964  # of a 95% interval
 
 
@@ -155,14 +155,13 @@ def measured(world: World, compression: Compression, drawn: Drawn, seed: int) ->
     # The default gate asks for no rate of one class against the rest, of which there are many.
     measures["subgroups"] = [row for row in measures["subgroups"] if row["class"] is None]
     cie = excess(
-        drawn.dense, drawn.compressed, n_classes, paired=compression.paired, seed=seed,
-        splits=SPLITS,
+        drawn.dense, drawn.compressed, n_classes, paired=compression.paired,
     )  # fmt: skip
     flips = flip_rate(drawn.dense, drawn.compressed) if compression.paired else None
     groups = examples.partition()
     content: dict[str, Any] = {
         "version": VERSION,
-        "scope": "population" if members > 1 else "shipped",
+        "scope": "population" if members >= FEWEST_RUNS else "shipped",
         "level": 0.95,
         "examples": {
             "train": 0, "test": world.rows, "clusters": world.rows, "dataset_sha256": "",

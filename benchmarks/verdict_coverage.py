@@ -40,7 +40,7 @@ from verdict_worlds import (
 )
 
 from scotoma.bias import gap
-from scotoma.bias.clarify import changes
+from scotoma.bias.clarify import metric_changes
 from scotoma.impact import class_impact
 from scotoma.uncertainty import Estimate
 
@@ -108,7 +108,7 @@ def gaps_and_outcomes(world: World, harm: Harm, drawn: Drawn) -> Iterator[dict[s
                 positive=1, n_classes=2, paired=True,
             )  # fmt: skip
             yield _line("gap", metric, size, contrast.gap, truths[place]["gap", metric])
-        moved = changes(
+        moved = metric_changes(
             d=inside, dense=drawn.dense == 1, compressed=drawn.compressed == 1,
             y=drawn.labels == 1, strata=drawn.attributes[0], paired=True,
         )  # fmt: skip

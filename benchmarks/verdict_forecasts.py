@@ -1,12 +1,13 @@
-"""How often the gate is right about the number of members that would settle an UNSURE variant.
+"""How often is the gate right about what would settle an UNSURE variant?
 
-    python benchmarks/verdict_forecasts.py               # 300 audits of 5 and of 10 members
+    python benchmarks/verdict_forecasts.py               # 300 audits of each number of members
     python benchmarks/verdict_forecasts.py --audits 40 --worlds team5
 
-Each audit that is UNSURE is extended: the same test set, the same members and new ones. A forecast
-"8 to 15 members" is right if the variant is settled with 15 and was not yet with 7; "no number of
-members" is right if it is not settled with 60. Ranges beyond 60 members are counted, not checked.
-One line of JSON an audit goes to `--out`.
+Each audit is a part of a larger one: the first members, on a random tenth of the examples. Where
+its verdict is UNSURE and the gate forecasts "8 to 15 models would settle it", leaning to PASS, the
+audit is enlarged to 15 models (or to as many times the examples as the forecast says), the present
+ones among them, and judged again. The forecast is right if the test that it names then ends as it
+leaned. One line of JSON an audit goes to `--out`.
 """
 
 from __future__ import annotations
@@ -18,19 +19,22 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 from verdict import Cell, judged, wilson
-from verdict_worlds import COMPRESSIONS, HARMS, WORLDS, Drawn, draw
+from verdict_worlds import COMPRESSIONS, HARMS, WORLDS, Drawn, World, draw
 
 from scotoma.verdict import Gate
 
-MOST = 60  # members that are drawn
+MOST_MEMBERS = 60  # that are drawn
+MOST_TIMES = 10  # examples that are drawn, in times those of an audit
 DESIGNS = [
     (world, variant, harm)
-    for world in ("team5", "cifar10", "celeba")
+    for world in ("team", "team5", "cifar10")
     for variant, harm in (
         ("int8-1%", "none"), ("int8-1%", "class-5"), ("int8-1%", "group-5"),
         ("retrained", "none"), ("retrained", "class-5"),
@@ -39,27 +43,28 @@ DESIGNS = [
 
 
 def main() -> None:
-    """Draw, judge, extend what is UNSURE, judge again, count."""
+    """Draw, judge, enlarge what is UNSURE, judge again, count."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     worlds = list(dict.fromkeys(world for world, _, _ in DESIGNS))
     parser.add_argument("--worlds", nargs="*", default=worlds, choices=WORLDS)
-    parser.add_argument("--members", type=int, nargs="*", default=[5, 10])
-    parser.add_argument("--audits", type=int, default=300, help="over all designs")
+    parser.add_argument("--members", type=int, nargs="*", default=[1, 5, 10])
+    parser.add_argument("--audits", type=int, default=300, help="of each number of members")
     parser.add_argument("--first", type=int, default=0, help="seed of the first audit of a design")
     parser.add_argument("--out", type=Path, help="file that gets a line of JSON an audit")
     asked = parser.parse_args()
     cells = [
         Cell(WORLDS[world], COMPRESSIONS[variant], members, HARMS[harm])
-        for world, variant, harm in DESIGNS
-        if world in asked.worlds
         for members in asked.members
+        for world, variant, harm in DESIGNS
+        if world in asked.worlds and (variant != "retrained" or members > 1)
     ]
-    each = math.ceil(asked.audits / len(cells))
     lines = []
     for cell in cells:
-        own = list(forecasts(cell, range(asked.first, asked.first + each)))
+        alike = sum(other.members == cell.members for other in cells)
+        seeds = range(asked.first, asked.first + math.ceil(asked.audits / alike))
+        own = list(forecasts(cell, seeds))
         lines += own
-        print(cell.names, Counter(line["outcome"] for line in own), flush=True)
+        print(cell.names, dict(Counter(line["outcome"] for line in own)), flush=True)
         if asked.out:
             with asked.out.open("a", encoding="utf-8") as out:
                 out.writelines(json.dumps(line) + "\n" for line in own)
@@ -68,62 +73,74 @@ def main() -> None:
 
 def forecasts(cell: Cell, seeds: Iterable[int]) -> Iterator[dict[str, Any]]:
     """What the gate forecasts of each audit, and what became of it."""
+    large = _times(cell.world, MOST_TIMES)
     for seed in seeds:
-        drawn = draw(cell.world, cell.compression, cell.harm, MOST, seed)
-        gate = _at(cell, drawn, cell.members, seed)
+        members = 1 if cell.members == 1 else MOST_MEMBERS
+        drawn = draw(large, cell.compression, cell.harm, members, seed)
+        rows = np.random.default_rng(seed).permutation(large.rows)
+        gate = _part(cell, drawn, rows[: cell.world.rows], cell.members, seed)
         line = cell.names | {"seed": seed, "verdict": gate.verdict}
         if gate.verdict != "UNSURE":
-            yield line | {"kind": "settled", "outcome": "settled"}
+            yield line | {"by": "", "outcome": "settled"}
             continue
-        low, high = forecast_range(gate)
-        line |= {"low": _finite(low), "high": _finite(high)}
-        if math.isnan(high):
-            yield line | {"kind": "no forecast", "outcome": "no forecast"}
-        elif math.isinf(high):
-            later = _at(cell, drawn, MOST, seed).verdict
-            right = later == "UNSURE"
-            yield line | {"kind": "never", "later": later, "outcome": "right" if right else "wrong"}
-        elif high > MOST:
-            yield line | {"kind": "range", "outcome": "beyond"}
-        else:
-            later = _at(cell, drawn, int(high), seed).verdict
-            before = int(low) - 1
-            early = "UNSURE"
-            if before > cell.members:
-                early = _at(cell, drawn, before, seed).verdict
-            outcome = "late" if later == "UNSURE" else "right" if early == "UNSURE" else "early"
-            yield line | {"kind": "range", "early": early, "later": later, "outcome": outcome}
+        finding = gate.variants[0].outlook
+        outlook = None if finding is None else finding.outlook
+        if finding is None or outlook is None or outlook.by is None:
+            yield line | {"by": "", "outcome": "none made"}
+            continue
+        line |= {"by": outlook.by, "leaning": outlook.leaning, "high": outlook.high}
+        times = outlook.high / outlook.now if outlook.by == "examples" else 1.0
+        models = int(outlook.high) if outlook.by == "models" else cell.members
+        if times > MOST_TIMES or models > members:
+            yield line | {"outcome": "beyond"}
+            continue
+        more = rows[: math.ceil(times * cell.world.rows)]
+        later = _part(cell, drawn, more, models, seed).variants[0]
+        asked = finding.question.rule, finding.question.where
+        named = next(
+            (f.verdict for f in later.findings if (f.question.rule, f.question.where) == asked), ""
+        )
+        outcome = "right" if named == outlook.leaning else "wrong"
+        yield line | {"later": named, "variant": later.verdict, "outcome": outcome}
 
 
-def forecast_range(gate: Gate) -> tuple[float, float]:
-    """Members that would settle the only variant: fewest and most; nan where none are named."""
-    outlook = gate.variants[0].outlook
-    if outlook is None or outlook.needed is None:
-        return math.nan, math.nan
-    return outlook.needed.low, outlook.needed.high
+def _times(world: World, factor: int) -> World:
+    """The same world with a larger test set."""
+    return replace(
+        world,
+        class_rows=tuple(factor * rows for rows in world.class_rows),
+        attributes=tuple(
+            replace(own, rows=tuple(factor * rows for rows in own.rows)) for own in world.attributes
+        ),
+    )
 
 
-def _at(cell: Cell, drawn: Drawn, members: int, seed: int) -> Gate:
-    """The verdict with the first members."""
-    fewer = replace(drawn, dense=drawn.dense[:, :members], compressed=drawn.compressed[:, :members])
-    return judged(cell.world, cell.compression, fewer, seed)
-
-
-def _finite(number: float) -> float | str | None:
-    return None if math.isnan(number) else "inf" if math.isinf(number) else number
+def _part(cell: Cell, drawn: Drawn, rows: Any, members: int, seed: int) -> Gate:
+    """The verdict on some of the examples with the first members."""
+    part = replace(
+        drawn, labels=drawn.labels[rows], attributes=drawn.attributes[:, rows],
+        dense=drawn.dense[rows, :members], compressed=drawn.compressed[rows, :members],
+    )  # fmt: skip
+    own = cell.world
+    world: Any = SimpleNamespace(
+        rows=len(rows), classes=own.classes, binary=own.binary, attributes=own.attributes
+    )
+    return judged(world, cell.compression, part, seed)
 
 
 def report(lines: list[dict[str, Any]]) -> None:
-    """Print how many forecasts came true, a row a kind."""
-    table = Table("forecast", "audits", "right", "not settled by then", "settled before", "beyond")
-    for kind in ("settled", "no forecast", "never", "range"):
-        outcomes = Counter(line["outcome"] for line in lines if line["kind"] == kind)
-        checked = sum(outcomes.values()) - outcomes["beyond"]
-        shares = [""] * 3
-        if checked and kind in ("never", "range"):
-            names = ("right", "late", "early") if kind == "range" else ("right", "", "wrong")
-            shares = [wilson(outcomes[name], checked) if name else "" for name in names]
-        table.add_row(kind, str(sum(outcomes.values())), *shares, str(outcomes["beyond"] or ""))
+    """Print how many forecasts came true, a row a number of members and kind."""
+    table = Table("K", "forecast", "audits", "UNSURE", "made", "checked", "right")
+    for members in sorted({line["members"] for line in lines}):
+        own = [line for line in lines if line["members"] == members]
+        unsure = [line for line in own if line["verdict"] == "UNSURE"]
+        for by in ("models", "examples"):
+            made = [line for line in own if line["by"] == by]
+            checked = [line for line in made if line["outcome"] in ("right", "wrong")]
+            right = sum(line["outcome"] == "right" for line in checked)
+            share = wilson(right, len(checked)) if checked else ""
+            counts = (len(own), len(unsure), len(made), len(checked))
+            table.add_row(str(members), by, *map(str, counts), share)
     Console(width=150).print(table)
 
 
