@@ -98,12 +98,12 @@ def test_a_few_are_spelled_out(logged: Logged) -> None:
     """So that a record that lost them does not pass unseen."""
     pruned = logged.data("prune-0.9")
     assert pruned.metrics["1_quality/top1"] == 0.8
-    assert pruned.metrics["3_worst/error"] == 70.0
+    assert pruned.metrics["3_worst/error_points"] == pytest.approx(7.0)
     assert pruned.metrics["amp_error/sex.male_and_age.old"] == 70.0
     assert float(pruned.params["sparsity"]) == 0.9
     assert logged.data("int8-static").params["recipe.steps"] == "40"
     assert pruned.tags["scotoma.audit"] == logged.run.config.digest()
-    assert pruned.tags["group/3_worst/error"] == "sex=male,age=old"
+    assert pruned.tags["group/3_worst/error_points"] == "sex=male,age=old"
     assert pruned.tags["interval/2_cie/count"] == "[50, 60] n=500: the range over 10 ties"
     assert logged.data("dense").metrics == {"1_quality/top1": 0.9}
 
@@ -254,7 +254,7 @@ def test_a_server_takes_hostile_group_names_as_text(
     metrics = {k: v for k, v in found.metrics.items() if k.startswith("amp_error/")}
     assert sorted(metrics.values()) == sorted(row["relative"]["value"] for row in hostile)
     assert all(re.fullmatch(r"amp_error/[A-Za-z0-9_.-]+", name) for name in metrics)
-    assert found.tags["group/3_worst/error"] == "a=[x](http://x.example)|`y` # h"
+    assert found.tags["group/3_worst/error_points"] == "a=[x](http://x.example)|`y` # h"
     assert "&#91;x&#93;&#40;http&#58;" in found.tags["mlflow.note.content"]
 
 
