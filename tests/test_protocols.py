@@ -91,6 +91,10 @@ def dry_run(path: Path, *arguments: str | Path) -> dict[str, Any]:
     return found
 
 
+def disk_bytes(forecast: dict[str, Any], step: str) -> int:
+    return next(row["disk_bytes"] for row in forecast["steps"] if row["step"] == step)
+
+
 @pytest.mark.thorough
 def test_cost_of_the_celeba_protocol_is_told(tmp_path: Path) -> None:
     """With a trial, whose few steps of a whole ResNet-18 take their time."""
@@ -98,9 +102,7 @@ def test_cost_of_the_celeba_protocol_is_told(tmp_path: Path) -> None:
     found = dry_run(EXAMPLES / "celeba-blond.yaml", "--data", tmp_path)
     assert found["images"]["shape"] == [128, 128]
     assert found["total"]["seconds"] > 3600
-    members = {one["name"]: one["members"] for one in found["variants"]}
-    assert members["prune-0.99"] == members["int8-static"] == 30
-    assert found["variants"][0]["weights_bytes"] > 30 * 44e6  # 11.2 million parameters in float32
+    assert disk_bytes(found, "train") > 30 * 44e6  # 11.2 million parameters in float32
 
 
 @pytest.mark.thorough
@@ -112,7 +114,7 @@ def test_cost_of_the_imagenet_protocol_is_told(
     path.write_text((EXAMPLES / "imagenet-pie.yaml").read_text())
     found = dry_run(path)
     assert found["images"]["shape"] == [224, 224]
-    assert found["variants"][0]["weights_bytes"] > 30 * 94e6  # 23.5 million parameters
+    assert disk_bytes(found, "train") > 30 * 94e6  # 23.5 million parameters
 
 
 def test_cost_of_the_cifar10_protocol_is_told(
@@ -121,4 +123,4 @@ def test_cost_of_the_cifar10_protocol_is_told(
     monkeypatch.setattr("scotoma.commands.forecast.TRIAL_S", 0.0)
     found = dry_run(EXAMPLES / "cifar10-pie.yaml", "--data", shared / "data" / "cifar10")
     assert found["examples"]["train"] == 50_000
-    assert found["variants"][0]["weights_bytes"] > 30 * 68e6  # 17.2 million parameters
+    assert disk_bytes(found, "train") > 30 * 68e6  # 17.2 million parameters

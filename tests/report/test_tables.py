@@ -169,7 +169,7 @@ def test_groups_are_called_by_their_names_in_reasons_too(audit):
 
 def test_one_model_a_side_says_what_it_cannot_say(shipped):
     text = " ".join(Page(shipped.page).text.split())
-    assert "what would these two models show on another test set of this kind?" in text
+    assert "what would these very models show on another test set of this kind?" in text
     assert RUN in text
     assert "Few models." in text
     plain = {name: rows for name, rows in Page(shipped.page).tables.items() if RUN not in name}
