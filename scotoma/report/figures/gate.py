@@ -26,6 +26,7 @@ from scotoma.report.figures.grammar import (
     whisker,
     words,
 )
+from scotoma.uncertainty import FEW_RUNS
 
 __all__ = ["draw_gate"]
 
@@ -90,11 +91,12 @@ def _drawn(name: str, test: TestResult) -> tuple[Any, ...]:
 
 
 def _change(decided: DecidingInterval) -> numbers.Shown:
-    """The deciding interval with its unit."""
-    if decided.kind == "relative":
-        return numbers.percent(decided.interval)
-    shown = numbers.points(decided.interval)
-    return replace(shown, value=shown.value and f"{shown.value} points")
+    """The deciding interval with its unit; the page says once how few the training runs are."""
+    relative = decided.kind == "relative"
+    shown = (numbers.percent if relative else numbers.points)(decided.interval)
+    value = shown.value if relative or not shown.value else f"{shown.value} points"
+    notes = tuple(note for note in shown.notes if note not in FEW_RUNS)
+    return replace(shown, value=value, notes=notes)
 
 
 def _margin(test: TestResult) -> str:
