@@ -105,9 +105,10 @@ def as_text(part: BaseModel) -> str:
     """Spell a part of an audit as JSON: keys sorted, nan as null, infinities by name.
 
     >>> from scotoma.audit.gate import Margins
-    >>> print(as_text(Margins(relative=float("inf"), absolute=None)), end="")
+    >>> print(as_text(Margins(relative=float("inf"), absolute=None, clearing=0.02)), end="")
     {
      "absolute": null,
+     "clearing": 0.02,
      "relative": "inf"
     }
     """

@@ -46,7 +46,7 @@ class Join:
 
         >>> join_images(["a", "b"], ["a.png", "b.png"]).complaint("t.csv", "img")
         "none of the 2 rows of t.csv names an image in img: the first row says 'a' and the first \
-image is 'a.png'; write names as they stand in the folder"
+image is 'a.png'; write names as in the folder"
         """
         if not self.rows_without_image:
             return ""

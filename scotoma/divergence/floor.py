@@ -114,7 +114,7 @@ def excess(
     >>> compressed = np.arange(400)[:, None] % 100 < [8, 9, 8, 9, 9]
     >>> result = excess(dense.astype(int), compressed.astype(int), 2)
     >>> round(result.excess.value, 4), round(result.excess.low, 3), round(result.excess.high, 3)
-    (0.038, 0.015, 0.061)
+    (0.038, 0.014, 0.062)
     """
     check_level(level)
     d, c = populations(dense, compressed, n_classes, paired=paired)

@@ -182,9 +182,18 @@ def next_steps(gate: GateResult) -> list[str]:
     if passed:
         steps.append(
             f"Before {_names(passed)} {'ships' if len(passed) == 1 else 'ship'}: read the rules. "
-            "Nothing else was tested."
+            f"Nothing else was tested.{_too_small(passed)}"
         )
     return steps + _waived(gate)
+
+
+def _too_small(passed: Sequence[JudgedVariant]) -> str:
+    """Name what a PASS says nothing about, since the test set was too small."""
+    names = list(dict.fromkeys(size for variant in passed for size in variant.too_small))
+    if not names:
+        return ""
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return f" Too small to judge: {', '.join(names[:NAMED])}{more}."
 
 
 def _waived(gate: GateResult) -> list[str]:

@@ -200,7 +200,7 @@ class ClusterMoments:
 
         >>> variance = ClusterMoments.of([[2, 1], [1, 0]], [[1], [0]], [2, 3]).variance()
         >>> round(variance.examples, 4), round(variance.floor, 4)
-        (0.0016, 0.1111)
+        (0.0016, 0.0495)
         """
         of, shape = self.powers, self.powers.shape[:-3]
         g_d = np.broadcast_to(np.asarray(dense_gradient, float), shape)

@@ -185,7 +185,7 @@ class Moments:
 
         >>> variance = Moments.of([[1, 0], [0, 0], [1, 1]], [[1], [1], [0]]).variance()
         >>> round(variance.examples, 4), round(variance.floor, 4)
-        (0.3611, 0.0816)
+        (0.3611, 0.0854)
         """
         g_d = np.broadcast_to(np.asarray(dense_gradient, float), self.n.shape)
         alone = compressed_gradient is None

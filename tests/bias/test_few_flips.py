@@ -13,7 +13,7 @@ import pytest
 from scipy.special import ndtri
 
 from scotoma.bias import gap
-from scotoma.bias.clarify import changes, metric
+from scotoma.bias.clarify import metric, metric_changes
 from scotoma.bias.clarify.estimates import POST_TRAINING
 from scotoma.impact import class_impact
 
@@ -84,7 +84,7 @@ def coverage(members, audits, *, harm):
         names = [name for name in POST_TRAINING if name != "FT" or not harm]
         if harm and sizes not in expected:
             expected[sizes] = truth(sizes, names)
-        for name, seen in changes(**one, paired=True, only=names).items():
+        for name, seen in metric_changes(**one, paired=True, only=names).items():
             change = expected[sizes][name] if harm else 0.0
             inside = seen.low <= change <= seen.high
             holds = [not math.isnan(seen.value), not math.isnan(seen.low), inside]

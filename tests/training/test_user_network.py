@@ -226,7 +226,7 @@ def test_commands_run_no_code_without_the_option(home: Path) -> None:
 
 def test_check_runs_the_network_with_the_option(home: Path) -> None:
     found = measured("check", home / "audit.yaml", "--no-trial", "--allow-code", "--quiet")
-    assert found["network"]["parameters"] == (4 * 27 + 4) + 8 + 50
+    assert found["network"]["weights"] == 4 * 27 + 40
 
 
 def test_models_made_elsewhere_name_no_code() -> None:
