@@ -44,7 +44,7 @@ from scotoma.stages import bias
 from scotoma.stages.measures.pairs import PopulationPair
 from scotoma.uncertainty import FEWEST_RUNS
 from scotoma.verdict import Gate, judge
-from scotoma.verdict.questions import Question
+from scotoma.verdict.question import Question
 
 TODAY = datetime.date(2027, 3, 1)
 Z = 1.959964  # of a 95% interval

@@ -31,7 +31,7 @@ from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.audit.schemas import RESULTS, result_schema
 from scotoma.errors import DataError
 from scotoma.uncertainty import Estimate
-from scotoma.verdict.questions import read_estimate
+from scotoma.verdict.evidence import read_estimate
 from tests.audits import whole
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -28,7 +28,7 @@ from scotoma.stages.steps import STEPS
 from scotoma.stages.train import train
 from scotoma.stages.verdict import verdict
 from scotoma.uncertainty import Estimate
-from scotoma.verdict.questions import read_estimate
+from scotoma.verdict.evidence import read_estimate
 
 __all__ = ["Recovered", "run_selftest", "self_test"]
 

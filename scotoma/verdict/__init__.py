@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from scotoma.verdict.deciding import Deciding, Finding, Verdict, decide, multipliers
 from scotoma.verdict.gate import Gate, VariantVerdict, judge
-from scotoma.verdict.questions import Question, questions
+from scotoma.verdict.question import Question
+from scotoma.verdict.questions import questions
 from scotoma.verdict.result import gate_file, gate_result
 
 __all__ = [

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scotoma.config.gate import GateRules, Waiver
 from scotoma.uncertainty import Estimate
 from scotoma.verdict.outlook import Outlook, outlook
-from scotoma.verdict.questions import Question
+from scotoma.verdict.question import Question
 
 __all__ = ["Correction", "Deciding", "Finding", "Outcome", "Verdict", "decide", "multipliers"]
 

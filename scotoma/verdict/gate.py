@@ -16,7 +16,9 @@ from scotoma.config.gate import GateRules, SincePreviousRule, Waiver
 from scotoma.errors import DataError
 from scotoma.printable import nearest, printable
 from scotoma.verdict.deciding import Finding, Verdict, decide
-from scotoma.verdict.questions import Question, questions
+from scotoma.verdict.evidence import known
+from scotoma.verdict.question import Question
+from scotoma.verdict.questions import questions
 from scotoma.verdict.since_previous import earlier_look, not_compared, since_previous
 
 __all__ = ["AuditFacts", "Gate", "VariantVerdict", "judge"]
@@ -193,7 +195,7 @@ def judge(
             name=variant.name,
             members=min(audit.dense.members, variant.members),
             findings=_waived(variant.name, decide(by_variant[variant.name], rules), standing),
-            top1=_number(audit.accuracy[variant.name].top1.value),
+            top1=known(audit.accuracy[variant.name].top1.value),
             cies=audit.divergence[variant.name].cie.cie.count,
         )
         for variant in audit.compressed
@@ -291,7 +293,3 @@ def _effort(finding: Finding) -> tuple[float, float]:
     if known is None or known.by is None:
         return 2, 0.0
     return (0 if known.by == "models" else 1), known.high / known.now
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value

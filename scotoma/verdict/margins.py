@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["sampling_margin", "too_small"]
+__all__ = ["clearing_margin", "sampling_margin", "too_small"]
 
 ERRORS_TO_EXPECT = 10  # fewer give no margin of their own
 
@@ -30,11 +30,22 @@ def sampling_margin(rate: float, n: int) -> float:
     return 2 * math.sqrt(p * (1 - p) / n)
 
 
+def clearing_margin(rate: float, n: int, margin: float | None) -> float | None:
+    """Choose the rise that a PASS has to rule out: the rule's margin, or the sampling margin.
+
+    >>> clearing_margin(0.10, 900, 0.005), clearing_margin(math.nan, 0, 0.005)
+    (0.02, 0.005)
+    """
+    if math.isnan(rate) or n == 0:
+        return margin
+    return max(margin or 0.0, sampling_margin(rate, n))
+
+
 def too_small(rate: float, n: int, *, margin: float, coarsest: float) -> str:
     """Say why a rate of so few examples cannot be judged; empty where it can.
 
     Args:
-        rate: Rate of the dense models, a fraction.
+        rate: Rate of the dense models, a fraction; nan where another reason leaves it undefined.
         n: Examples at risk (or clusters).
         margin: Largest rise that the rule accepts, a fraction.
         coarsest: Coarsest margin that a PASS may rest on, a fraction.
@@ -50,6 +61,8 @@ def too_small(rate: float, n: int, *, margin: float, coarsest: float) -> str:
     """
     if n == 0:
         return "too small to judge: no examples"
+    if math.isnan(rate):
+        return ""
     own = sampling_margin(rate, n)
     unchanged = 3.92 / (n + 4)  # half of the interval where no prediction changes
     least = unchanged if n * rate < ERRORS_TO_EXPECT and unchanged > max(margin, own) else own

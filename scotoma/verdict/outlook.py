@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from scotoma.uncertainty import FEWEST_RUNS, Variance
-from scotoma.verdict.questions import Margin, Question
+from scotoma.verdict.question import Margin, Question
 
 __all__ = ["MOST_MODELS", "Outlook", "outlook"]
 

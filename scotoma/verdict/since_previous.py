@@ -20,7 +20,8 @@ from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import GateRules, SincePreviousRule
 from scotoma.uncertainty import Estimate, holm, undefined
-from scotoma.verdict.questions import Question, difference_alone, read_estimate
+from scotoma.verdict.evidence import difference_alone, read_estimate
+from scotoma.verdict.question import Question
 
 __all__ = [
     "Change",

@@ -52,7 +52,7 @@ def interval(estimate: Estimate, kind: str) -> str:
 def margin_words(finding: Finding) -> str:
     """Write the margins of a question.
 
-    >>> from scotoma.verdict.questions import Question
+    >>> from scotoma.verdict.question import Question
     >>> question = Question("fpr", "fpr", "sex=male", None, "FPR male", 0.2, 0.005, None)
     >>> margin_words(Finding(question, "UNSURE", math.nan, math.nan, math.nan))
     '+20% and +0.50 points'
@@ -76,7 +76,7 @@ def level_words(level: float) -> str:
 def why(finding: Finding) -> str:
     """Say what a finding rests on: the number at the deciding level beside its margin, or a reason.
 
-    >>> from scotoma.verdict.questions import Question
+    >>> from scotoma.verdict.question import Question
     >>> question = Question("s", "slices_hurt", "all", None, "", None, None, None, "no slices")
     >>> why(Finding(question, "UNSURE", math.nan, math.nan, math.nan, reason="no slices"))
     'no slices'
@@ -117,7 +117,7 @@ def too_small(variants: Sequence[VariantVerdict]) -> str:
 def size_of(finding: Finding) -> str:
     """Name what was too small to judge, with its size.
 
-    >>> from scotoma.verdict.questions import Question
+    >>> from scotoma.verdict.question import Question
     >>> question = Question("s", "slices_hurt", "all", None, "error IS", None, None, None)
     >>> size_of(Finding(question, "NOT JUDGED", math.nan, math.nan, math.nan))
     'error IS (no examples)'

@@ -18,7 +18,7 @@ from scotoma.verdict.deciding import Finding
 from scotoma.verdict.frontier import frontier_sentence
 from scotoma.verdict.gate import AuditFacts
 from scotoma.verdict.one_model import one_model_trap
-from scotoma.verdict.questions import Question
+from scotoma.verdict.question import Question
 from tests.audits import whole
 
 

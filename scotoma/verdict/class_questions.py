@@ -1,0 +1,96 @@
+"""What does a gate ask about classes? Of each its loss; of many, how much the losses differ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from scotoma.audit import Audit
+from scotoma.audit.groups import ClassRow
+from scotoma.config.gate import ClassesRule, GateRules
+from scotoma.uncertainty import Estimate, Variance, heterogeneity, undefined
+from scotoma.verdict.evidence import difference_alone, known
+from scotoma.verdict.margins import clearing_margin, too_small
+from scotoma.verdict.question import Question
+
+__all__ = ["class_questions"]
+
+MANY_CLASSES = 20  # above it classes are judged by the spread of their losses
+
+
+def class_questions(
+    audit: Audit, variant: str, rule: ClassesRule, rules: GateRules
+) -> list[Question]:
+    """Ask for the recall that each class loses beyond the accuracy lost.
+
+    Of more than 20 classes no single one has to be cleared, though each can fail: the spread of
+    their true losses is judged, which is the first question.
+    """
+    members = min(v.members for v in audit.variants if v.name in ("dense", variant))
+    rows = audit.classes[variant]
+    classes = [_class(rule, row, members, rules) for row in rows]
+    if len(rows) <= MANY_CLASSES:
+        return classes
+    together = f"judged with the other {len(rows) - 1:,} classes by the spread of their losses"
+    return [
+        _spread(rule, rows, members),
+        *(replace(one, not_judged=together, too_small=False) for one in classes),
+    ]
+
+
+def _class(rule: ClassesRule, row: ClassRow, members: int, rules: GateRules) -> Question:
+    """Ask for the recall lost beyond the accuracy lost, a fraction; the audit has points gained."""
+    value, events = -known(row.normalised) / 100, known(row.effective_events)
+    if row.reason:
+        loss = undefined(row.reason, value=value, n=row.n, members=members, events=events)
+    else:
+        se = known(row.se) / 100
+        df = math.inf if row.df is None else row.df  # JSON has no infinity, and this row a p-value
+        loss = Estimate.on_scale(value, se, df, n=row.n, members=members, events=events)
+    variance = Variance(
+        total=loss.se**2,
+        examples=known(row.of_examples) / 100**2,
+        members=known(row.of_members) / 100**2,
+        residual=known(row.of_both) / 100**2,
+        df=loss.df,
+        floor=known(row.floor) / 100**2,
+    )
+    change = difference_alone(rule.metric, "all", loss, variance)
+    where = f"recall loss of class {row.class_name}"
+    missed = 1 - known(row.dense_recall)
+    small = too_small(missed, row.n, margin=rule.margin, coarsest=rules.coarsest)
+    return Question(
+        rule.id, rule.metric, "all", row.class_name, where, None, rule.margin, change,
+        clearing=clearing_margin(missed, row.n, rule.margin),
+        not_judged=small, too_small=bool(small),
+    )  # fmt: skip
+
+
+def _spread(rule: ClassesRule, rows: Sequence[ClassRow], members: int) -> Question:
+    """Ask how much the true losses of many classes differ: their standard deviation, tau."""
+    where = f"spread of the recall losses of {len(rows):,} classes"
+    sized = [row for row in rows if row.n > 1 and row.normalised is not None]
+    missed = [1 - (known(r.dense_recall) + known(r.compressed_recall)) / 2 for r in sized]
+    # By binomial shares, with one error and one hit more, so that no class has none.
+    expected = [(row.n * p + 1) / (row.n + 2) for row, p in zip(sized, missed, strict=True)]
+    tau: Estimate
+    n = sum(row.n for row in sized)
+    if len(sized) > MANY_CLASSES:
+        tau = heterogeneity(
+            [-known(row.normalised) / 100 for row in sized],
+            [_by_chance(row) for row in sized],
+            [p * (1 - p) / row.n for row, p in zip(sized, expected, strict=True)],
+            n=n,
+            members=members,
+        )
+    else:
+        tau = undefined(f"{len(sized)} classes have examples enough", n=n, members=members)
+    change = difference_alone(rule.metric, "all", tau)
+    return Question(rule.id, rule.metric, "all", None, where, None, rule.margin, change)
+
+
+def _by_chance(row: ClassRow) -> float:
+    """The variance of a class's loss, a fraction squared, without its floor."""
+    examples, members = known(row.of_examples), known(row.of_members)
+    return max(examples + members - known(row.of_both), examples, members) / 100**2
