@@ -19,6 +19,7 @@ def difference_alone(
 ) -> GroupChange:
     """Wrap a difference that has no rates beside it, as a change.
 
+    >>> from scotoma.uncertainty import undefined
     >>> nothing = undefined("nothing varies", n=9, members=5)
     >>> change = difference_alone("classes_hurt", "all", nothing)
     >>> change.relative.reason

@@ -16,6 +16,7 @@ __all__ = ["MOST_MODELS", "Outlook", "outlook"]
 
 MOST_MODELS = 255  # of a population; a forecast never asks for more
 MOST_TIMES = 100  # as many examples as there are
+KNOWN = 1e6  # degrees of freedom from which a variance is taken for known
 SURE = 0.8  # chance that the upper end of a forecast settles what it says
 QUANTILES = (np.arange(15) + 0.5) / 15  # of the variance, which is itself an estimate
 
@@ -95,7 +96,9 @@ class _Way:
         share = self.members / members
         of_runs = v.members**2 / (2 * (self.members - 1))  # two populations that vary alike
         of_examples = max(0.0, v.total**2 / v.df - of_runs)
-        spread = of_examples + (v.members * share) ** 2 / (2 * (members - 1))
+        free = max(v.examples**2 / of_examples, 2.0) if of_examples > 0 else math.inf
+        examples = own + (v.examples - own) * share
+        spread = examples**2 / free + (v.members * share) ** 2 / (2 * (members - 1))
 
         def half(scale: float) -> float:
             total = own + v.floor + scale * shrinking * share
@@ -125,7 +128,9 @@ class _Way:
         """Mean over what the variance may be of the chance that the interval leaves the margin."""
         from scipy.special import chdtri, ndtr
 
-        scales = df / chdtri(df, QUANTILES) if math.isfinite(df) and df > 0 else np.ones(1)
+        # Below 2 degrees of freedom nothing is known of the variance; far above, all.
+        free = max(df, 2.0)
+        scales = free / chdtri(free, QUANTILES) if free < KNOWN else np.ones(1)
         chances = []
         for scale in scales:
             clear, sd = self.distance - half(float(scale)), math.sqrt(scale * moves)

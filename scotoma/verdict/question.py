@@ -55,6 +55,7 @@ class Question:
 
         Harm exceeds them all.
 
+        >>> from scotoma.verdict.evidence import difference_alone
         >>> change = Estimate.on_scale(0.02, 0.005, 9.0, n=500, members=10)
         >>> question = Question("cie", "cie_share_excess", "all", None, "CIE excess", None, 0.01,
         ...                     difference_alone("cie_share_excess", "all", change))
