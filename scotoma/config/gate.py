@@ -305,7 +305,7 @@ def parse_rules(text: str, origin: str) -> GateRules:
     except ValidationError as error:
         places = [(_without_branches(fault["loc"]), dict(fault)) for fault in error.errors()]
         raise sheet.refusal(
-            (place, _said(place, fault, sheet.values)) for place, fault in places
+            (place, _message(place, fault, sheet.values)) for place, fault in places
         ) from error
 
 
@@ -315,7 +315,7 @@ def _without_branches(location: Location) -> Location:
     return (*location[:2], *location[3:]) if inside else location
 
 
-def _said(location: Location, fault: dict[str, Any], values: dict[str, Any]) -> str:
+def _message(location: Location, fault: dict[str, Any], values: dict[str, Any]) -> str:
     path = ".".join(map(str, location)) or "the gate file"
     match fault["type"]:
         case "extra_forbidden":

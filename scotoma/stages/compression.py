@@ -92,8 +92,8 @@ class Compression:
                 f"{base} member {index} must give finite scores, got nan or infinity; train with a "
                 "smaller source.recipe.learning_rate"
             )
-        found = scores_onnx(member.SerializeToString(), shown)
-        difference = float(np.abs(found - expected).max() / max(1.0, np.abs(expected).max()))
+        scores = scores_onnx(member.SerializeToString(), shown)
+        difference = float(np.abs(scores - expected).max() / max(1.0, np.abs(expected).max()))
         if not difference <= TOLERANCE:
             raise RuntimeError(
                 f"the ONNX graph of {base} {path.name} differs from torch by {difference:.1e}"
@@ -118,7 +118,7 @@ class Compression:
                 onnx.save_model(member, temporary)
             else:
                 compress(member, temporary, variant, calibration, self.plans.get(variant.name))
-            left = float32_layers(member, temporary, variant) if first else None
+            float32 = float32_layers(member, temporary, variant) if first else None
         record: dict[str, Any] = {
             "file": path.name,
             "index": index,
@@ -130,8 +130,8 @@ class Compression:
             "sha256": file_digest(path),
             "bytes": path.stat().st_size,
         }
-        if left is not None:  # of the first member: they are those of the architecture
-            record["float32_layers"] = [layers.as_dict() for layers in left]
+        if float32 is not None:  # of the first member: they are those of the architecture
+            record["float32_layers"] = [layers.as_dict() for layers in float32]
         write_json(path.with_suffix(".json"), record)
         self.run.publish(path, path.with_suffix(".json"))
 
@@ -141,9 +141,9 @@ class Compression:
         record = path.with_suffix(".json")
         if not path.exists():
             return False
-        found, origin = read_record(record), _origin(variant, made_of)
-        same = {key: found.get(key) for key in origin} == origin
-        return same and bool(found.get("sha256") == file_digest(path))
+        recorded, origin = read_record(record), _origin(variant, made_of)
+        same = {key: recorded.get(key) for key in origin} == origin
+        return same and bool(recorded.get("sha256") == file_digest(path))
 
 
 def _origin(variant: Variant, made_of: str) -> dict[str, Any]:

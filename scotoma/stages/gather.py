@@ -29,9 +29,9 @@ def gather(run: Run) -> list[Path]:
             from scotoma.predictions import Predictions
 
             for name, manifest in zip(names, manifests, strict=True):
-                found = Predictions.gather([Predictions.read(path) for path in parts[name]])
+                predictions = Predictions.gather([Predictions.read(path) for path in parts[name]])
                 with written(run.predictions(name)) as temporary:
-                    found.write(temporary)
+                    predictions.write(temporary)
                 write_json(manifest, _manifest(run, name))
     return outputs
 

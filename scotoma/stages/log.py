@@ -52,12 +52,12 @@ def log(run: Run) -> list[Path]:
         if due:
             progress.start("log to MLflow", 1)
             if uri is None:
-                found = {"reason": "", "link": "", "runs": {}}
+                tracked_runs = {"reason": "", "link": "", "runs": {}}
             elif not uri:
-                found = {"reason": NOWHERE, "link": "", "runs": {}}
+                tracked_runs = {"reason": NOWHERE, "link": "", "runs": {}}
             else:
-                found = _logged(run, read_audit(audit), read_part(gate, GateResult), uri)
-            write_json(tracked, found)
+                tracked_runs = _logged(run, read_audit(audit), read_part(gate, GateResult), uri)
+            write_json(tracked, tracked_runs)
             progress.advance("log to MLflow")
     run.fetch(tracked, *manifests)
     if read_json(tracked)["reason"]:
@@ -111,15 +111,15 @@ def _logged(run: Run, audit: Audit, gate: GateResult, uri: str) -> dict[str, Any
     from scotoma.tracking import log_audit, register
 
     tracked, retraining = log_audit(run, audit, uri, gate=gate), run.config.retraining
-    found: dict[str, Any] = jsonable(tracked)
+    logged: dict[str, Any] = jsonable(tracked)
     if tracked.reason or retraining is None or retraining.model is None:
-        return found
+        return logged
     local = uri.startswith("sqlite:")  # others do not see it, nor this machine's folders
     place = run.uri or (str(run.root) if local else run.root.name)
     registered = register(
         gate, tracked.runs["dense"], place, retraining.model, retraining.alias, uri
     )
-    return found | {"registered": jsonable(registered), "reason": registered.reason}
+    return logged | {"registered": jsonable(registered), "reason": registered.reason}
 
 
 def _measurements(run: Run) -> dict[str, Any]:

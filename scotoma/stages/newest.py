@@ -33,8 +33,8 @@ def resolved(config: Config, place: str) -> tuple[Config, Newest | None]:
         ConfigError: MLflow is to be asked, and none is named; or a variant is not in the files.
         DataError: There is nothing, or it cannot be looked up.
     """
-    found, newest = _resolved(config, place)
-    return _complete(found), newest
+    resolved_config, newest = _resolved(config, place)
+    return _complete(resolved_config), newest
 
 
 def with_variants(config: Config) -> Config:
@@ -76,15 +76,15 @@ def _resolved(config: Config, place: str) -> tuple[Config, Newest | None]:
 @contextlib.contextmanager
 def looked_at(config: Config) -> Iterator[tuple[Config, Newest | None]]:
     """Resolve as `resolved` does, without a run; registered models stay until the block ends."""
-    found, newest = resolved(config, "")
-    if not isinstance(found.source, OnnxSource) or found.source.registered is None:
-        yield found, newest
+    complete, newest = resolved(config, "")
+    if not isinstance(complete.source, OnnxSource) or complete.source.registered is None:
+        yield complete, newest
         return
     from scotoma.stages.external.registered import download_models
 
     with tempfile.TemporaryDirectory() as folder:
-        download_models(found, "", Path(folder))
-        yield _of(found, folder), newest
+        download_models(complete, "", Path(folder))
+        yield _of(complete, folder), newest
 
 
 def _of(config: Config, models: str) -> Config:
@@ -97,6 +97,6 @@ def _known(place: str) -> Newest:
     if not place or not storage.exists(record := storage.join(place, "newest.json")):
         return Newest()
     with contextlib.suppress(ValueError, AttributeError):  # a damaged record
-        found = json.loads(storage.read_bytes(record))
-        return Newest(**{one.name: str(found.get(one.name, "")) for one in fields(Newest)})
+        recorded = json.loads(storage.read_bytes(record))
+        return Newest(**{one.name: str(recorded.get(one.name, "")) for one in fields(Newest)})
     return Newest()

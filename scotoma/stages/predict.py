@@ -26,8 +26,8 @@ def predict(run: Run, shard: Shard) -> list[Path]:
         from scotoma.stages.measures.parity import parity_inputs
 
         outputs += parity_inputs(run)
-    left = [*outputs, *([run.costs] if shard.index == 0 else [])]
-    with run.step(f"predict-{shard.index:03d}", left, inputs, made_with=str(versions())) as due:
+    leaves = [*outputs, *([run.costs] if shard.index == 0 else [])]
+    with run.step(f"predict-{shard.index:03d}", leaves, inputs, made_with=str(versions())) as due:
         if due:
             from scotoma.stages.predict_shard import predict_shard
 

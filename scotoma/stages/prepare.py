@@ -14,13 +14,13 @@ __all__ = ["prepare"]
 
 def prepare(run: Run) -> list[Path]:
     """Read and check the source, write the examples of both splits, bring the previous audit."""
-    left = [*_models(run), *_examples(run)]
+    leaves = [*_models(run), *_examples(run)]
     run.fetch(run.previous)
     if run.config.retraining is None and not run.previous.exists():
-        return left
+        return leaves
     from scotoma.stages.judging.previous import fetch_previous  # SciPy comes with it
 
-    return [*left, *fetch_previous(run)]
+    return [*leaves, *fetch_previous(run)]
 
 
 def _models(run: Run) -> list[Path]:

@@ -99,7 +99,7 @@ def _write(
 
 
 def _sizes(costs: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: {**found, "latency": None} for name, found in costs.items()}
+    return {name: {**measured, "latency": None} for name, measured in costs.items()}
 
 
 def _kept(run: Run) -> Path:
@@ -109,9 +109,9 @@ def _kept(run: Run) -> Path:
 def _keep(path: Path, images: Mapping[str, bytes]) -> None:
     from scotoma.report.thumbnails import shrunk
 
-    found = {name: shrunk(data) for name, data in sorted(images.items()) if data}
+    small = {name: shrunk(data) for name, data in sorted(images.items()) if data}
     table = pl.DataFrame(
-        {"example_id": list(found), "image": list(found.values())},
+        {"example_id": list(small), "image": list(small.values())},
         schema={"example_id": pl.String, "image": pl.Binary},
     )
     with written(path) as temporary:

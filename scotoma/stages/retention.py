@@ -115,14 +115,14 @@ def audits_of(project: str, root: str, *, at_work: str = "") -> list[StoredAudit
     Raises:
         DataError: The storage cannot be listed.
     """
-    found = []
+    audits = []
     for place, sizes in _folders(root):
         run: Run | None = None
         with contextlib.suppress(ConfigError):  # of a version before or after this one
             run = Run.open(place)
         if run is not None and run.config.project == project:
-            found.append(_audited(run, place, sizes, ended=place == at_work))
-    return found
+            audits.append(_audited(run, place, sizes, ended=place == at_work))
+    return audits
 
 
 def delete_unkept(
@@ -193,8 +193,8 @@ def _in_mlflow(audit: StoredAudit, uri: str) -> str:
     tracked = folder.root / "tracking.json"
     folder.fetch([tracked])
     note = read_record(folder.root / RECORD)
-    said = f"{note['at']}: {note['files']} files, {note['bytes']} bytes deleted ({note['why']})"
-    return forget_pages(read_record(tracked).get("runs", {}).values(), said, uri)
+    reason = f"{note['at']}: {note['files']} files, {note['bytes']} bytes deleted ({note['why']})"
+    return forget_pages(read_record(tracked).get("runs", {}).values(), reason, uri)
 
 
 def _mirror(place: str) -> Mirror:
@@ -210,11 +210,11 @@ def _folders(root: str) -> list[tuple[str, dict[str, int]]]:
     if not storage.is_remote(root):
         runs = sorted(path.parent for path in Path(root).glob("*/config.yaml"))
         return [(str(run), storage.list_files(str(run))) for run in runs]
-    found: dict[str, dict[str, int]] = {}
+    sizes_by_run: dict[str, dict[str, int]] = {}
     for name, size in storage.list_files(root).items():
         run, _, below = name.partition("/")
-        found.setdefault(run, {})[below] = size
-    return [(storage.join(root, run), files) for run, files in found.items()
+        sizes_by_run.setdefault(run, {})[below] = size
+    return [(storage.join(root, run), files) for run, files in sizes_by_run.items()
             if "config.yaml" in files]  # fmt: skip
 
 

@@ -28,10 +28,10 @@ class Shard:
         >>> Shard.parse("1:5-9")
         Shard(index=1, members=range(5, 10))
         """
-        found = re.fullmatch(r"(\d+):(\d+)-(\d+)", text)
-        if found is None or int(found[2]) > int(found[3]):
+        match = re.fullmatch(r"(\d+):(\d+)-(\d+)", text)
+        if match is None or int(match[2]) > int(match[3]):
             raise ValueError(f"a shard is INDEX:FIRST-LAST, got {text!r}")
-        index, first, last = map(int, found.groups())
+        index, first, last = map(int, match.groups())
         return cls(index, range(first, last + 1))
 
     def __str__(self) -> str:

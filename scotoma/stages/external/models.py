@@ -47,9 +47,9 @@ def find_models(config: Config) -> dict[str, list[Path]]:
     """
     assert isinstance(config.source, OnnxSource)
     folder = Path(config.source.models)
-    found = {v.name: model_files(folder, v.name) for v in config.resolved_variants}
+    files_by_variant = {v.name: model_files(folder, v.name) for v in config.resolved_variants}
     for variant in config.resolved_variants:
-        files, dense = found[variant.name], found["dense"]
+        files, dense = files_by_variant[variant.name], files_by_variant["dense"]
         asked = config.models_of(variant.name)
         if len(files) != asked:
             key = "population.models" if variant.models is None else "models"
@@ -65,7 +65,7 @@ def find_models(config: Config) -> dict[str, list[Path]]:
                         f"got {printable(one.name)!r} and {printable(other.name)!r}; name both "
                         "alike, or leave out `paired`"
                     )
-    return found
+    return files_by_variant
 
 
 def files_digest(run: Run) -> str:
@@ -82,15 +82,15 @@ def take_in(run: Run, shard: Shard) -> None:
 
     External data are put into the copies.
     """
-    found = find_models(models_here(run))
+    models = find_models(models_here(run))
     examples = Examples.read(run.examples, split="test")
     images = decode_images(replace(examples, table=examples.table.head(TRIED)))
     network = network_of(run.config, len(examples.classes))
     height, width = images.shape[2:]
-    total = sum(len(members_of(run.config, name, shard)) for name in found)
+    total = sum(len(members_of(run.config, name, shard)) for name in models)
     progress.start("take in models", total)
     with trials() as attempt:
-        for name, files in found.items():
+        for name, files in models.items():
             for index in members_of(run.config, name, shard):
                 model = read_model(files[index], network, (height, width))
                 path = run.member(name, index)

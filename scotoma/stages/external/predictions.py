@@ -49,26 +49,26 @@ def complete(config: Config) -> Config:
     source = config.source
     if not isinstance(source, PredictionsSource):
         return config
-    found = models_by_variant(find_tables(source.files))
-    for name in found:
+    supplied = models_by_variant(find_tables(source.files))
+    for name in supplied:
         if not NAME.fullmatch(name):
             raise DataError(
                 f"variant {printable(name)[:100]!r} of source.files must have a name of at most 80 "
                 "letters, digits, spaces and . , + = @ ( ) - that begins with a letter or digit; "
                 "rename it"
             )
-    dense = _baseline(config, list(found))
+    dense = _baseline(config, list(supplied))
     if config.variants:
         named = [v.name for v in config.resolved_variants[1:]]
         for name in named:
-            if name not in found or name == dense:
+            if name not in supplied or name == dense:
                 raise ConfigError(
                     f"variants names {name!r}, which is not among the compressed ones of "
-                    f"source.files: {_others(found, dense)}{nearest(name, found)}"
+                    f"source.files: {_others(supplied, dense)}{nearest(name, supplied)}"
                 )
         variants = config.variants
     else:
-        named = [name for name in found if name != dense]
+        named = [name for name in supplied if name != dense]
         if not named:
             raise DataError(
                 f"source.files must hold a compressed variant beside {dense!r}, got none; add its "
@@ -80,8 +80,8 @@ def complete(config: Config) -> Config:
                 "what the baseline is called here; rename one of them"
             )
         variants = ["dense", Predicted(predictions=named)]
-    _refuse_unpaired(config.model_copy(update={"variants": variants}), found, dense)
-    models = {name: len(found[name]) for name in (dense, *named)}
+    _refuse_unpaired(config.model_copy(update={"variants": variants}), supplied, dense)
+    models = {name: len(supplied[name]) for name in (dense, *named)}
     population = Population(models=_taken(config, dense, models), seed=config.population.seed)
     counted = [_counted(config, entry, models, population.models) for entry in variants]
     variants = [entry for entries in counted for entry in entries]
@@ -103,8 +103,8 @@ def _baseline(config: Config, known: Sequence[str]) -> str:
     )
 
 
-def _others(found: Mapping[str, Sequence[str]], dense: str) -> str:
-    return ", ".join(repr(name) for name in found if name != dense)
+def _others(supplied: Mapping[str, Sequence[str]], dense: str) -> str:
+    return ", ".join(repr(name) for name in supplied if name != dense)
 
 
 def _counted(
@@ -141,10 +141,13 @@ def _too_few(asked: str, name: str, models: int) -> str:
     )
 
 
-def _refuse_unpaired(config: Config, found: Mapping[str, Sequence[str]], dense: str) -> None:
+def _refuse_unpaired(config: Config, supplied: Mapping[str, Sequence[str]], dense: str) -> None:
     for variant in config.resolved_variants:
-        if variant.paired and list(found[variant.name]) != list(found[dense]):
-            one, other = sorted(set(found[variant.name]) ^ set(found[dense]))[:1], variant.name
+        if variant.paired and list(supplied[variant.name]) != list(supplied[dense]):
+            one, other = (
+                sorted(set(supplied[variant.name]) ^ set(supplied[dense]))[:1],
+                variant.name,
+            )
             raise ConfigError(
                 f"models of {other!r} are paired with those of {dense!r} by their names, but "
                 f"{printable(one[0])!r} is in one of them only; name both alike, or leave out "
@@ -167,16 +170,16 @@ def prepare_predicted(run: Run) -> list[Path]:
     return [run.examples]
 
 
-def _left_out(config: Config, found: Mapping[str, Sequence[str]]) -> list[str]:
+def _left_out(config: Config, supplied: Mapping[str, Sequence[str]]) -> list[str]:
     """Notes on what the files hold and the audit does not take."""
     names = _named(config)
     notes = []
-    if others := [name for name in found if name not in names.values()]:
+    if others := [name for name in supplied if name not in names.values()]:
         notes.append(f"source.files also holds {', '.join(map(repr, others))}, not audited")
     notes += [
-        f"of {len(found[called])} models of {called!r} the first {models} by name are audited"
+        f"of {len(supplied[called])} models of {called!r} the first {models} by name are audited"
         for name, called in names.items()
-        if len(found[called]) > (models := config.models_of(name))
+        if len(supplied[called]) > (models := config.models_of(name))
     ]
     return notes
 
@@ -200,10 +203,12 @@ def take_in_predictions(run: Run, shard: Shard) -> list[Path]:
 def _take_in(run: Run, shard: Shard, tables: Sequence[PredictionTable]) -> None:
     config, names = run.config, _named(run.config)
     examples = Examples.read(run.examples, images=False)
-    found = models_by_variant(tables)
+    supplied = models_by_variant(tables)
     members = {name: members_of(config, name, shard) for name in names}
     names = {name: called for name, called in names.items() if members[name]}
-    models = {called: [found[called][k] for k in members[name]] for name, called in names.items()}
+    models = {
+        called: [supplied[called][k] for k in members[name]] for name, called in names.items()
+    }
     asked = PredictionRequest(
         models, examples.ids, examples.classes, config.keep_scores, config.label.threshold
     )
@@ -238,12 +243,12 @@ def _write(
             runtimes=(ELSEWHERE,),
         ).write(temporary)
     for place, (index, model) in enumerate(zip(members, models, strict=True)):
-        said = answers.predicted[:, place].tobytes()
+        labels = answers.predicted[:, place].tobytes()
         record = {
             "index": index,
             "seed": ELSEWHERE,
             "taken_from": model,
-            "sha256": hashlib.sha256(f"{name}/{model}/".encode() + said).hexdigest(),
+            "sha256": hashlib.sha256(f"{name}/{model}/".encode() + labels).hexdigest(),
         }
         if paired:
             record["paired_with"] = {"variant": paired, "sha256": f"{ELSEWHERE}: model {model}"}
