@@ -183,12 +183,12 @@ def test_moments_give_what_the_matrices_give(data, paired, ratio):
     fast = Moments.of(d, c, paired=paired).variance(g_d, g_c)
     slow = crossed_variance(g_d * d, g_c * c, paired=paired, unit=np.sqrt(g_d * g_c))
     scale = g_d**2 + g_c**2
-    for part in UNROUNDED:
+    for part in UNROUNDED:  # fourth powers that cancel lose some digits of the kurtosis
         np.testing.assert_allclose(
-            getattr(fast, part), getattr(slow, part), rtol=1e-10, atol=1e-15 * scale
+            getattr(fast, part), getattr(slow, part), rtol=1e-8, atol=1e-15 * scale
         )
     if slow.total > 1e-12 * scale:  # from 10^12 degrees of freedom on rounding makes them endless
-        assert 1 / fast.df == pytest.approx(1 / slow.df, rel=1e-10, abs=1e-12)
+        assert 1 / fast.df == pytest.approx(1 / slow.df, rel=1e-8, abs=1e-12)
 
 
 def test_moments_give_the_intervals_of_the_matrices_at_full_size():

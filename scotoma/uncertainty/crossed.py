@@ -215,8 +215,9 @@ def flip_floor(
     """
     v, kurtosis = np.asarray(examples, np.float64), np.asarray(excess, np.float64) + 1
     number = np.asarray(n, np.float64)
-    changed = np.where(v > 0, number / kurtosis, 0.0)
     squares = np.where(v > 0, v * number * (number - 1), 0.0)
+    # One flip in one of 255 members is more; less is what rounding leaves of influences that agree.
+    changed = np.where(squares > 1e-9 * np.square(unit), number / kurtosis, 0.0)
     doubted = DOUBTED * np.maximum(1 - changed / ENOUGH_CHANGED, 0.0)
     m2 = (squares + doubted * np.square(unit)) / (changed + doubted)
     return np.asarray(4 * m2 / (number + 4) ** 2)
