@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["PROGRESS_VARIABLE", "advance", "read_events", "start"]
+__all__ = ["PROGRESS_VARIABLE", "advance", "read_events", "remark", "start"]
 
 PROGRESS_VARIABLE = "SCOTOMA_PROGRESS"
 
@@ -25,6 +25,12 @@ def start(task: str, total: int) -> None:
 def advance(task: str, units: int = 1) -> None:
     """Report units done."""
     _append({"task": task, "done": units})
+
+
+def remark(sentence: str) -> None:
+    """Say something that the user should know, to the command and in the log."""
+    print(sentence, flush=True)
+    _append({"remark": sentence})
 
 
 def _append(event: dict[str, object]) -> None:

@@ -182,6 +182,11 @@ def test_a_changed_table_is_taken_in_again_and_an_equal_one_is_not(tmp_path: Pat
     assert place.stat().st_mtime_ns == before
     file = tmp_path / "preds" / "int8" / "seed0.csv"
     file.write_text(file.read_text().replace(",cat", ",=dog()", 1))
+    with pytest.raises(
+        DataError, match=r"^source.files \(int8/seed0.csv\) changed after the step "
+    ):
+        train(run, shard)
+    prepare(run)
     train(run, shard)
     assert place.stat().st_mtime_ns > before
 

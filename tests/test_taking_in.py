@@ -164,9 +164,11 @@ def test_a_model_that_was_changed_is_taken_in_again(run: Run, home: Path) -> Non
     file = home / "models" / "dense" / "m0.onnx"
     held = file.read_bytes()
     onnx.save_model(model(9, 0.5), file)
+    prepare(run)
     train(run, shard)
     assert place.stat().st_mtime_ns > before
     file.write_bytes(held)
+    prepare(run)
 
 
 def test_external_models_may_differ_in_number(home: Path, tmp_path: Path) -> None:
@@ -202,26 +204,22 @@ def test_numbers_and_names_of_models_must_fit(home: Path, tmp_path: Path) -> Non
         update={"models": 4}
     )})  # fmt: skip
     run = Run.create(tmp_path / "run", more)
-    prepare(run)
-    (shard,) = shards(4, 1)
     with pytest.raises(DataError, match=r"dense must hold population.models = 4 models, got 3; "):
-        train(run, shard)
+        prepare(run)
 
     fewer = more.model_copy(update={"population": config.population, "variants": [
         *config.variants[:2], Onnx(onnx=["distilled"], models=2)
     ]})  # fmt: skip
     run = Run.create(tmp_path / "fewer", fewer)
-    prepare(run)
     with pytest.raises(DataError, match=r"distilled must hold models = 2 models, got 3; correct"):
-        train(run, shards(3, 1)[0])
+        prepare(run)
 
     other = home / "models" / "int8" / "m2.onnx"
     other.rename(home / "models" / "int8" / "z.onnx")
     try:
         run = Run.create(tmp_path / "paired", config)
-        prepare(run)
         with pytest.raises(DataError, match="paired with dense ones by their file names, got 'z"):
-            train(run, shards(3, 1)[0])
+            prepare(run)
     finally:
         (home / "models" / "int8" / "z.onnx").rename(other)
 

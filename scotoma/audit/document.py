@@ -25,6 +25,7 @@ __all__ = [
     "GalleryPair",
     "GroupParity",
     "GroupSize",
+    "InputFiles",
     "LabelNames",
     "TestData",
 ]
@@ -53,6 +54,21 @@ class TestData(LabelNames):
     )
     dataset_sha256: str = Field(description="SHA-256 of the run's examples.parquet.")
     notes: tuple[str, ...] = Field(description="What to know of the data, as sentences.")
+
+
+class InputFiles(Part):
+    """Files outside the run that the audit read, by the key of the configuration's source."""
+
+    key: str = Field(
+        description="Key of `source` that names them: `images`, `attributes`, `data`, `examples`, "
+        "`files`, `models`; `digits-s` for the built-in digits."
+    )
+    files: Count = Field(description="Files that were read.")
+    bytes: Count = Field(description="Their size in all.")
+    sha256: str = Field(
+        description="SHA-256 of their names and contents: equal digests, equal files, wherever "
+        "they lie. An object in storage that carries no SHA-256 counts by its ETag."
+    )
 
 
 class GroupSize(Part):
@@ -189,6 +205,9 @@ class Audit(Part):
     seed: Count = Field(description="Seed of the audit.")
     level: Level = Field(description="Coverage of intervals: 0.95 for 95%.")
     examples: TestData = Field(description="The data.")
+    inputs: tuple[InputFiles, ...] = Field(
+        (), description="What the audit read; empty where that is not known."
+    )
     groups: tuple[GroupSize, ...] = Field(
         min_length=1, description="The groups; the first is all examples."
     )

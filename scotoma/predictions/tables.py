@@ -23,6 +23,7 @@ __all__ = [
     "read_rows",
     "refuse_missing",
     "scan_columns",
+    "split_pattern",
     "with_names",
 ]
 
@@ -53,9 +54,7 @@ def find_tables(pattern: str) -> list[PredictionTable]:
     Raises:
         DataError: No file matches, or one is neither CSV nor Parquet.
     """
-    steps = pattern.split("/")
-    fixed = next((i for i, step in enumerate(steps) if re.search(r"[*{]", step)), len(steps) - 1)
-    folder, rest = "/".join(steps[:fixed]) or ("/" if fixed else "."), "/".join(steps[fixed:])
+    folder, rest = split_pattern(pattern)
     expected = re.compile(_expression(rest))
     tables = [
         PredictionTable(
@@ -76,6 +75,17 @@ def find_tables(pattern: str) -> list[PredictionTable]:
                 "nor .parquet; narrow the pattern, or convert the file"
             )
     return tables
+
+
+def split_pattern(pattern: str) -> tuple[str, str]:
+    """Split a pattern into the folder below which its files lie, and the rest.
+
+    >>> split_pattern("said/{variant}/*.csv")
+    ('said', '{variant}/*.csv')
+    """
+    steps = pattern.split("/")
+    fixed = next((i for i, step in enumerate(steps) if re.search(r"[*{]", step)), len(steps) - 1)
+    return "/".join(steps[:fixed]) or ("/" if fixed else "."), "/".join(steps[fixed:])
 
 
 def _expression(rest: str) -> str:

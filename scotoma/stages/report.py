@@ -15,6 +15,7 @@ from scotoma.datasets import Examples
 from scotoma.errors import DataError
 from scotoma.machine import versions
 from scotoma.run import Run, checksums, read_json
+from scotoma.run.sources import Sources, examine
 from scotoma.stages.judging.frontier import frontier_rows
 from scotoma.storage.files import file_digest, written
 
@@ -25,7 +26,8 @@ def report(run: Run) -> list[Path]:
     """Put every number and the verdict onto one page, and leave the images that it shows."""
     audit, gate, page = run.path("audit.json"), run.section("verdict"), run.path("report.html")
     kept = _kept(run)
-    with run.step("report", [page, kept], [run.examples, audit, gate]) as due:
+    inputs = [run.examples, audit, gate]
+    with run.step("report", [page, kept], inputs, made_with=_pictures(run)) as due:
         if due:
             progress.start("write report", 1)
             content = read_audit(audit)
@@ -141,6 +143,23 @@ def _images(run: Run, audit: Audit) -> dict[str, bytes]:
         names = dict(shown.select("example_id", "image_name").iter_rows())
         return named_images(run.config.source, names)
     return {}
+
+
+def _pictures(run: Run) -> str:
+    """SHA-256 of the images that the table of examples names; empty where it names none."""
+    audit = run.path("audit.json")
+    if not isinstance(run.config.source, PredictionsSource):
+        return ""
+    run.fetch(audit, run.examples)
+    if not (audit.exists() and run.examples.exists()):
+        return ""  # which the step refuses
+    shown = Examples.read(run.examples, only=_in_gallery(read_audit(audit))).table
+    if "image_name" not in shown.columns:
+        return ""
+    from scotoma.stages.external.predictions import picture_files
+
+    files = picture_files(run.config.source, shown["image_name"].to_list())
+    return examine({"examples": files}, Sources()).key("examples")
 
 
 def _in_gallery(audit: Audit) -> list[str]:

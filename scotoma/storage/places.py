@@ -9,7 +9,7 @@ import random
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,14 +23,17 @@ from scotoma.storage.files import file_digest, redact, written
 __all__ = [
     "Stored",
     "at_hand",
+    "carried_digest",
     "digest",
     "download",
     "exists",
+    "head",
     "inspect",
     "is_remote",
     "join",
     "list_files",
     "list_names",
+    "list_objects",
     "read_bytes",
     "remove",
     "split_uri",
@@ -119,25 +122,34 @@ def list_files(uri: str) -> dict[str, int]:
         there = (path for path in local if path.exists())
         sizes = {path.relative_to(root).as_posix(): path.stat().st_size for path in there}
         return dict(sorted(sizes.items()))
+    return {name: int(entry["Size"]) for name, entry in list_objects(uri).items()}
+
+
+def list_objects(uri: str) -> dict[str, dict[str, Any]]:
+    """What a listing says of every object below an `s3://` place; see `list_files`.
+
+    Raises:
+        DataError: As of `list_files`.
+    """
     bucket, key = split_uri(uri)
     prefix = f"{key}/" if key else ""
 
-    def listing() -> Iterator[tuple[str, int]]:
+    def listing() -> Iterator[tuple[str, dict[str, Any]]]:
         pages = s3_client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
         for page in pages:
             for entry in page.get("Contents", ()):
                 if not entry["Key"].endswith("/"):  # what consoles leave to show a folder
-                    yield entry["Key"].removeprefix(prefix), int(entry["Size"])
+                    yield entry["Key"].removeprefix(prefix), entry
 
     with storage_sentences(uri):
-        sizes = dict(listing())
-    for name in sizes:
+        objects = dict(listing())
+    for name in objects:
         if {"", ".", ".."} & set(name.split("/")) or "\0" in name:
             raise DataError(
                 f"the object {redact(join(uri, name))!r} must have a name that is a path below "
                 f"{redact(uri)}, got {name[:200]!r}; rename or remove it"
             )
-    return dict(sorted(sizes.items()))
+    return dict(sorted(objects.items()))
 
 
 def list_names(uri: str, *, folders: bool) -> set[str]:
@@ -198,8 +210,8 @@ def inspect(uri: str) -> Stored | None:
     if not is_remote(uri):
         path = Path(uri)
         return Stored(path.stat().st_size, file_digest(path)) if path.is_file() else None
-    head = _head(uri)
-    return None if head is None else Stored(int(head["ContentLength"]), _carried(head))
+    answer = head(uri)
+    return None if answer is None else Stored(int(answer["ContentLength"]), carried_digest(answer))
 
 
 def exists(uri: str) -> bool:
@@ -330,8 +342,12 @@ def remove(uri: str) -> None:
         s3_client().delete_object(Bucket=bucket, Key=key)
 
 
-def _head(uri: str) -> dict[str, Any] | None:
-    """What is known of an object; None if it is not there."""
+def head(uri: str) -> dict[str, Any] | None:
+    """What the service knows of an object; None if it is not there.
+
+    Raises:
+        DataError: The storage cannot be asked.
+    """
     client_error = s3_exceptions().ClientError
     bucket, key = split_uri(uri)
     with storage_sentences(uri):
@@ -349,7 +365,7 @@ def _head(uri: str) -> dict[str, Any] | None:
             raise
 
 
-def _carried(response: dict[str, Any]) -> str | None:
+def carried_digest(response: Mapping[str, Any]) -> str | None:
     """The SHA-256 that an object carries of its whole content, hexadecimal."""
     if ours := response.get("Metadata", {}).get(SHA256):
         return str(ours)
@@ -387,7 +403,7 @@ def _whole(uri: str, listed: bool, consume: Callable[[Iterator[bytes]], _T]) -> 
                     raise
                 why = type(error).__name__
             else:
-                carried = _carried(response)
+                carried = carried_digest(response)
                 if carried in (None, hashing.hexdigest()):
                     return result
                 if attempt == ATTEMPTS:
