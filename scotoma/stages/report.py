@@ -56,12 +56,13 @@ def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
     """
     page, audit = run.path("report.html"), run.path("audit.json")
     measured, gate = run.path("measurements.json"), run.path("gate.json")
-    run.fetch(audit, measured, gate, _kept(run))
+    run.fetch(audit, measured, gate, _kept(run), run.costs, run.path("newest.json"))
     if not audit.exists():
         raise DataError(f"{run.mirror.place(audit)} is not there; let scotoma audit end first")
     if not gate.exists():
         raise DataError(f"{run.mirror.place(gate)} is not there; run scotoma gate {run.place}")
-    checksums.refuse_changed(run.mirror, ("audit.json", "gate.json", "thumbnails.parquet"))
+    read = ("audit.json", "gate.json", "thumbnails.parquet", "measurements.json", "newest.json")
+    checksums.refuse_changed(run.mirror, (*read, run.costs.relative_to(run.root).as_posix()))
     judged = read_gate(gate, run.mirror.place(gate))
     if judged.audit_sha256 != file_digest(audit):
         raise DataError(
