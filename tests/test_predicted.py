@@ -456,14 +456,15 @@ def test_models_are_paired_by_their_names_where_the_configuration_says_so(tmp_pa
         complete(load_config(tmp_path / "audit.yaml"))
 
 
-def test_a_variant_whose_name_leads_elsewhere_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["../../x", 70 * "字"])
+def test_a_variant_whose_name_no_file_can_have_is_refused(name: str, tmp_path: Path) -> None:
     write(tmp_path)
     long = pl.DataFrame(
-        {"example_id": ["a"], "variant": ["../../x"], "model": ["0"], "predicted": ["cat"]}
+        {"example_id": ["a"], "variant": [name], "model": ["0"], "predicted": ["cat"]}
     )
     long.write_csv(tmp_path / "preds" / "long.csv")
     (tmp_path / "audit.yaml").write_text(CONFIG.replace("{variant}/{model}.csv", "long.csv"))
-    with pytest.raises(DataError, match=r"variant '../../x' of source.files must have a name of "):
+    with pytest.raises(DataError, match=f"variant '{name}' of source.files must have a name "):
         complete(load_config(tmp_path / "audit.yaml"))
 
 

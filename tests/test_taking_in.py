@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from scotoma.stages import slices as slicing
 from scotoma.stages import verdict as judging
 from scotoma.stages.bias import bias
 from scotoma.stages.divergence import divergence
+from scotoma.stages.external.models import find_models
 from scotoma.stages.gather import gather
 from scotoma.stages.predict import predict
 from scotoma.stages.prepare import prepare
@@ -224,6 +226,27 @@ def test_numbers_and_names_of_models_must_fit(home: Path, tmp_path: Path) -> Non
         (home / "models" / "int8" / "z.onnx").rename(other)
 
 
+def test_models_need_names_in_utf_8_and_are_files(home: Path) -> None:
+    folder = home / "models" / "distilled"
+    config = load_config(home / "audit.yaml")
+    held = folder / "m0.onnx"
+    for name, sentence in {
+        b"m\xff.onnx": r"distilled/m .onnx must have a name in UTF-8, got other bytes; rename it",
+        b"m.onnx": r"distilled/m.onnx must be the file of a model, got a folder; rename or remove",
+    }.items():
+        other = folder / os.fsdecode(name)
+        held.rename(home / "held")
+        if b"\xff" in name:
+            (home / "held").rename(other)
+        else:
+            other.mkdir()
+        try:
+            with pytest.raises(DataError, match=sentence):
+                find_models(config)
+        finally:
+            other.rename(held) if other.is_file() else (other.rmdir(), (home / "held").rename(held))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
@@ -234,6 +257,7 @@ def test_numbers_and_names_of_models_must_fit(home: Path, tmp_path: Path) -> Non
             "of source.models as {onnx: [...]}",
         ),
         ("distilled", "../secret", "variants.2.onnx.0 "),
+        ("distilled", 70 * "字", "name of a variant must have at most 200 bytes in UTF-8, got 210"),
         ("scale: 255", "scale: 0", "source.preprocessing.scale must be greater than 0.0, got 0"),
         ("scale: 255", "scail: 255", "known are scale, mean, std, layout; did you mean 'scale'?"),
     ],

@@ -52,7 +52,7 @@ def find_tables(pattern: str) -> list[PredictionTable]:
             `{variant}` and `{model}` for the names of variant and model.
 
     Raises:
-        DataError: No file matches, or one is neither CSV nor Parquet.
+        DataError: No file matches, or one is neither CSV nor Parquet, or its name no UTF-8.
     """
     folder, rest = split_pattern(pattern)
     expected = re.compile(_expression(rest))
@@ -69,6 +69,11 @@ def find_tables(pattern: str) -> list[PredictionTable]:
             "name, {variant} and {model} for the names of variant and model"
         )
     for table in tables:
+        if table.place != table.place.encode(errors="replace").decode():
+            raise DataError(
+                f"source.files matches {printable(table.place)}, which must have a name in UTF-8, "
+                "got other bytes; rename it"
+            )
         if not table.place.lower().endswith((".csv", ".csv.gz", ".parquet")):
             raise DataError(
                 f"source.files matches {printable(table.place)}, which is neither .csv, .csv.gz "

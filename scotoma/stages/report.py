@@ -63,6 +63,7 @@ def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
         raise DataError(f"{run.mirror.place(gate)} is not there; run scotoma gate {run.place}")
     read = ("audit.json", "gate.json", "thumbnails.parquet", "measurements.json", "newest.json")
     checksums.refuse_changed(run.mirror, (*read, run.costs.relative_to(run.root).as_posix()))
+    content = read_audit(audit, run.mirror.place(audit))
     judged = read_gate(gate, run.mirror.place(gate))
     if judged.audit_sha256 != file_digest(audit):
         raise DataError(
@@ -70,7 +71,7 @@ def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
             f"scotoma gate {run.place}"
         )
     with_versions = read_json(measured).get("versions", {}) if measured.exists() else {}
-    _write(run, page, read_audit(audit), judged, with_versions, blur=blur, images=images)
+    _write(run, page, content, judged, with_versions, blur=blur, images=images)
     changed = run.rewritten("report", page)
     run.publish(*changed)
     checksums.amend(run.mirror, [path.relative_to(run.root).as_posix() for path in changed])

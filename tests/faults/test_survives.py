@@ -241,6 +241,14 @@ def test_what_was_changed_is_not_read(
     assert not (copy / "gate.json").exists() or command != ("gate",)
 
 
+def test_a_broken_audit_is_named_before_its_verdict(copy: Path) -> None:
+    (copy / CHECKSUMS).unlink()
+    (copy / "audit.json").write_text("{")
+    code, out, said = scotoma("report", copy)
+    assert (code, out) == (4, "")
+    assert said.startswith(f"scotoma: {copy / 'audit.json'} must be JSON that scotoma audit wrote")
+
+
 @pytest.mark.parametrize("command", [("gate",), ("report",), ("examples",), ("diff", "RUN")])
 def test_nothing_is_read_beside_damaged_checksums(copy: Path, command: tuple[str, ...]) -> None:
     path = copy / CHECKSUMS

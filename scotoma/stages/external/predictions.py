@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from scotoma import progress, storage
 from scotoma.config import Config, PredictionsSource
 from scotoma.config.model import Population, Predicted
-from scotoma.config.variants import VariantEntry
+from scotoma.config.variants import NAME_BYTES, VariantEntry
 from scotoma.datasets import Examples, load_examples
 from scotoma.datasets.parts import PartDigests, part_digest
 from scotoma.errors import ConfigError, DataError
@@ -65,11 +65,11 @@ def complete(config: Config) -> Config:
         return config
     supplied = models_by_variant(find_tables(source.files))
     for name in supplied:
-        if not NAME.fullmatch(name):
+        if not NAME.fullmatch(name) or len(name.encode()) > NAME_BYTES:
             raise DataError(
                 f"variant {printable(name)[:100]!r} of source.files must have a name of at most 80 "
-                "letters, digits, spaces and . , + = @ ( ) - that begins with a letter or digit; "
-                "rename it"
+                f"letters, digits, spaces and . , + = @ ( ) -, and {NAME_BYTES} bytes in UTF-8, "
+                "that begins with a letter or digit; rename it"
             )
     dense = _baseline(config, list(supplied))
     if config.variants:
