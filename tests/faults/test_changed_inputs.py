@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -10,12 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import polars as pl
 import pytest
+from onnx import numpy_helper
 from PIL import Image
 
+from scotoma.stages import prepare
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
+from tests.test_taking_in import model
 
 TRAINED = """\
 project: changed
@@ -238,3 +243,107 @@ def test_predictions_in_object_storage_that_were_replaced_are_read_again(
     assert audit["accuracy"]["dense"]["top1"]["value"] < 0.6
     assert again >= MEASURING | {"train-000"}
     assert "note    source.files (2 of 2 files, such as dense.csv) changed since the last" in err
+
+
+# --- Parquet, models ------------------------------------------------------------------------------
+
+
+def test_parquet_files_that_were_replaced_are_read_again(tmp_path: Path) -> None:
+    def shard(name: str, shift: int) -> None:
+        pictures = []
+        for row in range(6):
+            buffer = io.BytesIO()
+            Image.new("RGB", (8, 8), (20 * row, 0, 0)).save(buffer, "PNG")
+            pictures.append({"bytes": buffer.getvalue(), "path": f"{row}.png"})
+        labels = [(row + shift) % 2 for row in range(6)]
+        table = pl.DataFrame({"image": pictures, "label": labels, "side": ["a", "b"] * 3})
+        table.write_parquet(tmp_path / "data" / f"{name}.parquet")
+
+    def prepared() -> list[str]:
+        with steps_in_this_process(tmp_path):
+            code, _, err = scotoma("audit", "audit.yaml", "--out", "run", "--step", "prepare")
+        assert code == 0, err
+        examples = pl.read_parquet(tmp_path / "run" / "examples.parquet")
+        return examples.filter(split="test")["label"].to_list()
+
+    (tmp_path / "data").mkdir()
+    (tmp_path / "audit.yaml").write_text(
+        "source: {kind: parquet, data: data}\nlabel: {column: label}\n"
+        "groups: {side: {column: side}}\nvariants: [dense, {prune: [0.5]}]\n"
+    )
+    for name in ("train", "test"):
+        shard(name, 0)
+    before = prepared()
+    shard("test", 1)
+    assert prepared() == [str(1 - int(label)) for label in before]
+
+
+def test_weights_beside_a_model_are_inputs_too(tmp_path: Path) -> None:
+    home = tmp_path
+    images(home)
+    attributes(home)
+    shutil.rmtree(home / "images")
+    (home / "images").mkdir()
+    rng = np.random.default_rng(0)
+    for row in range(len(PARTS)):
+        pixels = rng.integers(0, 60, (6, 6, 3)) + 150 * (row % 2 == 0)
+        Image.fromarray(pixels.astype(np.uint8)).save(home / "images" / f"{row}.bmp")
+
+    def weights(sign: float) -> None:
+        """Models that say bright, or dark, where an image is bright."""
+        for variant in ("dense", "int8"):
+            (home / "models" / variant).mkdir(parents=True, exist_ok=True)
+            for path in (home / "models" / variant).iterdir():
+                path.unlink()
+            one = model(0, 0.0)
+            for tensor in one.graph.initializer:
+                if tensor.name == "weight":
+                    held = np.array([[1.0, -1.0], [0.0, 0.0], [0.0, 0.0]], np.float32) * sign
+                    tensor.CopyFrom(numpy_helper.from_array(held, "weight"))
+            onnx.save_model(
+                one,
+                home / "models" / variant / "m.onnx",
+                save_as_external_data=True,
+                location="weights.bin",
+                size_threshold=0,
+                convert_attribute=False,
+            )
+
+    ready = "onnx\n  models: models\n  preprocessing: {mean: [0.5, 0.5, 0.5]}\n"
+    (home / "audit.yaml").write_text(
+        TRAINED.replace("image_folder\n", ready)
+        .replace("  recipe: {steps: 30, batch_size: 16}\n", "")
+        .replace("{int8: [static]}", "{onnx: [int8]}")
+    )
+    weights(1)
+    assert top1(home) == 1
+    graph = (home / "models" / "dense" / "m.onnx").read_bytes()
+    again, audit, err = made_again(home, lambda: weights(-1))
+    assert (home / "models" / "dense" / "m.onnx").read_bytes() == graph
+    assert audit["accuracy"]["dense"]["top1"]["value"] == 0
+    assert again >= MEASURING | {"train-000", "predict-000"}
+    assert "prepare" not in again
+    assert "weights.bin) changed since the last audit in this folder: models are imported" in err
+
+
+def test_an_input_that_changes_while_it_is_read_is_refused(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = step_times(home)
+    attributes(home, inverted=("train",))
+    whole = prepare._decode
+
+    def decode(run: Any) -> None:
+        whole(run)
+        attributes(home, inverted=("test",))
+
+    with monkeypatch.context() as patch, steps_in_this_process(home):
+        patch.setattr(prepare, "_decode", decode)
+        code, out, err = scotoma("audit", "audit.yaml", "--out", "run", "--quiet")
+    assert (code, out) == (4, "")
+    assert err == (
+        "scotoma: source.attributes (attributes.csv) changed after the step prepare read it; let "
+        "what writes there end, and repeat the audit\n"
+    )
+    assert step_times(home) == before
+    assert top1(home) == 0

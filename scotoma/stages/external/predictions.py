@@ -304,7 +304,7 @@ def named_images(source: PredictionsSource, names: Mapping[str, str | None]) -> 
 def picture_files(source: PredictionsSource, names: Iterable[str | None]) -> storage.Files:
     """List the images of these names that a page may show; see `named_images`."""
     folder = source.examples.rpartition("/")[0]
-    shown = {}
+    shown: dict[str, None] = {}
     for name in names:
         plain = posixpath.normpath(name or "..")
         if plain.startswith(("..", "/")) or "\0" in plain:
