@@ -97,3 +97,16 @@ def test_three_dense_models_and_one_compressed_are_judged(
     assert (gate["scope"], gate["variants"][0]["members"]) == ("shipped", 1)
     audit = read_json(tmp_path / "run" / "audit.json")
     assert {v["name"]: v["members"] for v in audit["variants"]} == {"dense": 3, "int8": 1}
+
+
+def test_a_misspelt_group_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    write(tmp_path, 1, 1, flips=0.01, extra="groups: {sex: {column: sex}}\n")
+    rule = "{id: e, metric: error, max_increase: {absolute: 0.01}}"
+    (tmp_path / "gate.yaml").write_text(f"must: [sexx]\nrules: [{rule}]\n")
+    with steps_in_this_process(tmp_path):
+        code, out, err = scotoma("audit", "audit.yaml", "--out", "run", "--rules", "gate.yaml")
+    assert (code, out) == (4, "")
+    sentence = "must names 'sexx', which no test example has; did you mean 'sex'?"
+    assert err.splitlines()[-1].endswith(sentence)
+    assert not (tmp_path / "run" / "audit.json").exists()
+    assert not list((tmp_path / "run").rglob("bias*"))
