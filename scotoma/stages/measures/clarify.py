@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -56,13 +56,12 @@ def facet_pairs(examples: Examples, advantaged: Mapping[str, str] | None = None)
     ('sex=f', 'sex=m')
     """
     groups, pairs = examples.partition(), []
-    for attribute in examples.attributes:
+    for attribute, strata in zip(examples.attributes, _strata(examples), strict=True):
         own = [
             (key, mask)
             for key, of, mask in zip(groups.keys, groups.attributes, groups.masks, strict=True)
             if of == (attribute,)
         ]
-        strata = _strata(examples, attribute)
         if advantaged and attribute in advantaged:
             favoured = group_key([(attribute, advantaged[attribute])])
             others = [key for key, _ in own if key != favoured]
@@ -76,12 +75,29 @@ def facet_pairs(examples: Examples, advantaged: Mapping[str, str] | None = None)
     return pairs
 
 
-def _strata(examples: Examples, attribute: str) -> NDArray[np.intp] | None:
-    others = [name for name in examples.attributes if name != attribute]
-    if not others:
-        return None
-    codes = [examples.table[name].rank("dense").to_numpy() for name in others]
-    return np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].ravel()
+def _strata(examples: Examples) -> Iterator[NDArray[np.intp] | None]:
+    """Number, for each attribute, the values of all others together; None for a lone attribute.
+
+    Strata are numbered in the order of their values. Those before an attribute and those behind it
+    are numbered once for all, so that time grows with the number of attributes and not its square.
+    """
+    columns = [examples.table[name].rank("dense").to_numpy() for name in examples.attributes]
+    everyone = np.zeros(examples.table.height, np.intp)
+    behind = [everyone]
+    for column in columns[:0:-1]:
+        behind.append(_numbered(column, behind[-1]))
+    before = everyone
+    for column in columns:
+        yield _numbered(before, behind.pop()) if len(columns) > 1 else None
+        before = _numbered(before, column)
+
+
+def _numbered(
+    first: NDArray[np.integer[Any]], second: NDArray[np.integer[Any]]
+) -> NDArray[np.intp]:
+    """Number the pairs of two columns of numbers from 0, in their order."""
+    pairs = first.astype(np.intp) * (int(second.max(initial=0)) + 1) + second
+    return np.unique(pairs, return_inverse=True)[1].astype(np.intp)
 
 
 def metric_guide() -> list[dict[str, Any]]:
@@ -153,9 +169,9 @@ class ClarifyMetrics:
             compressed: Class ids of the compressed members, shape (N, K').
             paired: Member m of it derives from dense member m.
         """
-        after = self.metrics(compressed)
-        moved = after  # without an outcome, three times the same reason
+        after = moved = before  # without an outcome, three times the same reason
         if self.positive is not None:
+            after = self.metrics(compressed)
             moved = [
                 metric_changes(
                     d=facet.d, dense=dense == self.positive, compressed=compressed == self.positive,
@@ -192,8 +208,8 @@ class ClarifyMetrics:
         self, facet: FacetPair, hits: NDArray[np.bool_] | None, names: tuple[str, ...]
     ) -> dict[str, Estimate]:
         return all_metrics(
-            d=facet.d, y=self._y, p=hits, strata=facet.strata, labels=self._labels,
-            clusters=self._clusters, seed=self.seed, only=names,
+            d=facet.d, y=self._y, p=hits, strata=None if self.positive is None else facet.strata,
+            labels=self._labels, clusters=self._clusters, seed=self.seed, only=names,
         )  # fmt: skip
 
     def _row(self, facet: FacetPair, name: str, **numbers: Estimate) -> dict[str, Any]:
@@ -213,7 +229,7 @@ class ClarifyMetrics:
         absent = {"features": "numbers about every example, see scotoma bias --feature"}
         if self.positive is None:
             absent |= dict.fromkeys(("y", "p"), "label.positive")
-        if facet.strata is None:
+        if len(self.examples.attributes) == 1:
             absent["strata"] = "a second attribute"
         needs = [absent[need] for need in METRICS[name].needs if need in absent]
         return " and ".join(dict.fromkeys(needs))
