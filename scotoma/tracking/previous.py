@@ -10,7 +10,8 @@ from typing import Any
 
 from scotoma.errors import DataError
 from scotoma.extras import needs
-from scotoma.tracking.connection import fault, prepare_store, quiet, sqlite_file
+from scotoma.tracking.connection import fault, quiet
+from scotoma.tracking.database import holds_experiments, prepare_store, sqlite_file
 
 __all__ = ["logged_previous"]
 
@@ -34,7 +35,7 @@ def logged_previous(project: str, uri: str, besides: str = "") -> tuple[str, byt
         ScotomaError: MLflow is not installed, does not answer or does not give the file.
     """
     database = sqlite_file(uri)
-    if database is not None and not database.exists():  # nothing was ever logged there
+    if database is not None and not holds_experiments(database):  # nothing was ever logged there
         return None
     with quiet():
         mlflow = needs("mlflow", "tracking", "tracking")
