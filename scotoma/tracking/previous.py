@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ __all__ = ["logged_previous"]
 
 # The dense variant is logged last: where its run has ended, the whole audit is there.
 FINISHED = "tags.`scotoma.variant` = 'dense' and attributes.status = 'FINISHED'"
+AHEAD_S = 86400  # an audit that began more than a day after now was logged by a clock that jumped
 NEWEST_FIRST = ["attributes.start_time DESC"]
 
 
@@ -55,11 +57,12 @@ def logged_previous(project: str, uri: str, besides: str = "") -> tuple[str, byt
 
 
 def _finished_audits(client: Any, experiment: Any) -> Iterator[Any]:
-    """List the dense runs of an experiment's finished audits, newest first."""
+    """List the dense runs of an experiment's finished audits, newest first; none of the future."""
+    query = f"{FINISHED} and attributes.start_time <= {int(1000 * (time.time() + AHEAD_S))}"
     token = None
     while True:
         page = client.search_runs(
-            [experiment.experiment_id], FINISHED, order_by=NEWEST_FIRST, page_token=token
+            [experiment.experiment_id], query, order_by=NEWEST_FIRST, page_token=token
         )
         yield from page
         token = page.token
