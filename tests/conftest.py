@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import re
 import shutil
@@ -130,6 +132,18 @@ def _unexcused(skipped: list[pytest.TestReport]) -> list[pytest.TestReport]:
     """Skips that CI does not accept: all but those for what cannot be had there."""
     excuses = NO_ENGINE if SHARED.is_dir() else (NO_SHARED, *NO_ENGINE)
     return [r for r in skipped if not any(excuse in str(r.longrepr) for excuse in excuses)]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _stack_without_source() -> Iterator[None]:
+    """Ask for the stack without lines of source.
+
+    kfp looks at it for every setting of every task. Below pytest it is so deep that a pipeline
+    takes seconds instead of tenths.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inspect, "stack", functools.partial(inspect.stack, 0))
+        yield
 
 
 @pytest.fixture(scope="session")
