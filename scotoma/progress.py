@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["PROGRESS_VARIABLE", "advance", "read_events", "remark", "start"]
+__all__ = ["PROGRESS_VARIABLE", "advance", "note", "read_events", "start"]
 
 PROGRESS_VARIABLE = "SCOTOMA_PROGRESS"
 
@@ -27,10 +27,9 @@ def advance(task: str, units: int = 1) -> None:
     _append({"task": task, "done": units})
 
 
-def remark(sentence: str) -> None:
-    """Say something that the user should know, to the command and in the log."""
-    print(sentence, flush=True)
-    _append({"remark": sentence})
+def note(line: str) -> None:
+    """Print a line between the bars."""
+    _append({"note": line})
 
 
 def _append(event: dict[str, object]) -> None:

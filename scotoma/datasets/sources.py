@@ -135,7 +135,8 @@ def source_files(config: Config) -> tuple[dict[str, storage.Files], dict[str, st
 
         return {"digits-s": storage.Files.one(str(digits_file()))}, {}
     if isinstance(source, PredictionsSource):
-        return {"examples": storage.Files.one(source.examples)}, {}
+        tables = {"examples": source.examples, "training": source.training}
+        return {key: storage.Files.one(t) for key, t in tables.items() if t is not None}, {}
     if isinstance(source, FolderSource | OnnxSource | CelebaSource):
         table, _, join = _source(config, images=False)
         names = [posixpath.normpath(name) for name in table["example_id"].to_list()]
@@ -194,7 +195,9 @@ def _source(config: Config, *, images: bool) -> tuple[pl.DataFrame, str, Join | 
     if isinstance(source, PredictionsSource):
         from scotoma.datasets.example_table import load_example_table
 
-        return load_example_table(source), source.examples, None
+        needed = {config.label.column: "label"}
+        needed |= {own.column: f"groups.{name}" for name, own in config.groups.attributes.items()}
+        return load_example_table(source, needed), source.examples, None
     if isinstance(source, Cifar10Source):
         from scotoma.datasets.cifar10 import load_cifar10
 

@@ -66,7 +66,7 @@ class Changed:
             write_sources(self.run.mirror, self.sources)
         if self.before.files and (changes := self.sources.changes(self.before)):
             named = ", ".join(self._named(key, names) for key, names in changes.items())
-            progress.remark(
+            progress.note(
                 f"note    {named} changed since the last audit in this folder: "
                 f"{self._made_again(changes)}"
             )

@@ -31,6 +31,7 @@ __all__ = [
     "inspect",
     "is_remote",
     "join",
+    "list_etags",
     "list_files",
     "list_names",
     "list_objects",
@@ -41,6 +42,7 @@ __all__ = [
 ]
 
 CHUNK = 1 << 20  # bytes read at a time
+IN_PARTS = 8 << 20  # bytes from which on an object is sent in parts side by side
 SHA256 = "sha256"  # our key in an object's metadata
 _T = TypeVar("_T")
 
@@ -125,31 +127,44 @@ def list_files(uri: str) -> dict[str, int]:
     return {name: int(entry["Size"]) for name, entry in list_objects(uri).items()}
 
 
+def list_etags(uri: str) -> dict[str, str]:
+    """Every object below a prefix, with what changes when its content does.
+
+    Args:
+        uri: `s3://BUCKET/PREFIX`.
+
+    Returns:
+        Name relative to `uri` to its ETag, as `inspect` gives it.
+
+    Raises:
+        DataError: As of `list_files`.
+    """
+    return {name: entry["ETag"] for name, entry in list_objects(uri).items()}
+
+
 def list_objects(uri: str) -> dict[str, dict[str, Any]]:
-    """What a listing says of every object below an `s3://` place; see `list_files`.
+    """What a listing says of every object below a prefix, by name relative to it, in order.
 
     Raises:
         DataError: As of `list_files`.
     """
     bucket, key = split_uri(uri)
     prefix = f"{key}/" if key else ""
-
-    def listing() -> Iterator[tuple[str, dict[str, Any]]]:
-        pages = s3_client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-        for page in pages:
-            for entry in page.get("Contents", ()):
-                if not entry["Key"].endswith("/"):  # what consoles leave to show a folder
-                    yield entry["Key"].removeprefix(prefix), entry
-
     with storage_sentences(uri):
-        objects = dict(listing())
-    for name in objects:
+        pages = s3_client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        entries = {
+            entry["Key"].removeprefix(prefix): entry
+            for page in pages
+            for entry in page.get("Contents", ())
+            if not entry["Key"].endswith("/")  # what consoles leave to show a folder
+        }
+    for name in entries:
         if {"", ".", ".."} & set(name.split("/")) or "\0" in name:
             raise DataError(
                 f"the object {redact(join(uri, name))!r} must have a name that is a path below "
                 f"{redact(uri)}, got {name[:200]!r}; rename or remove it"
             )
-    return dict(sorted(objects.items()))
+    return dict(sorted(entries.items()))
 
 
 def list_names(uri: str, *, folders: bool) -> set[str]:
@@ -192,10 +207,12 @@ class Stored:
     Attributes:
         bytes: Its size.
         sha256: SHA-256 of its whole content, hexadecimal; None if an object carries none.
+        etag: What changes when an object's content does; empty for a file, or where unknown.
     """
 
     bytes: int
     sha256: str | None
+    etag: str = ""
 
 
 def inspect(uri: str) -> Stored | None:
@@ -211,7 +228,10 @@ def inspect(uri: str) -> Stored | None:
         path = Path(uri)
         return Stored(path.stat().st_size, file_digest(path)) if path.is_file() else None
     answer = head(uri)
-    return None if answer is None else Stored(int(answer["ContentLength"]), carried_digest(answer))
+    if answer is None:
+        return None
+    size = int(answer["ContentLength"])
+    return Stored(size, carried_digest(answer), answer["ETag"])
 
 
 def exists(uri: str) -> bool:
@@ -301,7 +321,7 @@ def download(uri: str, path: Path, *, listed: bool = False) -> None:
                 raise DataError(f"{uri} is not there; correct the path") from error
 
 
-def upload(path: Path, uri: str) -> str:
+def upload(path: Path, uri: str) -> Stored:
     """Copy a whole local file to a place, with its checksum.
 
     Args:
@@ -309,23 +329,26 @@ def upload(path: Path, uri: str) -> str:
         uri: A file or object, replaced if it is there: readers see the old or the new, never half.
 
     Returns:
-        Its SHA-256, which an object also carries in its metadata.
+        Its size and its SHA-256, which an object also carries in its metadata.
 
     Raises:
         DataError: The storage does not take it.
     """
     if not is_remote(uri):
         download(str(path), Path(uri))
-        return file_digest(path)
+        return Stored(path.stat().st_size, file_digest(path))
     bucket, key = split_uri(uri)
-    sha256 = file_digest(path)
+    size, sha256 = path.stat().st_size, file_digest(path)
     with storage_sentences(uri, "written"), path.open("rb") as file:
         client = s3_client()
         extra: dict[str, Any] = {"Metadata": {SHA256: sha256}}
         if client.meta.config.request_checksum_calculation == "when_supported":
             extra["ChecksumAlgorithm"] = "SHA256"  # the service checks what arrives
+        if size < IN_PARTS:
+            answer = client.put_object(Body=file, Bucket=bucket, Key=key, **extra)
+            return Stored(size, sha256, answer["ETag"])
         client.upload_fileobj(file, bucket, key, ExtraArgs=extra)
-    return sha256
+    return Stored(size, sha256)
 
 
 def remove(uri: str) -> None:

@@ -227,7 +227,7 @@ def take_in_predictions(run: Run, shard: Shard) -> list[Path]:
 
 def _take_in(run: Run, shard: Shard, tables: Sequence[PredictionTable]) -> None:
     config, names = run.config, _named(run.config)
-    examples = Examples.read(run.examples, images=False)
+    examples = Examples.read(run.examples, images=False, split="test")
     supplied = models_by_variant(tables)
     members = {name: members_of(config, name, shard) for name in names}
     names = {name: called for name, called in names.items() if members[name]}
