@@ -10,6 +10,7 @@ from scotoma.audit.base import Count, Flag, Fraction, Level, Number, Part, Quant
 from scotoma.audit.divergence import Divergence
 from scotoma.audit.groups import ClassRow, Gap, RateChange
 from scotoma.audit.outcomes import Outcomes
+from scotoma.audit.run_to_run import FairnessRuns
 from scotoma.audit.slices import SliceSearch
 
 __all__ = [
@@ -211,6 +212,11 @@ class Audit(Part):
         description="Gaps between groups, by compressed variant."
     )
     clarify: Outcomes = Field(description="Clarify's metrics.")
+    run_to_run: dict[str, tuple[FairnessRuns, ...]] = Field(
+        default_factory=dict,
+        description="Fairness of every member by the seven metrics of the fixed-seed study, by "
+        "variant, dense too; empty without groups.",
+    )
     slices: dict[str, SliceSearch] = Field(
         description="Slices that nobody named, by compressed variant; empty without a search."
     )

@@ -78,6 +78,7 @@ def assemble(run: Run, examples: Examples) -> Audit:
         "subgroups": bias.subgroups,
         "gaps": _adjusted(bias.gaps),
         "clarify": bias.clarify,
+        "run_to_run": bias.run_to_run,
         "slices": read_part(run.section("slices"), dict[str, SliceSearch]),
         "one_model": bias.one_model,
         "gallery": divergence.gallery,
