@@ -99,6 +99,16 @@ def test_strata_are_the_values_of_all_other_attributes(examples: Examples) -> No
     assert all(len(set(age[sex.strata == stratum])) == 1 for stratum in range(3))
 
 
+def test_strata_are_numbered_in_the_order_of_their_values() -> None:
+    rng = np.random.default_rng(6)
+    examples = table(**{name: rng.choice(["x", "y", "z"], N) for name in "abcd"})
+    for pair in facet_pairs(examples):
+        others = [name for name in "abcd" if name != pair.attribute]
+        codes = np.stack([examples.table[name].rank("dense").to_numpy() for name in others], axis=1)
+        slow = np.unique(codes, axis=0, return_inverse=True)[1].ravel()
+        np.testing.assert_array_equal(pair.strata, slow)
+
+
 def test_what_lacks_is_named_in_the_words_of_the_configuration(
     populations: tuple[Any, Any],
 ) -> None:

@@ -28,20 +28,27 @@ CLASSES = np.array(["bird", "cat", "dog"])
 
 
 def write(
-    home: Path, dense: int, compressed: int, *, flips: float, n: int = 3000, extra: str = ""
+    home: Path,
+    dense: int,
+    compressed: int,
+    *,
+    flips: float,
+    n: int = 3000,
+    extra: str = "",
+    classes: Any = CLASSES,
 ) -> None:
     """Dense models that err on 10%, and copies of them that answer anew on a share of examples."""
     rng = np.random.default_rng(3)
     ids = [f"e{place}" for place in range(n)]
-    label = rng.choice(CLASSES, n)
+    label = rng.choice(classes, n)
     sex = rng.choice(["m", "f"], n)
     pl.DataFrame({"example_id": ids, "label": label, "sex": sex}).write_csv(home / "examples.csv")
     models = []
     for place in range(dense):
-        models.append(np.where(rng.random(n) < 0.1, rng.choice(CLASSES, n), label))
+        models.append(np.where(rng.random(n) < 0.1, rng.choice(classes, n), label))
         _write_model(home / "preds" / "dense" / f"m{place}.csv", ids, models[-1])
     for place in range(compressed):
-        anew = np.where(rng.random(n) < flips, rng.choice(CLASSES, n), models[place])
+        anew = np.where(rng.random(n) < flips, rng.choice(classes, n), models[place])
         _write_model(home / "preds" / "int8" / f"m{place}.csv", ids, anew)
     (home / "audit.yaml").write_text(CONFIG + extra)
 
@@ -135,3 +142,12 @@ def test_metrics_of_the_labels_are_of_the_training_table(tmp_path: Path) -> None
         code, _, err = scotoma("audit", "audit.yaml", "--out", "other")
     assert code == 4
     assert "groups.sex column 'sex' is not in " in err
+
+
+def test_the_spread_of_many_classes_is_judged_and_written_down(tmp_path: Path) -> None:
+    write(tmp_path, 5, 5, flips=0.1, classes=np.array([f"c{place:02d}" for place in range(25)]))
+    _, gate = audited(tmp_path)
+    (variant,) = gate["variants"]
+    (spread,) = [t for t in variant["tests"] if t["where"].startswith("spread of the recall")]
+    assert 0 <= spread["absolute"]["low"] <= spread["absolute"]["value"]
+    assert spread["absolute"]["scale"] == "q-profile"

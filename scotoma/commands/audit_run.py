@@ -155,7 +155,7 @@ def _audit(
                 refuse_too_early(run, step)
                 run_steps_in_child(run, console, lock, only=step)
                 checksums.seal(run.mirror)
-                _say_step(run, step, as_json=as_json)
+                _say_step(run, step, console, as_json=as_json)
                 return 0
             judging_needs = ("scotoma.stages.verdict", "scipy.special")
             run_steps_in_child(run, console, lock, meanwhile=judging_needs)
@@ -184,8 +184,8 @@ def _audit(
     return judged.exit_code
 
 
-def _say_step(run: Run, step: str, *, as_json: bool) -> None:
-    """The files that a step has left, on stdout."""
+def _say_step(run: Run, step: str, console: Console, *, as_json: bool) -> None:
+    """The files that a step has left, on stdout; on stderr what became of MLflow."""
     files = sorted(
         name
         for record in run.path("steps").glob("*.json")
@@ -194,21 +194,16 @@ def _say_step(run: Run, step: str, *, as_json: bool) -> None:
     )
     content = json.dumps({"step": step, "files": files}, indent=1) if as_json else "\n".join(files)
     print_out(content + "\n", sys.stdout)
+    if step == "log":
+        _print_lines(console, _mlflow_lines(run))
 
 
-def _say(
-    run: Run, place: str, console: Console, seconds: float, judged: Judged, *, as_json: bool
-) -> None:
-    """The numbers on stdout; on stderr how long it took, and where everything is."""
-    audit, tracking, page = map(run.path, ("audit.json", "tracking.json", "report.html"))
-    run.fetch(audit, tracking, page)
-    print_out(audit.read_text(encoding="utf-8") if as_json else judged.summary, sys.stdout)
+def _mlflow_lines(run: Run) -> list[str]:
+    """Where the audit is in MLflow, or why it is not."""
+    tracking = run.path("tracking.json")
+    run.fetch(tracking)
     tracked = read_json(tracking)
-    lines = [f"note    {printable(note)}" for note in read_audit(audit).examples.notes]
-    lines += judged.notes
-    if run.newest:
-        lines.append(f"newest  {printable(run.newest)}")
-    lines.append(f"took    {seconds:.0f} s")
+    lines = [f"mlflow  {printable(mended)}"] if (mended := tracked.get("mended")) else []
     if tracked["reason"]:
         lines.append(f"mlflow  not logged: {printable(tracked['reason'])}")
     elif tracked["link"]:
@@ -217,12 +212,32 @@ def _say(
         alias = tracked["registered"]["alias"]
         registered = f"model   {tracked['registered']['model']} version {version}"
         lines.append(printable(f"{registered} is now {alias}" if alias else registered))
+    return lines
+
+
+def _print_lines(console: Console, lines: list[str]) -> None:
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _say(
+    run: Run, place: str, console: Console, seconds: float, judged: Judged, *, as_json: bool
+) -> None:
+    """The numbers on stdout; on stderr how long it took, and where everything is."""
+    audit, page = map(run.path, ("audit.json", "report.html"))
+    run.fetch(audit, page)
+    print_out(audit.read_text(encoding="utf-8") if as_json else judged.summary, sys.stdout)
+    lines = [f"note    {printable(note)}" for note in read_audit(audit).examples.notes]
+    lines += judged.notes
+    if run.newest:
+        lines.append(f"newest  {printable(run.newest)}")
+    lines.append(f"took    {seconds:.0f} s")
+    lines += _mlflow_lines(run)
     if run.uri:
         lines += [f"report  {run.mirror.place(page)}", f"copy    {page}"]
     else:
         lines.append(f"report  {Path(place) / page.name}")
-    for line in lines:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    _print_lines(console, lines)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -64,13 +64,12 @@ def facet_pairs(
     ('sex=f', 'sex=m')
     """
     groups, pairs = examples.partition(), []
-    for attribute in examples.attributes:
+    for attribute, strata in zip(examples.attributes, _strata(examples), strict=True):
         own = [
             (key, mask)
             for key, of, mask in zip(groups.keys, groups.attributes, groups.masks, strict=True)
             if of == (attribute,)
         ]
-        strata = _strata(examples, attribute)
         if advantaged and attribute in advantaged:
             favoured = group_key([(attribute, advantaged[attribute])])
             others = [key for key, _ in own if key != favoured]
@@ -97,12 +96,29 @@ def _holding(examples: Examples, key: str) -> NDArray[np.bool_]:
     return (examples.table[attribute] == value).to_numpy()
 
 
-def _strata(examples: Examples, attribute: str) -> NDArray[np.intp] | None:
-    others = [name for name in examples.attributes if name != attribute]
-    if not others:
-        return None
-    codes = [examples.table[name].rank("dense").to_numpy() for name in others]
-    return np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].ravel()
+def _strata(examples: Examples) -> Iterator[NDArray[np.intp] | None]:
+    """Number, for each attribute, the values of all others together; None for a lone attribute.
+
+    Strata are numbered in the order of their values. Those before an attribute and those behind it
+    are numbered once for all, so that time grows with the number of attributes and not its square.
+    """
+    columns = [examples.table[name].rank("dense").to_numpy() for name in examples.attributes]
+    everyone = np.zeros(examples.table.height, np.intp)
+    behind = [everyone]
+    for column in columns[:0:-1]:
+        behind.append(_numbered(column, behind[-1]))
+    before = everyone
+    for column in columns:
+        yield _numbered(before, behind.pop()) if len(columns) > 1 else None
+        before = _numbered(before, column)
+
+
+def _numbered(
+    first: NDArray[np.integer[Any]], second: NDArray[np.integer[Any]]
+) -> NDArray[np.intp]:
+    """Number the pairs of two columns of numbers from 0, in their order."""
+    pairs = first.astype(np.intp) * (int(second.max(initial=0)) + 1) + second
+    return np.unique(pairs, return_inverse=True)[1].astype(np.intp)
 
 
 def _members(facet: FacetPair, key: str, examples: Examples) -> NDArray[np.bool_]:
@@ -159,15 +175,24 @@ class ClarifyMetrics:
         """
         rows = []
         for split, examples in (("training", self.training), ("test", self.examples)):
+            strata = self._strata_of(examples)
             for facet in self._facets:
-                measured = self._of_labels(facet, examples)
+                measured = self._of_labels(facet, examples, strata.get(facet.attribute))
                 rows += [
                     {"split": split} | self._row(facet, name, value=one)
                     for name, one in measured.items()
                 ]
         return rows
 
-    def _of_labels(self, facet: FacetPair, examples: Examples | None) -> dict[str, Estimate]:
+    def _strata_of(self, examples: Examples | None) -> dict[str, NDArray[np.intp] | None]:
+        """Number the strata of each attribute, where a metric of the labels needs them."""
+        if examples is None or self.positive is None:
+            return {}
+        return dict(zip(examples.attributes, _strata(examples), strict=True))
+
+    def _of_labels(
+        self, facet: FacetPair, examples: Examples | None, strata: NDArray[np.intp] | None
+    ) -> dict[str, Estimate]:
         """Measure the labels of a split, on those of its examples that belong to either facet."""
         if examples is None or not examples.table.height:
             return dict.fromkeys(DATA, undefined(NO_TRAINING, n=0, members=0))
@@ -176,7 +201,7 @@ class ClarifyMetrics:
         if not kept.table.height:
             return dict.fromkeys(DATA, undefined("undefined (no examples)", n=0, members=0))
         return all_metrics(
-            d=d[d | a], y=self._hits(kept.labels), strata=_strata(kept, facet.attribute),
+            d=d[d | a], y=self._hits(kept.labels), strata=None if strata is None else strata[d | a],
             labels=kept.labels, clusters=kept.clusters, seed=self.seed, only=DATA,
         )  # fmt: skip
 
@@ -204,9 +229,9 @@ class ClarifyMetrics:
             compressed: Class ids of the compressed members, shape (N, K').
             paired: Member m of it derives from dense member m.
         """
-        after = self.metrics(compressed)
-        moved = after  # without an outcome, three times the same reason
+        after = moved = before  # without an outcome, three times the same reason
         if self.positive is not None:
+            after = self.metrics(compressed)
             moved = [
                 metric_changes(
                     d=facet.d, dense=dense == self.positive, compressed=compressed == self.positive,
@@ -241,8 +266,8 @@ class ClarifyMetrics:
 
     def _metrics(self, facet: FacetPair, hits: NDArray[np.bool_] | None) -> dict[str, Estimate]:
         return all_metrics(
-            d=facet.d, y=self._y, p=hits, strata=facet.strata, clusters=self._clusters,
-            seed=self.seed, only=MODELS,
+            d=facet.d, y=self._y, p=hits, strata=None if self.positive is None else facet.strata,
+            clusters=self._clusters, seed=self.seed, only=MODELS,
         )  # fmt: skip
 
     def _row(self, facet: FacetPair, name: str, **numbers: Estimate) -> dict[str, Any]:
@@ -262,7 +287,7 @@ class ClarifyMetrics:
         absent = {"features": "numbers about every example, see scotoma bias --feature"}
         if self.positive is None:
             absent |= dict.fromkeys(("y", "p"), "label.positive")
-        if facet.strata is None:
+        if len(self.examples.attributes) == 1:
             absent["strata"] = "a second attribute"
         needs = [absent[need] for need in METRICS[name].needs if need in absent]
         return " and ".join(dict.fromkeys(needs))
