@@ -107,7 +107,7 @@ def read_changes(
 
     if not len(groups):
         return
-    rates = [
+    dense, compressed = (
         RateEvidence(
             rows=columns["examples"],
             n=columns["n"],
@@ -117,7 +117,9 @@ def read_changes(
             variance=variance(side),
         )
         for side in SIDES
-    ]
-    known = ChangeEvidence(*rates, difference=variance("absolute"), log_ratio=variance("relative"))
+    )
+    known = ChangeEvidence(
+        dense, compressed, difference=variance("absolute"), log_ratio=variance("relative")
+    )
     for place, (group, kind) in enumerate(zip(groups, kinds, strict=True)):
         yield change_at(known, (place,), group, kind, level)

@@ -93,7 +93,7 @@ def bias(run: Run) -> list[Path]:
                 warning for accuracy in accuracies.values() for warning in accuracy.warnings
             ]
             parts["class_rates"] = 0 if whole else comparisons * table.class_rows
-            write_json(section, jsonable(parts))
+            write_json(section, jsonable(parts), indent=None)
     return [section, rates]
 
 

@@ -136,8 +136,8 @@ def _draw_clusters(
     """
     n = int(clusters.max()) + 1
     if n * size > _TABLE:
-        times = rng.poisson(1.0, size=(draws, n)).astype(np.float64)
-        return np.stack([np.bincount(cells, own[clusters], minlength=size) for own in times])
+        weights = (rng.poisson(1.0, size=n)[clusters] for _ in range(draws))
+        return np.stack([np.bincount(cells, own, minlength=size) for own in weights])
     table = np.bincount(clusters * size + cells, minlength=n * size).reshape(n, size)
     kinds, times = np.unique(table, axis=0, return_counts=True)
     step = max(1, _CHUNK // len(kinds))
