@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from scotoma.audit.base import Count, Flag, Fraction, Level, Number, Part, Quantity
 from scotoma.audit.divergence import Divergence
-from scotoma.audit.groups import ClassRow, Gap, RateChange
+from scotoma.audit.groups import ClassRates, ClassRow, Gap, RateChange
 from scotoma.audit.outcomes import Outcomes
 from scotoma.audit.slices import SliceSearch
 
@@ -245,6 +245,12 @@ class Audit(Part):
         (),
         description="Members that predict one class for every example, as sentences; the key is "
         "absent where there are none.",
+    )
+
+    class_rates: ClassRates | None = Field(
+        None,
+        description="Where the rates of single classes are if they are more than 5,000; the key is "
+        "absent where `subgroups` holds them all.",
     )
 
     @model_validator(mode="after")
