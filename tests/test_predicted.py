@@ -20,6 +20,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json
 from scotoma.stages.external.predictions import complete, named_images
+from scotoma.stages.prepare import prepare
 from scotoma.stages.report import draw
 from scotoma.stages.shards import shards
 from scotoma.stages.train import train
