@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from scotoma.audit.base import Part
+from scotoma.audit.base import Count, Part
 from scotoma.audit.divergence import Divergence
 from scotoma.audit.document import Accuracy, ExportedModel, FewModels, GalleryPair
 from scotoma.audit.groups import ClassRow, MeasuredGap, RateChange
@@ -37,3 +37,4 @@ class BiasSection(Part):
     collapsed: tuple[str, ...] = Field(
         description="Members that predict one class for every example, as sentences."
     )
+    class_rates: Count = Field(description="Rates of single classes that only the table holds.")

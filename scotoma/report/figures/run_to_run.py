@@ -30,7 +30,7 @@ Rows = list[tuple[str, FairnessRuns]]
 
 def draw_run_to_run(audit: Audit) -> Figure | None:
     """One metric of every member, by attribute and variant; the reader picks the metric."""
-    rows = [(name, row) for name, own in audit.run_to_run.items() for row in own]
+    rows = [(v.name, row) for v in audit.variants for row in audit.run_to_run.get(v.name, ())]
     defined = [(name, row) for name, row in rows if row.members > 1 and row.max_diff is not None]
     if not defined:
         return None
