@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from scotoma.audit import Audit
@@ -97,7 +98,7 @@ def _summary(rows: Rows) -> str:
     )
 
 
-def _strips(rows: Rows, metrics: list[str]) -> dict[str, Any]:
+def _strips(rows: Rows, metrics: Sequence[str]) -> dict[str, Any]:
     metric, label, value = fields(3)
     several = len({row.attribute for _, row in rows}) > 1
     drawn = [
