@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 SLOTS = [
     "topline", "gate", "amplification", "forest", "taxicab", "over_index", "classes", "slices",
-    "variance", "frontier",
+    "variance", "run_to_run", "frontier",
 ]  # fmt: skip
 COSTS = {
     "compressed_bytes": 2_500_000,
