@@ -8,8 +8,9 @@ from pydantic import Field, model_validator
 
 from scotoma.audit.base import Count, Flag, Fraction, Level, Number, Part, Quantity
 from scotoma.audit.divergence import Divergence
-from scotoma.audit.groups import ClassRow, Gap, RateChange
+from scotoma.audit.groups import ClassRates, ClassRow, Gap, RateChange
 from scotoma.audit.outcomes import Outcomes
+from scotoma.audit.run_to_run import FairnessRuns
 from scotoma.audit.slices import SliceSearch
 
 __all__ = [
@@ -230,6 +231,11 @@ class Audit(Part):
         description="Gaps between groups, by compressed variant."
     )
     clarify: Outcomes = Field(description="Clarify's metrics.")
+    run_to_run: dict[str, tuple[FairnessRuns, ...]] = Field(
+        default_factory=dict,
+        description="Fairness of every member by the seven metrics of the fixed-seed study, by "
+        "variant, dense too; empty without groups.",
+    )
     slices: dict[str, SliceSearch] = Field(
         description="Slices that nobody named, by compressed variant; empty without a search."
     )
@@ -245,6 +251,12 @@ class Audit(Part):
         (),
         description="Members that predict one class for every example, as sentences; the key is "
         "absent where there are none.",
+    )
+
+    class_rates: ClassRates | None = Field(
+        None,
+        description="Where the rates of single classes are if they are more than 5,000; the key is "
+        "absent where `subgroups` holds them all.",
     )
 
     @model_validator(mode="after")

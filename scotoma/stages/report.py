@@ -10,6 +10,7 @@ import polars as pl
 
 from scotoma import progress
 from scotoma.audit import Audit, GateResult, read_audit, read_gate, read_part
+from scotoma.audit.groups import RATES
 from scotoma.config import PredictionsSource
 from scotoma.datasets import Examples
 from scotoma.errors import DataError
@@ -26,11 +27,11 @@ def report(run: Run) -> list[Path]:
     """Put every number and the verdict onto one page, and leave the images that it shows."""
     audit, gate, page = run.path("audit.json"), run.section("verdict"), run.path("report.html")
     kept = _kept(run)
-    inputs = [run.examples, audit, gate]
+    inputs = [run.examples, audit, gate, run.path(RATES)]
     with run.step("report", [page, kept], inputs, made_with=_pictures(run)) as due:
         if due:
             progress.start("write report", 1)
-            content = read_audit(audit)
+            content = _with_rates(run, read_audit(audit))
             judged = read_part(gate, GateResult)
             _keep(kept, _images(run, content))
             _write(run, page, content, judged, versions(), blur=False, images=True)
@@ -63,7 +64,7 @@ def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
         raise DataError(f"{run.mirror.place(gate)} is not there; run scotoma gate {run.place}")
     read = ("audit.json", "gate.json", "thumbnails.parquet", "measurements.json", "newest.json")
     checksums.refuse_changed(run.mirror, (*read, run.costs.relative_to(run.root).as_posix()))
-    content = read_audit(audit, run.mirror.place(audit))
+    content = _with_rates(run, read_audit(audit, run.mirror.place(audit)))
     judged = read_gate(gate, run.mirror.place(gate))
     if judged.audit_sha256 != file_digest(audit):
         raise DataError(
@@ -76,6 +77,22 @@ def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
     run.publish(*changed)
     checksums.amend(run.mirror, [path.relative_to(run.root).as_posix() for path in changed])
     return page
+
+
+def _with_rates(run: Run, audit: Audit) -> Audit:
+    """The audit with the rates of single classes that the page shows."""
+    if audit.class_rates is None:
+        return audit
+    from scotoma.report.views import classes_shown
+    from scotoma.stages.measures.rates import with_class_rates
+
+    wanted = []
+    for variant in audit.compressed:
+        of_everyone, of_groups = classes_shown(audit, variant.name)
+        everyone = pl.col("group") == audit.groups[0].key
+        shown = (everyone & pl.col("class").is_in(of_everyone)) | pl.col("class").is_in(of_groups)
+        wanted.append((pl.col("variant") == variant.name) & shown)
+    return with_class_rates(run.mirror, audit, pl.any_horizontal(wanted))
 
 
 def _write(

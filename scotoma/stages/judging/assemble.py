@@ -9,7 +9,7 @@ import numpy as np
 from scotoma._version import __version__
 from scotoma.audit import Audit, read_part
 from scotoma.audit.document import VERSION
-from scotoma.audit.groups import Gap, MeasuredGap
+from scotoma.audit.groups import RATES, ClassRates, Gap, MeasuredGap
 from scotoma.audit.sections import BiasSection, DivergenceSection
 from scotoma.audit.slices import SliceSearch
 from scotoma.datasets import Examples
@@ -89,11 +89,15 @@ def assemble(run: Run, examples: Examples) -> Audit:
         "subgroups": bias.subgroups,
         "gaps": _adjusted(bias.gaps),
         "clarify": bias.clarify,
+        "run_to_run": bias.run_to_run,
         "slices": read_part(run.section("slices"), dict[str, SliceSearch]),
         "one_model": bias.one_model,
         "gallery": divergence.gallery,
         "parity": divergence.parity,
         "collapsed": bias.collapsed,
+        "class_rates": ClassRates(sha256=file_digest(run.path(RATES)), rows=bias.class_rates)
+        if bias.class_rates
+        else None,
     }
     return Audit.model_validate(content)
 
