@@ -27,7 +27,7 @@ NOTHING = "no example that models are trained or tested on differs"
 
 
 def look(config: Config, known: Sources) -> Sources:
-    """Look at every file that an audit would read but registered models, where no run has begun.
+    """Look at every file that an audit would read, where no run has begun; not registered models.
 
     Args:
         config: What would be audited.
