@@ -30,6 +30,7 @@ MOST_CLASSES = 60  # rows of a table of classes; more are cut in the middle
 MOST_RATES = 120  # rows of a table of classes by groups
 MOST_CLASS_NAMES = 20  # class names listed at the top
 FEW_MEMBERS = 5  # below it CIE counts are unstable
+MOST_RUN_ROWS = 70  # rows of a table of fairness metrics over members
 
 CONTENTS = {
     "verdict": "Verdict",
@@ -179,6 +180,11 @@ def page_context(
         "clarify": {"questions": questions, "known_notes": KNOWN_NOTES} if questions else None,
         "spread": [_spread(audit, variant.name) for variant in audit.variants],
         "trap": _trap(audit, names),
+        "run_to_run": [
+            (name, audit.run_to_run[name][:MOST_RUN_ROWS])
+            for name in names
+            if name in audit.run_to_run
+        ],
         "parity": _parity(audit),
         "frontier": frontier,
         "newest": beside.newest,

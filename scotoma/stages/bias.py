@@ -36,6 +36,7 @@ def bias(run: Run) -> list[Path]:
             from scotoma.stages.measures.clarify import ClarifyMetrics, metric_guide
             from scotoma.stages.measures.gaps import Gaps
             from scotoma.stages.measures.rates import MOST_CLASS_ROWS, RateTable, write_rates
+            from scotoma.stages.measures.run_to_run import FairnessOfRuns
 
             examples, seed = read_test_examples(run), run.config.population.seed
             positive = run.config.label.positive
@@ -46,6 +47,7 @@ def bias(run: Run) -> list[Path]:
             dense = read_predictions(run, "dense", examples)
             before = clarify.metrics(dense.predicted)
             gaps = Gaps.of(examples, dense.predicted, advantaged)
+            runs = FairnessOfRuns(examples, positive_id, dense.predicted)
             dense_accuracy = PopulationAccuracy.of(dense, examples, positive_id)
 
             partition = examples.partition()
@@ -67,6 +69,7 @@ def bias(run: Run) -> list[Path]:
                     "accuracy": accuracy,
                     "one_model": accuracy.one_model_risk(dense_accuracy, paired=paired, seed=seed),
                     "gaps": gaps.under(comparison.compressed, paired=paired),
+                    "run_to_run": runs.of_compressed(comparison.compressed),
                     "clarify": clarify.models(
                         before, comparison.dense, comparison.compressed, paired=paired
                     ),
@@ -76,8 +79,12 @@ def bias(run: Run) -> list[Path]:
             write_rates(rates, [Path(folder, f"{name}.parquet") for name in variants])
             parts: dict[str, Any] = {
                 part: {name: measures[part] for name, measures in variants.items()}
-                for part in ("classes", "subgroups", "gaps")
+                for part in ("classes", "subgroups", "gaps", "run_to_run")
             }
+            if examples.attributes:
+                parts["run_to_run"] = {"dense": runs.of_dense()} | parts["run_to_run"]
+            else:
+                parts["run_to_run"] = {}
             parts["clarify"] = {
                 "questions": metric_guide(),
                 "data": clarify.data(),

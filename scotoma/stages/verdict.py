@@ -14,6 +14,7 @@ from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.run import Run, checksums
 from scotoma.run.mirror import Mirror
+from scotoma.run.sources import read_sources
 from scotoma.stages.judging.previous import read_previous, with_previous
 from scotoma.stages.judging.terms import Judging
 from scotoma.storage.files import file_digest, written
@@ -38,7 +39,9 @@ def verdict(run: Run) -> list[Path]:
     run.fetch(run.previous)
     previous = [run.previous] if run.previous.exists() else []
     inputs = [run.examples, *sections, run.path(RATES), *previous]
-    with run.step("verdict", [audit, section], inputs, made_with=judging.digest) as due:
+    sources = read_sources(run.mirror)
+    made_with = "/".join([judging.digest, *(key + sources.digest(key) for key in sources.files)])
+    with run.step("verdict", [audit, section], inputs, made_with=made_with) as due:
         if due:
             from scotoma.datasets import Examples
             from scotoma.stages.judging.assemble import assemble

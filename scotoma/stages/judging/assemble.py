@@ -15,6 +15,7 @@ from scotoma.audit.slices import SliceSearch
 from scotoma.datasets import Examples
 from scotoma.jsonable import jsonable
 from scotoma.run import Run
+from scotoma.run.sources import read_sources
 from scotoma.storage.files import file_digest
 from scotoma.uncertainty import FEWEST_RUNS, holm
 from scotoma.uncertainty.rates import FEW
@@ -27,6 +28,7 @@ def assemble(run: Run, examples: Examples) -> Audit:
     config, test = run.config, examples.split("test")
     partition = test.partition()
     positive = None if config.label.positive is None else str(config.label.positive)
+    sources = read_sources(run.mirror)
     bias = read_part(run.section("bias"), BiasSection)
     divergence = read_part(run.section("divergence"), DivergenceSection)
     content = {
@@ -49,6 +51,15 @@ def assemble(run: Run, examples: Examples) -> Audit:
             "positive": positive,
             "notes": examples.notes,
         },
+        "inputs": [
+            {
+                "key": key,
+                "files": len(files),
+                "bytes": sum(entry.bytes for entry in files.values()),
+                "sha256": sources.digest(key),
+            }
+            for key, files in sources.files.items()
+        ],
         "groups": [
             {"key": key, "name": name, "n": int(mask.sum()), "train": int(trained.sum())}
             for key, name, mask, trained in zip(
@@ -78,6 +89,7 @@ def assemble(run: Run, examples: Examples) -> Audit:
         "subgroups": bias.subgroups,
         "gaps": _adjusted(bias.gaps),
         "clarify": bias.clarify,
+        "run_to_run": bias.run_to_run,
         "slices": read_part(run.section("slices"), dict[str, SliceSearch]),
         "one_model": bias.one_model,
         "gallery": divergence.gallery,
