@@ -119,8 +119,12 @@ MEASURING = {"divergence", "bias", "slices", "verdict", "report"}
 
 
 def test_labels_of_test_examples_are_measured_again_and_nothing_is_trained(home: Path) -> None:
+    before = json.loads((home / "run" / "audit.json").read_text())["inputs"]
     again, audit, err = made_again(home, lambda: attributes(home, inverted=("test",)))
     assert audit["accuracy"]["dense"]["top1"]["value"] == 0
+    now, then = ({row["key"]: row["sha256"] for row in rows} for rows in (audit["inputs"], before))
+    assert now["images"] == then["images"]
+    assert now["attributes"] != then["attributes"]
     assert again >= MEASURING
     assert not again & {"train-000", "quantize-000", "predict-000"}
     assert (
@@ -183,6 +187,7 @@ def test_files_that_were_only_touched_make_nothing_again(home: Path) -> None:
     assert "changed" not in err
 
 
+@pytest.mark.thorough
 def test_another_folder_of_the_same_name_is_another_input(audited: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "here").mkdir()
