@@ -129,7 +129,7 @@ def path(data: bytes, folder: Path) -> object:
             lambda: load_config(Path(given)),
             lambda: load_rules(Path(given)),
             lambda: read_table(Path(given)),
-            lambda: load_example_table(PredictionsSource.model_construct(examples=given)),
+            lambda: load_example_table(PredictionsSource.model_construct(examples=given), {}),
             lambda: find_tables(given),
             lambda: load_parquet(given, "label"),
         )
@@ -146,7 +146,7 @@ def examples(name: str) -> Callable[[bytes, Path], object]:
         given = str(file(data, folder, name))
         source = PredictionsSource(kind="predictions", files="preds", examples=given)
         found = examples_from_source(
-            load_example_table(source), parse_config(PARSED, "a.yaml"), given
+            load_example_table(source, {}), parse_config(PARSED, "a.yaml"), given
         )
         return found.labels, found.partition(), found.clusters
 
