@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from scotoma import storage
+from scotoma.credentials import masked
 from scotoma.errors import DataError, ScotomaError
 from scotoma.exhausted import exhausted
 from scotoma.run import Run, checksums, read_json, write_json
@@ -129,7 +130,7 @@ def leave_error(error: ScotomaError, run_uri: str) -> None:
     mirror = Mirror(local_folder(run_uri), run_uri if remote else "")
     record = mirror.root / "error.json"
     if mirror.root.is_dir():
-        write_json(record, {"message": str(error), "exit_code": error.exit_code})
+        write_json(record, {"message": masked(str(error)), "exit_code": error.exit_code})
         if remote and storage.exists(storage.join(run_uri, "config.yaml")):
             mirror.publish([record])
 
