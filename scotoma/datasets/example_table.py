@@ -8,6 +8,7 @@ import os
 import polars as pl
 
 from scotoma import storage
+from scotoma.columns import doubled_column
 from scotoma.config import PredictionsSource
 from scotoma.errors import DataError
 from scotoma.printable import printable
@@ -29,11 +30,15 @@ def load_example_table(source: PredictionsSource) -> pl.DataFrame:
         `image_name` where it has a column `image` of text.
 
     Raises:
-        DataError: The table cannot be read, has no row or no column `example_id`, or a row without
-            an id.
+        DataError: The table cannot be read, has no row or no column `example_id`, two columns
+            of one name, or a row without an id.
     """
     place = source.examples
     table = _read(place)
+    if doubled := doubled_column(table.columns):
+        raise DataError(
+            f"{printable(place)} has two columns {printable(doubled)!r}; rename one of them"
+        )
     if KEY not in table.columns:
         raise DataError(
             f"{printable(place)} must have the column {KEY!r}, got "
