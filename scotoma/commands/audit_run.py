@@ -28,7 +28,7 @@ from scotoma.printable import printable
 from scotoma.processes.child import run_steps_in_child
 from scotoma.run import Run, checksums, read_json
 from scotoma.run.lock import locked
-from scotoma.run.mirror import local_folder
+from scotoma.run.mirror import Mirror
 from scotoma.stages.judging.terms import Judging
 from scotoma.stages.newest import resolved, with_variants
 from scotoma.stages.run_steps import refuse_too_early
@@ -135,21 +135,23 @@ def _audit(
     step: str | None,
 ) -> int:
     require_extras(config, place)
-    traces = Traces.before(place)
-    config, newest = resolved(config, place)
-    run = Run.create(place, config)
+    with Mirror.of(place).listed():
+        traces = Traces.before(place)
+        config, newest = resolved(config, place)
+        run = Run.create(place, config)
     console = Console(stderr=True, quiet=quiet)
     with locked(run.root) as lock:
         try:
             began = time.perf_counter()
             remove_partial(run.root)
-            checksums.unseal(run.mirror)
-            judging.leave(run)
-            run.leave_newest(newest)
-            if previous is not None:
-                from scotoma.stages.judging.previous import leave_previous, margin_of
+            with run.mirror.listed():
+                checksums.unseal(run.mirror)
+                judging.leave(run)
+                run.leave_newest(newest)
+                if previous is not None:
+                    from scotoma.stages.judging.previous import leave_previous, margin_of
 
-                leave_previous(run.mirror, previous, margin_of(run.config))
+                    leave_previous(run.mirror, previous, margin_of(run.config))
             if step is not None:
                 refuse_too_early(run, step)
                 run_steps_in_child(run, console, lock, only=step)
@@ -160,8 +162,9 @@ def _audit(
             run_steps_in_child(run, console, lock, meanwhile=judging_needs)
             from scotoma.stages.verdict import give_verdict
 
-            judged = give_verdict(run.mirror, judging.rules, judging.as_of)
-            _say(run, place, console, time.perf_counter() - began, judged, as_json=as_json)
+            with run.mirror.listed():
+                judged = give_verdict(run.mirror, judging.rules, judging.as_of)
+                _say(run, place, console, time.perf_counter() - began, judged, as_json=as_json)
         except (ConfigError, DataError):
             if not run.path("populations").exists():  # what was trained is never taken back
                 traces.remove()
@@ -261,8 +264,8 @@ class Traces:
         """
         if not storage.is_remote(place):
             return cls(Path(place), _standing(Path(place)))
-        root = local_folder(place)
-        return cls(root, _standing(root), "" if storage.list_files(place) else place)
+        mirror = Mirror.of(place)
+        return cls(mirror.root, _standing(mirror.root), "" if mirror.names() else place)
 
     def remove(self) -> None:
         """Take back all that the command made."""

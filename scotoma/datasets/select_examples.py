@@ -180,7 +180,7 @@ def _classes(table: pl.DataFrame, config: Config, origin: str) -> tuple[list[str
     known: set[str] = set()
     where = f"the train split of {origin}"
     if isinstance(config.source, PredictionsSource):  # models may know more than is tested
-        train, where, known = test, origin, set(config.source.classes)
+        train, where, known = table, origin, set(config.source.classes)
         if no_class := [name for name in config.source.classes if not _is_present(name)]:
             raise DataError(
                 f"source.classes names {no_class[0]!r}, which stands for a missing value; rename "

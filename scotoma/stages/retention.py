@@ -17,7 +17,7 @@ from scotoma.config.retraining import Keep
 from scotoma.errors import ConfigError, DataError
 from scotoma.run import Run, checksums, read_record, write_json
 from scotoma.run.lock import locked
-from scotoma.run.mirror import Mirror, local_folder
+from scotoma.run.mirror import Mirror
 
 __all__ = [
     "RECORD", "StoredAudit", "audits_of", "delete_unkept", "give_up", "plan_deletion", "sorted_out"
@@ -235,7 +235,7 @@ def give_up(audit: StoredAudit, why: str) -> str:
     Raises:
         DataError: The storage refuses.
     """
-    folder = _mirror(audit.place)
+    folder = Mirror.of(audit.place)
     record = {"version": 1, "why": why, "files": len(audit.large), "bytes": audit.size}
     at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     try:
@@ -254,16 +254,12 @@ def give_up(audit: StoredAudit, why: str) -> str:
 def _in_mlflow(audit: StoredAudit, uri: str) -> str:
     from scotoma.tracking import forget_pages
 
-    folder = _mirror(audit.place)
+    folder = Mirror.of(audit.place)
     tracked = folder.root / "tracking.json"
     folder.fetch([tracked])
     note = read_record(folder.root / RECORD)
     reason = f"{note['at']}: {note['files']} files, {note['bytes']} bytes deleted ({note['why']})"
     return forget_pages(read_record(tracked).get("runs", {}).values(), reason, uri)
-
-
-def _mirror(place: str) -> Mirror:
-    return Mirror(local_folder(place), place if storage.is_remote(place) else "")
 
 
 def _words(keep: Keep) -> str:
