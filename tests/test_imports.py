@@ -31,7 +31,7 @@ SERVING |= {
     "processes",
     "run",
 }
-SERVING |= {"own_code", "columns", "exhausted", "unreadable", "published"}
+SERVING |= {"credentials", "own_code", "columns", "exhausted", "unreadable", "published"}
 CHAIN = [
     {"datasets"},
     {"training"},

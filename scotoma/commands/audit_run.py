@@ -21,6 +21,7 @@ from scotoma.commands.configuration import configuration, own_code
 from scotoma.commands.gate import chosen_rules, day, print_out
 from scotoma.commands.installed import require_extras
 from scotoma.config import Config
+from scotoma.credentials import masked
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.exhausted import exhausted
 from scotoma.printable import printable
@@ -176,7 +177,7 @@ def _audit(
         except Exception as error:
             log = run.path("logs", "audit.log")
             log.parent.mkdir(exist_ok=True)
-            log.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+            log.write_text(masked("".join(traceback.format_exception(error))), encoding="utf-8")
             raise ScotomaError(
                 f"the audit ended with an internal error ({type(error).__name__}); its traceback "
                 f"is in {log}"

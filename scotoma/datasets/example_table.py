@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from scotoma import storage
+from scotoma.columns import doubled_column
 from scotoma.config import PredictionsSource
 from scotoma.datasets.select_examples import absent_column
 from scotoma.errors import DataError
@@ -35,7 +36,8 @@ def load_example_table(source: PredictionsSource, needed: Mapping[str, str]) -> 
         get ids of their own, since two tables may count from 0 each.
 
     Raises:
-        DataError: A table cannot be read, has no row or lacks a column, or a row has no id.
+        DataError: A table cannot be read, has no row, lacks a column or has two of one name, or
+            a row has no id.
     """
     table = _test_examples(source.examples)
     if source.training is None:
@@ -91,9 +93,8 @@ def _read(place: str, key: str, columns: str) -> pl.DataFrame:
         )
     content = io.BytesIO(storage.read_bytes(place))
     try:
-        if place.lower().endswith(".parquet"):
-            return pl.read_parquet(content)
-        return pl.read_csv(content, infer_schema=False)
+        is_parquet = place.lower().endswith(".parquet")
+        table = pl.read_parquet(content) if is_parquet else pl.read_csv(content, infer_schema=False)
     except pl.exceptions.NoDataError:
         return pl.DataFrame({KEY: []})
     except UNREADABLE as error:
@@ -101,3 +102,8 @@ def _read(place: str, key: str, columns: str) -> pl.DataFrame:
             f"{printable(place)} cannot be read ({reason(error)}); write it as "
             "Parquet, or as CSV in UTF-8 with one header line"
         ) from error
+    if doubled := doubled_column(table.columns):
+        raise DataError(
+            f"{printable(place)} has two columns {printable(doubled)!r}; rename one of them"
+        )
+    return table

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from scotoma import storage
+from scotoma.columns import doubled_column
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
 from scotoma.printable import nearest, printable
@@ -158,7 +159,7 @@ def scan_columns(table: PredictionTable, *needed: str) -> Iterator[pl.LazyFrame]
         *needed: Columns beside those of the names.
 
     Raises:
-        DataError: It cannot be read, or lacks a column.
+        DataError: It cannot be read, lacks a column, or has two of one name.
     """
     with storage.at_hand(table.place, listed=True) as path:
         try:
@@ -170,6 +171,11 @@ def scan_columns(table: PredictionTable, *needed: str) -> Iterator[pl.LazyFrame]
             known = scan.collect_schema().names()
         except UNREADABLE as error:
             raise _unreadable(table, error) from error
+        if doubled := doubled_column(known):
+            raise DataError(
+                f"{printable(table.place)} has two columns {printable(doubled)!r}; rename one of "
+                "them"
+            )
         own = [name for name in NAME_COLUMNS if name not in table.from_name and name in known]
         if "variant" not in [*table.from_name, *own]:
             needed = (*needed, "variant")

@@ -18,6 +18,7 @@ from scotoma.commands.tables import numbers, read_table, texts
 from scotoma.config import PredictionsSource, load_config, parse_config
 from scotoma.config.gate import load_rules
 from scotoma.config.model import CelebaSource, FolderSource, Split
+from scotoma.credentials import masked
 from scotoma.datasets.celeba import load_celeba
 from scotoma.datasets.cifar_binary import binary_files, load_binary
 from scotoma.datasets.example_table import load_example_table
@@ -41,7 +42,6 @@ from scotoma.run.mirror import Mirror, cache_folder
 from scotoma.stages.judging.previous import read_previous
 from scotoma.stages.verdict import give_verdict
 from scotoma.storage import is_remote, join, split_uri
-from scotoma.storage.files import redact
 from tests.fuzz.words import CELLS, JSON, ONNX, PIXELS, PLACES, TENSORS, YAML
 
 __all__ = ["CORPUS", "TARGETS", "Target", "seeds"]
@@ -105,7 +105,7 @@ def gate(data: bytes, folder: Path) -> object:
 def place(data: bytes, folder: Path) -> object:
     """An address: read as a place, and as what a message shows."""
     uri = text(data)
-    shown = redact(uri)
+    shown = masked(uri)
     assert ":s3cr3t@" not in shown.partition("://")[2], shown
     if not is_remote(uri):
         return shown
@@ -129,7 +129,7 @@ def path(data: bytes, folder: Path) -> object:
             lambda: load_config(Path(given)),
             lambda: load_rules(Path(given)),
             lambda: read_table(Path(given)),
-            lambda: load_example_table(PredictionsSource.model_construct(examples=given)),
+            lambda: load_example_table(PredictionsSource.model_construct(examples=given), {}),
             lambda: find_tables(given),
             lambda: load_parquet(given, "label"),
         )
@@ -146,7 +146,7 @@ def examples(name: str) -> Callable[[bytes, Path], object]:
         given = str(file(data, folder, name))
         source = PredictionsSource(kind="predictions", files="preds", examples=given)
         found = examples_from_source(
-            load_example_table(source), parse_config(PARSED, "a.yaml"), given
+            load_example_table(source, {}), parse_config(PARSED, "a.yaml"), given
         )
         return found.labels, found.partition(), found.clusters
 
