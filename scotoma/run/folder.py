@@ -62,7 +62,7 @@ class Run:
             raise ConfigError(f"output folder {root} is below a file; choose another --out")
         if run.path("config.yaml").exists():
             run._refuse_another(load_config(run.path("config.yaml")), place)
-        elif root.is_dir() and any(path.name != LOCK for path in root.iterdir()):
+        elif root.is_dir() and {path.name for path in root.iterdir()} - {LOCK, "error.json"}:
             raise ConfigError(
                 f"output folder {root} holds other files and no config.yaml; choose another --out"
             )
@@ -78,7 +78,7 @@ class Run:
             run._refuse_another(
                 parse_config(text.decode("utf-8", "replace"), f"{uri}/config.yaml"), uri
             )
-        elif names:
+        elif names.keys() - {"error.json"}:  # which an audit that could not begin leaves
             raise ConfigError(
                 f"output folder {uri} holds other objects and no config.yaml; choose another --out"
             )

@@ -17,6 +17,7 @@ from scotoma.extras import needs
 from scotoma.run import Run, portable, read_json
 from scotoma.storage.files import redact
 from scotoma.tracking.connection import experiment_id, fault, prepare_store, quiet
+from scotoma.tracking.failed import close_failures
 from scotoma.tracking.records import RunRecord, member_records, variant_records
 
 __all__ = ["Tracked", "log_audit", "tracking_uri"]
@@ -83,7 +84,8 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
     experiment PROJECT.models one run per member. A run is known by the digest of the configuration
     and by what was measured (a member: by its weights). One that is there and finished stays, one
     that an interrupted call left is replaced, so that the call can be repeated; another result of
-    the same configuration is logged beside the first, never over it.
+    the same configuration is logged beside the first, never over it. What `log_failure` logged of
+    an earlier try is closed.
 
     Args:
         run: Folder with the manifests of its populations, and the files to attach.
@@ -122,6 +124,7 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
             for _ in writer.log(experiment_id(mlflow, client, uri, models), members):
                 logged += 1
             link = _link(uri, home, variants[0].tags["scotoma.result"])
+            close_failures(client, home, run)
     except ScotomaError as error:
         reason = str(error)
     except Exception as error:
