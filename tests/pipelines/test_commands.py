@@ -1,4 +1,4 @@
-"""`scotoma pipeline`: compile, submit, status, logs, retry, against the stand-in for Kubeflow."""
+"""`scotoma pipeline`: compile, submit, status, retry, against the stand-in for Kubeflow."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_a_place_that_cannot_be_shared_is_refused_before_anything_is_sent(
     assert kfp.requests == []
 
 
-# --- status, logs, retry --------------------------------------------------------------------------
+# --- status, retry --------------------------------------------------------------------------------
 
 
 def test_status_has_a_line_a_step(kfp: KfpServer, config: Path) -> None:
@@ -194,26 +194,6 @@ def test_status_has_a_line_a_step(kfp: KfpServer, config: Path) -> None:
     assert "FAILED      train-dense                 60 s  exit status 1" in lines
     assert "SUCCEEDED   find-slices                 60 s" in lines
     assert json.loads(scotoma("pipeline", "status", run_id, "--json")[1])["state"] == "FAILED"
-
-
-def test_logs_are_of_the_steps_that_failed_or_of_one_that_is_named(
-    kfp: KfpServer, config: Path
-) -> None:
-    run_id = submitted(config)
-    kfp.log = "loss 0.5\nKilled \x1b[31m\n"
-    code, _, err = scotoma("pipeline", "logs", run_id)
-    assert code == 2
-    assert "no step has failed; name one with --step: decide-verdict, find-slices" in err
-    code, out, _ = scotoma("pipeline", "logs", run_id, "--step", "predict-batch")
-    assert out == "predict-batch: loss 0.5\npredict-batch: Killed  [31m\n"
-    kfp.store.outcome = "FAILED"
-    scotoma("pipeline", "status", run_id)
-    code, out, _ = scotoma("pipeline", "logs", run_id, "--json")
-    assert [one["step"] for one in json.loads(out)] == ["train-dense"]
-    assert (
-        "no step with a log is called 'tra'"
-        in scotoma("pipeline", "logs", run_id, "--step", "tra")[2]
-    )
 
 
 def test_a_run_that_failed_is_retried_and_waited_for(kfp: KfpServer, config: Path, s3: Any) -> None:
