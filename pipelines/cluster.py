@@ -22,7 +22,7 @@ from scotoma.pipelines.login import client_of
 from scotoma.pipelines.progress import Progress, progress_of
 from scotoma.storage.files import redact
 
-__all__ = ["TIMEOUTS_S", "KfpClient", "filter_by_name"]
+__all__ = ["TIMEOUTS_S", "KfpClient", "filter_by_name", "mlflow_plugin"]
 
 TIMEOUTS_S = (10.0, 60.0)  # to connect, and between two pieces of an answer
 EQUALS = 1
@@ -58,7 +58,8 @@ class KfpClient:
         Args:
             definition: The YAML; uploaded unless KFP has it.
             run_uri: Place of the audit, as the steps see it.
-            name: Of the run; made unique, so that a lost answer does not start two.
+            name: The project, and the run's name; made unique, so that a lost answer does not start
+                two.
             experiment: Of KFP; made unless KFP has it.
 
         Returns:
@@ -77,6 +78,7 @@ class KfpClient:
             ),
             runtime_config=api.V2beta1RuntimeConfig(parameters={"run_uri": run_uri}),
             service_account=self.settings.service_account,
+            plugins_input=mlflow_plugin(name),
         )
         runs = api.RunServiceApi(self.client)
 
@@ -226,6 +228,11 @@ class KfpClient:
     def where(self) -> dict[str, str]:
         """The namespace, as a parameter of requests that concern one team."""
         return {"namespace": self.namespace} if self.namespace else {}
+
+
+def mlflow_plugin(project: str) -> dict[str, Any]:
+    """What Kubeflow's MLflow plugin is asked for; a server without it takes no notice."""
+    return {"mlflow": {"experiment_name": project}}
 
 
 def filter_by_name(name: str) -> str:
