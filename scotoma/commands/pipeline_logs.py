@@ -30,7 +30,7 @@ def logs(
     from scotoma.printable import printable
 
     cluster = Connection(endpoint, namespace, as_json, quiet).cluster()
-    tasks = [task for task in cluster.progress(run).tasks if task.pod]
+    tasks = [task for task in cluster.progress(run).tasks if task.attempts]
     chosen = [task for task in tasks if (task.name == step if step else task.state == "FAILED")]
     if not chosen:
         names = ", ".join(dict.fromkeys(task.name for task in tasks)) or "none"
@@ -39,9 +39,7 @@ def logs(
             if step
             else f"no step has failed; name one with --step: {names}"
         )
-    entries = [
-        {"step": task.name, "pod": task.pod, "log": cluster.logs(run, task.pod)} for task in chosen
-    ]
+    entries = [{"step": task.name, "log": cluster.logs(run, task.name)} for task in chosen]
     if as_json:
         print_out(json.dumps(entries, indent=1) + "\n", sys.stdout)
         return
