@@ -1,4 +1,4 @@
-"""Requests to Kubeflow Pipelines: submit a run, show its progress, retry it, read its logs.
+"""Requests to Kubeflow Pipelines: submit a run, show its progress, retry it.
 
 They go through the client below KFP's SDK. The SDK's own client prints, and waits without a limit.
 """
@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 from scotoma.config import Kubeflow
 from scotoma.errors import ConfigError, ScotomaError
@@ -194,28 +194,6 @@ class KfpClient:
             with contextlib.suppress(ValueError):
                 return email.utils.parsedate_to_datetime(date)
         return datetime.datetime.now(datetime.UTC)
-
-    def logs(self, run_id: str, pod: str) -> str:
-        """Read the log of a step from its pod or from Kubeflow's archive.
-
-        KFP's user interface serves it, at the address under which it also serves the API.
-        """
-        query = {"podname": pod, "runid": _id(run_id)}
-        if self.namespace:
-            query["podnamespace"] = self.namespace
-        headers = dict(self.client.default_headers)
-        if self.client.cookie:
-            headers["Cookie"] = self.client.cookie
-        self.client.update_params_for_auth(headers, [], ["Bearer"])
-        address = f"{self.endpoint}/k8s/pod/logs?{urlencode(query)}"
-        answer = patiently(
-            lambda: self.client.rest_client.GET(
-                address, headers=headers, _request_timeout=TIMEOUTS_S
-            ),
-            f"show the log of {pod}",
-            self.endpoint,
-        )
-        return str(answer.data.decode("utf-8", "replace"))
 
     def ask(
         self, call: Callable[[], Any], what: str, lookup: Callable[[], Any] | None = None

@@ -13,6 +13,7 @@ from scotoma.config.reading import LOCATIONS
 from scotoma.config.registered import SCHEME
 from scotoma.errors import ConfigError
 from scotoma.own_code import is_code
+from scotoma.stages.steps import STEPS
 from scotoma.storage.files import redact
 
 __all__ = ["CORE", "TRAINING", "check_for_cluster", "pipeline_config", "place"]
@@ -22,6 +23,8 @@ CORE = (
     "gather-shards", "score-divergence", "report-bias", "find-slices", "decide-verdict",
     "write-report",
 )  # fmt: skip
+STEP_LABEL = "scotoma/step"  # of pods, by which kubectl finds those of a step
+STEP_OF = {step.component.replace("_", "-"): step.name for step in STEPS.values()}
 SCRATCH = "/scratch"  # the images' root file system is read-only
 LONGEST_PAUSE_S = 600
 HOUR_S, DAY_S = 3600, 86400
@@ -40,6 +43,7 @@ def place(task: Any, name: str, kubeflow: Kubeflow) -> Any:
     """
     from kfp import kubernetes
 
+    kubernetes.add_pod_label(task, STEP_LABEL, STEP_OF.get(name, name))
     images, limits = kubeflow.images, kubeflow.limits
     if image := images.core if name in CORE else images.full:
         task.set_container_image(image)

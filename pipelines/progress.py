@@ -16,7 +16,9 @@ __all__ = ["ENDED", "Node", "Progress", "Task", "progress_of", "run_place"]
 
 ENDED = ("SUCCEEDED", "FAILED", "SKIPPED", "CANCELED")
 NEVER = 1971  # Kubeflow writes year 1 or 1970 for what has not happened
+# By the name that a task has in the pipeline.
 TABLE = {step.component.replace("_", "-"): place for place, step in enumerate(STEPS.values())}
+NAMES = {step.component.replace("_", "-"): step.name for step in STEPS.values()}
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Task:
     """One step of a run, or one shard of it.
 
     Attributes:
-        name: Of the step.
+        name: Of the step, as in the table of steps.
         shard: Its shard; None for a step without.
         state: WAITING for steps before it, PENDING until its pod has started, RUNNING, SUCCEEDED,
             FAILED, or NOT RUN if the run has ended without it.
@@ -138,7 +140,7 @@ def _tasks(
     names = full_names(details)
     known = steps.keys() | TABLE.keys() | _with_executor(names)
     tasks = {
-        (name, shard): Task(name, shard, "NOT RUN" if ended else "WAITING")
+        (name, shard): Task(NAMES.get(name, name), shard, "NOT RUN" if ended else "WAITING")
         for name, (shards, _) in steps.items()
         for shard in ([None] if shards is None else range(shards))
     }
@@ -147,7 +149,8 @@ def _tasks(
         step = name.removesuffix("-driver")
         if step in known and (name == step or path.removesuffix("-driver") not in names):
             shard = shard_of(path)
-            tasks[step, shard] = _task(names, path.removesuffix("-driver"), step, shard, now)
+            path = path.removesuffix("-driver")
+            tasks[step, shard] = _task(names, path, NAMES.get(step, step), shard, now)
 
     def order(key: tuple[str, int | None]) -> tuple[int, str, int]:
         name, shard = key

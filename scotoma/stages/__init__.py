@@ -15,6 +15,7 @@ from scotoma.errors import DataError, ScotomaError
 from scotoma.exhausted import exhausted
 from scotoma.run import Run, checksums, read_json, write_json
 from scotoma.run.mirror import Mirror, local_folder
+from scotoma.run.step_logs import step_log
 from scotoma.stages.shards import Shard
 from scotoma.stages.steps import named
 
@@ -49,11 +50,12 @@ def execute(
     """
     pointers = [read_json(Path(path)) for path in after or []]
     run_uri = pointers[0]["run_uri"] if pointers else run_uri
-    with _error_recorded(step, run_uri):
-        run = _begun(run_uri, *begin) if begin[0] else Run.open(run_uri)
-        for promised in pointers:
-            _check(run, promised)
-    outputs = perform(step, run, shard, ended=ended)
+    with step_log(run_uri, step, Shard.parse(shard).index if shard else 0):
+        with _error_recorded(step, run_uri):
+            run = _begun(run_uri, *begin) if begin[0] else Run.open(run_uri)
+            for promised in pointers:
+                _check(run, promised)
+        outputs = perform(step, run, shard, ended=ended)
     digests = run.mirror.digests(outputs)
     files = {path.relative_to(run.root).as_posix(): digest for path, digest in digests.items()}
     write_json(Path(pointer), {"run_uri": run_uri, "files": files})

@@ -56,7 +56,6 @@ class KfpServer:
         requests: `METHOD /path` of every request.
         violations: What broke the description of the API; a test must find it empty.
         faults: How it is to fail.
-        log: What pods have written.
     """
 
     def __init__(self, contract: Contract) -> None:
@@ -65,7 +64,6 @@ class KfpServer:
         self.requests: list[str] = []
         self.violations: list[str] = []
         self.faults: list[Fault] = []
-        self.log = "loss 0.5\n"
         self.lock = threading.Lock()
         self.silence_s = 5.0
         handler = type("Handler", (_Handler,), {"kfp": self})
@@ -198,8 +196,6 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             if not self._let_in():
                 raise Refused(16, "Unauthenticated")
-            if path == "/k8s/pod/logs":  # KFP's user interface beside the API
-                return 200, kfp.log
             body, file = self._parsed(content)
             if faults := kfp.contract.faults_of_request(self.command, path, query, body):
                 kfp.violations += faults

@@ -40,7 +40,7 @@ def test_a_run_begins_with_what_the_pipeline_holds(s3: Any, place: str, tmp_path
     pointer = tmp_path / "pointer.json"
     execute("prepare", place, str(pointer), begin=(CONFIG, RULES))
     assert json.loads(pointer.read_text()) == {"files": {}, "run_uri": place}
-    assert s3.names() == ["run/config.yaml", "run/judging.json"]
+    assert s3.names() == ["run/config.yaml", "run/judging.json", "run/logs/prepare.0.1.log"]
     run = Run.open(place)
     assert run.config == parse_config(CONFIG, "x")
     assert load_config(run.path("config.yaml")) == run.config

@@ -1,4 +1,4 @@
-"""`scotoma pipeline`: compile, submit, status, logs, retry, against the stand-in for Kubeflow."""
+"""`scotoma pipeline`: compile, submit, status, retry, against the stand-in for Kubeflow."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ def test_wait_ends_with_the_code_of_the_verdict(
     code, out, err = scotoma("pipeline", "submit", config, "--out", place, "--wait")
     assert (code, out) == (verdict, "# The verdict\n")
     lines = err.splitlines()
-    assert "prune-magnitude         3 PENDING" in lines
-    assert "train-dense             3 SUCCEEDED" in lines
+    assert "prune                   3 PENDING" in lines
+    assert "train                   3 SUCCEEDED" in lines
     assert len(lines) < 20
 
 
@@ -152,7 +152,7 @@ def test_a_step_that_died_is_named_with_what_to_do(kfp: KfpServer, config: Path,
     (run_id,) = kfp.store.runs
     assert code == 5
     assert err.splitlines()[-1] == (
-        "scotoma: the run failed at prune-magnitude shard 0; see scotoma pipeline logs "
+        "scotoma: the run failed at prune shard 0; see scotoma pipeline logs "
         f"{run_id}, then scotoma pipeline retry {run_id}"
     )
 
@@ -181,7 +181,7 @@ def test_a_place_that_cannot_be_shared_is_refused_before_anything_is_sent(
     assert kfp.requests == []
 
 
-# --- status, logs, retry --------------------------------------------------------------------------
+# --- status, retry --------------------------------------------------------------------------------
 
 
 def test_status_has_a_line_a_step(kfp: KfpServer, config: Path) -> None:
@@ -194,33 +194,13 @@ def test_status_has_a_line_a_step(kfp: KfpServer, config: Path) -> None:
     assert code == 0
     assert lines[0].startswith("FAILED      sent ")
     assert [line.split() for line in lines[1:5]] == [
-        ["SUCCEEDED", "prepare-data", "20", "s"],
-        ["FAILED", "train-dense", "shard", "0", "20", "s"],
-        ["SUCCEEDED", "train-dense", "shard", "1", "20", "s"],
-        ["SUCCEEDED", "train-dense", "shard", "2", "20", "s"],
+        ["SUCCEEDED", "prepare", "20", "s"],
+        ["FAILED", "train", "shard", "0", "20", "s"],
+        ["SUCCEEDED", "train", "shard", "1", "20", "s"],
+        ["SUCCEEDED", "train", "shard", "2", "20", "s"],
     ]
-    assert "NOT RUN     find-slices" in lines
+    assert "NOT RUN     slices" in lines
     assert json.loads(scotoma("pipeline", "status", run_id, "--json")[1])["state"] == "FAILED"
-
-
-def test_logs_are_of_the_steps_that_failed_or_of_one_that_is_named(
-    kfp: KfpServer, config: Path
-) -> None:
-    run_id = submitted(config)
-    kfp.log = "loss 0.5\nKilled \x1b[31m\n"
-    kfp.store.elapsed_s = 9999.0
-    code, _, err = scotoma("pipeline", "logs", run_id)
-    assert code == 2
-    assert "no step has failed; name one with --step: prepare-data, train-dense" in err
-    code, out, _ = scotoma("pipeline", "logs", run_id, "--step", "predict-batch")
-    assert out.startswith("predict-batch: loss 0.5\npredict-batch: Killed  [31m\n")
-    kfp.store.runs[run_id]["state"], kfp.store.outcome = "FAILED", "FAILED"
-    code, out, _ = scotoma("pipeline", "logs", run_id, "--json")
-    assert [one["step"] for one in json.loads(out)] == ["train-dense"]
-    assert (
-        "no step with a log is called 'tra'"
-        in scotoma("pipeline", "logs", run_id, "--step", "tra")[2]
-    )
 
 
 def test_a_run_that_failed_is_retried_and_waited_for(kfp: KfpServer, config: Path, s3: Any) -> None:

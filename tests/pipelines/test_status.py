@@ -6,13 +6,12 @@ import json
 
 import pytest
 
-from scotoma.pipelines.progress import TABLE
+from scotoma.stages.steps import STEPS
 from tests.commands import scotoma
 from tests.kfp_server.server import KfpServer
 
-SHARDED = "train-dense shard 0", "train-dense shard 1"
-MEASURED = ("gather-shards", "score-divergence", "report-bias", "find-slices", "decide-verdict",
-            "write-report")  # fmt: skip
+SHARDED = "train shard 0", "train shard 1"
+MEASURED = ("gather", "divergence", "bias", "slices", "verdict", "report")
 
 
 def shown(kfp: KfpServer, name: str, *options: str) -> list[tuple[str, ...]]:
@@ -26,12 +25,12 @@ def shown(kfp: KfpServer, name: str, *options: str) -> list[tuple[str, ...]]:
 def test_a_finished_run_has_a_line_a_step_and_shard_in_the_tables_order(kfp: KfpServer) -> None:
     head, *steps = shown(kfp, "run-succeeded")
     assert head == ("SUCCEEDED", "shipped 2fe1f3d4  s3://a", "udits/run-off")
-    assert [step for _, step, _ in steps] == ["prepare-data", *SHARDED, *MEASURED, "log-tracking"]
+    assert [step for _, step, _ in steps] == ["prepare", *SHARDED, *MEASURED, "log"]
     assert {state for state, _, _ in steps} == {"SUCCEEDED"}
     assert steps[0][2] == "33 s"
     assert len(shown(kfp, "run-succeeded", "--nodes")) == 90  # as many as Kubeflow tells, and one
     head, *steps = shown(kfp, "run-training-succeeded")
-    order = [TABLE[step.partition(" ")[0]] for _, step, _ in steps]
+    order = [list(STEPS).index(step.partition(" ")[0]) for _, step, _ in steps]
     assert len(order) == 16
     assert order == sorted(order)
 
@@ -52,7 +51,7 @@ def test_a_failed_step_is_told_from_what_never_ran_and_attempts_are_counted(
 def test_what_runs_has_lasted_until_now(kfp: KfpServer) -> None:
     """Kubeflow gives the year 1 for an end that has not come."""
     _, step = shown(kfp, "run-pod-cannot-start")
-    assert step[:2] == ("PENDING", "prepare-data")
+    assert step[:2] == ("PENDING", "prepare")
     values = json.loads(scotoma("pipeline", "status", *kfp.store.runs, "--json")[1])
     (task,) = values["tasks"]
     assert task["seconds"] > 3600
