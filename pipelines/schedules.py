@@ -212,8 +212,9 @@ class Schedules:
             return None
 
         self.cluster.ask(
+            # Kubernetes would delete the audits of the schedule too, and end the one that runs.
             lambda: self._recurring.recurring_run_service_delete_recurring_run(
-                schedule_id, _request_timeout=TIMEOUTS_S
+                schedule_id, propagation_policy="ORPHAN", _request_timeout=TIMEOUTS_S
             ),
             "remove the schedule",
             gone,
