@@ -1,4 +1,4 @@
-"""Requests to Kubeflow Pipelines: submit a run, show its progress, retry it, read its logs.
+"""Requests to Kubeflow Pipelines: submit a run, show its progress, retry it.
 
 They go through the client below KFP's SDK. The SDK's own client prints, and waits without a limit.
 """
@@ -6,6 +6,8 @@ They go through the client below KFP's SDK. The SDK's own client prints, and wai
 from __future__ import annotations
 
 import contextlib
+import datetime
+import email.utils
 import hashlib
 import json
 import os
@@ -13,20 +15,22 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 from scotoma.config import Kubeflow
 from scotoma.errors import ConfigError, ScotomaError
-from scotoma.pipelines.faults import Conflict, patiently
+from scotoma.pipelines.faults import Conflict, NotThere, patiently
 from scotoma.pipelines.login import client_of
-from scotoma.pipelines.progress import Progress, progress_of
+from scotoma.pipelines.progress import ENDED, Progress, progress_of, run_place
+from scotoma.printable import printable
 from scotoma.storage.files import redact
 
-__all__ = ["TIMEOUTS_S", "KfpClient", "filter_by_name"]
+__all__ = ["TIMEOUTS_S", "KfpClient", "filter_by_name", "mlflow_plugin"]
 
 TIMEOUTS_S = (10.0, 60.0)  # to connect, and between two pieces of an answer
 EQUALS = 1
 PIPELINE = "scotoma-audit"
+PIPELINES = (PIPELINE, "scotoma-scheduled", "scotoma-preflight")
 
 
 class KfpClient:
@@ -51,6 +55,7 @@ class KfpClient:
         self.namespace = namespace or settings.namespace or ""
         self.settings = settings
         self.client = client_of(self.endpoint)
+        self._specs: dict[str, Any] = {}
 
     def submit(self, definition: Path, run_uri: str, name: str, experiment: str) -> Progress:
         """Start a run of a compiled pipeline.
@@ -58,7 +63,8 @@ class KfpClient:
         Args:
             definition: The YAML; uploaded unless KFP has it.
             run_uri: Place of the audit, as the steps see it.
-            name: Of the run; made unique, so that a lost answer does not start two.
+            name: The project, and the run's name; made unique, so that a lost answer does not start
+                two.
             experiment: Of KFP; made unless KFP has it.
 
         Returns:
@@ -77,6 +83,7 @@ class KfpClient:
             ),
             runtime_config=api.V2beta1RuntimeConfig(parameters={"run_uri": run_uri}),
             service_account=self.settings.service_account,
+            plugins_input=mlflow_plugin(name),
         )
         runs = api.RunServiceApi(self.client)
 
@@ -96,7 +103,11 @@ class KfpClient:
         return self.progress(run.run_id)
 
     def progress(self, run_id: str) -> Progress:
-        """Ask for the state of a run and of its steps."""
+        """Ask for the state of a run and of its steps.
+
+        Raises:
+            ConfigError: The run is no audit.
+        """
         import kfp_server_api as api
 
         runs = api.RunServiceApi(self.client)
@@ -104,45 +115,87 @@ class KfpClient:
             lambda: runs.run_service_get_run(run_id=_id(run_id), _request_timeout=TIMEOUTS_S),
             "show the run",
         )
-        return progress_of(run)
+        now = self._time()
+        spec = self._pipeline_of(run)
+        name = spec.get("pipelineInfo", {}).get("name", "")
+        if not run_place(run) or (name and name not in PIPELINES):
+            raise ConfigError(
+                f"the run {run_id} is no audit of Scotoma but of the pipeline "
+                f"{printable(name) or 'of somebody else'}; scotoma pipeline list shows the audits"
+            )
+        return progress_of(run, spec, now)
 
     def retry(self, run_id: str) -> None:
         """Run the failed steps of an ended run again, and those after them."""
         import kfp_server_api as api
 
         runs = api.RunServiceApi(self.client)
-
-        def restarted() -> Any:
-            run = runs.run_service_get_run(run_id=_id(run_id), _request_timeout=TIMEOUTS_S)
-            return None if progress_of(run).ended else run
-
+        self.progress(run_id)  # refuses what is no audit
         self.ask(
             lambda: runs.run_service_retry_run(run_id=_id(run_id), _request_timeout=TIMEOUTS_S),
             "retry the run",
-            restarted,
+            lambda: self._with_state(run_id, lambda state: state not in ENDED),
         )
 
-    def logs(self, run_id: str, pod: str) -> str:
-        """Read the log of a step from its pod or from Kubeflow's archive.
+    def cancel(self, run_id: str) -> None:
+        """Stop the steps of a run; its exit step still runs, and it can be retried.
 
-        KFP's user interface serves it, at the address under which it also serves the API.
+        Raises:
+            ConfigError: It has ended, or Kubernetes no longer has it.
         """
-        query = {"podname": pod, "runid": _id(run_id)}
-        if self.namespace:
-            query["podnamespace"] = self.namespace
-        headers = dict(self.client.default_headers)
-        if self.client.cookie:
-            headers["Cookie"] = self.client.cookie
-        self.client.update_params_for_auth(headers, [], ["Bearer"])
-        address = f"{self.endpoint}/k8s/pod/logs?{urlencode(query)}"
-        answer = patiently(
-            lambda: self.client.rest_client.GET(
-                address, headers=headers, _request_timeout=TIMEOUTS_S
-            ),
-            f"show the log of {pod}",
-            self.endpoint,
+        import kfp_server_api as api
+
+        runs = api.RunServiceApi(self.client)
+        if (run := self.progress(run_id)).ended:
+            raise ConfigError(
+                f"the run {run_id} has ended ({run.state}); there is nothing to cancel"
+            )
+        self.ask(
+            lambda: runs.run_service_terminate_run(run_id=_id(run_id), _request_timeout=TIMEOUTS_S),
+            "cancel the run",
+            lambda: self._with_state(run_id, lambda state: state in (*ENDED, "CANCELING")),
         )
-        return str(answer.data.decode("utf-8", "replace"))
+
+    def _with_state(self, run_id: str, wanted: Callable[[str], bool]) -> Any:
+        """The run, if it has a state that is wanted."""
+        import kfp_server_api as api
+
+        runs = api.RunServiceApi(self.client)
+        run = runs.run_service_get_run(run_id=_id(run_id), _request_timeout=TIMEOUTS_S)
+        return run if wanted(run.state) else None
+
+    def _pipeline_of(self, run: Any) -> Any:
+        """The compiled pipeline of a run; empty if Kubeflow no longer has it."""
+        import kfp_server_api as api
+
+        reference = run.pipeline_version_reference
+        if reference is None or not reference.pipeline_version_id:
+            return _inner(run.pipeline_spec or {})
+        key = reference.pipeline_version_id
+        if key not in self._specs:
+            pipelines = api.PipelineServiceApi(self.client)
+            try:
+                version = self.ask(
+                    lambda: pipelines.pipeline_service_get_pipeline_version(
+                        pipeline_id=reference.pipeline_id,
+                        pipeline_version_id=key,
+                        _request_timeout=TIMEOUTS_S,
+                    ),
+                    "show the pipeline of the run",
+                )
+            except NotThere:
+                self._specs[key] = {}
+            else:
+                self._specs[key] = _inner(version.pipeline_spec or {})
+        return self._specs[key]
+
+    def _time(self) -> datetime.datetime:
+        """The server's time of its last answer, or this machine's."""
+        date = self.client.last_response.getheader("Date")
+        if date:
+            with contextlib.suppress(ValueError):
+                return email.utils.parsedate_to_datetime(date)
+        return datetime.datetime.now(datetime.UTC)
 
     def ask(
         self, call: Callable[[], Any], what: str, lookup: Callable[[], Any] | None = None
@@ -250,6 +303,11 @@ class KfpClient:
         return {"namespace": self.namespace} if self.namespace else {}
 
 
+def mlflow_plugin(project: str) -> dict[str, Any]:
+    """What Kubeflow's MLflow plugin is asked for; a server without it takes no notice."""
+    return {"mlflow": {"experiment_name": project}}
+
+
 def filter_by_name(name: str) -> str:
     """KFP's filter for all that has a name."""
     predicate = {"operation": EQUALS, "key": "display_name", "stringValue": name}
@@ -259,6 +317,11 @@ def filter_by_name(name: str) -> str:
 def _first(answer: Any, kind: str) -> Any:
     """The first item of a list that KFP answered; None if it is empty."""
     return next(iter(getattr(answer, kind) or ()), None)
+
+
+def _inner(spec: Any) -> Any:
+    """A pipeline without the settings for Kubernetes that may stand beside it."""
+    return spec.get("pipeline_spec", spec)
 
 
 def _id(text: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.errors import ConfigError
-from scotoma.pipelines.cluster import TIMEOUTS_S, KfpClient, filter_by_name
+from scotoma.pipelines.cluster import TIMEOUTS_S, KfpClient, filter_by_name, mlflow_plugin
 from scotoma.run import code_digest
 
 __all__ = ["Schedule", "ScheduleRequest", "Schedules"]
@@ -26,19 +26,19 @@ class ScheduleRequest:
 
     Attributes:
         name: Of the schedule; a cluster keeps one of each name.
+        project: Of the audits.
         experiment: Of KFP.
         definition: The compiled pipeline.
         cron: Six fields in UTC, seconds first, which KFP gets as they are.
         root: Folder or `s3://BUCKET/PREFIX` below which every audit has its folder.
-        description: A line for people.
     """
 
     name: str
+    project: str
     experiment: str
     definition: Path
     cron: str
     root: str
-    description: str
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Schedules:
         pipeline_id, version_id = cluster.version(request.definition, PIPELINE, _code())
         body = api.V2beta1RecurringRun(
             display_name=request.name,
-            description=MARK + request.description,
+            description=f"{MARK}audits of {request.project}",
             experiment_id=experiment_id,
             pipeline_version_reference=api.V2beta1PipelineVersionReference(
                 pipeline_id=pipeline_id, pipeline_version_id=version_id
@@ -103,6 +103,7 @@ class Schedules:
             max_concurrency="1",
             no_catchup=True,
             mode="ENABLE",
+            plugins_input=mlflow_plugin(request.project),
             trigger=api.V2beta1Trigger(cron_schedule=api.V2beta1CronSchedule(cron=request.cron)),
         )
 
@@ -211,8 +212,9 @@ class Schedules:
             return None
 
         self.cluster.ask(
+            # Kubernetes would delete the audits of the schedule too, and end the one that runs.
             lambda: self._recurring.recurring_run_service_delete_recurring_run(
-                schedule_id, _request_timeout=TIMEOUTS_S
+                schedule_id, propagation_policy="ORPHAN", _request_timeout=TIMEOUTS_S
             ),
             "remove the schedule",
             gone,

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from scotoma.config.variants import Frozen
+from scotoma.storage.files import SECRET_WORDS
 
 __all__ = ["Gpu", "Images", "Kubeflow", "Limits", "Place", "Toleration", "Volume"]
 
@@ -112,7 +113,7 @@ class Kubeflow(Frozen):
     @model_validator(mode="after")
     def _secrets_are_not_written_down(self) -> Kubeflow:
         for name in self.environment:
-            if any(word in name.upper() for word in ("SECRET", "PASSWORD", "TOKEN", "CREDENTIAL")):
+            if any(word in name.upper() for word in SECRET_WORDS):
                 raise ValueError(
                     f"kubeflow.environment names {name}, which everyone could read in the "
                     "pipeline; put it into a Kubernetes secret and name that in kubeflow.secrets"

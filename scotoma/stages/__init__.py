@@ -7,16 +7,15 @@ stage; here is only what lies between them and the run's folder.
 from __future__ import annotations
 
 import contextlib
-import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
-from types import FrameType
 
 from scotoma import storage
 from scotoma.errors import DataError, ScotomaError
 from scotoma.exhausted import exhausted
 from scotoma.run import Run, checksums, read_json, write_json
 from scotoma.run.mirror import Mirror, local_folder
+from scotoma.run.step_logs import step_log
 from scotoma.stages.shards import Shard
 from scotoma.stages.steps import STEPS, named
 
@@ -31,6 +30,8 @@ def execute(
     after: list[str] | None = None,
     shard: str = "",
     begin: tuple[str, str] = ("", ""),
+    shown: Mapping[str, str] | None = None,
+    metrics: MutableMapping[str, float] | None = None,
 ) -> None:
     """Run one step as a task of a pipeline.
 
@@ -42,23 +43,28 @@ def execute(
         after: Pointers of the steps before it, whose files must be there and whole.
         shard: Which members, for the steps that are fanned out.
         begin: Configuration and gate file (YAML) to begin the run with; empty where it has them.
+        shown: Files of the run that Kubeflow shows, each with the path of its copy for Kubeflow.
+        metrics: Gets the numbers that Kubeflow compares, see `show`.
 
     Raises:
         ScotomaError: Whatever the step refuses. Its sentence is also left in `error.json`, as is
             one for what stopped the step without being refused.
-        SystemExit: SIGTERM arrived; `error.json` says so.
     """
     pointers = [read_json(Path(path)) for path in after or []]
     run_uri = pointers[0]["run_uri"] if pointers else run_uri
-    with _termination_recorded(step, run_uri):
+    with step_log(run_uri, step, Shard.parse(shard).index if shard else 0):
         with _error_recorded(step, run_uri):
             run = _begun(run_uri, *begin) if begin[0] else Run.open(run_uri)
             for promised in pointers:
                 _check(run, promised)
         outputs = perform(step, run, shard)
-        digests = run.mirror.digests(outputs)
-        files = {path.relative_to(run.root).as_posix(): digest for path, digest in digests.items()}
-        write_json(Path(pointer), {"run_uri": run_uri, "files": files})
+        if shown:
+            from scotoma.stages.show import show
+
+            show(run, shown, metrics)
+    digests = run.mirror.digests(outputs)
+    files = {path.relative_to(run.root).as_posix(): digest for path, digest in digests.items()}
+    write_json(Path(pointer), {"run_uri": run_uri, "files": files})
 
 
 def perform(step: str, run: Run, shard: str = "") -> list[Path]:
@@ -90,29 +96,6 @@ def perform(step: str, run: Run, shard: str = "") -> list[Path]:
             checksums.seal(run.mirror)
             remember(run)
     return outputs
-
-
-@contextlib.contextmanager
-def _termination_recorded(step: str, run_uri: str) -> Iterator[None]:
-    """Record that SIGTERM stopped the block: Kubernetes sends it before it ends a pod."""
-
-    def stop(number: int, _: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_IGN)  # a second one would interrupt the recording
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    except SystemExit:
-        stopped = ScotomaError(
-            f"the step {step} was stopped by SIGTERM, most often because its pod was deleted or "
-            "its node went away; what it finished is kept: retry the run, or submit it again"
-        )
-        with contextlib.suppress(ScotomaError, OSError):
-            leave_error(stopped, run_uri)
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["file_digest", "redact", "remove_partial", "written"]
+__all__ = ["SECRET_WORDS", "file_digest", "masked", "redact", "remove_partial", "written"]
 
 PARTIAL = ".partial"
+SECRET_WORDS = ("SECRET", "PASSWORD", "TOKEN", "CREDENTIAL")  # in names of environment variables
+SHORTEST_SECRET = 6  # characters: shorter values would hide words
 
 
 @contextmanager
@@ -66,3 +68,19 @@ def redact(uri: str) -> str:
     # Up to the last @: a password may hold a slash, a colon or an @ of its own.
     shown = re.sub(r"^.*@", "***@", head, flags=re.DOTALL)
     return f"{scheme}://{shown}" + ("?***" if query else "")
+
+
+def masked(text: str) -> str:
+    """A text without the credentials of its URIs, and without those in the environment.
+
+    >>> masked("reads s3://b/x, logs to https://u:s3cret@mlflow:5000")
+    'reads s3://b/x, logs to https://***@mlflow:5000'
+    """
+    secrets = [
+        value
+        for name, value in os.environ.items()
+        if len(value) >= SHORTEST_SECRET and any(word in name.upper() for word in SECRET_WORDS)
+    ]
+    for value in sorted(secrets, key=len, reverse=True):
+        text = text.replace(value, "***")
+    return re.sub(r"\S*://\S*", lambda uri: redact(uri[0]), text)

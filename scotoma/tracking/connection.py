@@ -6,7 +6,6 @@ import contextlib
 import importlib
 import logging
 import os
-import re
 import sqlite3
 import warnings
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.errors import ConfigError
-from scotoma.storage.files import redact
+from scotoma.storage.files import masked
 
 __all__ = ["experiment_id", "fault", "import_client", "prepare_store", "quiet", "sqlite_file"]
 
@@ -113,14 +112,9 @@ def fault(error: BaseException, uri: str) -> str:
     chain = [error]
     while (below := chain[-1].__cause__ or chain[-1].__context__) and below not in chain:
         chain.append(below)
-    where = _without_secrets(uri)
+    where = masked(uri)
     if any(type(e).__name__ in ("ConnectionError", "ConnectTimeout", "ReadTimeout") for e in chain):
         words = next((e.strerror for e in chain if isinstance(e, OSError) and e.strerror), "")
         return f"tracking server {where} does not answer ({words or type(chain[-1]).__name__})"
-    words = _without_secrets(" ".join(str(error).replace(uri, where).split()))
+    words = masked(" ".join(str(error).replace(uri, where).split()))
     return f"MLflow at {where} failed ({type(error).__name__}: {words[:300].rstrip('.')})"
-
-
-def _without_secrets(text: str) -> str:
-    # Up to the last @: a password with a slash in it is one that a URI parser does not find.
-    return re.sub(r"://\S*@", "://***@", redact(text))

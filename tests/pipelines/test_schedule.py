@@ -214,7 +214,7 @@ def test_a_fault_that_passes_leaves_one_schedule(
 
 
 @pytest.mark.parametrize(
-    ("kind", "times", "code"), [(401, 1, 2), (403, 1, 2), (409, 1, 5), (500, 9, 5), ("page", 9, 5)]
+    ("kind", "times", "code"), [(401, 1, 2), (403, 1, 2), (409, 1, 2), (500, 9, 5), ("page", 9, 5)]
 )
 @pytest.mark.parametrize("request_", [CREATE, DELETE])
 def test_a_fault_that_stays_never_loses_the_schedule(
@@ -239,6 +239,25 @@ def test_unschedule_outlives_a_fault(kfp: KfpServer, config: Path, kind: int | s
     code, _, err = scotoma("pipeline", "unschedule", config)
     assert (code, err) == (0, "removed   monthly\n")
     assert kfp.store.recurring == {}
+
+
+@pytest.mark.parametrize("how", ["unschedule", "changed"])
+def test_the_audit_that_is_running_goes_on(
+    kfp: KfpServer, config: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Kubernetes deletes what a deleted object owns, unless it is told to leave it."""
+    monkeypatch.setattr(audit, "compile_pipeline", WHOLE)
+    schedule_id, _ = schedule(config)
+    run_id = kfp.store.fire(schedule_id)
+    assert kfp.store.look(run_id)["state"] == "RUNNING"
+    if how == "unschedule":
+        assert scotoma("pipeline", "unschedule", config)[0] == 0
+    else:
+        assert schedule(config, "--out", "s3://b-1/others")[1].startswith("changed")
+    assert schedule_id not in kfp.store.recurring
+    lines = [scotoma("pipeline", "status", run_id)[1].splitlines() for _ in range(4)][-1]
+    assert lines[0] == f"SUCCEEDED   monthly  {ROOT}/{run_id}"
+    assert lines[1].split()[:2] == ["SUCCEEDED", "begin-scheduled"]
 
 
 # --- its state ------------------------------------------------------------------------------------
