@@ -79,6 +79,7 @@ class Progress:
         cancelled: Whether somebody cancelled it, and nobody has retried it since.
         pending_s: Seconds for which the run itself has not begun; None if it has.
         error: Kubeflow's message, if it failed.
+        mlflow: MLflow's page of the run that Kubeflow's plugin made; empty if it made none.
     """
 
     run_id: str
@@ -90,6 +91,7 @@ class Progress:
     cancelled: bool
     pending_s: float | None
     error: str
+    mlflow: str = ""
 
     @property
     def ended(self) -> bool:
@@ -122,7 +124,14 @@ def progress_of(run: Any, spec: Mapping[str, Any], now: datetime.datetime) -> Pr
         cancelled="CANCELING" in history[_last(history, "RUNNING") + 1 :],
         pending_s=None if ended or details else (now - run.created_at).total_seconds(),
         error=run.error.message or "" if run.error else "",
+        mlflow=_mlflow_page(run),
     )
+
+
+def _mlflow_page(run: Any) -> str:
+    output = (run.plugins_output or {}).get("mlflow")
+    page = (output.entries or {}).get("run_url") if output else None
+    return str(page.value) if page else ""
 
 
 def run_place(run: Any) -> str:
