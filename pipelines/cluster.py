@@ -22,7 +22,13 @@ from scotoma.errors import ConfigError
 from scotoma.pipelines.faults import NotThere, patiently
 from scotoma.pipelines.login import client_of
 from scotoma.pipelines.progress import ENDED, Progress, progress_of, run_place
-from scotoma.pipelines.uploads import experiment_id, filter_by_name, first, version_ids
+from scotoma.pipelines.uploads import (
+    experiment_id,
+    filter_by_name,
+    first,
+    mlflow_plugin,
+    version_ids,
+)
 from scotoma.printable import printable
 from scotoma.storage.files import redact
 
@@ -63,7 +69,8 @@ class KfpClient:
         Args:
             definition: The YAML; uploaded unless KFP has it.
             run_uri: Place of the audit, as the steps see it.
-            name: Of the run; made unique, so that a lost answer does not start two.
+            name: The project, and the run's name; made unique, so that a lost answer does not start
+                two.
             experiment: Of KFP; made unless KFP has it.
 
         Returns:
@@ -83,6 +90,7 @@ class KfpClient:
             ),
             runtime_config=api.V2beta1RuntimeConfig(parameters={"run_uri": run_uri}),
             service_account=self.settings.service_account,
+            plugins_input=mlflow_plugin(name),
         )
         runs = api.RunServiceApi(self.client)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from scotoma.errors import ConfigError
 from scotoma.pipelines.cluster import KfpClient
-from scotoma.pipelines.uploads import experiment_id, filter_by_name, version_ids
+from scotoma.pipelines.uploads import experiment_id, filter_by_name, mlflow_plugin, version_ids
 from scotoma.run import code_digest
 
 __all__ = ["Schedule", "ScheduleRequest", "Schedules"]
@@ -27,19 +27,19 @@ class ScheduleRequest:
 
     Attributes:
         name: Of the schedule; a cluster keeps one of each name.
+        project: Of the audits.
         experiment: Of KFP.
         definition: The compiled pipeline.
         cron: Six fields in UTC, seconds first, which KFP gets as they are.
         root: Folder or `s3://BUCKET/PREFIX` below which every audit has its folder.
-        description: A line for people.
     """
 
     name: str
+    project: str
     experiment: str
     definition: Path
     cron: str
     root: str
-    description: str
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Schedules:
         pipeline_id, version_id = version_ids(cluster, request.definition, PIPELINE, _code())
         body = api.V2beta1RecurringRun(
             display_name=request.name,
-            description=MARK + request.description,
+            description=f"{MARK}audits of {request.project}",
             experiment_id=in_experiment,
             pipeline_version_reference=api.V2beta1PipelineVersionReference(
                 pipeline_id=pipeline_id, pipeline_version_id=version_id
@@ -105,6 +105,7 @@ class Schedules:
             max_concurrency="1",
             no_catchup=True,
             mode="ENABLE",
+            plugins_input=mlflow_plugin(request.project),
             trigger=api.V2beta1Trigger(cron_schedule=api.V2beta1CronSchedule(cron=request.cron)),
         )
 

@@ -14,7 +14,14 @@ from scotoma.pipelines.faults import Conflict
 if TYPE_CHECKING:
     from scotoma.pipelines.cluster import KfpClient
 
-__all__ = ["experiment_id", "filter_by_name", "first", "pipeline_by_name", "version_ids"]
+__all__ = [
+    "experiment_id",
+    "filter_by_name",
+    "first",
+    "mlflow_plugin",
+    "pipeline_by_name",
+    "version_ids",
+]
 
 EQUALS = 1
 
@@ -84,6 +91,11 @@ def pipeline_by_name(cluster: KfpClient, name: str) -> Any:
         filter=filter_by_name(name), **cluster.where
     )
     return first(answer, "pipelines")
+
+
+def mlflow_plugin(project: str) -> dict[str, Any]:
+    """What Kubeflow's MLflow plugin is asked for; a server without it takes no notice."""
+    return {"mlflow": {"experiment_name": project}}
 
 
 def filter_by_name(name: str) -> str:

@@ -179,7 +179,11 @@ class Tracking(Frozen):
     """Where MLflow keeps the runs."""
 
     uri: str | None = Field(
-        None, description="MLflow tracking URI; `off`; empty: MLFLOW_TRACKING_URI, then sqlite."
+        None,
+        description=(
+            "MLflow tracking URI; `off`; `environment`, which is MLFLOW_TRACKING_URI; empty: that, "
+            "then sqlite."
+        ),
     )
 
 

@@ -7,7 +7,7 @@ stage; here is only what lies between them and the run's folder.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 
 from scotoma import storage
@@ -31,6 +31,8 @@ def execute(
     shard: str = "",
     begin: tuple[str, str] = ("", ""),
     ended: str = "SUCCEEDED",
+    shown: Mapping[str, str] | None = None,
+    metrics: MutableMapping[str, float] | None = None,
 ) -> None:
     """Run one step as a task of a pipeline.
 
@@ -43,6 +45,8 @@ def execute(
         shard: Which members, for the steps that are fanned out.
         begin: Configuration and gate file (YAML) to begin the run with; empty where it has them.
         ended: How the steps before it ended, for the one that comes last in any case.
+        shown: Files of the run that Kubeflow shows, each with the path of its copy for Kubeflow.
+        metrics: Gets the numbers that Kubeflow compares, see `show`.
 
     Raises:
         ScotomaError: Whatever the step refuses. Its sentence is also left in `error.json`, as is
@@ -56,6 +60,10 @@ def execute(
             for promised in pointers:
                 _check(run, promised)
         outputs = perform(step, run, shard, ended=ended)
+        if shown:
+            from scotoma.stages.show import show
+
+            show(run, shown, metrics)
     digests = run.mirror.digests(outputs)
     files = {path.relative_to(run.root).as_posix(): digest for path, digest in digests.items()}
     write_json(Path(pointer), {"run_uri": run_uri, "files": files})

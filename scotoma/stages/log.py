@@ -25,6 +25,7 @@ NOWHERE = (
     "a run in object storage has no mlflow.db beside it; set tracking.uri or MLFLOW_TRACKING_URI "
     "and repeat the command, or set tracking.uri to off"
 )
+UNSET = "tracking.uri is `environment`, and MLFLOW_TRACKING_URI is not set; set it, and repeat"
 
 
 def log(run: Run) -> list[Path]:
@@ -47,6 +48,7 @@ def log(run: Run) -> list[Path]:
     made_with = "/".join(
         ["off" if uri is None else uri]
         + ([retraining.model, retraining.alias] if retraining and retraining.model else [])
+        + list(filter(None, [os.environ.get("MLFLOW_RUN_ID")]))  # a new one waits for the verdict
     )
     with run.step("log", [tracked], inputs, made_with=made_with) as due:
         if due:
@@ -54,7 +56,8 @@ def log(run: Run) -> list[Path]:
             if uri is None:
                 tracked_runs = {"reason": "", "link": "", "runs": {}}
             elif not uri:
-                tracked_runs = {"reason": NOWHERE, "link": "", "runs": {}}
+                unset = run.config.tracking.uri == "environment"
+                tracked_runs = {"reason": UNSET if unset else NOWHERE, "link": "", "runs": {}}
             else:
                 tracked_runs = _logged(run, read_audit(audit), read_part(gate, GateResult), uri)
             write_json(tracked, tracked_runs)

@@ -8,6 +8,7 @@ from scotoma.extras import needs
 from scotoma.printable import printable
 from scotoma.run import Run, portable, shareable
 from scotoma.tracking.connection import experiment_id, fault, prepare_store, quiet
+from scotoma.tracking.kubeflow import ROOT, root_run
 
 __all__ = ["log_failure", "log_skip"]
 
@@ -52,6 +53,8 @@ def _log(config: Config, name: str, state: str, why: str, tags: dict[str, str], 
             prepare_store(uri)
             client = mlflow.MlflowClient(tracking_uri=uri)
             home = experiment_id(mlflow, client, uri, config.project)
+            if (root := root_run(mlflow, client, uri)) is not None:
+                tags = tags | {ROOT: root.info.run_id}
             tags = tags | {
                 "scotoma.audit": config.digest(),
                 "mlflow.note.content": printable(why)[:LONGEST],

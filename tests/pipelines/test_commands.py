@@ -91,6 +91,7 @@ def test_submit_prints_the_id_and_the_link(kfp: KfpServer, config: Path) -> None
     assert err == f"sent    {kfp.address}/#/runs/details/{run_id}\n"
     (experiment,) = kfp.store.experiments.values()
     assert experiment["display_name"] == "sent"
+    assert kfp.store.runs[run_id]["plugins_input"] == {"mlflow": {"experiment_name": "sent"}}
 
 
 def test_json_has_all_that_is_known(kfp: KfpServer, config: Path) -> None:
