@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from scotoma.config import Config
-from scotoma.pipelines import audit, schedules
+from scotoma.pipelines import audit, faults, schedules
 from tests.commands import scotoma
 from tests.kfp_server.server import KfpServer
 
@@ -204,7 +204,7 @@ def test_what_cannot_be_scheduled_is_one_sentence(
 def test_a_fault_that_passes_leaves_one_schedule(
     kfp: KfpServer, config: Path, kind: int | str, request_: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedules, "TIMEOUTS_S", (0.2, 0.2))
+    monkeypatch.setattr(faults, "TIMEOUTS_S", (0.2, 0.2))
     kfp.silence_s = 0.4
     first, _ = schedule(config)
     kfp.fail(kind, request_)
