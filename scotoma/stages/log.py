@@ -18,9 +18,8 @@ from scotoma.printable import printable
 from scotoma.run import Run, read_json, write_json
 from scotoma.stages.judging.frontier import frontier_rows
 
-__all__ = ["import_tracking", "log", "log_failed_audit"]
+__all__ = ["import_tracking", "log"]
 
-UNKNOWN = "a step ended without saying why; its logs do"
 NOWHERE = (
     "a run in object storage has no mlflow.db beside it; set tracking.uri or MLFLOW_TRACKING_URI "
     "and repeat the command, or set tracking.uri to off"
@@ -79,20 +78,6 @@ def import_tracking(run: Run) -> None:
 
     if uri := tracking_uri(run, dict(os.environ)):
         import_client(uri)
-
-
-def log_failed_audit(run: Run) -> list[Path]:
-    """Log that the audit failed, and why; a database beside the run is not made for that."""
-    from scotoma.tracking import log_failure, tracking_uri
-
-    uri = tracking_uri(run, dict(os.environ))
-    if uri and not uri.startswith("sqlite:"):
-        record = run.path("error.json")
-        run.fetch(record)
-        why = read_json(record)["message"] if record.exists() else UNKNOWN
-        if reason := log_failure(run, why, uri):
-            sys.stderr.write(f"not logged: {reason}\n")
-    return []
 
 
 def _tidy(run: Run, keep: Keep, uri: str | None) -> None:

@@ -13,7 +13,10 @@ __all__ = ["prepare"]
 
 
 def prepare(run: Run) -> list[Path]:
-    """Read and check the source, write the examples of both splits, bring the previous audit."""
+    """Read and check the source, write the examples of both splits, bring the previous audit.
+
+    Of predictions made elsewhere everything is imported.
+    """
     leaves = [*_models(run), *_examples(run)]
     run.fetch(run.previous)
     if run.config.retraining is None and not run.previous.exists():
@@ -33,9 +36,9 @@ def _models(run: Run) -> list[Path]:
 
 def _examples(run: Run) -> list[Path]:
     if isinstance(run.config.source, PredictionsSource):
-        from scotoma.stages.external.predictions import prepare_predicted
+        from scotoma.stages.external.predictions import import_predictions
 
-        return prepare_predicted(run)
+        return import_predictions(run)
     with run.step("prepare", [run.examples]) as due:
         if due:
             from scotoma.datasets import checked_parts, open_examples

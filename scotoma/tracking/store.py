@@ -17,6 +17,7 @@ from scotoma.extras import needs
 from scotoma.run import Run, portable, read_json
 from scotoma.storage.files import redact
 from scotoma.tracking.connection import experiment_id, fault, prepare_store, quiet
+from scotoma.tracking.failed import close_failures
 from scotoma.tracking.kubeflow import ROOT, describe_root, point_to_root, root_run
 from scotoma.tracking.records import NOTE, RunRecord, member_records, variant_records
 
@@ -87,7 +88,8 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
     experiment PROJECT.models one run per member. A run is known by the digest of the configuration
     and by what was measured (a member: by its weights). One that is there and finished stays, one
     that an interrupted call left is replaced, so that the call can be repeated; another result of
-    the same configuration is logged beside the first, never over it.
+    the same configuration is logged beside the first, never over it. What `log_failure` logged of
+    an earlier try is closed.
 
     Args:
         run: Folder with the manifests of its populations, and the files to attach.
@@ -130,6 +132,7 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
                 logged += 1
             comparison = _comparison(home, variants[0].tags["scotoma.result"])
             link = _link(uri, comparison)
+            close_failures(client, home, run)
             if root is not None and gate is not None:
                 describe_root(mlflow, client, root, audit, gate, comparison)
     except ScotomaError as error:
