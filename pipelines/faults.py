@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 from scotoma.errors import ConfigError, ScotomaError
 from scotoma.printable import printable
 
-__all__ = ["Conflict", "NotThere", "patiently"]
+__all__ = ["TIMEOUTS_S", "Conflict", "NotThere", "patiently"]
 
 ATTEMPTS = 5
+TIMEOUTS_S = (10.0, 60.0)  # to connect, and between two pieces of an answer
 PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0  # before the second attempt, and at most
 PASSING = (408, 425, 429, 500, 502, 503, 504)  # may be gone the next time
 ALREADY_EXISTS = 6  # gRPC's code; 409 is also the status of what cannot be done now

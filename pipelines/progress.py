@@ -12,7 +12,7 @@ from scotoma import storage
 from scotoma.pipelines.nodes import executors, full_names, shard_of, steps_of
 from scotoma.stages.steps import STEPS
 
-__all__ = ["ENDED", "Node", "Progress", "Task", "progress_of", "run_place"]
+__all__ = ["ENDED", "Node", "Progress", "Task", "progress_of", "run_place", "shown_state"]
 
 ENDED = ("SUCCEEDED", "FAILED", "SKIPPED", "CANCELED")
 NEVER = 1971  # Kubeflow writes year 1 or 1970 for what has not happened
@@ -72,13 +72,13 @@ class Progress:
     Attributes:
         run_id: Its id.
         name: Its name.
-        state: Of the whole: PENDING, RUNNING, SUCCEEDED, FAILED and others.
+        state: Of the whole: PENDING, RUNNING, SUCCEEDED, FAILED, CANCELED and others.
         run_uri: Place of the audit; empty for any other run.
         tasks: The steps, in the order of the table of steps.
         nodes: All that Kubeflow tells, in the order of their start.
-        cancelled: Whether somebody cancelled it, and nobody has retried it since.
         pending_s: Seconds for which the run itself has not begun; None if it has.
         error: Kubeflow's message, if it failed.
+        mlflow: MLflow's page of the run that Kubeflow's plugin made; empty if it made none.
     """
 
     run_id: str
@@ -87,9 +87,9 @@ class Progress:
     run_uri: str
     tasks: tuple[Task, ...]
     nodes: tuple[Node, ...]
-    cancelled: bool
     pending_s: float | None
     error: str
+    mlflow: str = ""
 
     @property
     def ended(self) -> bool:
@@ -106,10 +106,9 @@ def progress_of(run: Any, spec: Mapping[str, Any], now: datetime.datetime) -> Pr
         now: The time of the answer.
     """
     details = (run.run_details.task_details if run.run_details else None) or ()
-    state = run.state or "PENDING"
+    state = shown_state(run)
     ended = state in ENDED
     nodes = sorted(details, key=lambda task: (str(task.start_time), task.display_name or ""))
-    history = [entry.state for entry in run.state_history or ()]
     return Progress(
         run_id=run.run_id,
         name=run.display_name or "",
@@ -119,10 +118,24 @@ def progress_of(run: Any, spec: Mapping[str, Any], now: datetime.datetime) -> Pr
         nodes=tuple(
             Node(node.display_name or "", node.state or "", _seconds(node, now)) for node in nodes
         ),
-        cancelled="CANCELING" in history[_last(history, "RUNNING") + 1 :],
         pending_s=None if ended or details else (now - run.created_at).total_seconds(),
         error=run.error.message or "" if run.error else "",
+        mlflow=_mlflow_page(run),
     )
+
+
+def _mlflow_page(run: Any) -> str:
+    output = (run.plugins_output or {}).get("mlflow")
+    page = (output.entries or {}).get("run_url") if output else None
+    return str(page.value) if page else ""
+
+
+def shown_state(run: Any) -> str:
+    """The state of a run; CANCELED for one that Kubeflow calls FAILED since it was cancelled."""
+    states = [entry.state for entry in run.state_history or () if entry.state]
+    if run.state == "FAILED" and states[-2:-1] == ["CANCELING"]:
+        return "CANCELED"
+    return str(run.state or "PENDING")
 
 
 def run_place(run: Any) -> str:
@@ -185,11 +198,6 @@ def _task(
     state = "PENDING" if waiting or node is None else node.state
     pending_s = max(((now - _since(pod)).total_seconds() for pod in waiting), default=None)
     return Task(step, shard, state, _seconds(begun, now), len(tried) + _restarts(begun), pending_s)
-
-
-def _last(states: list[str | None], state: str) -> int:
-    """Where a state stands last; -1 if nowhere."""
-    return max((place for place, one in enumerate(states) if one == state), default=-1)
 
 
 def _since(pod: Any) -> datetime.datetime:

@@ -81,8 +81,7 @@ def run_table(run: Progress, *, nodes: bool = False) -> str:
         table.add_column(justify=justify, min_width=width, no_wrap=True)
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
-    state = "CANCELED" if run.cancelled and run.ended else run.state
-    head = f"{state:<12}{printable(run.name)}  {run.run_uri}"
+    head = f"{run.state:<12}{printable(run.name)}  {run.run_uri}"
     lines = rendered_lines(table, UNCUT)
     return "".join(f"{line.rstrip()}\n" for line in (head, *lines))
 

@@ -104,7 +104,7 @@ def _failure(run: Progress) -> ScotomaError:
         error = json.loads(storage.read_bytes(record))
         kinds = {kind.exit_code: kind for kind in (ScotomaError, ConfigError, DataError)}
         return kinds[error["exit_code"]](error["message"])
-    if run.cancelled:
+    if run.state == "CANCELED":
         return ScotomaError(
             f"the run was cancelled; scotoma pipeline retry {run.run_id} resumes it"
         )

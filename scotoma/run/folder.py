@@ -26,7 +26,7 @@ from scotoma.storage.files import file_digest, written
 
 __all__ = ["Run"]
 
-BEFORE = (LOCK, LOGS, "error.json")  # what may be there before a run
+BEFORE = (LOCK, LOGS, "error.json")  # what an audit that could not begin leaves
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,10 @@ stage; here is only what lies between them and the run's folder.
 from __future__ import annotations
 
 import contextlib
+import signal
 from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
+from types import FrameType
 
 from scotoma import storage
 from scotoma.errors import DataError, ScotomaError
@@ -49,10 +51,12 @@ def execute(
     Raises:
         ScotomaError: Whatever the step refuses. Its sentence is also left in `error.json`, as is
             one for what stopped the step without being refused.
+        SystemExit: SIGTERM arrived; `error.json` says so.
     """
     pointers = [read_json(Path(path)) for path in after or []]
     run_uri = pointers[0]["run_uri"] if pointers else run_uri
-    with step_log(run_uri, step, Shard.parse(shard).index if shard else 0):
+    index = Shard.parse(shard).index if shard else 0
+    with _termination_recorded(step, run_uri), step_log(run_uri, step, index):
         with _error_recorded(step, run_uri):
             run = _begun(run_uri, *begin) if begin[0] else Run.open(run_uri)
             for promised in pointers:
@@ -62,9 +66,9 @@ def execute(
             from scotoma.stages.show import show
 
             show(run, shown, metrics)
-    digests = run.mirror.digests(outputs)
-    files = {path.relative_to(run.root).as_posix(): digest for path, digest in digests.items()}
-    write_json(Path(pointer), {"run_uri": run_uri, "files": files})
+        digests = run.mirror.digests(outputs)
+        files = {path.relative_to(run.root).as_posix(): digest for path, digest in digests.items()}
+        write_json(Path(pointer), {"run_uri": run_uri, "files": files})
 
 
 def perform(step: str, run: Run, shard: str = "") -> list[Path]:
@@ -96,6 +100,29 @@ def perform(step: str, run: Run, shard: str = "") -> list[Path]:
             checksums.seal(run.mirror)
             remember(run)
     return outputs
+
+
+@contextlib.contextmanager
+def _termination_recorded(step: str, run_uri: str) -> Iterator[None]:
+    """Record that SIGTERM stopped the block: Kubernetes sends it before it ends a pod."""
+
+    def stop(number: int, _: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)  # a second one would interrupt the recording
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except SystemExit:
+        stopped = ScotomaError(
+            f"the step {step} was stopped by SIGTERM, most often because its pod was deleted or "
+            "its node went away; what it finished is kept: retry the run, or submit it again"
+        )
+        with contextlib.suppress(ScotomaError, OSError):
+            leave_error(stopped, run_uri)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

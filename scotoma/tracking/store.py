@@ -132,9 +132,9 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
                 logged += 1
             comparison = _comparison(home, variants[0].tags["scotoma.result"])
             link = _link(uri, comparison)
+            close_failures(client, home, run)
             if root is not None and gate is not None:
                 describe_root(mlflow, client, root, audit, gate, comparison)
-            close_failures(client, home, run)
     except ScotomaError as error:
         reason = str(error)
     except Exception as error:

@@ -171,7 +171,7 @@ class _Building:
             for name in sorted(hooks):
                 (main,) = _before(tasks[name])
                 self.hook(path, main, name, tasks[name], ends)
-            end = max(end for end, _, _ in ends.values())
+            end = max([start, *(end for end, _, _ in ends.values())])
             failed = any(state != "SUCCEEDED" for _, state, _ in ends.values())
             again = any(again for _, _, again in ends.values())
             return end, "FAILED" if failed else "SUCCEEDED", again

@@ -52,6 +52,7 @@ class KfpServer:
     Attributes:
         store: What it knows.
         token: If set, what requests must carry as `Authorization: Bearer`.
+        version: What it says that it is.
         cookie: If set, what they must carry instead.
         requests: `METHOD /path` of every request.
         violations: What broke the description of the API; a test must find it empty.
@@ -61,6 +62,7 @@ class KfpServer:
     def __init__(self, contract: Contract) -> None:
         self.contract, self.store = contract, Store()
         self.token = self.cookie = ""
+        self.version = "2.17.0"
         self.requests: list[str] = []
         self.violations: list[str] = []
         self.faults: list[Fault] = []
@@ -196,6 +198,8 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             if not self._let_in():
                 raise Refused(16, "Unauthenticated")
+            if path == "/apis/v1beta1/healthz":
+                return 200, json.dumps({"tag_name": kfp.version, "multi_user": False})
             body, file = self._parsed(content)
             if faults := kfp.contract.faults_of_request(self.command, path, query, body):
                 kfp.violations += faults

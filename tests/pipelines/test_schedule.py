@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from scotoma.config import Config
-from scotoma.pipelines import audit, schedules
+from scotoma.pipelines import audit, faults, schedules
 from tests.commands import scotoma
 from tests.kfp_server.server import KfpServer
 
@@ -204,7 +204,7 @@ def test_what_cannot_be_scheduled_is_one_sentence(
 def test_a_fault_that_passes_leaves_one_schedule(
     kfp: KfpServer, config: Path, kind: int | str, request_: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedules, "TIMEOUTS_S", (0.2, 0.2))
+    monkeypatch.setattr(faults, "TIMEOUTS_S", (0.2, 0.2))
     kfp.silence_s = 0.4
     first, _ = schedule(config)
     kfp.fail(kind, request_)
@@ -247,9 +247,12 @@ def test_the_audit_that_is_running_goes_on(
 ) -> None:
     """Kubernetes deletes what a deleted object owns, unless it is told to leave it."""
     monkeypatch.setattr(audit, "compile_pipeline", WHOLE)
+    kfp.store.plugin = True
     schedule_id, _ = schedule(config)
     run_id = kfp.store.fire(schedule_id)
     assert kfp.store.look(run_id)["state"] == "RUNNING"
+    plugin = kfp.store.look(run_id)["plugins_output"]["mlflow"]
+    assert plugin["entries"]["experiment_name"]["value"] == "monthly"
     if how == "unschedule":
         assert scotoma("pipeline", "unschedule", config)[0] == 0
     else:
