@@ -89,6 +89,7 @@ def place(task: Any, name: str, kubeflow: Kubeflow) -> Any:
             # Argo counts it from the first try, and retries nothing that ends later.
             backoff_max_duration=f"{(limits.retries + 1) * task_s + pauses_s}s",
         )
+    kubernetes.set_security_context(task, run_as_non_root=True)  # as the images' own user
     kubernetes.set_timeout(task, task_s)
     return task
 

@@ -45,6 +45,7 @@ def test_steps_run_one_by_one_and_the_rest_is_taken_up(home: Path) -> None:
     code, out, err = scotoma("audit", "audit.yaml", "--out", "run", "--step", "prepare", "--quiet")
     assert (code, err) == (0, "")
     assert out.split() == [
+        "examples.json",
         "examples.parquet",
         *(
             f"populations/{name}/{file}.json"
@@ -76,7 +77,10 @@ def test_steps_run_one_by_one_and_the_rest_is_taken_up(home: Path) -> None:
     measured = section.read_bytes()
     section.unlink()
     code, out, _ = scotoma("audit", "--resume", "--out", "run", "--step", "bias", "--json")
-    assert (code, json.loads(out)) == (0, {"step": "bias", "files": ["sections/bias.json"]})
+    assert (code, json.loads(out)) == (
+        0,
+        {"step": "bias", "files": ["rates.parquet", "sections/bias.json"]},
+    )
     assert section.read_bytes() == measured
 
 

@@ -102,7 +102,7 @@ def test_a_file_comes_back_as_it_went_with_its_checksum(s3: Any, file: Path) -> 
     uri = s3.uri("runs", "small", file.name)
     assert digest(uri) is None
     assert not exists(uri)
-    assert upload(file, uri) == sha256(file.read_bytes())
+    assert upload(file, uri).sha256 == sha256(file.read_bytes())
     head = s3.client.head_object(
         Bucket=s3.bucket, Key=f"runs/small/{file.name}", ChecksumMode="ENABLED"
     )
@@ -152,7 +152,7 @@ def test_local_places_do_the_same(tmp_path: Path, file: Path) -> None:
     copy = tmp_path / "copies" / "copy"
     assert digest(str(copy)) is None
     assert not exists(str(copy))
-    assert upload(file, str(copy)) == digest(str(copy)) == sha256(file.read_bytes())
+    assert upload(file, str(copy)).sha256 == digest(str(copy)) == sha256(file.read_bytes())
     assert read_bytes(str(copy)) == file.read_bytes()
     download(str(copy), tmp_path / "back")
     assert list_files(str(tmp_path)) == {
@@ -224,7 +224,11 @@ def test_an_unreachable_endpoint_is_named(
 def test_an_endpoint_that_is_no_address_is_named(
     s3: Any, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for endpoint, shown in (("minio:9000", "minio:9000"), ("http://h/?s3cret", "http://h/?***")):
+    for endpoint, shown in (
+        ("minio:9000", "minio:9000"),
+        ("http://h/?s3cret", "http://h/?***"),
+        ("http://[::1", "http://[::1"),
+    ):
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
         for sentence in every_call(s3.uri("k"), file):
             assert f"must be an address such as http://host:9000, got '{shown}'" in sentence

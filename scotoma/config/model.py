@@ -350,7 +350,15 @@ class Config(Frozen):
                 "tracking": True,
                 "kubeflow": True,
                 "retraining": True,
-                "source": {"images", "attributes", "data", "models", "files", "examples"},
+                "source": {
+                    "images",
+                    "attributes",
+                    "data",
+                    "models",
+                    "files",
+                    "examples",
+                    "training",
+                },
             },
         )
 

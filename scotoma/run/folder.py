@@ -75,7 +75,7 @@ class Run:
     @classmethod
     def _create_remote(cls, uri: str, config: Config) -> Run:
         run = cls(cache_folder(uri), config, uri)
-        names = storage.list_files(uri)
+        names = run.mirror.names()
         if "config.yaml" in names:
             text = storage.read_bytes(storage.join(uri, "config.yaml"), listed=True)
             run._refuse_another(
@@ -198,7 +198,12 @@ class Run:
 
     @contextmanager
     def step(
-        self, name: str, outputs: Iterable[Path], inputs: Iterable[Path] = (), made_with: str = ""
+        self,
+        name: str,
+        outputs: Iterable[Path],
+        inputs: Iterable[Path] = (),
+        made_with: str = "",
+        opens: Iterable[Path] = (),
     ) -> Iterator[bool]:
         """One step: skipped if its finished, matching outputs are there, timed if not.
 
@@ -207,6 +212,7 @@ class Run:
             outputs: The files that the step must leave.
             inputs: The files that it reads; if one changes, the step is due again.
             made_with: What else decides its outputs, such as versions of libraries.
+            opens: Files of which it reads a part, whose digest is in `made_with`.
 
         Yields:
             Whether there is anything to do.
@@ -215,23 +221,22 @@ class Run:
             DataError: An input is not there, or object storage does not show it yet.
             RuntimeError: The step ended without one of its outputs.
         """
-        outputs, inputs = list(outputs), list(inputs)
+        outputs, inputs, opens = list(outputs), list(inputs), list(opens)
         record = self.path("steps", f"{name}.json")
-        self.fetch(record)
-        made_from = [self.config.digest(), code_digest(), name, made_with]
-        for path, digest in self.mirror.digests(inputs).items():
-            made_from.append(digest or self._refuse_absent(path))
-        key = hashlib.sha256("/".join(made_from).encode()).hexdigest()
-        finished = read_record(record)
-        if finished.get("key") == key:
-            located, unsent = self.mirror.located(outputs)
-            if finished.get("outputs") == {self._relative(path): d for path, d in located.items()}:
-                self.publish(*unsent)  # no other: a copy here may be damaged
-                self.publish(record)
-                yield False
-                return
-        self.fetch(*inputs)
-        for path in inputs:
+        with self.mirror.listed():
+            self.fetch(record)
+            made_from = [self.config.digest(), code_digest(), name, made_with]
+            for path, digest in self.mirror.digests(inputs).items():
+                made_from.append(digest or self._refuse_absent(path))
+            key = hashlib.sha256("/".join(made_from).encode()).hexdigest()
+            finished = self._finished(record, key, outputs)
+            if not finished:
+                self.fetch(*inputs, *opens)
+        if finished:
+            yield False
+            return
+        self.mirror.forget_listing()  # workers write from here on
+        for path in (*inputs, *opens):
             if not path.is_file():
                 self._refuse_absent(path)
         began = time.perf_counter()
@@ -248,6 +253,18 @@ class Run:
         )
         self.publish(*outputs)
         self.publish(record)  # last: what it names is there
+
+    def _finished(self, record: Path, key: str, outputs: list[Path]) -> bool:
+        """Whether a step has ended with this key and left these files; what is unsent is sent."""
+        finished = read_record(record)
+        if finished.get("key") != key:
+            return False
+        located, unsent = self.mirror.located(outputs)
+        if finished.get("outputs") != {self._relative(path): d for path, d in located.items()}:
+            return False
+        self.publish(*unsent)  # no other: a copy here may be damaged
+        self.publish(record)
+        return True
 
     @property
     def newest(self) -> str | None:

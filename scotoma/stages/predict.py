@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from scotoma.datasets.parts import part_digest
 from scotoma.machine import versions
 from scotoma.run import Run
 from scotoma.stages.members import graph_files, members_of
@@ -17,14 +18,16 @@ def predict(run: Run, shard: Shard) -> list[Path]:
     members = {v.name: members_of(run.config, v.name, shard) for v in run.config.resolved_variants}
     outputs = [run.predictions(name, shard.index) for name, own in members.items() if own]
     graphs = graph_files(run, shard)
-    inputs = [run.examples, *(run.member(name, k) for name, own in members.items() for k in own)]
-    inputs += graphs
+    inputs = [*(run.member(name, k) for name, own in members.items() for k in own), *graphs]
     if shard.index == 0:
         from scotoma.stages.measures.parity import parity_inputs
 
         outputs += parity_inputs(run)
     leaves = [*outputs, *([run.costs] if shard.index == 0 else [])]
-    with run.step(f"predict-{shard.index:03d}", leaves, inputs, made_with=str(versions())) as due:
+    made_with = f"{versions()}{part_digest(run, 'shown')}"
+    with run.step(
+        f"predict-{shard.index:03d}", leaves, inputs, made_with=made_with, opens=[run.examples]
+    ) as due:
         if due:
             from scotoma.stages.predict_shard import predict_shard
 

@@ -13,13 +13,16 @@ import sys
 from typing import Any
 
 from scotoma import storage
-from scotoma.config import Config
+from scotoma.config import Config, OnnxSource
 from scotoma.config.gate import GateRules
 from scotoma.errors import ConfigError, ScotomaError
 from scotoma.run import Run, code_digest, read_json, write_json
 from scotoma.run.mirror import Mirror, local_folder
+from scotoma.run.sources import Sources, read_sources, write_sources
 from scotoma.stages import leave_error
 from scotoma.stages.begin import begin_run, read_configuration, read_rules
+from scotoma.stages.changed import look
+from scotoma.stages.judging.terms import Judging
 from scotoma.stages.newest import resolved
 
 __all__ = ["NOTHING", "begin", "place_of", "remember"]
@@ -52,7 +55,8 @@ def begin(root: str, job: str, config: str, rules: str) -> str:
         raise
     storage.remove(storage.join(run_uri, "error.json"))  # of an earlier try
     begun = storage.exists(storage.join(run_uri, "config.yaml"))
-    ingredients = _ingredients(audited, None if newest is None else str(newest), gate)
+    seen = _seen(audited, read_sources(Mirror.of(root))) if newest and not begun else Sources()
+    ingredients = _ingredients(audited, str(newest), gate, seen)
     if newest and not begun and _finished(root) == ingredients:
         _log_skip(Run(local_folder(run_uri), audited), str(newest))
         return NOTHING
@@ -63,18 +67,35 @@ def begin(root: str, job: str, config: str, rules: str) -> str:
 
 def remember(run: Run) -> None:
     """Leave what a scheduled audit was made of where the next one looks; nothing of any other."""
-    record = run.path("scheduled.json")
-    run.fetch(record)
-    if record.exists():
-        root = run.uri.rpartition("/")[0] if run.uri else str(run.root.parent)
-        _write(root, "schedule.json", read_json(record))
+    mark = run.path("scheduled.json")
+    run.fetch(mark)
+    if not mark.exists():
+        return
+    root = run.uri.rpartition("/")[0] if run.uri else str(run.root.parent)
+    read = read_sources(run.mirror)
+    write_sources(Mirror.of(root), read)
+    ingredients = _ingredients(run.config, run.newest, Judging.of(run).rules, read)
+    _write(root, "schedule.json", ingredients)
 
 
-def _ingredients(config: Config, newest: str | None, rules: GateRules | None) -> dict[str, Any]:
-    """All that an audit is made of."""
+def _seen(config: Config, known: Sources) -> Sources:
+    """The files that the audit would read; of none that prepare would refuse anything is known."""
+    try:
+        return look(config, known)
+    except ScotomaError:
+        return Sources()
+
+
+def _ingredients(
+    config: Config, newest: str | None, rules: GateRules | None, sources: Sources
+) -> dict[str, Any]:
+    """All that an audit is made of; `newest` tells the version of registered models."""
+    registered = isinstance(config.source, OnnxSource) and config.source.registered is not None
+    keys = sorted({*sources.files} - ({"models"} if registered else set()))
     gate = rules.model_dump_json(exclude_unset=True) if rules else ""
     return {
         "newest": newest,
+        "inputs": sources.key(*keys),
         "config": config.digest(),
         "rules": hashlib.sha256(gate.encode()).hexdigest(),
         "code": code_digest(),
@@ -83,7 +104,7 @@ def _ingredients(config: Config, newest: str | None, rules: GateRules | None) ->
 
 def _finished(root: str) -> Any:
     """The ingredients of the last finished audit; None before the first."""
-    home = _mirror(root)
+    home = Mirror.of(root)
     record = home.root / "schedule.json"
     home.fetch([record])
     return read_json(record) if record.exists() else None
@@ -112,12 +133,8 @@ def place_of(root: str, job: str) -> str:
     return storage.join(root, job)
 
 
-def _mirror(place: str) -> Mirror:
-    return Mirror(local_folder(place), place if storage.is_remote(place) else "")
-
-
 def _write(place: str, name: str, value: dict[str, Any]) -> None:
-    mirror = _mirror(place)
+    mirror = Mirror.of(place)
     mirror.root.mkdir(parents=True, exist_ok=True)
     write_json(mirror.root / name, value)
     mirror.publish([mirror.root / name])

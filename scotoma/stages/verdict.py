@@ -6,13 +6,15 @@ import datetime
 from dataclasses import dataclass
 from pathlib import Path
 
-from scotoma import progress, storage
-from scotoma.audit import as_text, read_audit, read_gate, write_part
-from scotoma.config.gate import GateRules, default_rules
+from scotoma import progress
+from scotoma.audit import Audit, as_text, read_audit, read_gate, write_part
+from scotoma.audit.groups import RATES
+from scotoma.config.gate import ChangeRule, GateRules, default_rules
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.run import Run, checksums
 from scotoma.run.mirror import Mirror
+from scotoma.run.sources import read_sources
 from scotoma.stages.judging.previous import read_previous, with_previous
 from scotoma.stages.judging.terms import Judging
 from scotoma.storage.files import file_digest, written
@@ -36,8 +38,10 @@ def verdict(run: Run) -> list[Path]:
     sections = [run.section(name) for name in ("divergence", "bias", "slices")]
     run.fetch(run.previous)
     previous = [run.previous] if run.previous.exists() else []
-    inputs = [run.examples, *sections, *previous]
-    with run.step("verdict", [audit, section], inputs, made_with=judging.digest) as due:
+    inputs = [run.examples, *sections, run.path(RATES), *previous]
+    sources = read_sources(run.mirror)
+    made_with = "/".join([judging.digest, *(key + sources.digest(key) for key in sources.files)])
+    with run.step("verdict", [audit, section], inputs, made_with=made_with) as due:
         if due:
             from scotoma.datasets import Examples
             from scotoma.stages.judging.assemble import assemble
@@ -90,8 +94,15 @@ def give_verdict(
     Raises:
         DataError: There is no audit, or it cannot be judged by these rules.
     """
+    with folder.listed():
+        return _give_verdict(folder, rules, as_of, shipped)
+
+
+def _give_verdict(
+    folder: Mirror, rules: GateRules | None, as_of: datetime.date, shipped: str | None
+) -> Judged:
     path = folder.root / "audit.json"
-    folder.fetch([path, folder.root / "gate.json"])
+    folder.fetch([path, *(folder.root / name for name in OUTCOMES)])
     if not _judges(folder.root / "gate.json", path):
         _forget(folder)
     checksums.refuse_changed(folder, [path.name])
@@ -102,7 +113,9 @@ def give_verdict(
         groups=len(audit.groups) > 1,
         shipped=audit.scope == "shipped",
     )
-    gate = judge(audit, with_previous(applied, previous), as_of, previous)
+    gate = judge(
+        _with_rates(folder, audit, applied), with_previous(applied, previous), as_of, previous
+    )
     texts = {
         "summary.md": markdown(gate),
         "junit.xml": junit(gate),
@@ -115,13 +128,39 @@ def give_verdict(
         notes=tuple(f"note    {printable(warning)}" for warning in gate.warnings),
         exit_code=gate.exit_code(shipped),
     )
-    _forget(folder)  # so that no half of it stays beside half of the new one
-    for name, text in texts.items():  # gate.json last: where it is, the others are
-        with written(folder.root / name) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-        folder.publish([folder.root / name])
+    if any(_text(folder.root / name) != text for name, text in texts.items()):
+        _forget(folder)  # so that no half of it stays beside half of the new one
+        for name, text in texts.items():  # gate.json last: where it is, the others are
+            with written(folder.root / name) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+            folder.publish([folder.root / name])
     checksums.amend(folder, OUTCOMES)
     return judged
+
+
+def _with_rates(folder: Mirror, audit: Audit, rules: GateRules) -> Audit:
+    """The audit with the rates of single classes that its rules ask for."""
+    asked = [
+        (rule.metric, rule.over)
+        for rule in rules.rules
+        if isinstance(rule, ChangeRule) and rule.metric != "error" and rule.over != "all"
+    ]
+    if audit.class_rates is None or not asked:
+        return audit
+    import polars as pl
+
+    from scotoma.stages.measures.rates import MOST_JUDGED, with_class_rates
+
+    everyone = pl.col("group") == audit.groups[0].key
+    wanted = pl.any_horizontal(
+        (pl.col("metric") == metric) & (everyone if over == "classes" else ~everyone)
+        for metric, over in asked
+    )
+    return with_class_rates(folder, audit, wanted, MOST_JUDGED)
+
+
+def _text(path: Path) -> str | None:
+    return path.read_text("utf-8", "replace") if path.is_file() else None
 
 
 def _judges(gate: Path, audit: Path) -> bool:
@@ -137,11 +176,6 @@ def _forget(folder: Mirror) -> None:
 
     A folder without an audit is somebody else's, and so is what lies in it.
     """
-    audit = folder.root / "audit.json"
-    if folder.uri and storage.exists(folder.place(audit)):
-        for path in (folder.root / name for name in OUTCOMES):
-            if storage.exists(folder.place(path)):
-                storage.remove(folder.place(path))
-    if audit.is_file():
+    if folder.exists(folder.root / "audit.json"):
         for name in OUTCOMES:
-            (folder.root / name).unlink(missing_ok=True)
+            folder.remove(folder.root / name)

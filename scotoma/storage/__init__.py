@@ -16,6 +16,7 @@ from scotoma.storage.places import (
     inspect,
     is_remote,
     join,
+    list_etags,
     list_files,
     list_names,
     read_bytes,
@@ -23,8 +24,11 @@ from scotoma.storage.places import (
     split_uri,
     upload,
 )
+from scotoma.storage.stamps import Files, Stamp, stamps
 
 __all__ = [
+    "Files",
+    "Stamp",
     "Stored",
     "at_hand",
     "digest",
@@ -34,10 +38,12 @@ __all__ = [
     "inspect",
     "is_remote",
     "join",
+    "list_etags",
     "list_files",
     "list_names",
     "read_bytes",
     "remove",
     "split_uri",
+    "stamps",
     "upload",
 ]

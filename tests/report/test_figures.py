@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 import pytest
+import vl_convert
 
 from scotoma.report.figures import Figure
 from scotoma.report.figures.drawing import drawn
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 SLOTS = [
     "topline", "gate", "amplification", "forest", "taxicab", "over_index", "classes", "slices",
-    "variance", "frontier",
+    "variance", "run_to_run", "frontier",
 ]  # fmt: skip
 COSTS = {
     "compressed_bytes": 2_500_000,
@@ -115,7 +116,7 @@ def test_amplification_draws_each_rate_of_each_group_once(audit, plots):
 def test_what_cannot_be_estimated_has_no_place_and_its_reason_in_the_table(audit):
     content = copy.deepcopy(audit.content)
     row = next(r for r in content["subgroups"]["prune-0.9"] if r["group"] == "side=b")
-    row["relative"] |= {"value": None, "low": None, "high": None, "reason": "carried by 3 examples"}
+    row["absolute"] |= {"value": None, "low": None, "high": None, "reason": "carried by 3 examples"}
     forest = figures(readable(content), None, None)["forest"]
     (shown,) = (r for r in rows_of(forest.spec) if r[:2] == ("prune-0.9", "error · b"))
     assert shown[2:] == (None, None, None, False, False, "not estimable", False)
@@ -126,7 +127,7 @@ def test_what_cannot_be_estimated_has_no_place_and_its_reason_in_the_table(audit
 def test_wide_intervals_end_in_an_arrow_at_the_edge_of_the_forest(audit):
     content = copy.deepcopy(audit.content)
     row = next(r for r in content["subgroups"]["prune-0.9"] if r["group"] == "side=b")
-    row["relative"] |= {"value": 50.0, "low": 10.0, "high": "inf"}
+    row["absolute"] |= {"value": 0.5, "low": 0.1, "high": 2.0}
     forest = figures(readable(content), None, None)["forest"]
     (shown,) = (r for r in rows_of(forest.spec) if r[:2] == ("prune-0.9", "error · b"))
     axes = [layer["encoding"]["x"].get("scale") for layer in forest.spec["layer"]]
@@ -216,7 +217,8 @@ def leaves(value, path=()):
         yield path, value
 
 
-def test_a_drawing_is_the_same_each_time_and_its_colours_are_the_pages(plots):
+def test_a_drawing_is_the_same_each_time_and_its_colours_are_the_pages(plots, monkeypatch):
+    monkeypatch.setattr(vl_convert, "vega_to_svg", vl_convert.vega_to_svg.__wrapped__)
     for plot in plots.values():
         once = drawn(plot)
         assert once == drawn(plot)
