@@ -1,4 +1,4 @@
-"""Requests to Kubeflow Pipelines: submit a run, show its progress, retry it, read its logs.
+"""Requests to Kubeflow Pipelines: submit a run, show its progress, retry it.
 
 They go through the client below KFP's SDK. The SDK's own client prints, and waits without a limit.
 """
@@ -6,27 +6,37 @@ They go through the client below KFP's SDK. The SDK's own client prints, and wai
 from __future__ import annotations
 
 import contextlib
-import hashlib
+import datetime
+import email.utils
 import json
 import os
+import re
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 from scotoma.config import Kubeflow
 from scotoma.credentials import looks_secret, masked
-from scotoma.errors import ConfigError, ScotomaError
-from scotoma.pipelines.faults import Conflict, patiently
+from scotoma.errors import ConfigError
+from scotoma.pipelines.faults import NotThere, patiently
 from scotoma.pipelines.login import client_of
-from scotoma.pipelines.progress import Progress, progress_of
+from scotoma.pipelines.progress import ENDED, Progress, progress_of, run_place
+from scotoma.pipelines.uploads import (
+    experiment_id,
+    filter_by_name,
+    first,
+    mlflow_plugin,
+    version_ids,
+)
+from scotoma.printable import printable
 
-__all__ = ["TIMEOUTS_S", "KfpClient", "filter_by_name"]
+__all__ = ["KfpClient"]
 
-TIMEOUTS_S = (10.0, 60.0)  # to connect, and between two pieces of an answer
-EQUALS = 1
+OLDEST = (2, 17)
 PIPELINE = "scotoma-audit"
+PIPELINES = (PIPELINE, "scotoma-scheduled", "scotoma-preflight")
 
 
 class KfpClient:
@@ -51,6 +61,7 @@ class KfpClient:
         self.namespace = namespace or settings.namespace or ""
         self.settings = settings
         self.client = client_of(self.endpoint)
+        self._specs: dict[str, Any] = {}
 
     def submit(self, definition: Path, run_uri: str, name: str, experiment: str) -> Progress:
         """Start a run of a compiled pipeline.
@@ -58,7 +69,8 @@ class KfpClient:
         Args:
             definition: The YAML; uploaded unless KFP has it.
             run_uri: Place of the audit, as the steps see it.
-            name: Of the run; made unique, so that a lost answer does not start two.
+            name: The project, and the run's name; made unique, so that a lost answer does not start
+                two.
             experiment: Of KFP; made unless KFP has it.
 
         Returns:
@@ -66,83 +78,154 @@ class KfpClient:
         """
         import kfp_server_api as api
 
-        experiment_id = self.experiment(experiment)
-        pipeline_id, version_id = self.version(definition, PIPELINE)
+        in_experiment = experiment_id(self, experiment)
+        self.refuse_older()
+        pipeline_id, version_id = version_ids(self, definition, PIPELINE)
         unique = f"{name} {uuid.uuid4().hex[:8]}"
         body = api.V2beta1Run(
             display_name=unique,
-            experiment_id=experiment_id,
+            experiment_id=in_experiment,
             pipeline_version_reference=api.V2beta1PipelineVersionReference(
                 pipeline_id=pipeline_id, pipeline_version_id=version_id
             ),
             runtime_config=api.V2beta1RuntimeConfig(parameters={"run_uri": run_uri}),
             service_account=self.settings.service_account,
+            plugins_input=mlflow_plugin(name),
         )
         runs = api.RunServiceApi(self.client)
 
         def started() -> Any:
             answer = runs.run_service_list_runs(
-                experiment_id=experiment_id,
-                filter=filter_by_name(unique),
-                _request_timeout=TIMEOUTS_S,
+                experiment_id=in_experiment, filter=filter_by_name(unique)
             )
-            return _first(answer, "runs")
+            return first(answer, "runs")
 
         run = self.ask(
-            lambda: runs.run_service_create_run(run=body, _request_timeout=TIMEOUTS_S),
+            lambda: runs.run_service_create_run(run=body),
             "start the run",
             started,
         )
         return self.progress(run.run_id)
 
     def progress(self, run_id: str) -> Progress:
-        """Ask for the state of a run and of its steps."""
+        """Ask for the state of a run and of its steps.
+
+        Raises:
+            ConfigError: The run is no audit.
+        """
         import kfp_server_api as api
 
         runs = api.RunServiceApi(self.client)
         run = self.ask(
-            lambda: runs.run_service_get_run(run_id=_id(run_id), _request_timeout=TIMEOUTS_S),
+            lambda: runs.run_service_get_run(run_id=_id(run_id)),
             "show the run",
         )
-        return progress_of(run)
+        now = self.time()
+        spec = self._pipeline_of(run)
+        name = spec.get("pipelineInfo", {}).get("name", "")
+        if not run_place(run) or (name and name not in PIPELINES):
+            raise ConfigError(
+                f"the run {run_id} is no audit of Scotoma but of the pipeline "
+                f"{printable(name) or 'of somebody else'}; scotoma pipeline list shows the audits"
+            )
+        return progress_of(run, spec, now)
 
     def retry(self, run_id: str) -> None:
         """Run the failed steps of an ended run again, and those after them."""
         import kfp_server_api as api
 
         runs = api.RunServiceApi(self.client)
-
-        def restarted() -> Any:
-            run = runs.run_service_get_run(run_id=_id(run_id), _request_timeout=TIMEOUTS_S)
-            return None if progress_of(run).ended else run
-
+        self.progress(run_id)  # refuses what is no audit
         self.ask(
-            lambda: runs.run_service_retry_run(run_id=_id(run_id), _request_timeout=TIMEOUTS_S),
+            lambda: runs.run_service_retry_run(run_id=_id(run_id)),
             "retry the run",
-            restarted,
+            lambda: self._with_state(run_id, lambda state: state not in ENDED),
         )
 
-    def logs(self, run_id: str, pod: str) -> str:
-        """Read the log of a step from its pod or from Kubeflow's archive.
+    def cancel(self, run_id: str) -> None:
+        """Stop the steps of a run; its exit step still runs, and it can be retried.
 
-        KFP's user interface serves it, at the address under which it also serves the API.
+        Raises:
+            ConfigError: It has ended, or Kubernetes no longer has it.
         """
-        query = {"podname": pod, "runid": _id(run_id)}
-        if self.namespace:
-            query["podnamespace"] = self.namespace
-        headers = dict(self.client.default_headers)
-        if self.client.cookie:
-            headers["Cookie"] = self.client.cookie
-        self.client.update_params_for_auth(headers, [], ["Bearer"])
-        address = f"{self.endpoint}/k8s/pod/logs?{urlencode(query)}"
-        answer = patiently(
-            lambda: self.client.rest_client.GET(
-                address, headers=headers, _request_timeout=TIMEOUTS_S
-            ),
-            f"show the log of {pod}",
-            self.endpoint,
+        import kfp_server_api as api
+
+        runs = api.RunServiceApi(self.client)
+        if (run := self.progress(run_id)).ended:
+            raise ConfigError(
+                f"the run {run_id} has ended ({run.state}); there is nothing to cancel"
+            )
+        self.ask(
+            lambda: runs.run_service_terminate_run(run_id=_id(run_id)),
+            "cancel the run",
+            lambda: self._with_state(run_id, lambda state: state in (*ENDED, "CANCELING")),
         )
-        return str(answer.data.decode("utf-8", "replace"))
+
+    def _with_state(self, run_id: str, wanted: Callable[[str], bool]) -> Any:
+        """The run, if it has a state that is wanted."""
+        import kfp_server_api as api
+
+        runs = api.RunServiceApi(self.client)
+        run = runs.run_service_get_run(run_id=_id(run_id))
+        return run if wanted(run.state) else None
+
+    def _pipeline_of(self, run: Any) -> Any:
+        """The compiled pipeline of a run; empty if Kubeflow no longer has it."""
+        import kfp_server_api as api
+
+        reference = run.pipeline_version_reference
+        if reference is None or not reference.pipeline_version_id:
+            return _inner(run.pipeline_spec or {})
+        key = reference.pipeline_version_id
+        if key not in self._specs:
+            pipelines = api.PipelineServiceApi(self.client)
+            try:
+                version = self.ask(
+                    lambda: pipelines.pipeline_service_get_pipeline_version(
+                        pipeline_id=reference.pipeline_id, pipeline_version_id=key
+                    ),
+                    "show the pipeline of the run",
+                )
+            except NotThere:
+                self._specs[key] = {}
+            else:
+                self._specs[key] = _inner(version.pipeline_spec or {})
+        return self._specs[key]
+
+    def time(self) -> datetime.datetime:
+        """The server's time of its last answer, or this machine's."""
+        date = self.client.last_response.getheader("Date")
+        if date:
+            with contextlib.suppress(ValueError):
+                return email.utils.parsedate_to_datetime(date)
+        return datetime.datetime.now(datetime.UTC)
+
+    def refuse_older(self) -> None:
+        """Refuse a server that would delete running audits with their schedule.
+
+        Kubeflow tells its version by its older API. One that no longer has that API is new enough.
+
+        Raises:
+            ConfigError: Its version is below 2.17.
+        """
+        try:
+            answer = patiently(
+                lambda: self.client.call_api(
+                    "/apis/v1beta1/healthz", "GET", header_params={"Accept": "application/json"},
+                    response_type="object", auth_settings=["Bearer"], _return_http_data_only=True,
+                ),
+                "tell its version",
+                self.endpoint,
+            )  # fmt: skip
+        except NotThere:
+            return
+        tag = str(answer.get("tag_name", "")) if isinstance(answer, dict) else ""
+        version = re.match(r"v?(\d+)\.(\d+)", tag)
+        if version and (int(version[1]), int(version[2])) < OLDEST:
+            raise ConfigError(
+                f"Kubeflow Pipelines at {self.endpoint} is {printable(tag)}; audits need 2.17 or "
+                "later, so upgrade it"
+            )
 
     def ask(
         self, call: Callable[[], Any], what: str, lookup: Callable[[], Any] | None = None
@@ -162,103 +245,15 @@ class KfpClient:
 
         return patiently(read(call), what, self.endpoint, lookup=lookup and read(lookup))
 
-    def experiment(self, name: str) -> str:
-        """Return the id of an experiment; make the experiment unless KFP has it."""
-        import kfp_server_api as api
-
-        experiments = api.ExperimentServiceApi(self.client)
-        body = api.V2beta1Experiment(display_name=name, namespace=self.namespace or None)
-
-        def lookup() -> Any:
-            answer = experiments.experiment_service_list_experiments(
-                filter=filter_by_name(name), **self.where, _request_timeout=TIMEOUTS_S
-            )
-            return _first(answer, "experiments")
-
-        def make() -> Any:
-            return experiments.experiment_service_create_experiment(
-                experiment=body, _request_timeout=TIMEOUTS_S
-            )
-
-        return str(self._get_or_make("use the experiment", lookup, make).experiment_id)
-
-    def version(self, definition: Path, name: str, code: str = "") -> tuple[str, str]:
-        """Return the ids of a pipeline and of its version; upload what KFP does not have.
-
-        Args:
-            definition: The YAML of the version.
-            name: Of the pipeline.
-            code: Last part of the version's name.
-        """
-        import kfp_server_api as api
-
-        pipelines = api.PipelineServiceApi(self.client)
-        uploads = api.PipelineUploadServiceApi(self.client)
-        digest = hashlib.sha256(definition.read_bytes()).hexdigest()[:16]
-        version_name = f"{name} {digest} {code}".rstrip()
-
-        def pipeline_by_name() -> Any:
-            answer = pipelines.pipeline_service_list_pipelines(
-                filter=filter_by_name(name), **self.where, _request_timeout=TIMEOUTS_S
-            )
-            return _first(answer, "pipelines")
-
-        def upload_pipeline() -> Any:
-            return uploads.upload_pipeline(
-                str(definition), name=name, **self.where, _request_timeout=TIMEOUTS_S
-            )
-
-        what = "upload the pipeline"
-        pipeline = self._get_or_make(what, pipeline_by_name, upload_pipeline)
-        pipeline_id = str(pipeline.pipeline_id)
-
-        def version_by_name() -> Any:
-            answer = pipelines.pipeline_service_list_pipeline_versions(
-                pipeline_id=pipeline_id,
-                filter=filter_by_name(version_name),
-                _request_timeout=TIMEOUTS_S,
-            )
-            return _first(answer, "pipeline_versions")
-
-        def upload_version() -> Any:
-            return uploads.upload_pipeline_version(
-                str(definition),
-                name=version_name,
-                pipelineid=pipeline_id,
-                _request_timeout=TIMEOUTS_S,
-            )
-
-        version = self._get_or_make(what, version_by_name, upload_version)
-        return pipeline_id, str(version.pipeline_version_id)
-
-    def _get_or_make(self, what: str, lookup: Callable[[], Any], make: Callable[[], Any]) -> Any:
-        """Look a thing up, or make it; somebody else may make it in between."""
-        existing = self.ask(lookup, what)
-        if existing is not None:
-            return existing
-        try:
-            return self.ask(make, what, lookup)
-        except Conflict as error:
-            existing = self.ask(lookup, what)
-            if existing is None:
-                raise ScotomaError(str(error)) from error
-            return existing
-
     @property
     def where(self) -> dict[str, str]:
         """The namespace, as a parameter of requests that concern one team."""
         return {"namespace": self.namespace} if self.namespace else {}
 
 
-def filter_by_name(name: str) -> str:
-    """KFP's filter for all that has a name."""
-    predicate = {"operation": EQUALS, "key": "display_name", "stringValue": name}
-    return json.dumps({"predicates": [predicate]})
-
-
-def _first(answer: Any, kind: str) -> Any:
-    """The first item of a list that KFP answered; None if it is empty."""
-    return next(iter(getattr(answer, kind) or ()), None)
+def _inner(spec: Any) -> Any:
+    """A pipeline without the settings for Kubernetes that may stand beside it."""
+    return spec.get("pipeline_spec", spec)
 
 
 def _id(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from scotoma.errors import ConfigError
+from scotoma.pipelines import faults
 
 __all__ = ["client_of"]
 
@@ -46,4 +47,12 @@ def client_of(endpoint: str) -> Any:
             f"{KF_PIPELINES_SA_TOKEN_ENV} must name a file with a token, got {token_file}; correct "
             "it, or set SCOTOMA_KFP_TOKEN"
         )
-    return api.ApiClient(settings, cookie=os.environ.get("SCOTOMA_KFP_COOKIE"))
+
+    class Client(api.ApiClient):  # type: ignore[misc]
+        """A client that waits for no answer for ever."""
+
+        def request(self, *arguments: Any, **options: Any) -> Any:
+            options["_request_timeout"] = options.get("_request_timeout") or faults.TIMEOUTS_S
+            return super().request(*arguments, **options)
+
+    return Client(settings, cookie=os.environ.get("SCOTOMA_KFP_COOKIE"))

@@ -14,6 +14,7 @@ from scotoma.config.registered import SCHEME
 from scotoma.credentials import looks_secret, masked
 from scotoma.errors import ConfigError
 from scotoma.own_code import is_code
+from scotoma.stages.steps import STEPS
 from scotoma.tracking.connection import CREDENTIALS
 
 __all__ = ["CORE", "TRAINING", "check_for_cluster", "pipeline_config", "place"]
@@ -23,9 +24,18 @@ CORE = (
     "gather-shards", "score-divergence", "report-bias", "find-slices", "decide-verdict",
     "write-report",
 )  # fmt: skip
+STEP_LABEL = "scotoma/step"  # of pods, by which kubectl finds those of a step
+STEP_OF = {step.component.replace("_", "-"): step.name for step in STEPS.values()}
 SCRATCH = "/scratch"  # the images' root file system is read-only
-LONGEST_PAUSE_S = 600
-HOUR_S, DAY_S = 3600, 86400
+HOUR_S = 3600
+# Services that are restarted are waited for, some two to six minutes: a stock Kubeflow does not run
+# a step again that ended with 1. The SDK's `standard` mode gives up as soon as a few threads wait.
+PATIENCE = {
+    "AWS_RETRY_MODE": "legacy",
+    "AWS_MAX_ATTEMPTS": "10",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "7",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "2",
+}
 
 
 def place(task: Any, name: str, kubeflow: Kubeflow) -> Any:
@@ -41,6 +51,7 @@ def place(task: Any, name: str, kubeflow: Kubeflow) -> Any:
     """
     from kfp import kubernetes
 
+    kubernetes.add_pod_label(task, STEP_LABEL, STEP_OF.get(name, name))
     images, limits = kubeflow.images, kubeflow.limits
     if image := images.core if name in CORE else images.full:
         task.set_container_image(image)
@@ -63,31 +74,32 @@ def place(task: Any, name: str, kubeflow: Kubeflow) -> Any:
     for variable, value in {
         "TMPDIR": SCRATCH,
         "SCOTOMA_CACHE": f"{SCRATCH}/scotoma",
+        **PATIENCE,
         **kubeflow.environment,
     }.items():
         task.set_env_variable(variable, value)
     for secret, variables in kubeflow.secrets.items():
         kubernetes.use_secret_as_env(task, secret, {variable: variable for variable in variables})
+    task_s = round(limits.task_hours * HOUR_S)
     if limits.retries:
+        pauses_s = limits.pause_s * (2**limits.retries - 1)
         task.set_retry(
             limits.retries,
             backoff_duration=f"{limits.pause_s}s",
             backoff_factor=2.0,
-            backoff_max_duration=f"{max(limits.pause_s, LONGEST_PAUSE_S)}s",
+            # Argo counts it from the first try, and retries nothing that ends later.
+            backoff_max_duration=f"{(limits.retries + 1) * task_s + pauses_s}s",
         )
     kubernetes.set_security_context(task, run_as_non_root=True)  # as the images' own user
-    kubernetes.set_timeout(task, round(limits.task_hours * HOUR_S))
+    kubernetes.set_timeout(task, task_s)
     return task
 
 
 def pipeline_config(kubeflow: Kubeflow | None) -> dsl.PipelineConfig:
-    """The deadline of a whole run and the lifetime of its pods; neither on this machine."""
+    """The deadline of a whole run; none on this machine."""
     if kubeflow is None:
         return dsl.PipelineConfig()
-    return dsl.PipelineConfig(
-        active_deadline_seconds=round(kubeflow.limits.run_hours * HOUR_S),
-        ttl_seconds_after_finished=round(kubeflow.limits.keep_days * DAY_S),
-    )
+    return dsl.PipelineConfig(active_deadline_seconds=round(kubeflow.limits.run_hours * HOUR_S))
 
 
 def with_tracking_server(kubeflow: Kubeflow, uri: str | None) -> Kubeflow:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.errors import ConfigError
-from scotoma.pipelines.cluster import TIMEOUTS_S, KfpClient, filter_by_name
+from scotoma.pipelines.cluster import KfpClient
+from scotoma.pipelines.uploads import experiment_id, filter_by_name, mlflow_plugin, version_ids
 from scotoma.run import code_digest
 
 __all__ = ["Schedule", "ScheduleRequest", "Schedules"]
@@ -26,19 +27,19 @@ class ScheduleRequest:
 
     Attributes:
         name: Of the schedule; a cluster keeps one of each name.
+        project: Of the audits.
         experiment: Of KFP.
         definition: The compiled pipeline.
         cron: Six fields in UTC, seconds first, which KFP gets as they are.
         root: Folder or `s3://BUCKET/PREFIX` below which every audit has its folder.
-        description: A line for people.
     """
 
     name: str
+    project: str
     experiment: str
     definition: Path
     cron: str
     root: str
-    description: str
 
 
 @dataclass(frozen=True)
@@ -89,12 +90,13 @@ class Schedules:
         import kfp_server_api as api
 
         cluster = self.cluster
-        experiment_id = cluster.experiment(request.experiment)
-        pipeline_id, version_id = cluster.version(request.definition, PIPELINE, _code())
+        in_experiment = experiment_id(cluster, request.experiment)
+        cluster.refuse_older()
+        pipeline_id, version_id = version_ids(cluster, request.definition, PIPELINE, _code())
         body = api.V2beta1RecurringRun(
             display_name=request.name,
-            description=MARK + request.description,
-            experiment_id=experiment_id,
+            description=f"{MARK}audits of {request.project}",
+            experiment_id=in_experiment,
             pipeline_version_reference=api.V2beta1PipelineVersionReference(
                 pipeline_id=pipeline_id, pipeline_version_id=version_id
             ),
@@ -103,6 +105,7 @@ class Schedules:
             max_concurrency="1",
             no_catchup=True,
             mode="ENABLE",
+            plugins_input=mlflow_plugin(request.project),
             trigger=api.V2beta1Trigger(cron_schedule=api.V2beta1CronSchedule(cron=request.cron)),
         )
 
@@ -116,7 +119,7 @@ class Schedules:
             change = "changed" if existing else "made"
             current = cluster.ask(
                 lambda: self._recurring.recurring_run_service_create_recurring_run(
-                    recurring_run=body, _request_timeout=TIMEOUTS_S
+                    recurring_run=body
                 ),
                 "make the schedule",
                 matching,
@@ -138,6 +141,7 @@ class Schedules:
             The number of schedules removed.
         """
         existing = self._named(name)
+        self.cluster.refuse_older()
         for run in existing:
             self._delete(run.recurring_run_id)
         return len(existing)
@@ -154,9 +158,7 @@ class Schedules:
         pipelines = api.PipelineServiceApi(self.cluster.client)
         version = self.cluster.ask(
             lambda: pipelines.pipeline_service_get_pipeline_version(
-                pipeline_id=reference.pipeline_id,
-                pipeline_version_id=reference.pipeline_version_id,
-                _request_timeout=TIMEOUTS_S,
+                pipeline_id=reference.pipeline_id, pipeline_version_id=reference.pipeline_version_id
             ),
             "show the pipeline's version",
         )
@@ -174,7 +176,7 @@ class Schedules:
     def _named(self, name: str) -> list[Any]:
         answer = self.cluster.ask(
             lambda: self._recurring.recurring_run_service_list_recurring_runs(
-                filter=filter_by_name(name), **self.cluster.where, _request_timeout=TIMEOUTS_S
+                filter=filter_by_name(name), **self.cluster.where
             ),
             "list the schedules",
         )
@@ -190,9 +192,7 @@ class Schedules:
 
     def _enable(self, schedule_id: str) -> None:
         self.cluster.ask(
-            lambda: self._recurring.recurring_run_service_enable_recurring_run(
-                schedule_id, _request_timeout=TIMEOUTS_S
-            ),
+            lambda: self._recurring.recurring_run_service_enable_recurring_run(schedule_id),
             "enable the schedule",
         )
 
@@ -201,9 +201,7 @@ class Schedules:
 
         def gone() -> Any:
             try:
-                self._recurring.recurring_run_service_get_recurring_run(
-                    schedule_id, _request_timeout=TIMEOUTS_S
-                )
+                self._recurring.recurring_run_service_get_recurring_run(schedule_id)
             except api.ApiException as error:
                 if error.status == 404:
                     return True
@@ -211,8 +209,9 @@ class Schedules:
             return None
 
         self.cluster.ask(
+            # Kubernetes would delete the audits of the schedule too, and end the one that runs.
             lambda: self._recurring.recurring_run_service_delete_recurring_run(
-                schedule_id, _request_timeout=TIMEOUTS_S
+                schedule_id, propagation_policy="ORPHAN"
             ),
             "remove the schedule",
             gone,

@@ -10,13 +10,7 @@ import polars as pl
 from scotoma.config import load_config
 from scotoma.run import Run
 from scotoma.stages.external.predictions import complete
-from scotoma.stages.predict import predict
-from scotoma.stages.prepare import prepare
-from scotoma.stages.prune import prune
-from scotoma.stages.quantize import quantize
-from scotoma.stages.shards import shards
-from scotoma.stages.steps import STEPS
-from scotoma.stages.train import train
+from scotoma.stages.steps import groups
 
 CONFIG = """\
 project: elsewhere
@@ -53,19 +47,13 @@ def write(home: Path, *, models: int = 1, n: int = 300) -> Path:
     return home
 
 
-def audited(home: Path, text: str = CONFIG, *, shard_count: int = 1) -> Run:
+def audited(home: Path, text: str = CONFIG) -> Run:
     """All steps from preparing to logging, in this process."""
     (home / "audit.yaml").write_text(text)
     run = Run.create(home / "run", complete(load_config(home / "audit.yaml")))
-    prepare(run)
-    for shard in shards(run.config.most_models, shard_count):
-        for step in (
-            train, prune, quantize, predict
-        ):  # fmt: skip
-            step(run, shard)
-    steps = list(STEPS)
-    for step in steps[steps.index("gather") :]:
-        STEPS[step].function(run)
+    for group in groups(run.config):
+        for step in group:
+            step.function(run)
     return run
 
 

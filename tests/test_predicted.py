@@ -22,8 +22,6 @@ from scotoma.run import Run, read_json
 from scotoma.stages.external.predictions import complete, named_images
 from scotoma.stages.prepare import prepare
 from scotoma.stages.report import draw
-from scotoma.stages.shards import shards
-from scotoma.stages.train import train
 from tests.commands import scotoma
 from tests.external_predictions import CONFIG, audited, said, write
 
@@ -40,7 +38,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_every_prediction_finds_its_example_and_its_class(tmp_path: Path) -> None:
-    run = audited(write(tmp_path, models=3), shard_count=2)
+    run = audited(write(tmp_path, models=3))
     for name, called in {"dense": "fp32", "int8": "int8"}.items():
         found = Predictions.read(run.predictions(name))
         assert found.members == (0, 1, 2)
@@ -115,19 +113,13 @@ def test_what_is_missing_is_a_note_and_a_group(pair: Run) -> None:
 
 def test_a_changed_table_is_taken_in_again_and_an_equal_one_is_not(tmp_path: Path) -> None:
     run = audited(write(tmp_path))
-    (shard,) = shards(1, 1)
-    place = run.predictions("int8", 0)
+    place = run.predictions("int8")
     before = place.stat().st_mtime_ns
-    train(run, shard)
+    prepare(run)
     assert place.stat().st_mtime_ns == before
     file = tmp_path / "preds" / "int8" / "seed0.csv"
     file.write_text(file.read_text().replace(",cat", ",=dog()", 1))
-    with pytest.raises(
-        DataError, match=r"^source.files \(int8/seed0.csv\) changed after the step "
-    ):
-        train(run, shard)
     prepare(run)
-    train(run, shard)
     assert place.stat().st_mtime_ns > before
 
 
@@ -206,12 +198,10 @@ def test_variants_of_unequal_size_are_cut_to_what_is_asked(tmp_path: Path) -> No
     assert run.config.population == Population(models=1)
 
 
-@pytest.mark.parametrize("shard_count", [1, 3])
-def test_both_sides_may_have_different_numbers_of_models(tmp_path: Path, shard_count: int) -> None:
-    """Three dense and two compressed: the last shard of three holds no compressed one."""
+def test_both_sides_may_have_different_numbers_of_models(tmp_path: Path) -> None:
     write(tmp_path, models=3)
     (tmp_path / "preds" / "int8" / "seed2.csv").unlink()
-    run = audited(tmp_path, shard_count=shard_count)
+    run = audited(tmp_path)
     assert Predictions.read(run.predictions("dense")).members == (0, 1, 2)
     assert Predictions.read(run.predictions("int8")).members == (0, 1)
     audit = read_json(run.path("audit.json"))

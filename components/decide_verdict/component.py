@@ -10,6 +10,8 @@ def decide_verdict(
     bias: dsl.Input[dsl.Artifact],
     slices: dsl.Input[dsl.Artifact],
     verdict: dsl.Output[dsl.Artifact],
+    summary: dsl.Output[dsl.Markdown],
+    metrics: dsl.Output[dsl.Metrics],
 ) -> None:
     """Write audit.json and judge it: PASS, UNSURE or FAIL for every variant.
 
@@ -21,6 +23,8 @@ def decide_verdict(
 
     Returns:
         verdict: Where audit.json and the verdict are.
+        summary: The verdict in words, as Kubeflow shows it.
+        metrics: Numbers of every variant, by which Kubeflow compares audits.
     """
     from scotoma.stages import execute
 
@@ -29,4 +33,6 @@ def decide_verdict(
         run_uri,
         verdict.path,
         after=[divergence.path, bias.path, slices.path],
+        shown={"summary.md": summary.path},
+        metrics=metrics.metadata,
     )

@@ -8,6 +8,7 @@ def write_report(
     run_uri: str,
     verdict: dsl.Input[dsl.Artifact],
     report: dsl.Output[dsl.Artifact],
+    page: dsl.Output[dsl.HTML],
 ) -> None:
     """Write the report page.
 
@@ -17,6 +18,7 @@ def write_report(
 
     Returns:
         report: Where it is.
+        page: The page, as Kubeflow shows it.
     """
     from scotoma.stages import execute
 
@@ -25,4 +27,5 @@ def write_report(
         run_uri,
         report.path,
         after=[verdict.path],
+        shown={"report.html": page.path},
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import typer
 
+from scotoma.commands.pipeline_cancel import cancel
 from scotoma.commands.pipeline_compile import compile_
+from scotoma.commands.pipeline_list import list_
 from scotoma.commands.pipeline_logs import logs
 from scotoma.commands.pipeline_retry import retry
 from scotoma.commands.pipeline_schedule import schedule
@@ -29,5 +31,6 @@ def _require_kfp() -> None:
 
 
 app.command("compile")(compile_)
-for command in (submit, status, logs, retry, schedule, unschedule):
+app.command("list")(list_)
+for command in (submit, status, logs, cancel, retry, schedule, unschedule):
     app.command()(command)

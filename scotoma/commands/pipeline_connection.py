@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from scotoma.commands.forecast_text import duration_text
 from scotoma.commands.gate import print_out
 from scotoma.commands.pipeline_wait import verdict_of, watch
 from scotoma.commands.text_table import rendered_lines
@@ -19,12 +20,12 @@ from scotoma.printable import printable
 
 if TYPE_CHECKING:
     from scotoma.pipelines.cluster import KfpClient
-    from scotoma.pipelines.progress import Progress
+    from scotoma.pipelines.progress import Progress, Task
 
 __all__ = ["Connection", "run_link", "run_table", "wait_for_verdict"]
 
 COLUMNS: tuple[tuple[int, Literal["left", "right"]], ...] = (
-    (10, "left"), (22, "left"), (8, "right"), (0, "left"),
+    (10, "left"), (22, "left"), (8, "right"), (0, "left"), (0, "left"),
 )  # fmt: skip
 UNCUT = 10_000  # cells: errors and addresses stay on one line, so that they can be copied
 
@@ -67,18 +68,26 @@ def run_link(cluster: KfpClient, run_id: str) -> str:
     return f"{cluster.endpoint}/#/runs/details/{run_id}"
 
 
-def run_table(run: Progress) -> str:
-    """Format a line for the run and one for each step."""
+def run_table(run: Progress, *, nodes: bool = False) -> str:
+    """Format a line for the run and one for each step and shard, or for each node of Argo."""
+    rows = [
+        (task.state, task.label, duration_text(task.seconds), _attempts(task), task.error)
+        for task in run.tasks
+    ]
+    if nodes:
+        rows = [(n.state, n.name, duration_text(n.seconds), "", "") for n in run.nodes]
     table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     for width, justify in COLUMNS:
         table.add_column(justify=justify, min_width=width, no_wrap=True)
-    for task in run.tasks:
-        seconds = "" if task.seconds is None else f"{task.seconds:.0f} s"
-        cells = (task.state, task.name, seconds, task.error)
-        table.add_row(*(Text(printable(cell)) for cell in cells))
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
     head = f"{run.state:<12}{printable(run.name)}  {run.run_uri}"
     lines = rendered_lines(table, UNCUT)
     return "".join(f"{line.rstrip()}\n" for line in (head, *lines))
+
+
+def _attempts(task: Task) -> str:
+    return f"{task.attempts} attempts" if task.attempts > 1 else ""
 
 
 def wait_for_verdict(cluster: KfpClient, run_id: str, connection: Connection) -> int:

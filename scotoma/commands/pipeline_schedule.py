@@ -77,11 +77,11 @@ def _put(submission: Submission, root: str, connection: Connection, name: str | 
     with submission.definition(config, kubeflow, scheduled=True) as definition:
         request = ScheduleRequest(
             name=name or config.project,
+            project=config.project,
             experiment=kubeflow.experiment or config.project,
             definition=definition,
             cron=config.retraining.cron,
             root=root,
-            description=f"audits of {config.project}",
         )
         scheduled, change = Schedules(cluster).put(request)
     connection.message(f"{change:<10}{_link(cluster.endpoint, scheduled)}")

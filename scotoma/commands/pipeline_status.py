@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from scotoma.commands import pipeline_options as options
@@ -13,6 +15,9 @@ def status(
     run: options.RunId,
     endpoint: options.Endpoint = None,
     namespace: options.Namespace = None,
+    nodes: Annotated[
+        bool, typer.Option("--nodes", help="Show each node of Argo, not each step.")
+    ] = False,
     wait: options.Wait = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -25,4 +30,4 @@ def status(
     if wait:
         raise typer.Exit(wait_for_verdict(cluster, run, connection))
     progress = cluster.progress(run)
-    connection.print_run(progress, cluster, run_table(progress))
+    connection.print_run(progress, cluster, run_table(progress, nodes=nodes))

@@ -40,17 +40,23 @@ def watch(cluster: KfpClient, run_id: str, console: Console) -> Progress:
     Raises:
         ScotomaError: The cluster does not answer; the run goes on.
     """
+    from scotoma.pipelines.faults import NotThere
+
     printed: dict[str, str] = {}
+    watched = False
     with Live(console=console, transient=True, auto_refresh=False) as live:
         while True:
             try:
                 run = cluster.progress(run_id)
-            except ConfigError:
+            except NotThere:
                 raise
             except ScotomaError as error:
-                raise ScotomaError(
+                if isinstance(error, ConfigError) and not watched:
+                    raise
+                raise type(error)(
                     f"{error}; the run continues: scotoma pipeline status {run_id} --wait"
                 ) from error
+            watched = True
             steps = _steps(run)
             if console.is_terminal:
                 live.update(Group(*map(_line, steps.items())), refresh=True)
@@ -98,9 +104,13 @@ def _failure(run: Progress) -> ScotomaError:
         error = json.loads(storage.read_bytes(record))
         kinds = {kind.exit_code: kind for kind in (ScotomaError, ConfigError, DataError)}
         return kinds[error["exit_code"]](error["message"])
+    if run.state == "CANCELED":
+        return ScotomaError(
+            f"the run was cancelled; scotoma pipeline retry {run.run_id} resumes it"
+        )
     task = next((task for task in run.tasks if task.state == "FAILED"), None)
     reason = printable(task.error or run.error) if task else printable(run.error)
-    step = f" at {task.name}" if task else ""
+    step = f" at {task.label}" if task else ""
     return ScotomaError(
         f"the run {run.state.lower()}{step}{f' ({reason})' if reason else ''}; see scotoma "
         f"pipeline logs {run.run_id}, then scotoma pipeline retry {run.run_id}"
@@ -108,16 +118,16 @@ def _failure(run: Progress) -> ScotomaError:
 
 
 def _steps(run: Progress) -> dict[str, str]:
-    """The state of each step by its name; for several shards, the number in each state."""
+    """The state of each step that has begun; for several shards, the number in each state."""
     states: dict[str, list[str]] = {}
     for task in run.tasks:
         states.setdefault(task.name, []).append(task.state)
     shown = {}
     for name, each in states.items():
+        if set(each) <= {"WAITING", "NOT RUN"}:
+            continue
         counts = Counter(each)
-        words = [
-            state if n == 1 and len(each) == 1 else f"{n} {state}" for state, n in counts.items()
-        ]
+        words = [state if len(each) == 1 else f"{n} {state}" for state, n in counts.items()]
         shown[name] = ", ".join(words)
     return shown or {"run": run.state}
 

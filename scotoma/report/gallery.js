@@ -1,5 +1,5 @@
 // The gallery: sifting by class, group and kind of flip, and the arrow keys from pair to pair.
-// And downloads: a frame without leave to save files shows them as text instead.
+// In a frame: downloads show as text where it may not save files, and links stay in the page.
 (() => {
   "use strict";
   const pairs = [...document.querySelectorAll(".pairs > li")];
@@ -67,4 +67,19 @@
       link.addEventListener("click", asText);
     }
   }
+
+  // In a frame that Kubeflow fills, "#gate" is an address of the page around it.
+  const within = (event) => {
+    const link = event.target.closest('a[href^="#"]');
+    const target = link && document.getElementById(link.getAttribute("href").slice(1));
+    if (!target) return;
+    event.preventDefault();
+    for (let fold = target.closest("details"); fold; fold = fold.parentElement.closest("details")) {
+      fold.open = true;
+    }
+    target.tabIndex = -1;
+    target.focus({ preventScroll: true });
+    target.scrollIntoView();
+  };
+  if (location.href === "about:srcdoc") document.addEventListener("click", within);
 })();

@@ -24,6 +24,7 @@ __all__ = [
     "compare_checksums",
     "refuse_changed",
     "seal",
+    "sealed",
     "unseal",
 ]
 
@@ -71,14 +72,23 @@ def seal(run: Mirror) -> None:
         _write(run, _as_they_are(run, rest) | known)
 
 
+def sealed(run: Mirror) -> bool:
+    """Whether the audit has ended: its checksums are there and whole.
+
+    Raises:
+        DataError: The object storage cannot be read.
+    """
+    return bool(_read(run))
+
+
 def amend(run: Mirror, names: Iterable[str]) -> None:
     """Write down files anew that a command on a finished run has written.
 
     Raises:
         DataError: The object storage cannot be read or written.
     """
-    if sealed := _read(run):
-        _write(run, sealed | _as_they_are(run, names))
+    if recorded := _read(run):
+        _write(run, recorded | _as_they_are(run, names))
 
 
 def unseal(run: Mirror) -> None:
@@ -100,16 +110,16 @@ def refuse_changed(run: Mirror, names: Iterable[str]) -> None:
     Raises:
         DataError: One differs, or the checksums are damaged.
     """
-    if (sealed := _read(run)) is None:
+    if (recorded := _read(run)) is None:
         return
-    if not sealed:
+    if not recorded:
         raise DataError(
             f"{run.place(run.root / CHECKSUMS)} is damaged, so nothing says whether the other "
             "files are; repeat the audit to write it again"
         )
     for name in names:
         path = run.root / name
-        if name in sealed and path.is_file() and file_digest(path) != sealed[name]:
+        if name in recorded and path.is_file() and file_digest(path) != recorded[name]:
             raise DataError(
                 f"{run.place(path)} was changed after its audit wrote it; repeat the audit to "
                 "write it again"
@@ -125,20 +135,20 @@ def compare_checksums(run: Mirror) -> Verified:
     Raises:
         DataError: The audit has not ended, or a file cannot be read.
     """
-    if (sealed := _read(run)) is None:
+    if (recorded := _read(run)) is None:
         raise DataError(
             f"{run.place(run.root / CHECKSUMS)} is missing, so the audit has not ended; repeat "
             "the audit to resume it"
         )
-    if not sealed:
+    if not recorded:
         return Verified(0, (CHECKSUMS,), (), ())
     names = _names(run)
-    damaged = [name for name in names if name in sealed and not _is(run, name, sealed[name])]
+    damaged = [name for name in names if name in recorded and not _is(run, name, recorded[name])]
     return Verified(
-        files=len(set(names) & sealed.keys()) - len(damaged),
+        files=len(set(names) & recorded.keys()) - len(damaged),
         damaged=tuple(damaged),
-        missing=tuple(sorted(sealed.keys() - set(names))),
-        extra=tuple(name for name in names if name not in sealed),
+        missing=tuple(sorted(recorded.keys() - set(names))),
+        extra=tuple(name for name in names if name not in recorded),
     )
 
 

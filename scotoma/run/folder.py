@@ -21,9 +21,12 @@ from scotoma.run.lock import LOCK
 from scotoma.run.mirror import Mirror, cache_folder
 from scotoma.run.records import read_json, read_record, write_json
 from scotoma.run.sharing import shareable
+from scotoma.run.step_logs import FOLDER as LOGS
 from scotoma.storage.files import file_digest, written
 
 __all__ = ["Run"]
+
+BEFORE = (LOCK, LOGS, "error.json")  # what an audit that could not begin leaves
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class Run:
             raise ConfigError(f"output folder {root} is below a file; choose another --out")
         if run.path("config.yaml").exists():
             run._refuse_another(load_config(run.path("config.yaml")), place)
-        elif root.is_dir() and any(path.name != LOCK for path in root.iterdir()):
+        elif root.is_dir() and any(path.name not in BEFORE for path in root.iterdir()):
             raise ConfigError(
                 f"output folder {root} holds other files and no config.yaml; choose another --out"
             )
@@ -78,7 +81,7 @@ class Run:
             run._refuse_another(
                 parse_config(text.decode("utf-8", "replace"), f"{uri}/config.yaml"), uri
             )
-        elif names:
+        elif any(name.partition("/")[0] not in BEFORE for name in names):
             raise ConfigError(
                 f"output folder {uri} holds other objects and no config.yaml; choose another --out"
             )

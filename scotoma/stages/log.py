@@ -18,13 +18,13 @@ from scotoma.printable import printable
 from scotoma.run import Run, read_json, write_json
 from scotoma.stages.judging.frontier import frontier_rows
 
-__all__ = ["import_tracking", "log", "log_failed_audit"]
+__all__ = ["import_tracking", "log"]
 
-UNKNOWN = "a step ended without saying why; its logs do"
 NOWHERE = (
     "a run in object storage has no mlflow.db beside it; set tracking.uri or MLFLOW_TRACKING_URI "
     "and repeat the command, or set tracking.uri to off"
 )
+UNSET = "tracking.uri is `environment`, and MLFLOW_TRACKING_URI is not set; set it, and repeat"
 
 
 def log(run: Run) -> list[Path]:
@@ -47,6 +47,7 @@ def log(run: Run) -> list[Path]:
     made_with = "/".join(
         ["off" if uri is None else uri]
         + ([retraining.model, retraining.alias] if retraining and retraining.model else [])
+        + list(filter(None, [os.environ.get("MLFLOW_RUN_ID")]))  # a new one waits for the verdict
     )
     with run.step("log", [tracked], inputs, made_with=made_with) as due:
         if due:
@@ -54,7 +55,8 @@ def log(run: Run) -> list[Path]:
             if uri is None:
                 tracked_runs = {"reason": "", "link": "", "runs": {}}
             elif not uri:
-                tracked_runs = {"reason": NOWHERE, "link": "", "runs": {}}
+                unset = run.config.tracking.uri == "environment"
+                tracked_runs = {"reason": UNSET if unset else NOWHERE, "link": "", "runs": {}}
             else:
                 tracked_runs = _logged(run, read_audit(audit), read_part(gate, GateResult), uri)
             write_json(tracked, tracked_runs)
@@ -76,20 +78,6 @@ def import_tracking(run: Run) -> None:
 
     if uri := tracking_uri(run, dict(os.environ)):
         import_client(uri)
-
-
-def log_failed_audit(run: Run) -> list[Path]:
-    """Log that the audit failed, and why; a database beside the run is not made for that."""
-    from scotoma.tracking import log_failure, tracking_uri
-
-    uri = tracking_uri(run, dict(os.environ))
-    if uri and not uri.startswith("sqlite:"):
-        record = run.path("error.json")
-        run.fetch(record)
-        why = read_json(record)["message"] if record.exists() else UNKNOWN
-        if reason := log_failure(run, why, uri):
-            sys.stderr.write(f"not logged: {reason}\n")
-    return []
 
 
 def _tidy(run: Run, keep: Keep, uri: str | None) -> None:

@@ -17,8 +17,11 @@ __all__ = ["prepare"]
 
 
 def prepare(run: Run) -> list[Path]:
-    """Read and check the source, write the examples of both splits, bring the previous audit."""
-    leaves = [*_models(run), *_examples(run), run.path(SOURCES)]
+    """Read and check the source, write the examples of both splits, bring the previous audit.
+
+    Of predictions made elsewhere everything is imported.
+    """
+    leaves = [*_models(run), *_examples(run), *_predictions(run), run.path(SOURCES)]
     _refuse_unknown_groups(run)
     run.fetch(run.previous)
     if run.config.retraining is None and not run.previous.exists():
@@ -62,6 +65,14 @@ def _examples(run: Run) -> list[Path]:
             confirmed(changed.files, sources)
     changed.leave()
     return outputs
+
+
+def _predictions(run: Run) -> list[Path]:
+    if not isinstance(run.config.source, PredictionsSource):
+        return []
+    from scotoma.stages.external.predictions import import_predictions
+
+    return import_predictions(run)
 
 
 def _decode(run: Run) -> None:

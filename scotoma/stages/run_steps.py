@@ -22,7 +22,7 @@ from scotoma.processes.guardian import tie_to_parent
 from scotoma.run import Run
 from scotoma.stages import leave_error, perform
 from scotoma.stages.shards import shards
-from scotoma.stages.steps import Step, groups, named, required
+from scotoma.stages.steps import STEPS, Step, groups, named, required, skipped_steps
 
 __all__ = ["refuse_too_early", "run_steps"]
 
@@ -67,15 +67,20 @@ def run_steps(run: Run, only: str | None = None) -> None:
 
 
 def refuse_too_early(run: Run, name: str) -> None:
-    """Refuse a step whose input the steps before it have not left.
+    """Refuse a step whose input the steps before it have not left, or that has nothing to do.
 
     Args:
         run: The run.
         name: The step's.
 
     Raises:
-        ConfigError: A step whose output it reads has not ended in this run.
+        ConfigError: A step whose output it reads has not ended in this run, or it is skipped.
     """
+    if name in (skipped := skipped_steps(run.config)):
+        raise ConfigError(
+            f"--step {name} has nothing to do in this audit; its steps are "
+            f"{', '.join(step for step in STEPS if step not in skipped)}"
+        )
     run.mirror.fetch_folder("steps")
     for before in required(named(name), run.config):
         if not _recorded(run, before):

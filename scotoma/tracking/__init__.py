@@ -8,6 +8,7 @@ from scotoma.tracking.history import history
 from scotoma.tracking.records import metric_names
 from scotoma.tracking.registry import Registered, register
 from scotoma.tracking.retention import forget_pages
+from scotoma.tracking.scalars import scalar_metrics
 from scotoma.tracking.store import Tracked, log_audit, tracking_uri
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "log_skip",
     "metric_names",
     "register",
+    "scalar_metrics",
     "tracking_uri",
 ]

@@ -17,7 +17,7 @@ from scotoma.audit.slices import SliceSearch
 from scotoma.audit.worst_change import highest_error, largest_gap, worst_change
 from scotoma.printable import printable
 
-__all__ = ["RunRecord", "member_records", "metric_names", "variant_records"]
+__all__ = ["NOTE", "RunRecord", "markdown", "member_records", "metric_names", "variant_records"]
 
 NAME_LENGTH = 100  # the server takes 250, with section and prefix
 TEXT_LENGTH = 5000  # of a tag; the server takes 8000
@@ -224,7 +224,7 @@ def _variant(
     )
     top1 = audit.accuracy[name].top1
     record.quantity("1_quality/top1", top1)
-    note = [f"**{_markdown(name)}**: {variant.members} models", ""]
+    note = [f"**{markdown(name)}**: {variant.members} models", ""]
     note += [] if gate is None else _verdict(record, gate, name)
     note.append(f"- top-1 {_shown(top1, 100, '%')}")
     if divergence := audit.divergence.get(name):
@@ -251,13 +251,13 @@ def _verdict(record: RunRecord, gate: GateResult, name: str) -> list[str]:
     judged = next((variant for variant in gate.variants if variant.name == name), None)
     if judged is None:
         record.tags["scotoma.verdict"] = gate.verdict
-        each = [f"{variant.verdict} {_markdown(variant.name)}" for variant in gate.variants]
+        each = [f"{variant.verdict} {markdown(variant.name)}" for variant in gate.variants]
         return [f"- gate: {gate.verdict} ({', '.join(each)})"]
     counted = [test.verdict for test in judged.tests if test.waived is None]
     record.number("0_gate/failed", counted.count("FAIL"))
     record.number("0_gate/unsure", counted.count("UNSURE"))
     record.tags["scotoma.verdict"] = judged.verdict
-    return [f"- gate: {judged.verdict}", *(f"  - {_markdown(line)}" for line in judged.sentences)]
+    return [f"- gate: {judged.verdict}", *(f"  - {markdown(line)}" for line in judged.sentences)]
 
 
 def _slices(record: RunRecord, search: SliceSearch | None) -> list[str]:
@@ -266,7 +266,7 @@ def _slices(record: RunRecord, search: SliceSearch | None) -> list[str]:
         return []
     record.number("5_slices/n_bad", search.slice_count)
     record.tags["interval/5_slices/n_bad"] = f"n={search.tested}: {search.null.sentence}"
-    return [f"- slices: {_markdown(search.summary)}"]
+    return [f"- slices: {markdown(search.summary)}"]
 
 
 def _groups(record: RunRecord, audit: Audit, name: str) -> list[str]:
@@ -287,12 +287,12 @@ def _groups(record: RunRecord, audit: Audit, name: str) -> list[str]:
         record.tags[f"group/{key}"] = worst.group
         shown = _shown(worst.absolute, POINTS, " points")
         relative = _shown(worst.relative, 1, "%")
-        note.append(f"- worst change of {metric}: {shown} in {_markdown(worst.group)} ({relative})")
+        note.append(f"- worst change of {metric}: {shown} in {markdown(worst.group)} ({relative})")
     if highest := highest_error(audit, name):
         record.quantity("3_worst/highest_error", highest.compressed)
         record.tags["group/3_worst/highest_error"] = highest.group
         rate = _shown(highest.compressed, POINTS, "%")
-        note.append(f"- highest error: {rate} in {_markdown(highest.group)}")
+        note.append(f"- highest error: {rate} in {markdown(highest.group)}")
     if gap := largest_gap(audit, name):
         record.quantity("3_worst/gap_points", gap.gap, POINTS)
         record.tags["group/3_worst/gap_points"] = f"{gap.group_b} against {gap.group_a}"
@@ -347,7 +347,7 @@ def _member(
     return record
 
 
-def _markdown(text: str) -> str:
+def markdown(text: str) -> str:
     """A name that is nothing but its letters in Markdown and HTML: the rest becomes entities."""
     return "".join(c if c.isalnum() or c in " -" else f"&#{ord(c)};" for c in printable(text))
 
@@ -356,6 +356,6 @@ def _shown(quantity: Quantity, factor: float, unit: str) -> str:
     """A number in words."""
     value, low, high = quantity.value, quantity.low, quantity.high
     if value is None or not math.isfinite(value):
-        return _markdown(quantity.reason or "undefined")
+        return markdown(quantity.reason or "undefined")
     interval = "" if low is None or high is None else f" [{factor * low:.1f}, {factor * high:.1f}]"
     return f"{factor * value:.1f}{unit}{interval}"

@@ -19,7 +19,9 @@ from scotoma.extras import needs
 from scotoma.run import Run, portable, read_json
 from scotoma.tracking.connection import experiment_id, fault, quiet
 from scotoma.tracking.database import prepare_store
-from scotoma.tracking.records import RunRecord, member_records, variant_records
+from scotoma.tracking.failed import close_failures
+from scotoma.tracking.kubeflow import ROOT, describe_root, point_to_root, root_run
+from scotoma.tracking.records import NOTE, RunRecord, member_records, variant_records
 
 __all__ = ["Tracked", "log_audit", "tracking_uri"]
 
@@ -57,7 +59,8 @@ def tracking_uri(run: Run, environment: Mapping[str, str]) -> str | None:
     Args:
         run: Its configuration may name a server. A URI with the mark of a redacted credential is
             not usable, and passed over.
-        environment: Environment variables.
+        environment: Environment variables; MLFLOW_TRACKING_URI alone counts where the
+            configuration says `environment`.
 
     Returns:
         An MLflow tracking URI; without any, that of `mlflow.db` in the folder that holds the run,
@@ -77,6 +80,8 @@ def tracking_uri(run: Run, environment: Mapping[str, str]) -> str | None:
         "" if run.uri else f"sqlite:///{run.root.resolve().parent / 'mlflow.db'}",
     )
     chosen = next((uri for uri in candidates if uri), "")
+    if chosen == "environment":
+        chosen = environment.get("MLFLOW_TRACKING_URI", "")
     return None if chosen == "off" else chosen
 
 
@@ -87,7 +92,8 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
     experiment PROJECT.models one run per member. A run is known by the digest of the configuration
     and by what was measured (a member: by its weights). One that is there and finished stays, one
     that an interrupted call left is replaced, so that the call can be repeated; another result of
-    the same configuration is logged beside the first, never over it.
+    the same configuration is logged beside the first, never over it. What `log_failure` logged of
+    an earlier try is closed.
 
     Args:
         run: Folder with the manifests of its populations, and the files to attach.
@@ -118,6 +124,9 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
             mlflow = needs("mlflow", "tracking", "tracking")
             mended = prepare_store(uri)
             client = mlflow.MlflowClient(tracking_uri=uri)
+            root = root_run(mlflow, client, uri)
+            if root is not None:
+                point_to_root([*variants, *members], root)
             writer = _Writer(mlflow, client, audit, end)
             home = experiment_id(mlflow, client, uri, experiment)
             for record, run_id in writer.log(home, variants, attached):
@@ -125,7 +134,11 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
                 logged += 1
             for _ in writer.log(experiment_id(mlflow, client, uri, models), members):
                 logged += 1
-            link = _link(uri, home, variants[0].tags["scotoma.result"])
+            comparison = _comparison(home, variants[0].tags["scotoma.result"])
+            link = _link(uri, comparison)
+            close_failures(client, home, run)
+            if root is not None and gate is not None:
+                describe_root(mlflow, client, root, audit, gate, comparison)
     except ScotomaError as error:
         reason = str(error)
     except Exception as error:
@@ -151,18 +164,28 @@ class _Writer:
             TimeoutError: It has taken too long in all; no further run is begun.
         """
         wanted = {record.key() for record in records}
-        present: dict[tuple[str | None, ...], str] = {}
+        present: dict[tuple[str | None, ...], Any] = {}
         for run in list(self._logged_runs(experiment_id)):
             key = records[0].key(run.data.tags)
             if run.info.status == "FINISHED":
-                present[key] = run.info.run_id
+                present[key] = run
             elif key in wanted:
                 self.client.delete_run(run.info.run_id)
         for record in records:
-            run_id = present.get(record.key())
-            if run_id is None and time.monotonic() > self.end:
+            logged = present.get(record.key())
+            if logged is not None:
+                self._tag_root(logged, record)
+                yield record, logged.info.run_id
+                continue
+            if time.monotonic() > self.end:
                 raise TimeoutError("too slow to be waited for")
-            yield record, run_id or self._write(experiment_id, record, attached)
+            yield record, self._write(experiment_id, record, attached)
+
+    def _tag_root(self, run: Any, record: RunRecord) -> None:
+        """Let a run that another run of Kubeflow logged point to the newest."""
+        if run.data.tags.get(ROOT) != record.tags.get(ROOT, run.data.tags.get(ROOT)):
+            for key in (ROOT, NOTE):
+                self.client.set_tag(run.info.run_id, key, record.texts()[key])
 
     def _logged_runs(self, experiment_id: str) -> Iterator[Any]:
         """The runs of this configuration."""
@@ -210,11 +233,16 @@ class _Writer:
         ]
 
 
-def _link(uri: str, experiment_id: str, result: str) -> str:
-    """The comparison of this audit's variants, as an address or as the command that serves it."""
+def _link(uri: str, comparison: str) -> str:
+    """A page of MLflow, as an address or as the command that serves it."""
     if not uri.startswith(("http://", "https://")):
         return f"mlflow ui --backend-store-uri {shlex.quote(masked(uri))}"
     base = re.split("[?#;]", masked(uri).replace("***@", ""))[0]
+    return f"{base.rstrip('/')}/{comparison}"
+
+
+def _comparison(experiment_id: str, result: str) -> str:
+    """The page that compares the variants of this audit, from the root of MLflow's pages."""
     # Without order and start time MLflow drops the filter; without a workflow it shows the menu of
     # chat applications, in which runs are called evaluations.
     query = {
@@ -226,5 +254,4 @@ def _link(uri: str, experiment_id: str, result: str) -> str:
         "compareRunsMode": "CHART",
         "workflowType": "machine_learning",
     }
-    path = f"#/experiments/{experiment_id}/runs?{urlencode(query, quote_via=quote)}"
-    return f"{base.rstrip('/')}/{path}"
+    return f"#/experiments/{experiment_id}/runs?{urlencode(query, quote_via=quote)}"

@@ -1,8 +1,9 @@
 """A stand-in for the server of Kubeflow Pipelines, for tests: it keeps what it gets, runs nothing.
 
-It holds every request and every answer against KFP's own description of its API, and fails on
-demand. A run "runs" by being looked at. What a real cluster does with the pipeline, whether pods
-start and GPUs are found, it cannot tell.
+It answers in the forms that Kubeflow Pipelines 2.17.0 was recorded with (`recorded/`), holds every
+request and every answer against KFP's own description of its API, and fails on demand. A run "runs"
+by being looked at. What a real cluster does with the pipeline, whether pods start and GPUs are
+found, it cannot tell.
 """
 
 from __future__ import annotations
@@ -51,20 +52,20 @@ class KfpServer:
     Attributes:
         store: What it knows.
         token: If set, what requests must carry as `Authorization: Bearer`.
+        version: What it says that it is.
         cookie: If set, what they must carry instead.
         requests: `METHOD /path` of every request.
         violations: What broke the description of the API; a test must find it empty.
         faults: How it is to fail.
-        log: What pods have written.
     """
 
     def __init__(self, contract: Contract) -> None:
         self.contract, self.store = contract, Store()
         self.token = self.cookie = ""
+        self.version = "2.17.0"
         self.requests: list[str] = []
         self.violations: list[str] = []
         self.faults: list[Fault] = []
-        self.log = "loss 0.5\n"
         self.lock = threading.Lock()
         self.silence_s = 5.0
         handler = type("Handler", (_Handler,), {"kfp": self})
@@ -97,11 +98,12 @@ class KfpServer:
         store = self.store
         match (method, path.removeprefix(BASE).strip("/").split("/")):
             case "GET", ["healthz"]:
-                return {"multi_user": False, "pipeline_store": "database"}
+                return {"multi_user": store.multi_user, "pipeline_store": "database"}
             case "GET", ["experiments"]:
+                store.demand_namespace(query.get("namespace"), "An experiment")
                 return store.listed(store.experiments, query, "experiments")
             case "POST", ["experiments"]:
-                return store.add(store.experiments, "experiment_id", body, unique=True)
+                return store.experiment(body)
             case "GET", ["pipelines"]:
                 return store.listed(store.pipelines, query, "pipelines")
             case "POST", ["pipelines", "upload"]:
@@ -112,7 +114,7 @@ class KfpServer:
                 store.add(store.versions, "pipeline_version_id", first, unique=True)
                 return pipeline
             case "POST", ["pipelines", "upload_version"]:
-                store.one(store.pipelines, query["pipelineid"])
+                store.one(store.pipelines, query["pipelineid"], "Pipeline")
                 body = {
                     "display_name": query["name"], "name": query["name"],
                     "pipeline_id": query["pipelineid"], "pipeline_spec": store.specification(file),
@@ -122,8 +124,12 @@ class KfpServer:
                 filters = query | {"pipeline_id": pipeline_id}
                 return store.listed(store.versions, filters, "pipeline_versions")
             case "GET", ["pipelines", pipeline_id, "versions", version_id]:
-                return store.one(store.versions, version_id)
+                return store.one(store.versions, version_id, "PipelineVersion")
+            case "GET", ["pipelines", pipeline_id]:
+                return store.one(store.pipelines, pipeline_id, "Pipeline")
             case "GET", ["runs"]:
+                if not query.get("experiment_id"):
+                    store.demand_namespace(query.get("namespace"), "A run")
                 return store.listed(store.runs, query, "runs")
             case "POST", ["runs"]:
                 return store.start(body)
@@ -131,22 +137,24 @@ class KfpServer:
                 return store.look(run_id)
             case "POST", ["runs", action] if action.endswith(":retry"):
                 return store.retry(action.removesuffix(":retry"))
+            case "POST", ["runs", action] if action.endswith(":terminate"):
+                return store.terminate(action.removesuffix(":terminate"))
             case "GET", ["recurringruns"]:
+                store.demand_namespace(query.get("namespace"), "A job")
                 return store.listed(store.recurring, query, "recurringRuns")
             case "POST", ["recurringruns"]:
                 return store.schedule(body)
             case "GET", ["recurringruns", key]:
-                return store.one(store.recurring, key)
+                return store.one(store.recurring, key, "Job")
             case "DELETE", ["recurringruns", key]:
-                store.one(store.recurring, key)
-                del store.recurring[key]
+                store.unschedule(key, query.get("propagation_policy", ""))
                 return {}
             case "POST", ["recurringruns", action]:
                 key, _, verb = action.partition(":")
                 wanted = {"enable": "ENABLED", "disable": "DISABLED"}[verb]
-                store.one(store.recurring, key)["status"] = wanted
+                store.one(store.recurring, key, "Job")["status"] = wanted
                 return {}
-        raise Refused(404, f"{method} {path} is unknown")
+        raise Refused(5, f"{method} {path} is unknown")
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -189,16 +197,16 @@ class _Handler(BaseHTTPRequestHandler):
         kfp = self.kfp
         try:
             if not self._let_in():
-                raise Refused(401, "Unauthenticated")
-            if path == "/k8s/pod/logs":  # KFP's user interface beside the API
-                return 200, kfp.log
+                raise Refused(16, "Unauthenticated")
+            if path == "/apis/v1beta1/healthz":
+                return 200, json.dumps({"tag_name": kfp.version, "multi_user": False})
             body, file = self._parsed(content)
             if faults := kfp.contract.faults_of_request(self.command, path, query, body):
                 kfp.violations += faults
-                raise Refused(400, "; ".join(faults))
+                raise Refused(3, "; ".join(faults))
             status, answer = 200, kfp.answer(self.command, path, query, body, file)
         except Refused as refused:
-            status, answer = refused.status, {"code": refused.status, "message": str(refused)}
+            status, answer = refused.status, refused.body
         kfp.violations += kfp.contract.faults_of_answer(self.command, path, status, answer)
         return status, json.dumps(answer)
 

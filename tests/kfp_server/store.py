@@ -1,28 +1,63 @@
-"""What the contract server knows: experiments, pipelines, versions, runs, recurring runs."""
+"""What the stand-in knows: experiments, pipelines, versions, runs, recurring runs.
+
+Everything is kept and told in the forms that Kubeflow Pipelines 2.17.0 was recorded with; see
+`recorded/README.md`.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import datetime
 import json
+import math
 import uuid
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import yaml
 from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
-__all__ = ["Refused", "Store"]
+from tests.kfp_server.argo import Fate, Node, details, fnv, nodes
+
+__all__ = ["RECORDED", "Refused", "Store", "recorded"]
 
 Thing = dict[str, Any]
+RECORDED = Path(__file__).with_name("recorded")
+EPOCH = "1970-01-01T00:00:00Z"
+ENDED = ("SUCCEEDED", "FAILED")
+# The code of gRPC and the status of HTTP that it becomes.
+STATUSES = {3: 400, 5: 404, 6: 409, 7: 403, 10: 409, 13: 500, 16: 401}
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def recorded(name: str) -> Any:
+    """An answer of a real server."""
+    return json.loads((RECORDED / f"{name}.json").read_text(encoding="utf-8"))
 
 
 class Refused(Exception):  # noqa: N818  it reads as what it is
-    """An answer that is no success."""
+    """An answer that is no success.
 
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
+    Args:
+        code: Of gRPC.
+        reason: For a reader.
+        context: What the server was about, before the reason.
+    """
+
+    def __init__(self, code: int, reason: str, context: str = "") -> None:
+        super().__init__(reason)
+        self.code, self.status = code, STATUSES[code]
+        self.message = f"{context}: {reason}" if context else reason
+
+    @property
+    def body(self) -> Thing:
+        kind = "type.googleapis.com/google.rpc.Status"
+        reason = "Internal Server Error" if self.code == 13 else str(self)
+        detail = {"@type": kind, "code": self.code, "message": reason}
+        return {"code": self.code, "message": self.message, "details": [detail]}
 
 
 @dataclass
@@ -32,145 +67,308 @@ class Store:
     Attributes:
         outcome: State that runs end in.
         failing: Name of the step that fails where the outcome is FAILED.
+        driver: Name of a step whose driver fails instead.
+        stuck: Name of a step whose pod cannot start, in every run.
         looks: How many times a run must be looked at until it has ended.
+        elapsed_s: Seconds since a run's start, whenever it is looked at; None: as `looks` has it.
+        multi_user: Whether every experiment is in a namespace.
+        plugin: Whether KFP's MLflow plugin is on.
+        plugins_input: What recurring runs ask of plugins, by id; no answer was seen to tell it.
+        gone: Runs whose Workflow was deleted: nothing of them changes any more.
     """
 
     outcome: str = "SUCCEEDED"
     failing: str = "train-dense"
+    driver: str = ""
+    stuck: str = ""
     looks: int = 3
+    elapsed_s: float | None = None
+    multi_user: bool = False
+    plugin: bool = False
     experiments: dict[str, Thing] = field(default_factory=dict)
     pipelines: dict[str, Thing] = field(default_factory=dict)
     versions: dict[str, Thing] = field(default_factory=dict)
     runs: dict[str, Thing] = field(default_factory=dict)
     recurring: dict[str, Thing] = field(default_factory=dict)
+    plugins_input: dict[str, Thing] = field(default_factory=dict)
     looked: dict[str, int] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    replayed: set[str] = field(default_factory=set)
+    _fates: dict[str, Fate] = field(default_factory=dict)
+    _ended_s: dict[str, float] = field(default_factory=dict)
 
     def add(self, things: dict[str, Thing], key: str, thing: Thing, *, unique: bool) -> Thing:
         """Keep something under a new id; a name that must be unique is refused the second time."""
         named = [one for one in things.values() if one["display_name"] == thing["display_name"]]
         same = [one for one in named if one.get("pipeline_id") == thing.get("pipeline_id")]
         if unique and (same if key == "pipeline_version_id" else named):
-            raise Refused(409, f"{thing['display_name']} exists already")
-        kept = {**thing, key: str(uuid.uuid4()), "created_at": now()}
+            raise Refused(6, f"{thing['display_name']} exists already")
+        kept = {key: str(uuid.uuid4()), **thing, "created_at": now()}
         things[kept[key]] = kept
         return kept
+
+    def experiment(self, body: Thing) -> Thing:
+        """Make an experiment."""
+        self.demand_namespace(body.get("namespace"), "An experiment")
+        made = {"storage_state": "AVAILABLE", "last_run_created_at": EPOCH}
+        return self.add(self.experiments, "experiment_id", body | made, unique=True)
+
+    def demand_namespace(self, namespace: str | None, whose: str) -> None:
+        if self.multi_user and not namespace:
+            reason = f"{whose} cannot have an empty namespace in multi-user mode"
+            raise Refused(3, reason, "Failed to authorize with API: Invalid input error")
 
     def listed(self, things: dict[str, Thing], query: dict[str, str], kind: str) -> Thing:
         """Those that pass KFP's filter, as a list answer."""
         matching = list(things.values())
-        for predicate in json.loads(query.get("filter", "{}")).get("predicates", []):
+        context = "Failed to create list options"
+        try:
+            predicates = json.loads(query.get("filter", "{}")).get("predicates", [])
+        except ValueError:
+            reason = f'failed to parse valid filter from "{query["filter"]}": proto: syntax error'
+            raise Refused(3, reason, f"{context}: Invalid input error") from None
+        for predicate in predicates:
             if predicate["operation"] != 1:
-                raise Refused(400, "only EQUALS is known here")
+                raise Refused(3, "only EQUALS is known here", context)
             matching = [
                 one for one in matching if one[predicate["key"]] == predicate["stringValue"]
             ]
         for key in ("experiment_id", "pipeline_id", "namespace"):
             if query.get(key):
                 matching = [one for one in matching if self._of(one, key) == query[key]]
-        start, size = int(query.get("page_token") or 0), int(query.get("page_size") or 10)
+        if query.get("sort_by") == "created_at desc":
+            matching.reverse()
+        try:
+            start = int(base64.b64decode(query.get("page_token") or b"MA==", validate=True))
+        except (binascii.Error, ValueError):
+            reason = "Invalid page token"
+            raise Refused(3, reason, f"{context}: InvalidInputError") from None
+        size = int(query.get("page_size") or 10)
         page: Thing = {kind: matching[start : start + size], "total_size": len(matching)}
         if start + size < len(matching):
-            page["next_page_token"] = str(start + size)
+            page["next_page_token"] = base64.b64encode(str(start + size).encode()).decode()
+        if kind == "runs":
+            page[kind] = [self._told(one, self._elapsed_s(one)) for one in page[kind]]
         return page if matching else {}
 
     def _of(self, one: Thing, key: str) -> Any:
-        """A key of a thing; a recurring run's namespace is that of its experiment."""
-        if key == "namespace" and key not in one and "experiment_id" in one:
+        """A key of a thing; a run's namespace is that of its experiment."""
+        if key == "namespace" and "experiment_id" in one:
             return self.experiments[one["experiment_id"]].get(key)
         return one.get(key)
 
     def specification(self, text: bytes) -> Thing:
         """A compiled pipeline, read as KFP's backend reads it: unknown fields are refused."""
-        documents = list(yaml.safe_load_all(text))
+        documents = list(yaml.load_all(text, LOADER))
         try:
             json_format.ParseDict(documents[0], pipeline_spec_pb2.PipelineSpec())
             if documents[1:]:
                 json_format.ParseDict(documents[1], pipeline_spec_pb2.PlatformSpec())
         except (json_format.ParseError, IndexError) as error:
-            raise Refused(400, f"this is no pipeline: {error}") from error
-        spec = {"pipeline_spec": documents[0]}
-        return {**spec, "platform_spec": documents[1]} if documents[1:] else spec
+            raise Refused(3, f"this is no pipeline: {error}") from error
+        if documents[1:]:
+            return {"pipeline_spec": documents[0], "platform_spec": documents[1]}
+        spec: Thing = documents[0]
+        return spec
 
-    def start(self, body: Thing) -> Thing:
+    def start(self, body: Thing, **more: Any) -> Thing:
         """Make a run of a version that is there, with the parameters that it asks for."""
-        reference = body["pipeline_version_reference"]
-        version = self.versions.get(reference["pipeline_version_id"])
-        if version is None or body["experiment_id"] not in self.experiments:
-            raise Refused(404, "no such version, or no such experiment")
-        wanted = version["pipeline_spec"]["pipeline_spec"]["root"]["inputDefinitions"]["parameters"]
+        version_id = body["pipeline_version_reference"]["pipeline_version_id"]
+        version = self.versions.get(version_id)
+        experiment = self.experiments.get(body["experiment_id"])
+        if version is None or experiment is None:
+            raise Refused(5, "no such version, or no such experiment", "Failed to create a run")
+        wanted = _spec(version)["root"]["inputDefinitions"]["parameters"]
         parameters = body.get("runtime_config", {}).get("parameters", {})
         if missing := wanted.keys() - parameters.keys():
-            raise Refused(400, f"parameters without a value: {', '.join(sorted(missing))}")
-        run = self.add(self.runs, "run_id", body | {"state": "PENDING"}, unique=False)
+            raise Refused(3, f"parameters without a value: {', '.join(sorted(missing))}")
+        asked = body.get("plugins_input", {}).get("mlflow", {})
+        body = {name: value for name, value in body.items() if name != "plugins_input"}
+        if self.plugin:
+            output = recorded("run-with-mlflow-plugin")["plugins_output"]
+            if "experiment_name" in asked:
+                output["mlflow"]["entries"]["experiment_name"]["value"] = asked["experiment_name"]
+            more |= {"plugins_output": output}
+        made = {
+            "storage_state": "AVAILABLE", "scheduled_at": now(), "finished_at": EPOCH,
+            "state": "PENDING", "state_history": [{"update_time": now(), "state": "PENDING"}],
+        }  # fmt: skip
+        run = self.add(
+            self.runs,
+            "run_id",
+            {"service_account": "pipeline-runner"} | body | made | more,
+            unique=False,
+        )
+        experiment["last_run_created_at"] = now()
         self.looked[run["run_id"]] = 0
         return run
 
+    def serve(self, name: str) -> str:
+        """Keep a recorded run, which is told as it was; returns its id."""
+        run: Thing = recorded(name)
+        self.runs[run["run_id"]] = run
+        self.replayed.add(run["run_id"])
+        return str(run["run_id"])
+
     def schedule(self, body: Thing) -> Thing:
         """Keep a recurring run that Kubeflow could start; its calendar is never kept here."""
-        reference = body["pipeline_version_reference"]
-        known = reference["pipeline_version_id"] in self.versions
-        if not known or body["experiment_id"] not in self.experiments:
-            raise Refused(404, "no such version, or no such experiment")
+        version_id = body["pipeline_version_reference"]["pipeline_version_id"]
+        experiment = self.experiments.get(body["experiment_id"])
+        if version_id not in self.versions or experiment is None:
+            raise Refused(5, "no such version, or no such experiment", "Failed to create a job")
         cron = body["trigger"]["cron_schedule"]["cron"]
         if len(cron.split()) != 6:
-            raise Refused(400, f"the cron {cron!r} has not six fields")
-        recurring_run = body | {"status": "ENABLED"}
-        return self.add(self.recurring, "recurring_run_id", recurring_run, unique=False)
+            raise Refused(3, f"the cron {cron!r} has not six fields")
+        kept = {
+            "service_account": "pipeline-runner",
+            **{name: value for name, value in body.items() if name != "plugins_input"},
+            "max_concurrency": str(body["max_concurrency"]),
+            "updated_at": now(),
+            "status": "ENABLED",
+            "namespace": experiment.get("namespace", "kubeflow"),
+        }
+        made = self.add(self.recurring, "recurring_run_id", kept, unique=False)
+        self.plugins_input[made["recurring_run_id"]] = body.get("plugins_input", {})
+        return made
+
+    def fire(self, recurring_run_id: str) -> str:
+        """Start the run whose time has come; returns its id."""
+        recurring = self.recurring[recurring_run_id]
+        copied = ("pipeline_version_reference", "experiment_id", "runtime_config")
+        body = {key: recurring[key] for key in (*copied, "display_name", "service_account")}
+        body["plugins_input"] = self.plugins_input[recurring_run_id]
+        run = self.start(body, recurring_run_id=recurring_run_id)
+        self.looked[run["run_id"]] = 1
+        return str(run["run_id"])
+
+    def unschedule(self, recurring_run_id: str, propagation_policy: str) -> None:
+        """Delete a recurring run, and with it what its ScheduledWorkflow owns unless orphaned."""
+        self.one(self.recurring, recurring_run_id, "Job")
+        del self.recurring[recurring_run_id]
+        if propagation_policy != "ORPHAN":
+            runs = self.runs.values()
+            owned = {r["run_id"] for r in runs if r.get("recurring_run_id") == recurring_run_id}
+            self.gone |= owned
 
     def look(self, run_id: str) -> Thing:
         """A run, a little further than the last time."""
-        run = self.one(self.runs, run_id)
+        run = self.one(self.runs, run_id, "Run")
+        if run_id in self.gone or run_id in self.replayed:
+            return run
         self.looked[run_id] += 1
-        step = self.looked[run_id]
-        if run["state"] in ("PENDING", "RUNNING"):
-            run["state"] = "PENDING" if step == 1 else "RUNNING"
-            if step > self.looks:
-                run["state"], run["finished_at"] = self.outcome, now()
-        return {**run, "run_details": {"task_details": self._tasks(run)}}
+        elapsed_s = self._elapsed_s(run)
+        if run["state"] not in ENDED:
+            waiting = self.elapsed_s is None and self.looked[run_id] == 1
+            wanted = "PENDING" if waiting else "RUNNING"
+            if run["state"] == "CANCELING":
+                wanted = "CANCELING"
+            if self._over(run, elapsed_s):
+                built = self.nodes(run)
+                wanted, run["finished_at"] = built[0].state, now()
+                self._ended_s[run_id] = built[0].end_s
+            passed = ["RUNNING", wanted] if run["state"] == "PENDING" else [wanted]
+            for state in dict.fromkeys(passed):
+                if state != run["state"] and wanted != "PENDING":
+                    run["state_history"].append({"update_time": now(), "state": state})
+                    run["state"] = state
+        return self._told(run, elapsed_s)
 
     def retry(self, run_id: str) -> Thing:
-        """Let a run that failed go on; now it succeeds."""
-        run = self.one(self.runs, run_id)
+        """Let a run that failed go on; now it succeeds, and its exit step is not run again."""
+        run = self.one(self.runs, run_id, "Run")
+        context = f"Failed to retry a run: Failed to retry run {run_id}: BadRequestError"
         if run["state"] != "FAILED":
-            raise Refused(400, f"the run is {run['state']}; only one that failed is retried")
-        run["state"], self.outcome, self.looked[run_id] = "RUNNING", "SUCCEEDED", 1
-        run.pop("finished_at")
+            refused = Refused(10, "Workflow must be Failed/Error to retry", context)
+            refused.message += ": workflow cannot be retried"
+            raise refused
+        fate = self._fates.pop(run_id, None) or self._fate()
+        self.outcome, self.looked[run_id] = "SUCCEEDED", 1
+        if fate.failing:
+            retried_s = self._ended_s.pop(run_id, 0.0) + 30
+            self._fates[run_id] = Fate(fate.failing, retried_s=retried_s)
+        run["state"], run["finished_at"] = "RUNNING", EPOCH
+        run["state_history"].append({"update_time": now(), "state": "RUNNING"})
         return {}
 
-    def one(self, things: dict[str, Thing], key: str) -> Thing:
+    def terminate(self, run_id: str) -> Thing:
+        """Stop a run: it is CANCELING, its exit step runs, and it is FAILED in the end."""
+        run = self.one(self.runs, run_id, "Run")
+        workflow = _workflow(run)
+        if run_id in self.gone or run["state"] in ENDED:
+            reason = f'workflows.argoproj.io "{workflow}" not found'
+            context = (
+                f"Failed to terminate a run: InternalServerError: Failed to terminate run {run_id} "
+                "due to error terminating its workflow: Failed to terminate workflow "
+                f"{workflow} due to patching error"
+            )
+            raise Refused(13, reason, context)
+        self._fates[run_id] = Fate(stuck=self.stuck, cancelled_s=self._elapsed_s(run))
+        run["state"] = "CANCELING"
+        run["state_history"].append({"update_time": now(), "state": "CANCELING"})
+        return {}
+
+    def one(self, things: dict[str, Thing], key: str, kind: str) -> Thing:
         if key not in things:
-            raise Refused(404, f"{key} not found")
+            contexts = {
+                "Run": f"Failed to get a run: Failed to fetch run {key}",
+                "Job": "Failed to fetch a recurring run",
+                "Pipeline": f"Failed to get a pipeline {key}. Check error stack: Failed to get a "
+                f"pipeline with id {key}",
+                "PipelineVersion": f"Failed to get a pipeline version with id {key}",
+            }
+            context = f"{contexts[kind]}: ResourceNotFoundError"
+            raise Refused(5, f"{kind} {key} not found", context)
         return things[key]
 
-    def _tasks(self, run: Thing) -> list[Thing]:
-        """Details as KFP gives them: the root, every step, and the pods of their drivers."""
-        if run["state"] == "PENDING":
-            return []
+    def _fate(self) -> Fate:
+        failing = self.failing if self.outcome == "FAILED" and not self.driver else ""
+        return Fate(failing, self.driver, self.stuck)
+
+    def nodes(self, run: Thing) -> list[Node]:
+        """The nodes of a run's Workflow, from its start to its end."""
         version = self.versions[run["pipeline_version_reference"]["pipeline_version_id"]]
-        names = sorted(
-            name.removeprefix("exec-")
-            for name in version["pipeline_spec"]["pipeline_spec"]["deploymentSpec"]["executors"]
-        )
-        details = []
-        for name in names:
-            failed = self.outcome == "FAILED" and name == self.failing
-            state = "RUNNING" if run["state"] == "RUNNING" else "SUCCEEDED"
-            detail: Thing = {
-                "run_id": run["run_id"],
-                "task_id": str(uuid.uuid5(uuid.NAMESPACE_URL, f"{run['run_id']}/{name}")),
-                "display_name": name,
-                "create_time": "2026-01-01T00:00:00Z",
-                "start_time": "2026-01-01T00:00:05Z",
-                "state": "FAILED" if failed and state == "SUCCEEDED" else state,
-                "child_tasks": [{"pod_name": f"audit-{name}"}],
-                "execution_id": 7,
-            }
-            if state != "RUNNING":
-                detail["end_time"] = "2026-01-01T00:01:05Z"
-            if detail["state"] == "FAILED":
-                detail["error"] = {"code": 2, "message": "exit status 1"}
-            details.append(detail)
-        return details
+        return nodes(_spec(version), _workflow(run), self._fates.get(run["run_id"]) or self._fate())
+
+    def _elapsed_s(self, run: Thing) -> float:
+        """Seconds since the run's start."""
+        if self.elapsed_s is not None:
+            return self.elapsed_s
+        if run["run_id"] in self.replayed:
+            return 0.0
+        looked = self.looked[run["run_id"]]
+        built = self.nodes(run)
+        finite = [node.end_s for node in built if not math.isinf(node.end_s)]
+        fate = self._fates.get(run["run_id"], Fate())
+        begin = fate.retried_s or (0.0 if math.isinf(fate.cancelled_s) else fate.cancelled_s)
+        if math.isinf(built[0].end_s):
+            return max([*finite, 0.0]) + 20.0 * looked
+        share = min(max(looked - 1, 0) / self.looks, 1.0)
+        return begin + share * (max(finite) - begin)
+
+    def _over(self, run: Thing, elapsed_s: float) -> bool:
+        if self.elapsed_s is None and self.looked[run["run_id"]] == 1:
+            return False
+        return elapsed_s >= self.nodes(run)[0].end_s
+
+    def _told(self, run: Thing, elapsed_s: float) -> Thing:
+        """A run with the details of its tasks."""
+        run_id = run["run_id"]
+        if run_id in self.replayed or run["state"] == "PENDING":
+            return run
+        base = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=elapsed_s)
+        told = details(self.nodes(run), run_id, _workflow(run), base, elapsed_s)
+        tasks = sorted(told, key=lambda task: task["task_id"])
+        return {**run, "run_details": {"task_details": tasks}}
+
+
+def _spec(version: Thing) -> Thing:
+    spec: Thing = version["pipeline_spec"]
+    inner: Thing = spec.get("pipeline_spec", spec)
+    return inner
+
+
+def _workflow(run: Thing) -> str:
+    return f"scotoma-audit-{fnv(run['run_id']) % 36**5:05d}"[:20]
 
 
 def now() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import subprocess
 import sys
@@ -43,5 +44,15 @@ def test_kfp_leaves_the_bytes_that_the_command_leaves(kind: str, tmp_path: Path)
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    for artifact, name in (("page", "report.html"), ("summary", "summary.md")):  # for its pages
+        (shown,) = (path for path in temporary.rglob(artifact) if path.is_file())
+        assert shown.read_bytes() == run.path(name).read_bytes()
+    (output,) = temporary.rglob("decide-verdict/executor_output.json")
+    (metrics,) = json.loads(output.read_text())["artifacts"]["metrics"]["artifacts"]
+    gate = json.loads(run.path("gate.json").read_text())
+    for variant in gate["variants"]:
+        number = ["PASS", "UNSURE", "FAIL"].index(variant["verdict"])
+        assert metrics["metadata"][f"{variant['name']}/verdict"] == number
+        assert f"{variant['name']}/worst_group_points" in metrics["metadata"]
     for name in ("audit.json", "gate.json", "report.html", "predictions/dense.parquet"):
         assert run.path(name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from scotoma.config import Config
-from scotoma.pipelines import audit, schedules
+from scotoma.pipelines import audit, faults, schedules
 from tests.commands import scotoma
 from tests.kfp_server.server import KfpServer
 
@@ -204,7 +204,7 @@ def test_what_cannot_be_scheduled_is_one_sentence(
 def test_a_fault_that_passes_leaves_one_schedule(
     kfp: KfpServer, config: Path, kind: int | str, request_: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedules, "TIMEOUTS_S", (0.2, 0.2))
+    monkeypatch.setattr(faults, "TIMEOUTS_S", (0.2, 0.2))
     kfp.silence_s = 0.4
     first, _ = schedule(config)
     kfp.fail(kind, request_)
@@ -214,7 +214,7 @@ def test_a_fault_that_passes_leaves_one_schedule(
 
 
 @pytest.mark.parametrize(
-    ("kind", "times", "code"), [(401, 1, 2), (403, 1, 2), (409, 1, 5), (500, 9, 5), ("page", 9, 5)]
+    ("kind", "times", "code"), [(401, 1, 2), (403, 1, 2), (409, 1, 2), (500, 9, 5), ("page", 9, 5)]
 )
 @pytest.mark.parametrize("request_", [CREATE, DELETE])
 def test_a_fault_that_stays_never_loses_the_schedule(
@@ -239,6 +239,28 @@ def test_unschedule_outlives_a_fault(kfp: KfpServer, config: Path, kind: int | s
     code, _, err = scotoma("pipeline", "unschedule", config)
     assert (code, err) == (0, "removed   monthly\n")
     assert kfp.store.recurring == {}
+
+
+@pytest.mark.parametrize("how", ["unschedule", "changed"])
+def test_the_audit_that_is_running_goes_on(
+    kfp: KfpServer, config: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Kubernetes deletes what a deleted object owns, unless it is told to leave it."""
+    monkeypatch.setattr(audit, "compile_pipeline", WHOLE)
+    kfp.store.plugin = True
+    schedule_id, _ = schedule(config)
+    run_id = kfp.store.fire(schedule_id)
+    assert kfp.store.look(run_id)["state"] == "RUNNING"
+    plugin = kfp.store.look(run_id)["plugins_output"]["mlflow"]
+    assert plugin["entries"]["experiment_name"]["value"] == "monthly"
+    if how == "unschedule":
+        assert scotoma("pipeline", "unschedule", config)[0] == 0
+    else:
+        assert schedule(config, "--out", "s3://b-1/others")[1].startswith("changed")
+    assert schedule_id not in kfp.store.recurring
+    lines = [scotoma("pipeline", "status", run_id)[1].splitlines() for _ in range(4)][-1]
+    assert lines[0] == f"SUCCEEDED   monthly  {ROOT}/{run_id}"
+    assert lines[1].split()[:2] == ["SUCCEEDED", "begin-scheduled"]
 
 
 # --- its state ------------------------------------------------------------------------------------

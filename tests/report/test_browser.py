@@ -160,6 +160,29 @@ def test_in_a_sandboxed_frame_plots_live_and_downloads_show_as_text(
     assert found.complaints == []
 
 
+def test_kubeflow_shows_the_page_as_it_is(browser: Any, file: Path, tmp_path: Path) -> None:
+    """Its viewer fills a frame by `srcdoc`, with scripts and without the origin of its page."""
+    around = tmp_path / "kubeflow.html"
+    around.write_text('<iframe src="javascript:void(0);" sandbox="allow-scripts" width="1200">')
+    with opened(browser, around.as_uri()) as found:
+        fill = "text => { document.querySelector('iframe').srcdoc = text }"
+        found.page.evaluate(fill, file.read_text(encoding="utf-8"))
+        frame = found.page.frame_locator("iframe")
+        frame.locator("figure.figure .live").first.wait_for(state="attached")
+        assert frame.locator("h1").is_visible()
+        assert frame.locator(".verdict, #gate").first.is_visible()
+        links = frame.locator('nav a[href^="#"]')
+        assert links.count() >= 10
+        for link in (links.first, links.last, frame.locator('a[href^="#t-clarify"]').first):
+            target = link.get_attribute("href")
+            link.evaluate("one => one.click()")
+            assert frame.locator(f"{target}:focus").count() == 1, target
+            assert frame.locator(target).is_visible()
+    assert found.complaints == []
+    asked = [url for url in found.requests if not url.startswith("data:")]
+    assert asked == [around.as_uri()]
+
+
 def test_policy_stops_what_does_not_belong_to_the_page(
     browser: Any, file: Path, tmp_path: Path
 ) -> None:

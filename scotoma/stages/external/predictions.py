@@ -28,17 +28,16 @@ from scotoma.predictions.tables import (
 from scotoma.printable import nearest, printable
 from scotoma.run import Run, write_json
 from scotoma.run.sources import confirmed, read_sources
-from scotoma.stages.members import members_of
-from scotoma.stages.shards import Shard
+from scotoma.stages.gather import population_facts
 from scotoma.storage.files import written
 
 __all__ = [
     "complete",
+    "import_predictions",
     "named_images",
     "picture_files",
     "prediction_sources",
     "prepare_predicted",
-    "take_in_predictions",
 ]
 
 ELSEWHERE = "made elsewhere"
@@ -205,70 +204,66 @@ def _left_out(config: Config, supplied: Mapping[str, Sequence[str]]) -> list[str
     return notes
 
 
-def take_in_predictions(run: Run, shard: Shard) -> list[Path]:
-    """Put what the models of a shard said into the run: a file a variant, a record a member."""
+def import_predictions(run: Run) -> list[Path]:
+    """Write what every model predicted: a file and a manifest a variant, a record a member.
+
+    Returns:
+        The files of predictions and the manifests.
+    """
     source, config = run.config.source, run.config
     assert isinstance(source, PredictionsSource)
     names = _named(config)
-    members = {name: members_of(run.config, name, shard) for name in names}
-    outputs = [run.predictions(name, shard.index) for name, own in members.items() if own]
-    outputs += [_record(run, name, index) for name, own in members.items() for index in own]
+    outputs = [run.predictions(name) for name in names]
+    records = [_record(run, name, k) for name in names for k in range(config.models_of(name))]
     files = {"files": prediction_sources(source)}
     seen = confirmed(files, read_sources(run.mirror))
     made_with = f"{seen.key('files')}/{part_digest(run, 'shown')}"
-    with run.step(
-        f"train-{shard.index:03d}", outputs, made_with=made_with, opens=[run.examples]
-    ) as due:
+    opens = [run.examples]
+    with run.step("prepare-000", [*outputs, *records], made_with=made_with, opens=opens) as due:
         if due:
-            _take_in(run, shard, find_tables(source.files))
+            _import(run, find_tables(source.files))
             confirmed(files, seen)
-    return outputs
+    manifests = [run.population(name) / "manifest.json" for name in names]
+    with run.step("prepare-001", manifests, [run.examples, *outputs, *records]) as due:
+        if due:
+            for name, manifest in zip(names, manifests, strict=True):
+                write_json(manifest, population_facts(run, name))
+    return [*outputs, *manifests]
 
 
-def _take_in(run: Run, shard: Shard, tables: Sequence[PredictionTable]) -> None:
+def _import(run: Run, tables: Sequence[PredictionTable]) -> None:
     config, names = run.config, _named(run.config)
     examples = Examples.read(run.examples, images=False, split="test")
     supplied = models_by_variant(tables)
-    members = {name: members_of(config, name, shard) for name in names}
-    names = {name: called for name, called in names.items() if members[name]}
-    models = {
-        called: [supplied[called][k] for k in members[name]] for name, called in names.items()
-    }
+    models = {called: supplied[called][: config.models_of(name)] for name, called in names.items()}
+    progress.start("import predictions", len(names))
     asked = PredictionRequest(
         models, examples.ids, examples.classes, config.keep_scores, config.label.threshold
     )
-    progress.start("take in predictions", len(names))
     answers = read_external(tables, asked)
     for name, called in names.items():
-        path = run.predictions(name, shard.index)
-        _write(run, path, name, members[name], models[called], answers[called], examples)
-        progress.advance("take in predictions")
+        _write(run, name, models[called], answers[called], examples)
+        progress.advance("import predictions")
 
 
 def _write(
-    run: Run,
-    path: Path,
-    name: str,
-    members: Sequence[int],
-    models: Sequence[str],
-    answers: ExternalPredictions,
-    examples: Examples,
+    run: Run, name: str, models: Sequence[str], answers: ExternalPredictions, examples: Examples
 ) -> None:
     """The predictions of a variant, and for each member where they are from."""
     paired = run.config.variant(name).derived_from
-    with written(path) as temporary:
+    with written(run.predictions(name)) as temporary:
         Predictions(
             variant=name,
             example_ids=tuple(examples.ids),
-            members=tuple(members),
+            members=tuple(range(len(models))),
             classes=examples.classes,
             predicted=answers.predicted,
             paired_with=paired,
             scores=answers.scores,
             runtimes=(ELSEWHERE,),
         ).write(temporary)
-    for place, (index, model) in enumerate(zip(members, models, strict=True)):
-        labels = answers.predicted[:, place].tobytes()
+    for index, model in enumerate(models):
+        labels = answers.predicted[:, index].tobytes()
         record = {
             "index": index,
             "seed": ELSEWHERE,

@@ -1,0 +1,139 @@
+"""The nodes of a run's Argo Workflow, matched to the steps of the pipeline and their shards.
+
+Kubeflow gives a task a display name and the ids of its children, never its own id. An id is the
+Workflow's name and the FNV-1a hash of the node's full name, so full names can be found by trial.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+__all__ = ["executors", "full_names", "shard_of", "steps_of"]
+
+BASIS, PRIME = 2166136261, 16777619
+
+
+def full_names(tasks: Iterable[Any]) -> dict[str, Any]:
+    """Find the full name of every node of a run.
+
+    Args:
+        tasks: Task details as KFP's client answers them.
+
+    Returns:
+        The task of each full name, such as `WORKFLOW(0).root(0).prepare-data`. It is None where
+        several pods of one name started in the same second and differ in state.
+    """
+    displayed: dict[str, list[Any]] = {}
+    for task in tasks:
+        displayed.setdefault(task.display_name or "", []).append(task)
+    ids = [id_ for each in displayed.values() for task in each for id_ in _children(task)]
+    if not ids:
+        return {}
+    workflow = ids[0].rpartition("-")[0]
+    hashes = {_hash_of(id_) for id_ in ids}
+    names = {_fnv(name): (name, name) for name in (workflow, f"{workflow}(0)")}
+    todo = list(names)
+    while todo:
+        container = todo.pop()
+        for display in displayed:
+            hash_ = _fnv(display, _fnv(".", container))
+            if hash_ in hashes and hash_ not in names:
+                names[hash_] = (f"{names[container][0]}.{display}", display)
+                todo.append(hash_)
+    return _matched(displayed, names)
+
+
+def steps_of(spec: Mapping[str, Any]) -> dict[str, tuple[int | None, bool]]:
+    """List the steps of a compiled pipeline.
+
+    Returns:
+        By the name of each step, the number of its shards, None for a step without, and whether a
+        step waits for it.
+    """
+    steps: dict[str, tuple[int | None, bool]] = {}
+    components = spec.get("components", {})
+
+    def walk(dag: Mapping[str, Any], shards: int | None) -> None:
+        tasks = dag.get("tasks", {})
+        awaited = {name for task in tasks.values() for name in task.get("dependentTasks", ())}
+        for name, task in tasks.items():
+            component = components.get(task["componentRef"]["name"], {})
+            items = task.get("parameterIterator", {}).get("items", {}).get("raw")
+            inner = len(json.loads(items)) if items else shards
+            if "dag" in component:
+                walk(component["dag"], inner)
+            else:
+                steps[name] = (inner, name in awaited)
+
+    walk(spec.get("root", {}).get("dag", {}), None)
+    return steps
+
+
+def shard_of(name: str) -> int | None:
+    """The shard of a node, by its full name; None outside a loop.
+
+    >>> shard_of("w(0).root(0).for-loop-3(0).iteration-iterations(1:1)(0).iteration-item(0).train")
+    1
+    """
+    found = re.search(r"\.iteration-iterations\((\d+):", name)
+    return int(found[1]) if found else None
+
+
+def executors(names: Mapping[str, Any], step: str) -> list[str]:
+    """The full names of a step's containers, in the order of their attempts.
+
+    Args:
+        names: As `full_names` returns them.
+        step: Full name of the step's node.
+    """
+    inside = re.compile(re.escape(step) + r"(\(\d+\))?\.executor(\((\d+)\))?")
+    tried = sorted((int(hit[3]), hit[0]) for name in names if (hit := inside.fullmatch(name))
+                   and hit[3])  # fmt: skip
+    return [name for _, name in tried] or [name for name in names if inside.fullmatch(name)]
+
+
+def _matched(displayed: dict[str, list[Any]], names: dict[int, tuple[str, str]]) -> dict[str, Any]:
+    """The task of each full name: the one of its display name whose children are beside it."""
+    tasks: dict[str, Any] = {}
+    leaves: dict[str, list[str]] = {}
+    unmatched = {display: list(each) for display, each in displayed.items()}
+    for name, display in names.values():
+        around = name.removesuffix(display)
+        for task in unmatched.get(display, ()):
+            children = (names.get(_hash_of(id_), ("", ""))[0] for id_ in _children(task))
+            if any(child.startswith(around) for child in children):
+                tasks[name] = task
+                unmatched[display].remove(task)
+                break
+        else:
+            leaves.setdefault(display, []).append(name)
+    for display, each in leaves.items():
+        _match_leaves(tasks, each, unmatched.get(display, []))
+    return tasks
+
+
+def _match_leaves(tasks: dict[str, Any], names: list[str], leaves: list[Any]) -> None:
+    """Match pods without children by the time of their start, where that tells them apart."""
+    for name in names:
+        around = tasks.get(re.sub(r"\(\d+\)$", "", name))
+        started = [leaf for leaf in leaves if around and leaf.start_time == around.start_time]
+        same = started or leaves
+        tasks[name] = same[0] if len({leaf.state for leaf in same}) == 1 else None
+
+
+def _children(task: Any) -> list[str]:
+    return [child.pod_name for child in task.child_tasks or () if child.pod_name]
+
+
+def _hash_of(id_: str) -> int:
+    number = id_.rpartition("-")[2]
+    return int(number) if number.isdigit() else -1
+
+
+def _fnv(text: str, value: int = BASIS) -> int:
+    for byte in text.encode():
+        value = ((value ^ byte) * PRIME) & 0xFFFFFFFF
+    return value

@@ -1,0 +1,237 @@
+"""`scotoma pipeline cancel` and `list`, and runs that are not what a command needs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scotoma.commands import pipeline_wait
+from scotoma.pipelines import audit
+from tests.commands import scotoma
+from tests.kfp_server.server import KfpServer
+from tests.pipelines.test_cluster import definition
+from tests.pipelines.test_commands import config, leave_verdict, submitted
+from tests.pipelines.test_schedule import CONFIG as MONTHLY
+from tests.pipelines.test_schedule import TINY
+
+__all__ = ["config", "definition"]
+
+
+@pytest.fixture(autouse=True)
+def compiled(definition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pipelines that were compiled before: kfp takes a second for each."""
+
+    def compile_pipeline(_config: Any, path: Path, *, scheduled: bool, **_settings: Any) -> None:
+        path.write_bytes((TINY % "x").encode() if scheduled else definition.read_bytes())
+
+    monkeypatch.setattr(audit, "compile_pipeline", compile_pipeline)
+
+
+# --- cancel ---------------------------------------------------------------------------------------
+
+
+def test_a_cancelled_run_ends_cancelled_and_is_resumed(
+    kfp: KfpServer, config: Path, s3: Any
+) -> None:
+    run_id = submitted(config)
+    kfp.store.elapsed_s = 100.0
+    scotoma("pipeline", "status", run_id)
+    kfp.fail("lost", ":terminate")  # it is cancelled once
+    code, out, err = scotoma("pipeline", "cancel", run_id)
+    assert (code, out) == (0, f"{run_id}\n")
+    assert err == f"cancelled; resume it with scotoma pipeline retry {run_id}\n"
+    assert kfp.store.runs[run_id]["state"] == "CANCELING"
+    kfp.store.elapsed_s = 9999.0
+    code, _, err = scotoma("pipeline", "status", run_id, "--wait")
+    assert code == 5
+    assert err.splitlines()[-1] == (
+        f"scotoma: the run was cancelled; scotoma pipeline retry {run_id} resumes it"
+    )
+    lines = scotoma("pipeline", "status", run_id)[1].splitlines()
+    assert lines[0].startswith("CANCELED    sent ")
+    assert "NOT RUN     report" in lines
+    assert kfp.store.runs[run_id]["state"] == "FAILED"  # Kubeflow's word for it
+    code, _, err = scotoma("pipeline", "cancel", run_id)
+    assert code == 2
+    assert f"the run {run_id} has ended (CANCELED); there is nothing to cancel" in err
+    leave_verdict(s3, "run", 0)
+    assert scotoma("pipeline", "retry", run_id)[0] == 0
+    assert scotoma("pipeline", "status", run_id)[1].startswith("SUCCEEDED   sent ")
+
+
+# --- list -----------------------------------------------------------------------------------------
+
+
+def test_audits_are_listed_with_their_verdicts_the_newest_first(
+    kfp: KfpServer, config: Path, tmp_path: Path, s3: Any
+) -> None:
+    assert scotoma("pipeline", "list") == (
+        0,
+        "project  state  verdict  age  run\n",
+        "no audits; scotoma pipeline submit sends one\n",
+    )
+    place = leave_verdict(s3, "run", 0)
+    code, out, _ = scotoma("pipeline", "submit", config, "--out", place)
+    ids = [out.strip(), *(submitted(config) for _ in range(2))]
+    foreign(kfp)
+    monthly = tmp_path / "monthly.yaml"
+    monthly.write_text(MONTHLY)
+    scotoma("pipeline", "schedule", monthly, "--out", "s3://b-1/audits")
+    ids.append(kfp.store.fire(*kfp.store.recurring))
+    kfp.store.elapsed_s = 9999.0
+    scotoma("pipeline", "status", ids[0])
+    code, out, err = scotoma("pipeline", "list")
+    rows = [line.split() for line in out.splitlines()[1:]]
+    assert code == 0, err
+    assert [row[-1] for row in rows] == ids[::-1]
+    assert [row[0] for row in rows] == ["monthly", "sent", "sent", "sent"]
+    assert rows[-1][1:3] == ["SUCCEEDED", "PASS"]
+    code, out, err = scotoma("pipeline", "list", "--number", "2", "--json")
+    assert [row["run_id"] for row in json.loads(out)] == ids[:1:-1]
+    assert json.loads(out)[0]["run_uri"] == f"s3://b-1/audits/{ids[-1]}"
+
+
+def test_pages_of_runs_are_read_to_their_end(
+    kfp: KfpServer, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from scotoma.pipelines import audits
+
+    monkeypatch.setattr(audits, "PAGE", 2)
+    ids = [submitted(config)]
+    for _ in range(4):  # as it would be sent again
+        body = dict(next(iter(kfp.store.runs.values())))
+        kfp.store.start({key: body[key] for key in BODY})
+        foreign(kfp)
+    ids = list(kfp.store.runs)
+    rows = json.loads(scotoma("pipeline", "list", "--json")[1])
+    ours = [run["run_id"] for run in kfp.store.runs.values() if run["display_name"] != "theirs"]
+    assert [row["run_id"] for row in rows] == ours[::-1]
+    assert len(ours) == 5
+    assert len(ids) == 9
+    code, out, err = scotoma("pipeline", "list", "--number", "4")
+    assert (code, len(out.splitlines()), err) == (
+        0, 5, "older audits are not shown; give --number 8\n"
+    )  # fmt: skip
+
+
+# --- what is no audit, or no longer there ---------------------------------------------------------
+
+BODY = ("display_name", "experiment_id", "pipeline_version_reference", "runtime_config")
+
+
+def foreign(kfp: KfpServer) -> str:
+    """A run of somebody else's pipeline, with a parameter of ours."""
+    store = kfp.store
+    text = TINY.replace("scotoma-scheduled", "their-training") % "x"
+    experiment = next(iter(store.experiments), None) or store.experiment({"display_name": "e"})
+    experiment_id = experiment if isinstance(experiment, str) else experiment["experiment_id"]
+    named = {"display_name": f"v{len(store.versions)}", "pipeline_id": "theirs"}
+    spec = store.specification(text.encode())
+    version = store.add(
+        store.versions, "pipeline_version_id", named | {"pipeline_spec": spec}, unique=True
+    )
+    reference = {"pipeline_id": "theirs", "pipeline_version_id": version["pipeline_version_id"]}
+    run = store.start(
+        {
+            "display_name": "theirs",
+            "experiment_id": experiment_id,
+            "pipeline_version_reference": reference,
+            "runtime_config": {"parameters": {"root": "s3://b-1/theirs"}},
+        }
+    )
+    return str(run["run_id"])
+
+
+@pytest.mark.parametrize("command", ["status", "cancel", "retry", "logs"])
+def test_a_run_of_another_pipeline_is_left_alone(kfp: KfpServer, command: str) -> None:
+    run_id = foreign(kfp)
+    code, out, err = scotoma("pipeline", command, run_id)
+    assert (code, out) == (2, "")
+    assert err == (
+        f"scotoma: the run {run_id} is no audit of Scotoma but of the pipeline their-training; "
+        "scotoma pipeline list shows the audits\n"
+    )
+    assert not [request for request in kfp.requests if request.startswith("POST")]
+
+
+@pytest.mark.parametrize("command", ["status", "cancel", "retry"])
+def test_a_run_that_kubeflow_has_forgotten_is_one_sentence(kfp: KfpServer, command: str) -> None:
+    run_id = "e9f4efdc-d34f-493b-8804-abd065736026"
+    code, out, err = scotoma("pipeline", command, run_id)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"it does not have it (HTTP 404: Run {run_id} not found); correct the id" in err
+
+
+def test_a_run_whose_workflow_is_gone_cannot_be_cancelled(kfp: KfpServer, config: Path) -> None:
+    run_id = submitted(config)
+    kfp.store.gone.add(run_id)
+    code, _, err = scotoma("pipeline", "cancel", run_id)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "Kubernetes no longer has its Workflow, so nothing of it runs; send the audit" in err
+    assert len([request for request in kfp.requests if request.endswith(":terminate")]) == 1
+
+
+def test_a_token_that_expires_while_waiting_does_not_end_the_run(
+    kfp: KfpServer, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCOTOMA_KFP_TOKEN", "s3cret")
+    kfp.token, kfp.store.looks = "s3cret", 1000
+    run_id = submitted(config)
+    polls = iter(range(9))
+
+    def pause(_s: float) -> None:
+        if next(polls) == 2:
+            kfp.token = "another"
+
+    monkeypatch.setattr(pipeline_wait.time, "sleep", pause)
+    code, _, err = scotoma("pipeline", "status", run_id, "--wait")
+    assert code == 2
+    assert err.splitlines()[-1].endswith(
+        "it does not know you (HTTP 401); set SCOTOMA_KFP_TOKEN or SCOTOMA_KFP_COOKIE, or renew "
+        f"it; the run continues: scotoma pipeline status {run_id} --wait"
+    )
+
+
+def test_users_with_namespaces_are_told_to_name_theirs(
+    kfp: KfpServer, config: Path, tmp_path: Path
+) -> None:
+    kfp.store.multi_user = True
+    words = "its users have namespaces (HTTP 400: {} cannot have an empty namespace in multi-user "
+    for command, whose in {
+        ("submit", config, "--out", "s3://b-1/run"): "An experiment",
+        ("list",): "A run",
+        ("unschedule", "monthly"): "A job",
+    }.items():
+        if command == ("list",):
+            submitted(config, "--namespace", "team")
+        code, out, err = scotoma("pipeline", *command)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert words.format(whose) in err
+        assert err.endswith("name yours with --namespace or kubeflow.namespace\n")
+    assert scotoma("pipeline", "list", "--namespace", "team")[0] == 0
+
+
+@pytest.mark.parametrize("version", ["2.16.1", "2.5.0"])
+def test_a_server_that_is_too_old_is_refused_before_anything_is_changed(
+    kfp: KfpServer, config: Path, tmp_path: Path, version: str
+) -> None:
+    kfp.version = version
+    monthly = tmp_path / "monthly.yaml"
+    monthly.write_text(MONTHLY)
+    for command in (
+        ("submit", config, "--out", "s3://b-1/run"),
+        ("schedule", monthly, "--out", "s3://b-1/audits"),
+        ("unschedule", "monthly"),
+    ):
+        code, _, err = scotoma("pipeline", *command)
+        assert (code, err) == (
+            2,
+            f"scotoma: Kubeflow Pipelines at {kfp.address} is {version}; audits need 2.17 or "
+            "later, so upgrade it\n",
+        )
+    assert (kfp.store.runs, kfp.store.pipelines) == ({}, {})
+    kfp.fail(404, "v1beta1")  # a later one may not have its old API
+    assert submitted(config)
