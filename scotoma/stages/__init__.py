@@ -12,11 +12,10 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 from types import FrameType
 
-from scotoma import storage
 from scotoma.errors import DataError, ScotomaError
 from scotoma.exhausted import exhausted
 from scotoma.run import Run, checksums, read_json, write_json
-from scotoma.run.mirror import Mirror, local_folder
+from scotoma.run.mirror import Mirror
 from scotoma.run.step_logs import step_log
 from scotoma.stages.shards import Shard
 from scotoma.stages.steps import STEPS, named
@@ -59,8 +58,9 @@ def execute(
     with _termination_recorded(step, run_uri), step_log(run_uri, step, index):
         with _error_recorded(step, run_uri):
             run = _begun(run_uri, *begin) if begin[0] else Run.open(run_uri)
-            for promised in pointers:
-                _check(run, promised)
+            with run.mirror.listed():
+                for promised in pointers:
+                    _check(run, promised)
         outputs = perform(step, run, shard)
         if shown:
             from scotoma.stages.show import show
@@ -162,16 +162,17 @@ def _stopped(step: str, error: Exception) -> ScotomaError:
 
 def leave_error(error: ScotomaError, run_uri: str) -> None:
     """Write down what was refused where the run is, or was to be, for who waits for it."""
-    mirror = Mirror(local_folder(run_uri), run_uri if storage.is_remote(run_uri) else "")
+    mirror = Mirror.of(run_uri)
     record = mirror.root / "error.json"
     write_json(record, {"message": str(error), "exit_code": error.exit_code})
     mirror.publish([record])
 
 
 def _forget_error(run: Run) -> None:
-    run.path("error.json").unlink(missing_ok=True)
+    record = run.path("error.json")
+    record.unlink(missing_ok=True)
     if run.uri:
-        storage.remove(storage.join(run.uri, "error.json"))
+        run.mirror.remove(record)
 
 
 def _check(run: Run, pointer: dict[str, dict[str, str]]) -> None:

@@ -83,7 +83,7 @@ def _ingredients(config: Config, newest: str | None, rules: GateRules | None) ->
 
 def _finished(root: str) -> Any:
     """The ingredients of the last finished audit; None before the first."""
-    home = _mirror(root)
+    home = Mirror.of(root)
     record = home.root / "schedule.json"
     home.fetch([record])
     return read_json(record) if record.exists() else None
@@ -112,12 +112,8 @@ def place_of(root: str, job: str) -> str:
     return storage.join(root, job)
 
 
-def _mirror(place: str) -> Mirror:
-    return Mirror(local_folder(place), place if storage.is_remote(place) else "")
-
-
 def _write(place: str, name: str, value: dict[str, Any]) -> None:
-    mirror = _mirror(place)
+    mirror = Mirror.of(place)
     mirror.root.mkdir(parents=True, exist_ok=True)
     write_json(mirror.root / name, value)
     mirror.publish([mirror.root / name])

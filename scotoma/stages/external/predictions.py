@@ -167,7 +167,8 @@ def import_predictions(run: Run) -> list[Path]:
     outputs = [run.examples, *map(run.predictions, names), *manifests]
     records = [_record(run, name, k) for name in names for k in range(config.models_of(name))]
     tables = find_tables(source.files)
-    made_with = _digest(source.examples, *(table.place for table in tables))
+    described = [place for place in (source.examples, source.training) if place is not None]
+    made_with = _digest(*described, *(table.place for table in tables))
     with run.step("prepare", [*outputs, *records], made_with=made_with) as due:
         if due:
             progress.start("import predictions", 1 + len(names))
@@ -202,7 +203,7 @@ def _import(
 ) -> None:
     """Write what every model predicted: a file a variant, a record a member."""
     config, names = run.config, _named(run.config)
-    examples = Examples.read(run.examples, images=False)
+    examples = Examples.read(run.examples, images=False, split="test")
     models = {called: supplied[called][: config.models_of(name)] for name, called in names.items()}
     asked = PredictionRequest(
         models, examples.ids, examples.classes, config.keep_scores, config.label.threshold
