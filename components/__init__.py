@@ -6,12 +6,12 @@ from scotoma.components.begin_scheduled import begin_scheduled
 from scotoma.components.decide_verdict import decide_verdict
 from scotoma.components.find_slices import find_slices
 from scotoma.components.gather_shards import gather_shards
-from scotoma.components.log_scheduled import log_scheduled
 from scotoma.components.log_tracking import log_tracking
 from scotoma.components.predict_batch import predict_batch
 from scotoma.components.prepare_data import prepare_data
 from scotoma.components.prune_magnitude import prune_magnitude
 from scotoma.components.quantize_int8 import quantize_int8
+from scotoma.components.record_failure import record_failure
 from scotoma.components.report_bias import report_bias
 from scotoma.components.score_divergence import score_divergence
 from scotoma.components.train_dense import train_dense
@@ -22,12 +22,12 @@ __all__ = [
     "decide_verdict",
     "find_slices",
     "gather_shards",
-    "log_scheduled",
     "log_tracking",
     "predict_batch",
     "prepare_data",
     "prune_magnitude",
     "quantize_int8",
+    "record_failure",
     "report_bias",
     "score_divergence",
     "train_dense",

@@ -12,7 +12,7 @@ from scotoma.pipelines.placing import check_for_cluster, pipeline_config, place
 from scotoma.run import shareable
 from scotoma.stages.schedule import NOTHING
 from scotoma.stages.shards import shards
-from scotoma.stages.steps import STEPS, Step, skipped_steps
+from scotoma.stages.steps import STEPS, Step, inputs_of, skipped_steps
 
 __all__ = ["build_pipeline", "build_scheduled", "compile_pipeline"]
 
@@ -46,8 +46,7 @@ def build_pipeline(
         pipeline_config=pipeline_config(kubeflow),
     )
     def audit(run_uri: str) -> None:
-        log = steps.task(components.log_tracking, run_uri=run_uri)
-        with dsl.ExitHandler(log, name="audit"):
+        with steps.failures_recorded(run_uri):
             steps.measure(run_uri, steps.task(components.prepare_data, run_uri=run_uri, **begin))
 
     return audit
@@ -60,7 +59,7 @@ def build_scheduled(
 
     Returns:
         A KFP pipeline with the parameter `root`, below which every audit has a folder. If there is
-        nothing new, only its first and its last step run.
+        nothing new, only its first and its exit step run.
     """
     steps = _Steps.of(config, kubeflow, shard_count)
 
@@ -72,8 +71,7 @@ def build_scheduled(
     def scheduled(root: str) -> None:
         # kfp.local 2.17 fills in no scheduled time; a run's id is known everywhere.
         audit = {"root": root, "job": dsl.PIPELINE_JOB_ID_PLACEHOLDER, "config": shareable(config)}
-        log = steps.task(components.log_scheduled, **audit)
-        with dsl.ExitHandler(log, name="audit"):
+        with steps.failures_recorded(root, scheduled=True):
             run_uri = steps.task(components.begin_scheduled, **audit, rules=rules).output
             with dsl.If(run_uri != NOTHING, name="new"):
                 # A loop takes no task's output; each step learns the place from those before it.
@@ -87,49 +85,58 @@ class _Steps:
     """The tasks of a pipeline, for a cluster or for this machine.
 
     Attributes:
+        config: What is audited, which decides the steps.
         kubeflow: The cluster; None for this machine.
         pieces: The shards, as text.
-        skipped: Steps with nothing to do, which get no task.
     """
 
+    config: Config
     kubeflow: Kubeflow | None
     pieces: list[str]
-    skipped: frozenset[str]
 
     @classmethod
     def of(cls, config: Config, kubeflow: Kubeflow | None, shard_count: int) -> "_Steps":
         if kubeflow is not None:
             check_for_cluster(config, kubeflow)
             shard_count = kubeflow.shards
-        pieces = [str(shard) for shard in shards(config.most_models, shard_count)]
-        return cls(kubeflow, pieces, skipped_steps(config))
+        pieces = shards(config.most_models, shard_count, config.stack_members)
+        return cls(config, kubeflow, [str(shard) for shard in pieces])
 
     def task(self, component: Any, **arguments: Any) -> Any:
         """Make a task without KFP's cache, which does not see the code: steps skip themselves."""
         task = component(**arguments).set_caching_options(enable_caching=False)
         return task if self.kubeflow is None else place(task, component.name, self.kubeflow)
 
+    def failures_recorded(self, run_uri: Any, *, scheduled: bool = False) -> dsl.ExitHandler:
+        """A block of tasks whose failure or cancellation is recorded, whatever ended it."""
+        exit_task = self.task(
+            components.record_failure,
+            run_uri=run_uri,
+            job=dsl.PIPELINE_JOB_ID_PLACEHOLDER,
+            shards=len(self.pieces),
+            config="" if self.kubeflow is None and not scheduled else shareable(self.config),
+            scheduled=scheduled,
+        )
+        return dsl.ExitHandler(exit_task, name="audit")
+
     def measure(self, run_uri: Any, prepared: Any) -> None:
-        """Add all steps from the examples to the report, as the table of steps has them."""
+        """Add all steps from the examples to the log, as the table of steps has them."""
+        skipped = skipped_steps(self.config)
+        due = [step for step in STEPS.values() if step.name not in (*skipped, "prepare")]
         outputs = {"prepare": prepared.outputs["examples"]}
-        inner = [step for step in STEPS.values() if step.name not in (*self.skipped, "prepare")]
-        parallelism = self.kubeflow and self.kubeflow.parallelism
-        with dsl.ParallelFor(items=self.pieces, name="shards", parallelism=parallelism) as shard:
-            for step in inner:
-                if step.sharded:
+        if sharded := [step for step in due if step.sharded]:
+            parallelism = self.kubeflow and self.kubeflow.parallelism
+            with dsl.ParallelFor(self.pieces, name="shards", parallelism=parallelism) as shard:
+                for step in sharded:
                     outputs[step.name] = self.output(step, outputs, run_uri=run_uri, shard=shard)
-        sharded = {step.name for step in inner if step.sharded}
-        outputs |= {name: dsl.Collected(outputs[name]) for name in sharded}
-        for step in inner:
-            if not step.sharded and not step.at_exit:
+            outputs |= {step.name: dsl.Collected(outputs[step.name]) for step in sharded}
+        for step in due:
+            if not step.sharded:
                 outputs[step.name] = self.output(step, outputs, run_uri=run_uri)
 
     def output(self, step: Step, outputs: dict[str, Any], **arguments: Any) -> Any:
-        """Add the task of a step and return its output; `train` stands in for skipped steps."""
-        inputs = {
-            parameter: outputs["train" if name in self.skipped else name]
-            for parameter, name in step.reads.items()
-        }
+        """Add the task of a step and return its output."""
+        inputs = {name: outputs[made_by] for name, made_by in inputs_of(step, self.config).items()}
         task = self.task(getattr(components, step.component), **arguments, **inputs)
         return task.outputs[step.leaves]
 

@@ -26,8 +26,7 @@ CORE = (
 STEP_LABEL = "scotoma/step"  # of pods, by which kubectl finds those of a step
 STEP_OF = {step.component.replace("_", "-"): step.name for step in STEPS.values()}
 SCRATCH = "/scratch"  # the images' root file system is read-only
-LONGEST_PAUSE_S = 600
-HOUR_S, DAY_S = 3600, 86400
+HOUR_S = 3600
 
 
 def place(task: Any, name: str, kubeflow: Kubeflow) -> Any:
@@ -71,25 +70,25 @@ def place(task: Any, name: str, kubeflow: Kubeflow) -> Any:
         task.set_env_variable(variable, value)
     for secret, variables in kubeflow.secrets.items():
         kubernetes.use_secret_as_env(task, secret, {variable: variable for variable in variables})
+    task_s = round(limits.task_hours * HOUR_S)
     if limits.retries:
+        pauses_s = limits.pause_s * (2**limits.retries - 1)
         task.set_retry(
             limits.retries,
             backoff_duration=f"{limits.pause_s}s",
             backoff_factor=2.0,
-            backoff_max_duration=f"{max(limits.pause_s, LONGEST_PAUSE_S)}s",
+            # Argo counts it from the first try, and retries nothing that ends later.
+            backoff_max_duration=f"{(limits.retries + 1) * task_s + pauses_s}s",
         )
-    kubernetes.set_timeout(task, round(limits.task_hours * HOUR_S))
+    kubernetes.set_timeout(task, task_s)
     return task
 
 
 def pipeline_config(kubeflow: Kubeflow | None) -> dsl.PipelineConfig:
-    """The deadline of a whole run and the lifetime of its pods; neither on this machine."""
+    """The deadline of a whole run; none on this machine."""
     if kubeflow is None:
         return dsl.PipelineConfig()
-    return dsl.PipelineConfig(
-        active_deadline_seconds=round(kubeflow.limits.run_hours * HOUR_S),
-        ttl_seconds_after_finished=round(kubeflow.limits.keep_days * DAY_S),
-    )
+    return dsl.PipelineConfig(active_deadline_seconds=round(kubeflow.limits.run_hours * HOUR_S))
 
 
 def check_for_cluster(config: Config, kubeflow: Kubeflow) -> None:

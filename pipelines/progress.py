@@ -78,6 +78,7 @@ class Progress:
         nodes: All that Kubeflow tells, in the order of their start.
         pending_s: Seconds for which the run itself has not begun; None if it has.
         error: Kubeflow's message, if it failed.
+        mlflow: MLflow's page of the run that Kubeflow's plugin made; empty if it made none.
     """
 
     run_id: str
@@ -88,6 +89,7 @@ class Progress:
     nodes: tuple[Node, ...]
     pending_s: float | None
     error: str
+    mlflow: str = ""
 
     @property
     def ended(self) -> bool:
@@ -118,7 +120,14 @@ def progress_of(run: Any, spec: Mapping[str, Any], now: datetime.datetime) -> Pr
         ),
         pending_s=None if ended or details else (now - run.created_at).total_seconds(),
         error=run.error.message or "" if run.error else "",
+        mlflow=_mlflow_page(run),
     )
+
+
+def _mlflow_page(run: Any) -> str:
+    output = (run.plugins_output or {}).get("mlflow")
+    page = (output.entries or {}).get("run_url") if output else None
+    return str(page.value) if page else ""
 
 
 def shown_state(run: Any) -> str:

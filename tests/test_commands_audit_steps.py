@@ -43,13 +43,30 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_steps_run_one_by_one_and_the_rest_is_taken_up(home: Path) -> None:
     code, out, err = scotoma("audit", "audit.yaml", "--out", "run", "--step", "prepare", "--quiet")
-    assert (code, out, err) == (0, "examples.parquet\n", "")
-    assert not (home / "run" / "predictions").exists()
+    assert (code, err) == (0, "")
+    assert out.split() == [
+        "examples.parquet",
+        *(
+            f"populations/{name}/{file}.json"
+            for name in ("dense", "int8")
+            for file in ("manifest", "member-000")
+        ),
+        "predictions/dense.parquet",
+        "predictions/int8.parquet",
+    ]
+    assert not (home / "run" / "sections").exists()
 
-    code, _, err = scotoma("audit", "audit.yaml", "--out", "run", "--step", "bias")
+    code, _, err = scotoma("audit", "audit.yaml", "--out", "run", "--step", "report")
     assert code == 2
-    assert "--step bias needs what the step gather leaves, which has not ended in" in err
-    assert err.endswith("begin with --step gather, or leave --step out\n")
+    assert "--step report needs what the step verdict leaves, which has not ended in" in err
+    assert err.endswith("begin with --step verdict, or leave --step out\n")
+
+    code, _, err = scotoma("audit", "audit.yaml", "--out", "run", "--step", "train")
+    assert code == 2
+    assert err == (
+        "scotoma: --step train has nothing to do in this audit; its steps are prepare, divergence, "
+        "bias, slices, verdict, report, log\n"
+    )
 
     code, out, err = scotoma("audit", "--resume", "--out", "run", "--json", "--quiet")
     assert (code, err) == (0, "")

@@ -21,14 +21,9 @@ from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json
 from scotoma.stages.external.predictions import complete, named_images
-from scotoma.stages.predict import predict
 from scotoma.stages.prepare import prepare
-from scotoma.stages.prune import prune
-from scotoma.stages.quantize import quantize
 from scotoma.stages.report import draw
-from scotoma.stages.shards import shards
-from scotoma.stages.steps import STEPS
-from scotoma.stages.train import train
+from scotoma.stages.steps import groups
 from tests.commands import scotoma
 
 pytestmark = pytest.mark.slow
@@ -70,19 +65,13 @@ def write(home: Path, *, models: int = 1, n: int = 300) -> Path:
     return home
 
 
-def audited(home: Path, text: str = CONFIG, *, shard_count: int = 1) -> Run:
+def audited(home: Path, text: str = CONFIG) -> Run:
     """All steps from preparing to logging, in this process."""
     (home / "audit.yaml").write_text(text)
     run = Run.create(home / "run", complete(load_config(home / "audit.yaml")))
-    prepare(run)
-    for shard in shards(run.config.most_models, shard_count):
-        for step in (
-            train, prune, quantize, predict
-        ):  # fmt: skip
-            step(run, shard)
-    steps = list(STEPS)
-    for step in steps[steps.index("gather") :]:
-        STEPS[step].function(run)
+    for group in groups(run.config):
+        for step in group:
+            step.function(run)
     return run
 
 
@@ -100,7 +89,7 @@ def said(home: Path, variant: str, model: int) -> list[str]:
 
 
 def test_every_prediction_finds_its_example_and_its_class(tmp_path: Path) -> None:
-    run = audited(write(tmp_path, models=3), shard_count=2)
+    run = audited(write(tmp_path, models=3))
     for name, called in {"dense": "fp32", "int8": "int8"}.items():
         found = Predictions.read(run.predictions(name))
         assert found.members == (0, 1, 2)
@@ -175,14 +164,13 @@ def test_what_is_missing_is_a_note_and_a_group(pair: Run) -> None:
 
 def test_a_changed_table_is_taken_in_again_and_an_equal_one_is_not(tmp_path: Path) -> None:
     run = audited(write(tmp_path))
-    (shard,) = shards(1, 1)
-    place = run.predictions("int8", 0)
+    place = run.predictions("int8")
     before = place.stat().st_mtime_ns
-    train(run, shard)
+    prepare(run)
     assert place.stat().st_mtime_ns == before
     file = tmp_path / "preds" / "int8" / "seed0.csv"
     file.write_text(file.read_text().replace(",cat", ",=dog()", 1))
-    train(run, shard)
+    prepare(run)
     assert place.stat().st_mtime_ns > before
 
 
@@ -401,12 +389,10 @@ def test_variants_of_unequal_size_are_cut_to_what_is_asked(tmp_path: Path) -> No
     assert run.config.population == Population(models=1)
 
 
-@pytest.mark.parametrize("shard_count", [1, 3])
-def test_both_sides_may_have_different_numbers_of_models(tmp_path: Path, shard_count: int) -> None:
-    """Three dense and two compressed: the last shard of three holds no compressed one."""
+def test_both_sides_may_have_different_numbers_of_models(tmp_path: Path) -> None:
     write(tmp_path, models=3)
     (tmp_path / "preds" / "int8" / "seed2.csv").unlink()
-    run = audited(tmp_path, shard_count=shard_count)
+    run = audited(tmp_path)
     assert Predictions.read(run.predictions("dense")).members == (0, 1, 2)
     assert Predictions.read(run.predictions("int8")).members == (0, 1)
     audit = read_json(run.path("audit.json"))

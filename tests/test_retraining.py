@@ -18,8 +18,7 @@ from scotoma.stages import perform
 from scotoma.stages.external.predictions import complete
 from scotoma.stages.judging.previous import fetch_previous, leave_previous, margin_of
 from scotoma.stages.judging.terms import Judging
-from scotoma.stages.shards import shards
-from scotoma.stages.steps import STEPS
+from scotoma.stages.steps import STEPS, groups
 from scotoma.tracking import log_failure, log_skip, tracking_uri
 from tests.commands import measured, scotoma
 from tests.test_predicted import CONFIG, write
@@ -59,11 +58,10 @@ def month(home: Path, name: str, *, drift: bool = False) -> tuple[Run, str]:
 
 def stepped(run: Run) -> str:
     """All steps in this process."""
-    (every,) = shards(run.config.population.models, 1)
     said = io.StringIO()
     with contextlib.redirect_stderr(said):
-        for step in STEPS.values():
-            perform(step.name, run, str(every) if step.sharded else "")
+        for step in (step for group in groups(run.config) for step in group):
+            perform(step.name, run)
     checksums.seal(run.mirror)
     return said.getvalue()
 
@@ -165,7 +163,7 @@ def test_a_trend_is_drawn_from_mlflow_alone(
     ("project", "runs", "sentence"),
     [
         ("of nobody", "runs", "'of nobody' must have an experiment in MLflow, got none at sqlite"),
-        ("elsewhere", "nowhere", "mlflow.db must hold the runs of MLflow, got no such file"),
+        ("elsewhere", "nowhere", "mlflow.db must hold the runs of MLflow, got none"),
     ],
 )
 def test_a_trend_of_nothing_is_refused(

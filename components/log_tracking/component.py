@@ -6,14 +6,14 @@ from scotoma.components.image import IMAGE
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
 def log_tracking(
     run_uri: str,
-    ended: dsl.PipelineTaskFinalStatus,
+    report: dsl.Input[dsl.Artifact],
     tracked: dsl.Output[dsl.Artifact],
 ) -> None:
-    """Log the audit to MLflow, one run per variant and one per member; of one that failed, why.
+    """Log the audit to MLflow, one run per variant and one per member, and seal its folder.
 
     Args:
         run_uri: Folder of the run, or its `s3://BUCKET/PREFIX`.
-        ended: How the steps before this one ended.
+        report: Where the page is.
 
     Returns:
         tracked: Where the links to the runs are.
@@ -24,5 +24,5 @@ def log_tracking(
         "log",
         run_uri,
         tracked.path,
-        ended=ended.state,
+        after=[report.path],
     )

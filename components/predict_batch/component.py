@@ -9,9 +9,9 @@ def predict_batch(
     shard: str,
     examples: dsl.Input[dsl.Dataset],
     dense: dsl.Input[dsl.Model],
-    pruned: dsl.Input[dsl.Model],
-    quantized: dsl.Input[dsl.Model],
     predictions: dsl.Output[dsl.Dataset],
+    pruned: dsl.Input[dsl.Model] = None,
+    quantized: dsl.Input[dsl.Model] = None,
 ) -> None:
     """Run every member of a shard on the test examples.
 
@@ -20,8 +20,8 @@ def predict_batch(
         shard: Members to take, as INDEX:FIRST-LAST.
         examples: Where the examples are.
         dense: Where the dense members of the shard are.
-        pruned: Where the pruned members are.
-        quantized: Where the int8 members are.
+        pruned: Where the pruned members are, if there are any.
+        quantized: Where the int8 members are, if there are any.
 
     Returns:
         predictions: Where the predictions of the shard are.
@@ -32,6 +32,6 @@ def predict_batch(
         "predict",
         run_uri,
         predictions.path,
-        after=[examples.path, dense.path, pruned.path, quantized.path],
+        after=[each.path for each in (examples, dense, pruned, quantized) if each],
         shard=shard,
     )

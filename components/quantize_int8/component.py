@@ -9,8 +9,8 @@ def quantize_int8(
     shard: str,
     examples: dsl.Input[dsl.Dataset],
     dense: dsl.Input[dsl.Model],
-    pruned: dsl.Input[dsl.Model],
     quantized: dsl.Output[dsl.Model],
+    pruned: dsl.Input[dsl.Model] = None,
 ) -> None:
     """Export the trained members of a shard to ONNX and quantize them.
 
@@ -19,7 +19,7 @@ def quantize_int8(
         shard: Members to take, as INDEX:FIRST-LAST.
         examples: Where the examples are.
         dense: Where the dense members of the shard are.
-        pruned: Where the pruned members are, some of which may be quantized too.
+        pruned: Where the pruned members are, if there are any; some may be quantized too.
 
     Returns:
         quantized: Where the quantized members are.
@@ -30,6 +30,6 @@ def quantize_int8(
         "quantize",
         run_uri,
         quantized.path,
-        after=[examples.path, dense.path, pruned.path],
+        after=[each.path for each in (examples, dense, pruned) if each],
         shard=shard,
     )

@@ -50,7 +50,7 @@ def logs(
     last = {(log.step, log.shard): log for log in step_logs(progress.run_uri)}.values()
     entries = _entries(progress.run_uri, (log for log in last if step in (None, log.step)), step)
     if not entries:
-        absent = step or _without_log(progress, {log.step for log in last})
+        absent = step or _first_without_log(progress, {(log.step, log.shard) for log in last})
         if absent is None:
             steps = ", ".join(dict.fromkeys(log.step for log in last)) or "none has a log"
             raise ConfigError(f"no step has failed; name one with --step: {steps}")
@@ -97,12 +97,9 @@ def _entries(place: str, logs: Iterable[Any], step: str | None) -> list[dict[str
     ]
 
 
-def _without_log(progress: Progress, logged: set[str]) -> str | None:
-    """The first step that Kubeflow shows and that left no log; the last one if all did."""
-    from scotoma.stages.steps import STEPS
-
-    if progress.state == "SUCCEEDED":
-        return None
-    names = {task.name for task in progress.tasks}
-    shown = [s.name for s in STEPS.values() if {s.name, s.component.replace("_", "-")} & names]
-    return next((name for name in shown if name not in logged), shown[-1] if shown else "prepare")
+def _first_without_log(progress: Progress, logged: set[tuple[str, int]]) -> str | None:
+    """The first step that left no log though it should run; None if there is none."""
+    unfinished = [task for task in progress.tasks if task.state not in ("SUCCEEDED", "WAITING")]
+    absent = [task.name for task in unfinished if (task.name, task.shard or 0) not in logged]
+    names = absent or [task.name for task in unfinished] or ["prepare"]
+    return None if progress.state == "SUCCEEDED" else names[0]

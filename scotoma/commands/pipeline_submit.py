@@ -57,6 +57,8 @@ def submit(
     with submission.definition(audited, kubeflow) as definition:
         run = cluster.submit(definition, out, audited.project, name)
     connection.message(f"sent    {run_link(cluster, run.run_id)}")
+    if run.mlflow:
+        connection.message(f"mlflow  {run.mlflow}")
     if wait:
         raise typer.Exit(wait_for_verdict(cluster, run.run_id, connection))
     connection.print_run(run, cluster, f"{run.run_id}\n")

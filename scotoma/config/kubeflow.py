@@ -81,7 +81,6 @@ class Limits(Frozen):
     pause_s: int = Field(30, ge=1, le=3600, description="Pause before the first retry; it doubles.")
     task_hours: float = Field(24, gt=0, le=1000, description="Deadline of a task.")
     run_hours: float = Field(168, gt=0, le=10000, description="Deadline of a run.")
-    keep_days: float = Field(7, gt=0, le=365, description="Lifetime of finished pods.")
 
 
 class Kubeflow(Frozen):

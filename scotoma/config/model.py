@@ -43,6 +43,7 @@ from scotoma.config.variants import (
     VariantEntry,
     resolve,
 )
+from scotoma.own_code import is_code
 from scotoma.printable import nearest
 
 __all__ = [
@@ -74,6 +75,9 @@ __all__ = [
     "Tracking",
     "Variant",
 ]
+
+# Networks of plain layers: those of ours that members can be stacked into; a test holds it.
+STACKED = ("tiny-convnet",)
 
 
 class Label(Frozen):
@@ -315,6 +319,23 @@ class Config(Frozen):
     def most_models(self) -> int:
         """How many models the largest population has."""
         return max(self.models_of(variant.name) for variant in self.resolved_variants)
+
+    @property
+    def stack_members(self) -> int:
+        """How many members are trained as one network where that is faster; 1 if each is alone.
+
+        Nothing else decides it, neither cores nor shards: sums inside a stacked step may depend on
+        who is stacked with whom, and one configuration must give the same bytes. More members are
+        faster, and fewer deal ten of them evenly to two or five workers.
+
+        >>> from scotoma.config import default_config
+        >>> default_config().stack_members
+        5
+        """
+        model = str(getattr(self.source, "model", ""))
+        if model not in STACKED and not is_code(model):
+            return 1
+        return 5 if self.population.models < 30 else 15
 
     @property
     def fewest_models(self) -> int:

@@ -115,7 +115,7 @@ def _time_steps(
     end, batch, models = time.perf_counter() + seconds, len(pixels), config.population.models
     labels, device = np.arange(batch) % classes, training_device()
     backend = choose_backend(config, pixels, labels, device)
-    together = min(members_together(backend, device, models), models)
+    together = min(members_together(backend, device, config), models)
 
     def timed(size: int, steps: int) -> float:
         """Time one step of members that train together on batches of some images."""

@@ -1,14 +1,16 @@
-"""Read the examples of external predictions: a table of labels and attributes, without images."""
+"""Read the examples of external predictions: tables of labels and attributes, without images."""
 
 from __future__ import annotations
 
 import io
 import os
+from collections.abc import Mapping
 
 import polars as pl
 
 from scotoma import storage
 from scotoma.config import PredictionsSource
+from scotoma.datasets.select_examples import absent_column
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.unreadable import UNREADABLE, reason
@@ -16,24 +18,51 @@ from scotoma.unreadable import UNREADABLE, reason
 __all__ = ["load_example_table"]
 
 KEY = "example_id"
+OWN = (KEY, "split", "image", "image_name")  # columns that training examples do not bring
 
 
-def load_example_table(source: PredictionsSource) -> pl.DataFrame:
-    """Read the table of examples; all of them are test examples.
+def load_example_table(source: PredictionsSource, needed: Mapping[str, str]) -> pl.DataFrame:
+    """Read the table of examples, and that of training examples where one is named.
 
     Args:
-        source: `examples` is a CSV (also .csv.gz) or Parquet file, or its `s3://` URI.
+        source: `examples` and `training` are CSV (also .csv.gz) or Parquet files, or `s3://` URIs
+            of them.
+        needed: Columns that training examples must have, and what each is for.
 
     Returns:
-        One row an example: `example_id` as text, `split`, which is `test`, its other columns, and
-        `image_name` where it has a column `image` of text.
+        One row an example: `example_id` as text, `split`, its other columns, and `image_name` where
+        it has a column `image` of text. All of `examples` are test examples. Those of `training`
+        get ids of their own, since two tables may count from 0 each.
 
     Raises:
-        DataError: The table cannot be read, has no row or no column `example_id`, or a row without
-            an id.
+        DataError: A table cannot be read, has no row or lacks a column, or a row has no id.
     """
-    place = source.examples
-    table = _read(place)
+    table = _test_examples(source.examples)
+    if source.training is None:
+        return table
+    training = _read(source.training, "source.training", "the columns label and attributes")
+    for name, role in needed.items():
+        if name not in training.columns:
+            raise absent_column(name, role, training.columns, printable(source.training))
+    if not training.height:
+        raise DataError(
+            f"source.training {printable(source.training)} holds no example; give it one row per "
+            "example, or leave it out"
+        )
+    common = [name for name in table.columns if name in training.columns and name not in OWN]
+    own_id = pl.format("training {}", pl.int_range(pl.len())).alias(KEY)
+    rows = training.select(own_id, pl.lit("train").alias("split"), *map(pl.col, common))
+    try:
+        return pl.concat([table, rows], how="diagonal_relaxed")
+    except pl.exceptions.PolarsError as error:
+        raise DataError(
+            f"source.training {printable(source.training)} must hold columns like those of "
+            f"source.examples, got {reason(error)}; write both as text, or as numbers"
+        ) from error
+
+
+def _test_examples(place: str) -> pl.DataFrame:
+    table = _read(place, "source.examples", f"the columns {KEY}, label and attributes")
     if KEY not in table.columns:
         raise DataError(
             f"{printable(place)} must have the column {KEY!r}, got "
@@ -55,11 +84,10 @@ def load_example_table(source: PredictionsSource) -> pl.DataFrame:
     return table.with_columns(pl.col(KEY).cast(pl.String), pl.lit("test").alias("split"))
 
 
-def _read(place: str) -> pl.DataFrame:
+def _read(place: str, key: str, columns: str) -> pl.DataFrame:
     if not storage.is_remote(place) and not os.path.isfile(place):
         raise DataError(
-            f"source.examples {printable(place)} is not a file; name a CSV or Parquet file with "
-            f"the columns {KEY}, label and attributes"
+            f"{key} {printable(place)} is not a file; name a CSV or Parquet file with {columns}"
         )
     content = io.BytesIO(storage.read_bytes(place))
     try:

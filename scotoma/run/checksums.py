@@ -24,6 +24,7 @@ __all__ = [
     "compare_checksums",
     "refuse_changed",
     "seal",
+    "sealed",
     "unseal",
 ]
 
@@ -63,12 +64,21 @@ def seal(run: Mirror) -> None:
     Raises:
         DataError: The object storage cannot be read or written.
     """
-    names = _names(run)
-    recorded = _recorded_by_steps(run, names)
-    rest = [name for name in names if name not in recorded]
-    _write(
-        run, _as_they_are(run, rest) | {name: recorded[name] for name in names if name in recorded}
-    )
+    with run.listed():
+        names = _names(run)
+        recorded = _recorded_by_steps(run, names)
+        rest = [name for name in names if name not in recorded]
+        known = {name: recorded[name] for name in names if name in recorded}
+        _write(run, _as_they_are(run, rest) | known)
+
+
+def sealed(run: Mirror) -> bool:
+    """Whether the audit has ended: its checksums are there and whole.
+
+    Raises:
+        DataError: The object storage cannot be read.
+    """
+    return bool(_read(run))
 
 
 def amend(run: Mirror, names: Iterable[str]) -> None:
@@ -77,8 +87,8 @@ def amend(run: Mirror, names: Iterable[str]) -> None:
     Raises:
         DataError: The object storage cannot be read or written.
     """
-    if sealed := _read(run):
-        _write(run, sealed | _as_they_are(run, names))
+    if recorded := _read(run):
+        _write(run, recorded | _as_they_are(run, names))
 
 
 def unseal(run: Mirror) -> None:
@@ -87,9 +97,7 @@ def unseal(run: Mirror) -> None:
     Raises:
         DataError: The object storage cannot be written.
     """
-    (run.root / CHECKSUMS).unlink(missing_ok=True)
-    if run.uri and storage.exists(storage.join(run.uri, CHECKSUMS)):
-        storage.remove(storage.join(run.uri, CHECKSUMS))
+    run.remove(run.root / CHECKSUMS)
 
 
 def refuse_changed(run: Mirror, names: Iterable[str]) -> None:
@@ -102,11 +110,11 @@ def refuse_changed(run: Mirror, names: Iterable[str]) -> None:
     Raises:
         DataError: One differs.
     """
-    if (sealed := _read(run)) is None:
+    if (recorded := _read(run)) is None:
         return
     for name in names:
         path = run.root / name
-        if name in sealed and path.is_file() and file_digest(path) != sealed[name]:
+        if name in recorded and path.is_file() and file_digest(path) != recorded[name]:
             raise DataError(
                 f"{run.place(path)} was changed after its audit wrote it; repeat the audit to "
                 "write it again"
@@ -122,20 +130,20 @@ def compare_checksums(run: Mirror) -> Verified:
     Raises:
         DataError: The audit has not ended, or a file cannot be read.
     """
-    if (sealed := _read(run)) is None:
+    if (recorded := _read(run)) is None:
         raise DataError(
             f"{run.place(run.root / CHECKSUMS)} is missing, so the audit has not ended; repeat "
             "the audit to resume it"
         )
-    if not sealed:
+    if not recorded:
         return Verified(0, (CHECKSUMS,), (), ())
     names = _names(run)
-    damaged = [name for name in names if name in sealed and not _is(run, name, sealed[name])]
+    damaged = [name for name in names if name in recorded and not _is(run, name, recorded[name])]
     return Verified(
-        files=len(set(names) & sealed.keys()) - len(damaged),
+        files=len(set(names) & recorded.keys()) - len(damaged),
         damaged=tuple(damaged),
-        missing=tuple(sorted(sealed.keys() - set(names))),
-        extra=tuple(name for name in names if name not in sealed),
+        missing=tuple(sorted(recorded.keys() - set(names))),
+        extra=tuple(name for name in names if name not in recorded),
     )
 
 
@@ -152,8 +160,7 @@ def _is(run: Mirror, name: str, digest: str) -> bool:
 
 
 def _names(run: Mirror) -> list[str]:
-    files = storage.list_files(run.uri or str(run.root))
-    return [n for n in files if n not in UNLISTED and not n.startswith("logs/")]
+    return [n for n in run.names() if n not in UNLISTED and not n.startswith("logs/")]
 
 
 def _as_they_are(run: Mirror, names: Iterable[str]) -> dict[str, str]:

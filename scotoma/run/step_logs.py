@@ -10,19 +10,16 @@ import datetime
 import os
 import re
 import select
-import signal
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import FrameType
-from typing import NoReturn
 
 from scotoma import storage
 from scotoma.errors import ScotomaError
-from scotoma.run.mirror import Mirror, local_folder
+from scotoma.run.mirror import local_folder
 from scotoma.storage.files import masked, written
 
 __all__ = ["FOLDER", "StepLog", "ended_well", "step_log", "step_logs"]
@@ -97,16 +94,13 @@ def step_log(place: str, step: str, shard: int = 0) -> Iterator[None]:
     """Copy what the block and its child processes print into a log of the run.
 
     The log holds the last MiB, without passwords. It is copied to the run while the block runs, and
-    when it ends, fails or is told to end (SIGTERM). What is printed still goes where it went. A log
+    when it ends, also by an error or SystemExit. What is printed still goes where it went. A log
     that cannot be written stops nothing.
 
     Args:
         place: The run's folder or `s3://BUCKET/PREFIX`.
         step: Name of the step.
         shard: Index of its shard.
-
-    Raises:
-        ScotomaError: The process was told to end.
     """
     try:
         earlier = [log for log in step_logs(place) if (log.step, log.shard) == (step, shard)]
@@ -115,10 +109,13 @@ def step_log(place: str, step: str, shard: int = 0) -> Iterator[None]:
         return
     log = StepLog(step, shard, 1 + max((one.attempt for one in earlier), default=0))
     began = time.monotonic()
-    with _Copier(place, log) as copier, _sigterm_refused(copier, step):
+    with _Copier(place, log):
         _note(f"{step} begins, attempt {log.attempt}")
         try:
             yield
+        except SystemExit:
+            _note(f"{step} is stopped by SIGTERM")
+            raise
         except ScotomaError as error:
             _note(f"{step} failed: {error}")
             raise
@@ -143,39 +140,13 @@ def _note(text: str) -> None:
         os.write(2, f"{now:%Y-%m-%dT%H:%M:%SZ} {text.rstrip()}\n".encode())
 
 
-@contextlib.contextmanager
-def _sigterm_refused(copier: _Copier, step: str) -> Iterator[None]:
-    """Turn SIGTERM, as of a node that is drained, into an error, and have the log copied first."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(number: int, frame: FrameType | None) -> NoReturn:
-        _note(f"{step} is told to end (SIGTERM)")
-        copier.hurry = True
-        raise ScotomaError(
-            f"the step {step} was told to end (SIGTERM), as when its pod is deleted or its node is "
-            "drained; retry the run to resume"
-        )
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 class _Copier:
-    """Reads stdout and stderr of this process, hands them on, and copies their end to the run.
-
-    Attributes:
-        hurry: Copy at once what there is.
-    """
+    """Reads stdout and stderr of this process, hands them on, and copies their end to the run."""
 
     def __init__(self, place: str, log: StepLog) -> None:
-        self.mirror = Mirror(local_folder(place), place if storage.is_remote(place) else "")
-        self.path = self.mirror.root / log.name
-        self.hurry = self.ended = False
+        self.path = local_folder(place) / log.name
+        self.sent_to = storage.join(place, log.name) if storage.is_remote(place) else ""
+        self.ended = False
         self.tail = bytearray()
 
     def __enter__(self) -> _Copier:
@@ -210,8 +181,8 @@ class _Copier:
                 self.tail += printed
                 changed = True
             last = ended and not printed
-            if changed and (last or self.hurry or time.monotonic() >= due):
-                self.hurry = changed = False
+            if changed and (last or time.monotonic() >= due):
+                changed = False
                 self._write()
                 due = time.monotonic() + COPY_S
             if last:
@@ -225,4 +196,5 @@ class _Copier:
         with contextlib.suppress(ScotomaError, OSError):
             with written(self.path) as temporary:
                 temporary.write_text(masked(self.tail.decode("utf-8", "replace")), "utf-8")
-            self.mirror.publish([self.path])
+            if self.sent_to:
+                storage.upload(self.path, self.sent_to)

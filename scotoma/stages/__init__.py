@@ -7,17 +7,18 @@ stage; here is only what lies between them and the run's folder.
 from __future__ import annotations
 
 import contextlib
+import signal
 from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
+from types import FrameType
 
-from scotoma import storage
 from scotoma.errors import DataError, ScotomaError
 from scotoma.exhausted import exhausted
 from scotoma.run import Run, checksums, read_json, write_json
-from scotoma.run.mirror import Mirror, local_folder
+from scotoma.run.mirror import Mirror
 from scotoma.run.step_logs import step_log
 from scotoma.stages.shards import Shard
-from scotoma.stages.steps import named
+from scotoma.stages.steps import STEPS, named
 
 __all__ = ["execute", "leave_error", "perform"]
 
@@ -30,7 +31,6 @@ def execute(
     after: list[str] | None = None,
     shard: str = "",
     begin: tuple[str, str] = ("", ""),
-    ended: str = "SUCCEEDED",
     shown: Mapping[str, str] | None = None,
     metrics: MutableMapping[str, float] | None = None,
 ) -> None:
@@ -44,58 +44,85 @@ def execute(
         after: Pointers of the steps before it, whose files must be there and whole.
         shard: Which members, for the steps that are fanned out.
         begin: Configuration and gate file (YAML) to begin the run with; empty where it has them.
-        ended: How the steps before it ended, for the one that comes last in any case.
         shown: Files of the run that Kubeflow shows, each with the path of its copy for Kubeflow.
         metrics: Gets the numbers that Kubeflow compares, see `show`.
 
     Raises:
         ScotomaError: Whatever the step refuses. Its sentence is also left in `error.json`, as is
             one for what stopped the step without being refused.
+        SystemExit: SIGTERM arrived; `error.json` says so.
     """
     pointers = [read_json(Path(path)) for path in after or []]
     run_uri = pointers[0]["run_uri"] if pointers else run_uri
-    with step_log(run_uri, step, Shard.parse(shard).index if shard else 0):
+    index = Shard.parse(shard).index if shard else 0
+    with _termination_recorded(step, run_uri), step_log(run_uri, step, index):
         with _error_recorded(step, run_uri):
             run = _begun(run_uri, *begin) if begin[0] else Run.open(run_uri)
-            for promised in pointers:
-                _check(run, promised)
-        outputs = perform(step, run, shard, ended=ended)
+            with run.mirror.listed():
+                for promised in pointers:
+                    _check(run, promised)
+        outputs = perform(step, run, shard)
         if shown:
             from scotoma.stages.show import show
 
             show(run, shown, metrics)
-    digests = run.mirror.digests(outputs)
-    files = {path.relative_to(run.root).as_posix(): digest for path, digest in digests.items()}
-    write_json(Path(pointer), {"run_uri": run_uri, "files": files})
+        digests = run.mirror.digests(outputs)
+        files = {path.relative_to(run.root).as_posix(): digest for path, digest in digests.items()}
+        write_json(Path(pointer), {"run_uri": run_uri, "files": files})
 
 
-def perform(step: str, run: Run, shard: str = "", *, ended: str = "SUCCEEDED") -> list[Path]:
+def perform(step: str, run: Run, shard: str = "") -> list[Path]:
     """Run one step.
 
     Args:
         step: Its name.
         run: The run.
         shard: Which members, for the steps that are fanned out.
-        ended: How the steps before it ended, for the one that comes last in any case.
 
     Returns:
-        The files that it left.
+        The files that it left. Before the first step the run's checksums and its last failure go;
+        the last step seals the run.
 
     Raises:
         ScotomaError: As for `execute`.
     """
     with _error_recorded(step, run.place):
-        if ended != "SUCCEEDED":
-            from scotoma.stages.log import log_failed_audit
-
-            return log_failed_audit(run)
+        first, *_, last = STEPS
+        if step == first:
+            checksums.unseal(run.mirror)
+            _forget_error(run)
         function = named(step).function
         outputs = function(run, Shard.parse(shard)) if shard else function(run)
-    if step == "log":
-        if run.uri:  # what an earlier try left
-            storage.remove(storage.join(run.uri, "error.json"))
-        checksums.seal(run.mirror)
+        if step == last:
+            from scotoma.stages.schedule import remember
+
+            _forget_error(run)  # of an earlier try
+            checksums.seal(run.mirror)
+            remember(run)
     return outputs
+
+
+@contextlib.contextmanager
+def _termination_recorded(step: str, run_uri: str) -> Iterator[None]:
+    """Record that SIGTERM stopped the block: Kubernetes sends it before it ends a pod."""
+
+    def stop(number: int, _: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)  # a second one would interrupt the recording
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except SystemExit:
+        stopped = ScotomaError(
+            f"the step {step} was stopped by SIGTERM, most often because its pod was deleted or "
+            "its node went away; what it finished is kept: retry the run, or submit it again"
+        )
+        with contextlib.suppress(ScotomaError, OSError):
+            leave_error(stopped, run_uri)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager
@@ -134,14 +161,18 @@ def _stopped(step: str, error: Exception) -> ScotomaError:
 
 
 def leave_error(error: ScotomaError, run_uri: str) -> None:
-    """Write down what was refused where the run is, for the command that waits for it."""
-    remote = storage.is_remote(run_uri)
-    mirror = Mirror(local_folder(run_uri), run_uri if remote else "")
+    """Write down what was refused where the run is, or was to be, for who waits for it."""
+    mirror = Mirror.of(run_uri)
     record = mirror.root / "error.json"
-    if mirror.root.is_dir():
-        write_json(record, {"message": str(error), "exit_code": error.exit_code})
-        if remote and storage.exists(storage.join(run_uri, "config.yaml")):
-            mirror.publish([record])
+    write_json(record, {"message": str(error), "exit_code": error.exit_code})
+    mirror.publish([record])
+
+
+def _forget_error(run: Run) -> None:
+    record = run.path("error.json")
+    record.unlink(missing_ok=True)
+    if run.uri:
+        run.mirror.remove(record)
 
 
 def _check(run: Run, pointer: dict[str, dict[str, str]]) -> None:

@@ -11,7 +11,7 @@ from scotoma.stages.members import member_files
 from scotoma.stages.shards import shards
 from scotoma.storage.files import file_digest, written
 
-__all__ = ["gather"]
+__all__ = ["gather", "population_facts"]
 
 
 def gather(run: Run) -> list[Path]:
@@ -32,7 +32,7 @@ def gather(run: Run) -> list[Path]:
                 predictions = Predictions.gather([Predictions.read(path) for path in parts[name]])
                 with written(run.predictions(name)) as temporary:
                     predictions.write(temporary)
-                write_json(manifest, _manifest(run, name))
+                write_json(manifest, population_facts(run, name))
     return outputs
 
 
@@ -48,8 +48,8 @@ def _parts(run: Run, name: str) -> list[Path]:
     return paths
 
 
-def _manifest(run: Run, name: str) -> dict[str, Any]:
-    """What a population is and what it was made from."""
+def population_facts(run: Run, name: str) -> dict[str, Any]:
+    """Return what a population is and what it was made from, as its manifest.json says it."""
     from scotoma.predictions import PredictionFile
 
     variant = run.config.variant(name)

@@ -18,9 +18,8 @@ from scotoma.printable import printable
 from scotoma.run import Run, read_json, write_json
 from scotoma.stages.judging.frontier import frontier_rows
 
-__all__ = ["import_tracking", "log", "log_failed_audit"]
+__all__ = ["import_tracking", "log"]
 
-UNKNOWN = "a step ended without saying why; its logs do"
 NOWHERE = (
     "a run in object storage has no mlflow.db beside it; set tracking.uri or MLFLOW_TRACKING_URI "
     "and repeat the command, or set tracking.uri to off"
@@ -81,32 +80,31 @@ def import_tracking(run: Run) -> None:
         import_client(uri)
 
 
-def log_failed_audit(run: Run) -> list[Path]:
-    """Log that the audit failed, and why; a database beside the run is not made for that."""
-    from scotoma.tracking import log_failure, tracking_uri
-
-    uri = tracking_uri(run, dict(os.environ))
-    if uri and not uri.startswith("sqlite:"):
-        record = run.path("error.json")
-        run.fetch(record)
-        why = read_json(record)["message"] if record.exists() else UNKNOWN
-        if reason := log_failure(run, why, uri):
-            sys.stderr.write(f"not logged: {reason}\n")
-    return []
-
-
 def _tidy(run: Run, keep: Keep, uri: str | None) -> None:
     """Let old audits beside this one give up what they need not keep; no audit fails by it."""
-    from scotoma.stages.retention import delete_unkept
+    from scotoma.stages.retention import delete_unkept, plan_deletion
 
     root = run.uri.rpartition("/")[0] if run.uri else str(run.root.parent)
     try:
-        gone, notes = delete_unkept(run.config.project, root, keep, uri, at_work=run.place)
+        audits = plan_deletion(run.config.project, root, keep, at_work=run.place)
+        for one in audits:
+            if one.large and not one.kept:
+                _say_kept(
+                    f"deleting models and predictions of {one.place}, which ended "
+                    f"{one.ended:%Y-%m-%d} ({one.size / 1e6:,.1f} MB)"
+                )
+        _, notes = delete_unkept(audits, keep, uri)
     except ScotomaError as error:
-        gone, notes = [], [str(error)]
-    notes = [f"{one.place} gave up its models and predictions" for one in gone] + notes
+        notes = [str(error)]
     for note in notes:
-        sys.stderr.write(f"keep    {printable(note)}\n")
+        _say_kept(note)
+
+
+def _say_kept(text: str) -> None:
+    """Write a line to the step's log, and to the terminal of the command."""
+    line = f"keep    {printable(text)}"
+    sys.stderr.write(f"{line}\n")
+    progress.note(line)
 
 
 def _logged(run: Run, audit: Audit, gate: GateResult, uri: str) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scotoma.config import PredictionsSource
 from scotoma.machine import versions
 from scotoma.run import Run
 from scotoma.stages.members import graph_files, members_of
@@ -14,11 +13,9 @@ __all__ = ["predict"]
 
 
 def predict(run: Run, shard: Shard) -> list[Path]:
-    """Run every member of a shard on the test examples; what was taken in is there already."""
+    """Run every member of a shard on the test examples."""
     members = {v.name: members_of(run.config, v.name, shard) for v in run.config.resolved_variants}
     outputs = [run.predictions(name, shard.index) for name, own in members.items() if own]
-    if isinstance(run.config.source, PredictionsSource):
-        return outputs
     graphs = graph_files(run, shard)
     inputs = [run.examples, *(run.member(name, k) for name, own in members.items() for k in own)]
     inputs += graphs

@@ -22,7 +22,7 @@ from scotoma.processes.guardian import tie_to_parent
 from scotoma.run import Run
 from scotoma.stages import leave_error, perform
 from scotoma.stages.shards import shards
-from scotoma.stages.steps import Step, groups, named, required
+from scotoma.stages.steps import STEPS, Step, groups, named, required, skipped_steps
 
 __all__ = ["refuse_too_early", "run_steps"]
 
@@ -49,7 +49,8 @@ def run_steps(run: Run, only: str | None = None) -> None:
     if due := {step.name for step in steps if not _recorded(run, step)}:
         start_server(*PRELOADED, *(["torch"] if _needs_torch(run, due) else []))
     # Of a GPU each process keeps memory for as long as it lives.
-    with nullcontext() if has_gpu_driver() else kept_workers():
+    workers = nullcontext() if has_gpu_driver() else kept_workers()
+    with workers, nullcontext() if due else run.mirror.listed():
         *before, verdict, report, (log,) = groups(run.config)
         for group in before:
             new = [step for step in group if not _recorded(run, step)]
@@ -66,15 +67,20 @@ def run_steps(run: Run, only: str | None = None) -> None:
 
 
 def refuse_too_early(run: Run, name: str) -> None:
-    """Refuse a step whose input the steps before it have not left.
+    """Refuse a step whose input the steps before it have not left, or that has nothing to do.
 
     Args:
         run: The run.
         name: The step's.
 
     Raises:
-        ConfigError: A step whose output it reads has not ended in this run.
+        ConfigError: A step whose output it reads has not ended in this run, or it is skipped.
     """
+    if name in (skipped := skipped_steps(run.config)):
+        raise ConfigError(
+            f"--step {name} has nothing to do in this audit; its steps are "
+            f"{', '.join(step for step in STEPS if step not in skipped)}"
+        )
     run.mirror.fetch_folder("steps")
     for before in required(named(name), run.config):
         if not _recorded(run, before):

@@ -1,4 +1,4 @@
-"""The first and the last step of a scheduled audit: is there new input, and how did it end.
+"""The first step of a scheduled audit, is there new input; and what its last step leaves for that.
 
 Below the root of a schedule lie a folder for each audit, named by the id of its run in Kubeflow,
 and `schedule.json`, which says what the last finished audit was made of.
@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 from scotoma import storage
@@ -19,11 +18,11 @@ from scotoma.config.gate import GateRules
 from scotoma.errors import ConfigError, ScotomaError
 from scotoma.run import Run, code_digest, read_json, write_json
 from scotoma.run.mirror import Mirror, local_folder
+from scotoma.stages import leave_error
 from scotoma.stages.begin import begin_run, read_configuration, read_rules
-from scotoma.stages.judging.terms import Judging
 from scotoma.stages.newest import resolved
 
-__all__ = ["NOTHING", "begin", "end"]
+__all__ = ["NOTHING", "begin", "place_of", "remember"]
 
 NOTHING = "nothing"  # to do; an empty text is easily lost between steps
 
@@ -44,48 +43,31 @@ def begin(root: str, job: str, config: str, rules: str) -> str:
     Raises:
         ScotomaError: The newest input cannot be read, or the place cannot be written.
     """
-    run_uri = _run_uri(root, job)
+    run_uri = place_of(root, job)
     scheduled, gate = read_configuration(config), read_rules(rules)
     try:
         audited, newest = resolved(scheduled, run_uri)
     except ScotomaError as error:
-        _write(run_uri, "error.json", {"message": str(error), "exit_code": error.exit_code})
+        leave_error(error, run_uri)
         raise
-    # An earlier try may have left it, and a run begins in an empty folder.
-    storage.remove(storage.join(run_uri, "error.json"))
-    begun = _has(run_uri, "config.yaml")
-    if newest and not begun and _finished(root) == _ingredients(audited, str(newest), gate):
+    storage.remove(storage.join(run_uri, "error.json"))  # of an earlier try
+    begun = storage.exists(storage.join(run_uri, "config.yaml"))
+    ingredients = _ingredients(audited, None if newest is None else str(newest), gate)
+    if newest and not begun and _finished(root) == ingredients:
         _log_skip(Run(local_folder(run_uri), audited), str(newest))
         return NOTHING
     begin_run(run_uri, audited, gate, newest)
+    _write(run_uri, "scheduled.json", ingredients)
     return run_uri
 
 
-def end(root: str, job: str, config: str, pointer: str, ended: str) -> None:
-    """Log the audit of a run of the pipeline, or why it failed; nothing if none began.
-
-    Args:
-        root: As in `begin`.
-        job: As in `begin`.
-        config: As in `begin`.
-        pointer: As in `scotoma.stages.execute`.
-        ended: State of the steps before this one.
-    """
-    from scotoma.stages import execute
-    from scotoma.stages.log import log_failed_audit
-
-    run_uri = _run_uri(root, job)
-    if not _has(run_uri, "config.yaml"):
-        write_json(Path(pointer), {"run_uri": "", "files": {}})
-        if _has(run_uri, "error.json"):
-            mirror = _mirror(run_uri)
-            log_failed_audit(Run(mirror.root, read_configuration(config), mirror.uri))
-        return
-    execute("log", run_uri, pointer, ended=ended)
-    if ended == "SUCCEEDED":
-        run = Run.open(run_uri)
-        ingredients = _ingredients(run.config, run.newest, Judging.of(run).rules)
-        _write(root, "schedule.json", ingredients)
+def remember(run: Run) -> None:
+    """Leave what a scheduled audit was made of where the next one looks; nothing of any other."""
+    record = run.path("scheduled.json")
+    run.fetch(record)
+    if record.exists():
+        root = run.uri.rpartition("/")[0] if run.uri else str(run.root.parent)
+        _write(root, "schedule.json", read_json(record))
 
 
 def _ingredients(config: Config, newest: str | None, rules: GateRules | None) -> dict[str, Any]:
@@ -101,7 +83,7 @@ def _ingredients(config: Config, newest: str | None, rules: GateRules | None) ->
 
 def _finished(root: str) -> Any:
     """The ingredients of the last finished audit; None before the first."""
-    home = _mirror(root)
+    home = Mirror.of(root)
     record = home.root / "schedule.json"
     home.fetch([record])
     return read_json(record) if record.exists() else None
@@ -116,7 +98,12 @@ def _log_skip(run: Run, newest: str) -> None:
         sys.stderr.write(f"not logged: {reason}\n")
 
 
-def _run_uri(root: str, job: str) -> str:
+def place_of(root: str, job: str) -> str:
+    """Return the place of the audit of one run of the pipeline.
+
+    Raises:
+        ConfigError: Kubeflow has not filled in the run's id.
+    """
     if not re.fullmatch(r"[\w-]{1,100}", job):
         raise ConfigError(
             f"the id of a scheduled run is letters, digits and dashes, got {job!r}; use Kubeflow "
@@ -125,16 +112,8 @@ def _run_uri(root: str, job: str) -> str:
     return storage.join(root, job)
 
 
-def _mirror(place: str) -> Mirror:
-    return Mirror(local_folder(place), place if storage.is_remote(place) else "")
-
-
 def _write(place: str, name: str, value: dict[str, Any]) -> None:
-    mirror = _mirror(place)
+    mirror = Mirror.of(place)
     mirror.root.mkdir(parents=True, exist_ok=True)
     write_json(mirror.root / name, value)
     mirror.publish([mirror.root / name])
-
-
-def _has(place: str, name: str) -> bool:
-    return storage.exists(storage.join(place, name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from itertools import pairwise
@@ -38,15 +39,23 @@ class Shard:
         return f"{self.index}:{self.members.start}-{self.members.stop - 1}"
 
 
-def shards(members: int, count: int) -> list[Shard]:
+def shards(members: int, count: int, stack: int = 1) -> list[Shard]:
     """Cut a population into ranges of nearly equal length.
+
+    Args:
+        members: Models of the population.
+        count: Number of shards; fewer where there are fewer stacks.
+        stack: Members that are trained as one, which no cut divides: `Config.stack_members`.
 
     >>> [str(shard) for shard in shards(10, 3)]
     ['0:0-3', '1:4-6', '2:7-9']
+    >>> [str(shard) for shard in shards(12, 3, 5)], [str(shard) for shard in shards(12, 2, 5)]
+    (['0:0-4', '1:5-9', '2:10-11'], ['0:0-9', '1:10-11'])
     """
-    count = min(count, members)
-    size, spare = divmod(members, count)
-    starts = [index * size + min(index, spare) for index in range(count + 1)]
+    stacks = math.ceil(members / stack)
+    size, spare = divmod(stacks, min(count, stacks))
+    starts = [stack * (index * size + min(index, spare)) for index in range(min(count, stacks))]
     return [
-        Shard(index, range(start, stop)) for index, (start, stop) in enumerate(pairwise(starts))
+        Shard(index, range(start, stop))
+        for index, (start, stop) in enumerate(pairwise([*starts, members]))
     ]

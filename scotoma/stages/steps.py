@@ -11,7 +11,7 @@ from scotoma.config import Config, PredictionsSource
 from scotoma.errors import ConfigError
 from scotoma.printable import nearest, printable
 
-__all__ = ["STEPS", "Step", "groups", "named", "required", "skipped_steps"]
+__all__ = ["STEPS", "Step", "groups", "inputs_of", "named", "required", "skipped_steps"]
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class Step:
         name: What users call it, and the name of the function that does it.
         component: The component of the pipeline that runs it.
         leaves: The component's output, of which later steps are told.
-        reads: Inputs of the component, each the output of a step.
+        reads: Inputs of the component, each the output of a step. Where that step is skipped,
+            `inputs_of` says what the component is handed.
         sharded: Whether each shard of members has a task of its own.
-        at_exit: Whether it runs last whatever happened before; its component is told of no output.
         module: Where its function is; empty for the module of this package that is named as it.
     """
 
@@ -33,7 +33,6 @@ class Step:
     leaves: str
     reads: Mapping[str, str] = field(default_factory=dict)
     sharded: bool = False
-    at_exit: bool = False
     module: str = ""
 
     @property
@@ -79,13 +78,7 @@ _ORDERED = (
         {"divergence": "divergence", "bias": "bias", "slices": "slices"},
     ),
     Step("report", "write_report", "report", {"verdict": "verdict"}),
-    Step(
-        "log",
-        "log_tracking",
-        "tracked",
-        {"report": "report"},
-        at_exit=True,
-    ),
+    Step("log", "log_tracking", "tracked", {"report": "report"}),
 )
 STEPS = {step.name: step for step in _ORDERED}
 
@@ -108,7 +101,9 @@ def named(name: str) -> Step:
 
 
 def skipped_steps(config: Config) -> frozenset[str]:
-    """Return the names of the steps with nothing to do: to prune, to quantize or to predict.
+    """Return the names of the steps with nothing to do.
+
+    Predictions are imported by `prepare`: nothing is trained, compressed, run or put together.
 
     Args:
         config: Its variants and its source decide.
@@ -120,27 +115,52 @@ def skipped_steps(config: Config) -> frozenset[str]:
     >>> sorted(skipped_steps(config.model_copy(update={"variants": ["dense"]})))
     ['prune', 'quantize']
     """
+    if isinstance(config.source, PredictionsSource):
+        return frozenset({"train", "prune", "quantize", "predict", "gather"})
     internal = [v for v in config.resolved_variants if not v.made_elsewhere]
     busy = {
         "prune": any(variant.kind == "prune" for variant in internal),
         "quantize": any(variant.derived_from for variant in internal),
-        "predict": not isinstance(config.source, PredictionsSource),  # imported by `train`
     }
     return frozenset(step for step, needed in busy.items() if not needed)
+
+
+def inputs_of(step: Step, config: Config) -> dict[str, str]:
+    """Return what a step's component is handed: each input, and the step whose output it is.
+
+    In the place of a skipped step stands what that step would have read. No output is handed twice:
+    an input that would repeat another is left out.
+
+    >>> from scotoma.config import default_config
+    >>> config = default_config().model_copy(update={"variants": ["dense", {"int8": ["static"]}]})
+    >>> inputs_of(named("predict"), config)
+    {'examples': 'prepare', 'dense': 'train', 'quantized': 'quantize'}
+    """
+    skipped = skipped_steps(config)
+    handed: dict[str, str] = {}
+    # Those of steps that run come first, so that no stand-in takes the place of one of them.
+    for parameter, name in sorted(step.reads.items(), key=lambda read: read[1] in skipped):
+        sources = [source for source in _sources(name, skipped) if source not in handed.values()]
+        if sources:
+            handed[parameter] = sources[0]
+    return {parameter: handed[parameter] for parameter in step.reads if parameter in handed}
+
+
+def _sources(name: str, skipped: frozenset[str]) -> list[str]:
+    """Return a step, or the steps that a skipped one would have read."""
+    if name not in skipped:
+        return [name]
+    return [source for read in STEPS[name].reads.values() for source in _sources(read, skipped)]
 
 
 def required(step: Step, config: Config) -> list[Step]:
     """Return the steps whose output a step reads, in order.
 
-    In the place of a skipped step stands `train`, which leaves the models that it would have
-    compressed, or imports the predictions that it would have made.
-
     >>> from scotoma.config import default_config
     >>> [before.name for before in required(named("verdict"), default_config())]
     ['divergence', 'bias', 'slices']
     """
-    skipped = skipped_steps(config)
-    names = {"train" if name in skipped else name for name in step.reads.values()}
+    names = inputs_of(step, config).values()
     return [before for before in STEPS.values() if before.name in names]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scotoma.config import OnnxSource, PredictionsSource
+from scotoma.config import OnnxSource
 from scotoma.extras import home_of, needs
 from scotoma.machine import versions
 from scotoma.own_code import is_code, module_digest
@@ -16,11 +16,7 @@ __all__ = ["train", "train_variants"]
 
 
 def train(run: Run, shard: Shard) -> list[Path]:
-    """Train the dense members of a shard; of what was made elsewhere, take in all variants."""
-    if isinstance(run.config.source, PredictionsSource):
-        from scotoma.stages.external.predictions import take_in_predictions
-
-        return take_in_predictions(run, shard)
+    """Train the dense members of a shard; of external models, import those of all variants."""
     if isinstance(run.config.source, OnnxSource):
         return _take_in(run, shard)
     return train_variants(run, "train", ["dense"], shard)

@@ -2,31 +2,58 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from scotoma.config import Config
 from scotoma.errors import ScotomaError
 from scotoma.extras import needs
 from scotoma.printable import printable
 from scotoma.run import Run, portable, shareable
-from scotoma.tracking.connection import experiment_id, fault, prepare_store, quiet
+from scotoma.tracking.connection import experiment_id, fault, quiet
+from scotoma.tracking.database import prepare_store
 from scotoma.tracking.kubeflow import ROOT, root_run
 
-__all__ = ["log_failure", "log_skip"]
+__all__ = ["close_failures", "log_failure", "log_skip"]
 
+PLACE = "scotoma.place"  # of an audit that did not end: what is logged when it is resumed
 LONGEST = 5000  # of a tag
 
 
-def log_failure(run: Run, why: str, uri: str) -> str:
-    """Log one run `failed`, FAILED, beside the variants of other audits of the project.
+def log_failure(run: Run, why: str, uri: str, *, cancelled: bool = False) -> str:
+    """Log one run `failed`, FAILED, or `cancelled`, KILLED, beside those of the project's audits.
 
     Args:
         run: The folder, of whose configuration the digest and a copy are logged.
         why: One sentence.
         uri: MLflow tracking URI.
+        cancelled: Whether somebody ended it.
 
     Returns:
         What kept it from being logged, as a sentence without credentials; empty if it was.
     """
-    return _log(run.config, "failed", "FAILED", f"The audit failed: {why}", {}, uri)
+    tags = {PLACE: _place(run)}
+    if cancelled:
+        return _log(run.config, "cancelled", "KILLED", f"The audit was cancelled: {why}", tags, uri)
+    return _log(run.config, "failed", "FAILED", f"The audit failed: {why}", tags, uri)
+
+
+def close_failures(client: Any, experiment: str, run: Run) -> None:
+    """Mark what `log_failure` logged of an audit that has ended since: `resumed`, FINISHED.
+
+    Args:
+        client: Of MLflow.
+        experiment: Id of the project's experiment.
+        run: The folder of the audit.
+    """
+    unended = f"tags.`{PLACE}` != '' and attributes.status != 'FINISHED'"
+    for logged in client.search_runs([experiment], unended):
+        if logged.data.tags[PLACE] == _place(run):
+            client.update_run(logged.info.run_id, status="FINISHED", name="resumed")
+
+
+def _place(run: Run) -> str:
+    """The folder of an audit, without those of this machine above it."""
+    return printable(run.uri or run.root.name)[:LONGEST]
 
 
 def log_skip(config: Config, newest: str, why: str, uri: str) -> str:

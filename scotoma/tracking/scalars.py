@@ -34,7 +34,7 @@ def scalar_metrics(audit: Audit, gate: GateResult) -> dict[str, float]:
     for judged in gate.variants:
         name, worst = names[variants[judged.name]], worst_change(audit, judged.name)
         values[f"{name}/cie_excess_points"] = _points(audit.divergence[judged.name].cie.excess)
-        values[f"{name}/worst_group_points"] = worst and _points(worst.absolute)
+        values[f"{name}/worst_group_points"] = _points(worst.absolute) if worst else None
         values[f"{name}/verdict"] = VERDICTS[judged.verdict]
     return {name: v for name, v in values.items() if v is not None and math.isfinite(v)}
 

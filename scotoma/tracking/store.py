@@ -16,7 +16,9 @@ from scotoma.errors import ScotomaError
 from scotoma.extras import needs
 from scotoma.run import Run, portable, read_json
 from scotoma.storage.files import redact
-from scotoma.tracking.connection import experiment_id, fault, prepare_store, quiet
+from scotoma.tracking.connection import experiment_id, fault, quiet
+from scotoma.tracking.database import prepare_store
+from scotoma.tracking.failed import close_failures
 from scotoma.tracking.kubeflow import ROOT, describe_root, point_to_root, root_run
 from scotoma.tracking.records import NOTE, RunRecord, member_records, variant_records
 
@@ -39,6 +41,7 @@ class Tracked:
         runs: Variant to run id.
         link: Where to look: an address, or the command that serves a local store.
         reason: Why not everything was logged, as a sentence without credentials; empty if it was.
+        mended: What was put right in a local store, as a sentence; empty where nothing was.
     """
 
     experiment: str
@@ -46,6 +49,7 @@ class Tracked:
     runs: dict[str, str]
     link: str
     reason: str = ""
+    mended: str = ""
 
 
 def tracking_uri(run: Run, environment: Mapping[str, str]) -> str | None:
@@ -87,7 +91,8 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
     experiment PROJECT.models one run per member. A run is known by the digest of the configuration
     and by what was measured (a member: by its weights). One that is there and finished stays, one
     that an interrupted call left is replaced, so that the call can be repeated; another result of
-    the same configuration is logged beside the first, never over it.
+    the same configuration is logged beside the first, never over it. What `log_failure` logged of
+    an earlier try is closed.
 
     Args:
         run: Folder with the manifests of its populations, and the files to attach.
@@ -112,11 +117,11 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
     runs: dict[str, str] = {}
     total = len(variants) + len(members)
     end = time.monotonic() + PATIENCE_S + PATIENCE_A_RUN_S * total
-    link, logged, reason = "", 0, ""
+    link, logged, reason, mended = "", 0, "", ""
     try:
         with quiet():
             mlflow = needs("mlflow", "tracking", "tracking")
-            prepare_store(uri)
+            mended = prepare_store(uri)
             client = mlflow.MlflowClient(tracking_uri=uri)
             root = root_run(mlflow, client, uri)
             if root is not None:
@@ -130,6 +135,7 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
                 logged += 1
             comparison = _comparison(home, variants[0].tags["scotoma.result"])
             link = _link(uri, comparison)
+            close_failures(client, home, run)
             if root is not None and gate is not None:
                 describe_root(mlflow, client, root, audit, gate, comparison)
     except ScotomaError as error:
@@ -139,7 +145,7 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
             f"{fault(error, uri)}; {logged} of {total} runs were logged, the audit itself is "
             "complete: repeat the command to log it"
         )
-    return Tracked(experiment, models, runs, link, reason)
+    return Tracked(experiment, models, runs, link, reason, mended)
 
 
 class _Writer:

@@ -17,34 +17,28 @@ from scotoma.training.placement import MEMBERS_IN_FLIGHT, PROCESSOR
 from scotoma.training.stacked_network import stacked_forward
 from scotoma.training.task import TrainingTask
 
-__all__ = ["CHUNK_MEMBERS", "choose_backend", "members_together"]
-
-# Members of one stacked state. Not a function of the cores: the sums inside a fused step may depend
-# on who is stacked with whom, and the same config must give the same bytes. More are faster, and
-# fewer deal ten members evenly to two or five workers.
-CHUNK_MEMBERS, LARGE_CHUNK_MEMBERS = 5, 15
+__all__ = ["choose_backend", "members_together"]
 
 # Stacking saves the overhead of small operations; a step that takes longer is all arithmetic.
 LONGEST_STACKED_STEP_S = 0.03
-TIMED_STEPS = 5
+TIMED_STEPS, TIMED_MEMBERS = 5, 5
 
 
-def members_together(backend: Backend, device: torch.device, members: int) -> int:
+def members_together(backend: Backend, device: torch.device, config: Config) -> int:
     """Decide how many members make a chunk.
 
     Args:
         backend: How their gradients are computed.
         device: Where they are trained.
-        members: Members of a whole population.
+        config: Decides how many are stacked.
 
-    >>> [members_together("stacked", PROCESSOR, models) for models in (10, 30, 210)]
-    [5, 15, 15]
+    >>> from scotoma.config import default_config
+    >>> [members_together(way, PROCESSOR, default_config()) for way in ("stacked", "loop")]
+    [5, 1]
     """
     if device.type == "cuda":
         return MEMBERS_IN_FLIGHT
-    if backend == "loop":
-        return 1
-    return CHUNK_MEMBERS if members < 2 * LARGE_CHUNK_MEMBERS else LARGE_CHUNK_MEMBERS
+    return config.stack_members if backend == "stacked" else 1
 
 
 def choose_backend(
@@ -98,6 +92,6 @@ def choose_backend(
         alone = seconds_a_step("loop", 1)
         if alone > LONGEST_STACKED_STEP_S:
             return "loop"
-        return "stacked" if seconds_a_step("stacked", CHUNK_MEMBERS) < alone else "loop"
+        return "stacked" if seconds_a_step("stacked", TIMED_MEMBERS) < alone else "loop"
     finally:
         torch.set_num_threads(threads)

@@ -168,7 +168,7 @@ def _choose_way(shared: SharedData) -> tuple[Backend, int, int]:
         prunable(model, variant.exempt)
     device = training_device()
     backend = choose_backend(run.config, images, labels, device)
-    size = members_together(backend, device, run.config.population.models)
+    size = members_together(backend, device, run.config)
     return backend, size, 1 if device.type == "cuda" else cores()
 
 

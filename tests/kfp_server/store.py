@@ -73,6 +73,7 @@ class Store:
         elapsed_s: Seconds since a run's start, whenever it is looked at; None: as `looks` has it.
         multi_user: Whether every experiment is in a namespace.
         plugin: Whether KFP's MLflow plugin is on.
+        plugins_input: What recurring runs ask of plugins, by id; no answer was seen to tell it.
         gone: Runs whose Workflow was deleted: nothing of them changes any more.
     """
 
@@ -89,6 +90,7 @@ class Store:
     versions: dict[str, Thing] = field(default_factory=dict)
     runs: dict[str, Thing] = field(default_factory=dict)
     recurring: dict[str, Thing] = field(default_factory=dict)
+    plugins_input: dict[str, Thing] = field(default_factory=dict)
     looked: dict[str, int] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     replayed: set[str] = field(default_factory=set)
@@ -180,7 +182,13 @@ class Store:
         parameters = body.get("runtime_config", {}).get("parameters", {})
         if missing := wanted.keys() - parameters.keys():
             raise Refused(3, f"parameters without a value: {', '.join(sorted(missing))}")
+        asked = body.get("plugins_input", {}).get("mlflow", {})
         body = {name: value for name, value in body.items() if name != "plugins_input"}
+        if self.plugin:
+            output = recorded("run-with-mlflow-plugin")["plugins_output"]
+            if "experiment_name" in asked:
+                output["mlflow"]["entries"]["experiment_name"]["value"] = asked["experiment_name"]
+            more |= {"plugins_output": output}
         made = {
             "storage_state": "AVAILABLE", "scheduled_at": now(), "finished_at": EPOCH,
             "state": "PENDING", "state_history": [{"update_time": now(), "state": "PENDING"}],
@@ -213,19 +221,22 @@ class Store:
             raise Refused(3, f"the cron {cron!r} has not six fields")
         kept = {
             "service_account": "pipeline-runner",
-            **body,
+            **{name: value for name, value in body.items() if name != "plugins_input"},
             "max_concurrency": str(body["max_concurrency"]),
             "updated_at": now(),
             "status": "ENABLED",
             "namespace": experiment.get("namespace", "kubeflow"),
         }
-        return self.add(self.recurring, "recurring_run_id", kept, unique=False)
+        made = self.add(self.recurring, "recurring_run_id", kept, unique=False)
+        self.plugins_input[made["recurring_run_id"]] = body.get("plugins_input", {})
+        return made
 
     def fire(self, recurring_run_id: str) -> str:
         """Start the run whose time has come; returns its id."""
         recurring = self.recurring[recurring_run_id]
         copied = ("pipeline_version_reference", "experiment_id", "runtime_config")
         body = {key: recurring[key] for key in (*copied, "display_name", "service_account")}
+        body["plugins_input"] = self.plugins_input[recurring_run_id]
         run = self.start(body, recurring_run_id=recurring_run_id)
         self.looked[run["run_id"]] = 1
         return str(run["run_id"])
@@ -255,9 +266,6 @@ class Store:
                 built = self.nodes(run)
                 wanted, run["finished_at"] = built[0].state, now()
                 self._ended_s[run_id] = built[0].end_s
-                if self.plugin:
-                    output = recorded("run-with-mlflow-plugin")["plugins_output"]
-                    run["plugins_output"] = output
             passed = ["RUNNING", wanted] if run["state"] == "PENDING" else [wanted]
             for state in dict.fromkeys(passed):
                 if state != run["state"] and wanted != "PENDING":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -184,6 +185,32 @@ def loop_items_that_fail(ir: IR) -> list[str]:
     return faults
 
 
+def repeated_artifacts(ir: IR) -> list[str]:
+    """Tasks that are handed one artifact twice, through however many inputs around them: the driver
+    of Kubeflow Pipelines 2.17 dies of it, since ML Metadata admits it once an execution."""
+    faults = []
+
+    def visit(where: str, spec: IR, outer: dict[str, str]) -> None:
+        for name, task in spec["dag"]["tasks"].items():
+            origins = {
+                parameter: outer[given["componentInputArtifact"]]
+                if "componentInputArtifact" in given
+                else f"{where}/{given['taskOutputArtifact']['producerTask']}"
+                f".{given['taskOutputArtifact']['outputArtifactKey']}"
+                for parameter, given in task.get("inputs", {}).get("artifacts", {}).items()
+            }
+            faults.extend(
+                f"{where}/{name}: {origin} is handed {count} times"
+                for origin, count in Counter(origins.values()).items()
+                if count > 1
+            )
+            if "dag" in (body := component_of(ir, task)):
+                visit(f"{where}/{name}", body, origins)
+
+    visit("root", ir["root"], {})
+    return faults
+
+
 RULES = [
     dangling_inputs,
     missing_inputs,
@@ -191,6 +218,7 @@ RULES = [
     dangling_outputs,
     unknown_parts,
     task_outputs_in_loops,
+    repeated_artifacts,
     cache_keys,
     loop_items_that_fail,
 ]

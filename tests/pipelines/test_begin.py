@@ -1,10 +1,13 @@
-"""The first and the last step of a run on a cluster: it begins from the pipeline, it may fail."""
+"""The first and the exit step of a run on a cluster: it begins from the pipeline, it may fail."""
 
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +17,8 @@ from scotoma.config import load_config, parse_config
 from scotoma.errors import ConfigError
 from scotoma.run import Run
 from scotoma.stages import execute
-from scotoma.stages.log import UNKNOWN
-from scotoma.stages.steps import STEPS, Step
+from scotoma.stages.failure import record_failure
+from scotoma.stages.steps import STEPS
 from tests.pipelines.test_cluster import CONFIG
 from tests.pipelines.test_commands import RULES
 
@@ -28,7 +31,7 @@ def place(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         step = types.ModuleType(f"made_up_{name}")
         setattr(step, name, lambda run: [])
         monkeypatch.setitem(sys.modules, step.__name__, step)
-        monkeypatch.setitem(STEPS, name, Step(name, "", "", module=step.__name__))
+        monkeypatch.setitem(STEPS, name, replace(STEPS[name], module=step.__name__))
     return str(s3.uri("run"))
 
 
@@ -59,21 +62,86 @@ def test_what_a_step_refuses_waits_where_the_run_is_until_one_succeeds(
     error = kept(s3, "error.json")
     assert error["exit_code"] == 2
     assert "belongs to another configuration" in error["message"]
-    execute("log", place, pointer, ended="SUCCEEDED")
+    execute("log", place, pointer)
     assert "run/error.json" not in s3.names()
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """What MLflow would be told, and where."""
+    told: list[tuple[str, str]] = []
+    monkeypatch.setattr(
+        "scotoma.tracking.log_failure",
+        lambda run, why, uri, *, cancelled: told.append((why, uri)) or "",
+    )
+    return told
 
 
 @pytest.mark.parametrize(("uri", "logged"), [("http://mlflow:5000", 1), ("sqlite:///x.db", 0)])
 def test_a_failed_audit_is_told_to_servers_alone(
-    s3: Any, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str, logged: int
+    s3: Any,
+    place: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    heard: list[tuple[str, str]],
+    uri: str,
+    logged: int,
 ) -> None:
-    pointer, heard = str(tmp_path / "pointer.json"), []
-    execute("prepare", place, pointer, begin=(CONFIG, ""))
+    execute("prepare", place, str(tmp_path / "pointer.json"), begin=(CONFIG, ""))
     s3.put("run/error.json", json.dumps({"message": "no labels", "exit_code": 4}).encode())
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    monkeypatch.setattr(
-        "scotoma.tracking.log_failure", lambda run, why, uri: heard.append((why, uri)) or ""
-    )
-    execute("log", place, pointer, ended="FAILED")
+    record_failure(place, "job-1", "FAILED", 1, CONFIG)
     assert heard == [("no labels", uri)] * logged
-    assert UNKNOWN not in str(heard)
+    assert kept(s3, "error.json") == {"message": "no labels", "exit_code": 4}
+
+
+def test_an_audit_that_could_not_begin_says_so_where_it_was_to_be(
+    s3: Any,
+    place: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    heard: list[tuple[str, str]],
+) -> None:
+    """Kubeflow's driver died, or an image could not be pulled: no step has written anything."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow:5000")
+    record_failure(place, "job-1", "FAILED", 1, CONFIG)
+    ((why, _),) = heard
+    assert why == (
+        "the step prepare ended without saying why; see scotoma pipeline logs job-1 --step "
+        "prepare, then scotoma pipeline retry job-1"
+    )
+    assert kept(s3, "error.json") == {"message": why, "exit_code": 5}
+    execute("prepare", place, str(tmp_path / "pointer.json"), begin=(CONFIG, ""))  # a retry
+    assert s3.names() == ["run/config.yaml", "run/judging.json", "run/logs/prepare.0.1.log"]
+
+
+def test_a_step_that_sigterm_stops_says_so_and_can_be_repeated(
+    s3: Any, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kubernetes sends it to a pod that is deleted, and kills what has not ended 30 s later."""
+    pointer = tmp_path / "pointer.json"
+    execute("prepare", place, str(pointer), begin=(CONFIG, ""))
+    pointer.unlink()
+    program = (
+        "import sys, time, types\n"
+        "from scotoma.stages import execute\n"
+        "from scotoma.stages.steps import STEPS, Step\n"
+        "slow = types.ModuleType('slow')\n"
+        "slow.bias = lambda run: print('works', flush=True) or time.sleep(60)\n"
+        "sys.modules['slow'], STEPS['bias'] = slow, Step('bias', '', '', module='slow')\n"
+        "execute('bias', *sys.argv[1:])\n"
+    )
+    command = [sys.executable, "-c", program, place, str(pointer)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as step:
+        assert step.stdout is not None
+        assert b"works\n" in (step.stdout.readline(), step.stdout.readline())
+        step.send_signal(signal.SIGTERM)
+        assert step.wait(20) == 128 + signal.SIGTERM
+    assert not pointer.exists()
+    assert kept(s3, "error.json") == {
+        "exit_code": 5,
+        "message": "the step bias was stopped by SIGTERM, most often because its pod was deleted "
+        "or its node went away; what it finished is kept: retry the run, or submit it again",
+    }
+    execute("log", place, str(pointer))
+    assert "run/error.json" not in s3.names()

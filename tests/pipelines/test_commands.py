@@ -91,7 +91,22 @@ def test_submit_prints_the_id_and_the_link(kfp: KfpServer, config: Path) -> None
     assert err == f"sent    {kfp.address}/#/runs/details/{run_id}\n"
     (experiment,) = kfp.store.experiments.values()
     assert experiment["display_name"] == "sent"
-    assert kfp.store.runs[run_id]["plugins_input"] == {"mlflow": {"experiment_name": "sent"}}
+
+
+def test_the_mlflow_plugin_is_asked_for_the_experiment_of_the_project(
+    kfp: KfpServer, config: Path
+) -> None:
+    kfp.store.plugin = True
+    code, out, err = scotoma("pipeline", "submit", config, "--out", "s3://b-1/run")
+    assert code == 0
+    entries = kfp.store.runs[out.strip()]["plugins_output"]["mlflow"]["entries"]
+    assert entries["experiment_name"]["value"] == "sent"
+    assert err.splitlines()[1] == f"mlflow  {entries['run_url']['value']}"
+    recorded = kfp.store.serve("run-with-mlflow-plugin")
+    told = json.loads(scotoma("pipeline", "status", recorded, "--json")[1])
+    assert told["mlflow"] == entries["run_url"]["value"]
+    without = kfp.store.serve("run-succeeded")  # a server that knows of no plugins, or has none
+    assert json.loads(scotoma("pipeline", "status", without, "--json")[1])["mlflow"] == ""
 
 
 def test_json_has_all_that_is_known(kfp: KfpServer, config: Path) -> None:

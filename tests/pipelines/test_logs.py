@@ -59,23 +59,30 @@ def test_logs_are_read_in_object_storage(kfp: KfpServer, config: Path, s3: Any) 
     assert scotoma("pipeline", "logs", run_id)[:2] == (0, "train.0: loss 0.5\n")
 
 
-def test_of_a_step_that_never_started_the_command_is_printed_that_says_why(
+def test_for_a_step_that_never_started_the_command_is_printed_that_says_why(
     kfp: KfpServer, config: Path, tmp_path: Path
 ) -> None:
     place = tmp_path / "run"
-    place.mkdir()
+    leave(place, "prepare.0.1", ENDED.format("prepare"))
+    kfp.store.stuck, kfp.store.looks = "train-dense", 9
     run_id = submitted(config, str(place))
+    scotoma("pipeline", "status", run_id)
     kubectl = "kubectl describe pods {}-l pipeline/runid={},scotoma/step={}\n"
     code, out, err = scotoma("pipeline", "logs", run_id)
-    assert (code, out) == (0, kubectl.format("", run_id, "prepare"))
-    assert err == "prepare has not printed anything; this command says why:\n"
-    leave(place, "prepare.0.1", ENDED.format("prepare"))
-    kfp.store.looks = 9  # it goes on
-    scotoma("pipeline", "status", run_id)
-    out = scotoma("pipeline", "logs", run_id, "--namespace", "team")[1]
-    assert out == kubectl.format("-n team ", run_id, "train")
-    out = scotoma("pipeline", "logs", run_id, "--step", "report", "--quiet")[1]
-    assert out == kubectl.format("", run_id, "report")
+    assert (code, out) == (0, kubectl.format("", run_id, "train"))
+    assert err == "train has not printed anything; this command says why:\n"
+    out = scotoma("pipeline", "logs", run_id, "--step", "report", "--namespace", "team")[1]
+    assert out == kubectl.format("-n team ", run_id, "report")
+    (entry,) = json.loads(scotoma("pipeline", "logs", run_id, "--json", "--quiet")[1])
+    assert entry == {"step": "train", "command": kubectl.format("", run_id, "train").strip()}
+
+
+def test_a_recorded_run_whose_secret_is_not_there_is_asked_about(kfp: KfpServer, s3: Any) -> None:
+    run_id = kfp.store.serve("run-pod-cannot-start")
+    s3.client.create_bucket(Bucket="audits")
+    code, out, _ = scotoma("pipeline", "logs", run_id)
+    labels = f"pipeline/runid={run_id},scotoma/step=prepare"
+    assert (code, out) == (0, f"kubectl describe pods -l {labels}\n")
 
 
 def test_logs_that_cannot_be_shown_are_one_sentence(

@@ -22,6 +22,7 @@ from tests.pipelines.ir import (
     loop,
     loop_items_that_fail,
     missing_inputs,
+    repeated_artifacts,
     task_of,
     task_outputs_in_loops,
     unknown_parts,
@@ -59,7 +60,7 @@ def undeclared_artifact(ir: IR) -> str:
 
 def undeclared_parameter(ir: IR) -> str:
     del ir["root"]["inputDefinitions"]["parameters"]["run_uri"]
-    return "root/log-tracking: run_uri comes from run_uri, which is no input here"
+    return "root/record-failure: run_uri comes from run_uri, which is no input here"
 
 
 def unknown_predecessor(ir: IR) -> str:
@@ -92,7 +93,7 @@ def unmade_output(ir: IR) -> str:
 
 def no_component(ir: IR) -> str:
     del ir["components"]["comp-log-tracking"]
-    return "root/log-tracking: no component"
+    return "comp-exit-handler-1/log-tracking: no component"
 
 
 def no_executor(ir: IR) -> str:
@@ -108,6 +109,22 @@ def output_into_loop(ir: IR) -> str:
         "componentInputParameter": "pipelinechannel--classes"
     }
     return ": pipelinechannel--classes enters a loop"
+
+
+def doubled_output(ir: IR) -> str:
+    artifacts = task_of(ir, "decide-verdict")["inputs"]["artifacts"]
+    artifacts["slices"] = artifacts["bias"]
+    return "/exit-handler-1/decide-verdict: root/exit-handler-1/report-bias.bias is handed 2 times"
+
+
+def doubled_output_outside_a_loop(ir: IR) -> str:
+    """Two inputs of the loop are one artifact, and a task inside takes both."""
+    task, body = loop(ir)
+    handed = task["inputs"]["artifacts"]
+    handed["copy"] = handed["pipelinechannel--prepare-data-examples"]
+    inside = body["dag"]["tasks"]["predict-batch"]["inputs"]["artifacts"]
+    inside["dense"] = {"componentInputArtifact": "copy"}
+    return "predict-batch: root/exit-handler-1/prepare-data.examples is handed 2 times"
 
 
 def own_cache_key(ir: IR) -> str:
@@ -138,6 +155,8 @@ BREAKS: list[tuple[Callable[[IR], list[str]], Callable[[IR], str]]] = [
     (unknown_parts, no_component),
     (unknown_parts, no_executor),
     (task_outputs_in_loops, output_into_loop),
+    (repeated_artifacts, doubled_output),
+    (repeated_artifacts, doubled_output_outside_a_loop),
     (cache_keys, own_cache_key),
     (loop_items_that_fail, no_items),
     (loop_items_that_fail, whole_numbers_as_items),

@@ -247,9 +247,12 @@ def test_the_audit_that_is_running_goes_on(
 ) -> None:
     """Kubernetes deletes what a deleted object owns, unless it is told to leave it."""
     monkeypatch.setattr(audit, "compile_pipeline", WHOLE)
+    kfp.store.plugin = True
     schedule_id, _ = schedule(config)
     run_id = kfp.store.fire(schedule_id)
     assert kfp.store.look(run_id)["state"] == "RUNNING"
+    plugin = kfp.store.look(run_id)["plugins_output"]["mlflow"]
+    assert plugin["entries"]["experiment_name"]["value"] == "monthly"
     if how == "unschedule":
         assert scotoma("pipeline", "unschedule", config)[0] == 0
     else:

@@ -1,4 +1,4 @@
-"""The first and the last step of a scheduled audit: new or not, failed or not."""
+"""The first, the last and the exit step of a scheduled audit: new or not, failed or not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scotoma.errors import DataError
 from scotoma.run import Run
 from scotoma.stages import execute
 from scotoma.stages import schedule as scheduled
-from scotoma.stages.log import UNKNOWN
+from scotoma.stages.failure import record_failure
 from scotoma.stages.steps import STEPS, Step
 from tests.pipelines.test_schedule import CONFIG
 
@@ -49,15 +49,15 @@ class Schedule:
     def begin(self, job: str) -> str:
         return scheduled.begin(self.root, job, self.config, self.rules)
 
-    def end(self, job: str, state: str = "SUCCEEDED") -> dict[str, Any]:
-        scheduled.end(self.root, job, self.config, self.pointer, state)
-        pointer: dict[str, Any] = json.loads(Path(self.pointer).read_text())
-        return pointer
+    def fail(self, job: str) -> None:
+        record_failure(self.root, job, "FAILED", 1, self.config, scheduled=True)
+
+    def end(self, job: str) -> None:
+        execute("log", f"{self.root}/{job}", self.pointer)
 
     def audit(self, job: str) -> None:
-        place = self.begin(job)
-        assert place == f"{self.root}/{job}"
-        assert self.end(job)["run_uri"] == place
+        assert self.begin(job) == f"{self.root}/{job}"
+        self.end(job)
 
 
 @pytest.fixture
@@ -73,7 +73,8 @@ def schedule(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Schedu
         "scotoma.tracking.log_skip", lambda config, newest, why, uri: new.skipped.append(why) or ""
     )
     monkeypatch.setattr(
-        "scotoma.tracking.log_failure", lambda run, why, uri: new.failures.append(why) or ""
+        "scotoma.tracking.log_failure",
+        lambda run, why, uri, *, cancelled: new.failures.append(why) or "",
     )
     return new
 
@@ -112,7 +113,8 @@ def test_nothing_new_is_skipped_and_logged(schedule: Schedule) -> None:
     schedule.rules = "version: 1\nrules:\n- {id: cie, metric: cie_share_excess, max: 0.05}\n"
     schedule.audit("job-1")
     assert schedule.begin("job-2") == scheduled.NOTHING
-    assert schedule.end("job-2") == {"run_uri": "", "files": {}}
+    schedule.fail("job-2")  # the exit step runs, and finds nothing
+    assert schedule.failures == []
     assert schedule.skipped == [
         "nothing new: 2026-06 was audited before, with this configuration, gate and code"
     ]
@@ -128,7 +130,7 @@ def test_old_data_are_audited_again_if_anything_else_is_new(
 ) -> None:
     schedule.data("2026-06")
     schedule.begin("job-1")
-    schedule.end("job-1", "FAILED" if what == "an audit that failed" else "SUCCEEDED")
+    schedule.fail("job-1") if what == "an audit that failed" else schedule.end("job-1")
     if what == "configuration":
         schedule.config = schedule.config.replace("[0.5]", "[0.9]")
     elif what == "gate":
@@ -193,7 +195,7 @@ def test_without_a_placeholder_there_is_always_something_new(schedule: Schedule)
 def test_input_that_cannot_be_read_is_logged(schedule: Schedule) -> None:
     with pytest.raises(DataError, match="must match a name at"):
         schedule.begin("job-1")
-    assert schedule.end("job-1", "FAILED") == {"run_uri": "", "files": {}}
+    schedule.fail("job-1")
     (why,) = schedule.failures
     assert why.startswith("source.images must match a name at {newest}, got none")
 
@@ -212,8 +214,8 @@ def test_an_id_that_kubeflow_did_not_fill_in_is_refused(schedule: Schedule) -> N
 
 
 def test_a_failure_before_anything_began_has_nothing_to_log(schedule: Schedule) -> None:
-    assert schedule.end("job-1", "FAILED") == {"run_uri": "", "files": {}}
-    assert UNKNOWN not in schedule.failures
+    schedule.fail("job-1")
+    assert schedule.failures == []
 
 
 # --- the compiled pipeline, as kfp runs it --------------------------------------------------------
@@ -273,8 +275,8 @@ def test_kfp_runs_the_audit_of_what_is_new_and_no_other(tmp_path: Path) -> None:
     assert "label" in json.loads((place / "error.json").read_text())["message"]
     steps = re.findall(r"'([a-z-]+)'.{0,9} finished with status .{0,9}?([A-Z]{4,})", done.stdout)
     assert steps == [
-        ("begin-scheduled", "SUCCESS"), ("log-scheduled", "SUCCESS"),
+        ("begin-scheduled", "SUCCESS"), ("record-failure", "SUCCESS"),
         ("scotoma-scheduled", "SUCCESS"),
-        ("begin-scheduled", "SUCCESS"), ("prepare-data", "FAILURE"), ("log-scheduled", "SUCCESS"),
+        ("begin-scheduled", "SUCCESS"), ("prepare-data", "FAILURE"), ("record-failure", "SUCCESS"),
         ("scotoma-scheduled", "FAILURE"),
     ]  # fmt: skip

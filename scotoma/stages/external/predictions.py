@@ -21,11 +21,10 @@ from scotoma.predictions.external import ExternalPredictions, PredictionRequest,
 from scotoma.predictions.tables import PredictionTable, find_tables, models_by_variant
 from scotoma.printable import nearest, printable
 from scotoma.run import Run, write_json
-from scotoma.stages.members import members_of
-from scotoma.stages.shards import Shard
+from scotoma.stages.gather import population_facts
 from scotoma.storage.files import file_digest, written
 
-__all__ = ["complete", "named_images", "prepare_predicted", "take_in_predictions"]
+__all__ = ["complete", "import_predictions", "named_images"]
 
 ELSEWHERE = "made elsewhere"
 NAME = re.compile(r"\w[\w .,+=@()-]{0,79}")  # of a variant, which also names files
@@ -155,19 +154,34 @@ def _refuse_unpaired(config: Config, supplied: Mapping[str, Sequence[str]], dens
             )
 
 
-def prepare_predicted(run: Run) -> list[Path]:
-    """Read and check the table of examples, and write it."""
-    assert isinstance(run.config.source, PredictionsSource)
-    made_with = _digest(run.config.source.examples)
-    with run.step("prepare", [run.examples], made_with=made_with) as due:
+def import_predictions(run: Run) -> list[Path]:
+    """Read and check the table of examples and the predictions, and write both into the run.
+
+    Returns:
+        The examples, and of every variant its predictions and its manifest.
+    """
+    source, config = run.config.source, run.config
+    assert isinstance(source, PredictionsSource)
+    names = _named(config)
+    manifests = [run.population(name) / "manifest.json" for name in names]
+    outputs = [run.examples, *map(run.predictions, names), *manifests]
+    records = [_record(run, name, k) for name in names for k in range(config.models_of(name))]
+    tables = find_tables(source.files)
+    described = [place for place in (source.examples, source.training) if place is not None]
+    made_with = _digest(*described, *(table.place for table in tables))
+    with run.step("prepare", [*outputs, *records], made_with=made_with) as due:
         if due:
-            progress.start("read examples", 1)
-            examples = load_examples(run.config)
-            left = _left_out(run.config, models_by_variant(find_tables(run.config.source.files)))
+            progress.start("import predictions", 1 + len(names))
+            examples = load_examples(config)
+            supplied = models_by_variant(tables)
+            notes = (*examples.notes, *_left_out(config, supplied))
             with written(run.examples) as temporary:
-                replace(examples, notes=(*examples.notes, *left)).write(temporary)
-            progress.advance("read examples")
-    return [run.examples]
+                replace(examples, notes=notes).write(temporary)
+            progress.advance("import predictions")
+            _import(run, supplied, tables)
+            for name, manifest in zip(names, manifests, strict=True):
+                write_json(manifest, population_facts(run, name))
+    return outputs
 
 
 def _left_out(config: Config, supplied: Mapping[str, Sequence[str]]) -> list[str]:
@@ -184,66 +198,40 @@ def _left_out(config: Config, supplied: Mapping[str, Sequence[str]]) -> list[str
     return notes
 
 
-def take_in_predictions(run: Run, shard: Shard) -> list[Path]:
-    """Put what the models of a shard said into the run: a file a variant, a record a member."""
-    source, config = run.config.source, run.config
-    assert isinstance(source, PredictionsSource)
-    names = _named(config)
-    members = {name: members_of(run.config, name, shard) for name in names}
-    outputs = [run.predictions(name, shard.index) for name, own in members.items() if own]
-    outputs += [_record(run, name, index) for name, own in members.items() for index in own]
-    tables = find_tables(source.files)
-    made_with = _digest(*(table.place for table in tables))
-    with run.step(f"train-{shard.index:03d}", outputs, [run.examples], made_with=made_with) as due:
-        if due:
-            _take_in(run, shard, tables)
-    return outputs
-
-
-def _take_in(run: Run, shard: Shard, tables: Sequence[PredictionTable]) -> None:
+def _import(
+    run: Run, supplied: Mapping[str, Sequence[str]], tables: Sequence[PredictionTable]
+) -> None:
+    """Write what every model predicted: a file a variant, a record a member."""
     config, names = run.config, _named(run.config)
-    examples = Examples.read(run.examples, images=False)
-    supplied = models_by_variant(tables)
-    members = {name: members_of(config, name, shard) for name in names}
-    names = {name: called for name, called in names.items() if members[name]}
-    models = {
-        called: [supplied[called][k] for k in members[name]] for name, called in names.items()
-    }
+    examples = Examples.read(run.examples, images=False, split="test")
+    models = {called: supplied[called][: config.models_of(name)] for name, called in names.items()}
     asked = PredictionRequest(
         models, examples.ids, examples.classes, config.keep_scores, config.label.threshold
     )
-    progress.start("take in predictions", len(names))
     answers = read_external(tables, asked)
     for name, called in names.items():
-        path = run.predictions(name, shard.index)
-        _write(run, path, name, members[name], models[called], answers[called], examples)
-        progress.advance("take in predictions")
+        _write(run, name, models[called], answers[called], examples)
+        progress.advance("import predictions")
 
 
 def _write(
-    run: Run,
-    path: Path,
-    name: str,
-    members: Sequence[int],
-    models: Sequence[str],
-    answers: ExternalPredictions,
-    examples: Examples,
+    run: Run, name: str, models: Sequence[str], answers: ExternalPredictions, examples: Examples
 ) -> None:
     """The predictions of a variant, and for each member where they are from."""
     paired = run.config.variant(name).derived_from
-    with written(path) as temporary:
+    with written(run.predictions(name)) as temporary:
         Predictions(
             variant=name,
             example_ids=tuple(examples.ids),
-            members=tuple(members),
+            members=tuple(range(len(models))),
             classes=examples.classes,
             predicted=answers.predicted,
             paired_with=paired,
             scores=answers.scores,
             runtimes=(ELSEWHERE,),
         ).write(temporary)
-    for place, (index, model) in enumerate(zip(members, models, strict=True)):
-        labels = answers.predicted[:, place].tobytes()
+    for index, model in enumerate(models):
+        labels = answers.predicted[:, index].tobytes()
         record = {
             "index": index,
             "seed": ELSEWHERE,

@@ -1,0 +1,88 @@
+"""The exit step of a pipeline: why an audit failed, or that it was cancelled.
+
+Kubeflow runs it once, whatever ended the other steps, and not again when the run is retried.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from scotoma import storage
+from scotoma.errors import ScotomaError
+from scotoma.run import Run, read_json
+from scotoma.run.mirror import Mirror, local_folder
+from scotoma.stages import leave_error
+from scotoma.stages.begin import read_configuration
+from scotoma.stages.completeness import first_unfinished
+from scotoma.stages.schedule import place_of
+
+__all__ = ["record_failure"]
+
+CANCELLED = "RUNNING"  # what Kubeflow says to the exit step of a run that was terminated
+
+
+def record_failure(
+    run_uri: str, job: str, state: str, shards: int, config: str = "", *, scheduled: bool = False
+) -> None:
+    """Record why an audit is not whole: in error.json, and as a run in MLflow if that is a server.
+
+    Whether it is whole is judged by its own files alone. Nothing is recorded of one that is, nor
+    of a scheduled one that never began, because there was nothing new.
+
+    Args:
+        run_uri: Folder of the run, or its `s3://BUCKET/PREFIX`; that of the schedule where it is
+            scheduled.
+        job: Id of the pipeline's run.
+        state: How Kubeflow says that the other steps ended; tells only a cancellation from a
+            failure.
+        shards: Number of tasks that share the members.
+        config: Configuration (YAML), for an audit that could not begin.
+        scheduled: Whether the audit's folder lies below `run_uri` and is named by `job`.
+    """
+    place = place_of(run_uri, job) if scheduled else run_uri
+    begun = storage.exists(storage.join(place, "config.yaml"))
+    refused = _recorded(place)
+    if begun:
+        run = Run.open(place)
+        if not (step := first_unfinished(run, shards)):
+            return
+    else:
+        if not config or (scheduled and not refused):
+            return
+        uri = place if storage.is_remote(place) else ""
+        run, step = Run(local_folder(place), read_configuration(config), uri), "prepare"
+    cancelled = state == CANCELLED
+    if cancelled:
+        why = f"the step {step} had not ended; scotoma pipeline retry {job} resumes it"
+    else:
+        why = refused or (
+            f"the step {step} ended without saying why; see scotoma pipeline logs {job} --step "
+            f"{step}, then scotoma pipeline retry {job}"
+        )
+    if cancelled:
+        leave_error(ScotomaError(f"the audit was cancelled: {why}"), place)
+    elif not refused:
+        leave_error(ScotomaError(why), place)
+    if run.path("steps", "log.json").exists():  # of a whole audit that was begun again
+        run.forget("log")
+    _log(run, why, cancelled=cancelled)
+
+
+def _recorded(place: str) -> str:
+    """The sentence that a step has left; empty if none has."""
+    mirror = Mirror.of(place)
+    record = mirror.root / "error.json"
+    mirror.fetch([record])
+    return str(read_json(record)["message"]) if record.exists() else ""
+
+
+def _log(run: Run, why: str, *, cancelled: bool) -> None:
+    """Log it to MLflow; a database beside the run is not made for that."""
+    from scotoma.tracking import log_failure, tracking_uri
+
+    uri = tracking_uri(run, dict(os.environ))
+    if not uri or uri.startswith("sqlite:"):
+        return
+    if reason := log_failure(run, why, uri, cancelled=cancelled):
+        sys.stderr.write(f"not logged: {reason}\n")

@@ -1,0 +1,35 @@
+"""The numbers by which Kubeflow compares audits: named for MLflow too, undefined ones left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from scotoma.audit import GateResult
+from scotoma.run import Run
+from scotoma.tracking import scalar_metrics
+from scotoma.uncertainty import undefined
+from tests.audits import filled, whole
+
+
+def test_every_variant_has_its_numbers_and_the_undefined_are_left_out(
+    folder: Callable[..., Run], audit_of: Callable[[Run], dict[str, Any]], tmp_path: Path
+) -> None:
+    content = audit_of(folder(tmp_path / "run", "scalars"))
+    content["divergence"]["int8-static"]["cie"]["excess"] = undefined(
+        "no floor", n=500, members=2
+    ).as_dict()
+    for part in ("accuracy", "divergence", "subgroups", "gaps"):
+        content[part] = {name.replace("e-0.9", "e-0.9+x"): v for name, v in content[part].items()}
+    content["variants"][1]["name"] = "prune-0.9+x"
+    judged = [{"name": "prune-0.9+x", "verdict": "FAIL"}, {"name": "int8-static"}]
+    gate = {"verdict": "FAIL", "variants": judged}
+    metrics = scalar_metrics(whole(content), GateResult.model_validate(filled(GateResult, gate)))
+    assert metrics["verdict"] == metrics["prune-0.9_and_x/verdict"] == 2
+    assert metrics["int8-static/verdict"] == 0
+    assert metrics["dense/top1"] == 0.9
+    assert metrics["prune-0.9_and_x/cie_excess_points"] == 6.0
+    assert "int8-static/cie_excess_points" not in metrics
+    # The relative change of 770% is of a class; the highest lower end among groups counts.
+    assert metrics["int8-static/worst_group_points"] == 100 * 71.0 / 1000
