@@ -47,7 +47,7 @@ def full_names(tasks: Iterable[Any]) -> dict[str, Any]:
 
 
 def steps_of(spec: Mapping[str, Any]) -> dict[str, tuple[int | None, bool]]:
-    """List the steps of a compiled pipeline.
+    """List the steps of a compiled pipeline, without those that run only at its exit.
 
     Returns:
         By the name of each step, the number of its shards, None for a step without, and whether a
@@ -60,6 +60,8 @@ def steps_of(spec: Mapping[str, Any]) -> dict[str, tuple[int | None, bool]]:
         tasks = dag.get("tasks", {})
         awaited = {name for task in tasks.values() for name in task.get("dependentTasks", ())}
         for name, task in tasks.items():
+            if "strategy" in task.get("triggerPolicy", {}):
+                continue
             component = components.get(task["componentRef"]["name"], {})
             items = task.get("parameterIterator", {}).get("items", {}).get("raw")
             inner = len(json.loads(items)) if items else shards
