@@ -62,7 +62,7 @@ def _verdicts(audits: list[ListedAudit]) -> tuple[dict[str, str], str]:
     from scotoma.audit import parse_gate
     from scotoma.errors import ScotomaError
 
-    verdicts = {}
+    verdicts: dict[str, str] = {}
     for audit in audits:
         if audit.state != "SUCCEEDED" or not storage.is_remote(audit.run_uri):
             continue

@@ -128,10 +128,3 @@ def test_a_schedule_whose_source_is_in_a_bucket_reads_it_with_its_secrets(
     run(job, files, tmp_path, secrets)
     (schedule,) = kfp.store.recurring.values()
     assert schedule["display_name"] == "scored"
-    (policy,) = (
-        one
-        for one in objects
-        if one["kind"] == "NetworkPolicy" and one["metadata"]["name"].endswith("-schedules")
-    )
-    ports = {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]}
-    assert int(s3.endpoint.rpartition(":")[2]) in ports

@@ -126,8 +126,8 @@ def test_wait_ends_with_the_code_of_the_verdict(
     code, out, err = scotoma("pipeline", "submit", config, "--out", place, "--wait")
     assert (code, out) == (verdict, "# The verdict\n")
     lines = err.splitlines()
-    assert "prune                   3 PENDING" in lines
-    assert "train                   3 SUCCEEDED" in lines
+    assert "prune                   PENDING" in lines
+    assert "train                   SUCCEEDED" in lines
     assert len(lines) < 20
 
 
@@ -212,8 +212,8 @@ def test_status_has_a_line_a_step(kfp: KfpServer, config: Path) -> None:
     assert [line.split() for line in lines[1:5]] == [
         ["SUCCEEDED", "prepare", "20", "s"],
         ["FAILED", "train", "shard", "0", "20", "s"],
-        ["SUCCEEDED", "train", "shard", "1", "20", "s"],
-        ["SUCCEEDED", "train", "shard", "2", "20", "s"],
+        ["NOT", "RUN", "prune", "shard", "0"],
+        ["NOT", "RUN", "predict", "shard", "0"],
     ]
     assert "NOT RUN     slices" in lines
     assert not [line for line in lines if "record-failure" in line]  # it has done its part
