@@ -47,6 +47,9 @@ def pending_lines(run: Progress, cluster: KfpClient) -> list[str]:
     if not late:
         return []
     pods = pending_pods(run.run_id, cluster.namespace)
+    if any(pod.step for pod in pods):  # Kubeflow does not tell apart what starts at once
+        blamed = {pod.step for pod in pods}
+        late = [task for task in late if task.name in blamed or not task.attempts] or late
     lines = []
     for task in late:
         waits = f"{task.name} has not started for {duration_text(task.pending_s)}"
