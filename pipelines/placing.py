@@ -27,6 +27,14 @@ STEP_LABEL = "scotoma/step"  # of pods, by which kubectl finds those of a step
 STEP_OF = {step.component.replace("_", "-"): step.name for step in STEPS.values()}
 SCRATCH = "/scratch"  # the images' root file system is read-only
 HOUR_S = 3600
+# Services that are restarted are waited for, some two to six minutes: a stock Kubeflow does not run
+# a step again that ended with 1. The SDK's `standard` mode gives up as soon as a few threads wait.
+PATIENCE = {
+    "AWS_RETRY_MODE": "legacy",
+    "AWS_MAX_ATTEMPTS": "10",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "7",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "2",
+}
 
 
 def place(task: Any, name: str, kubeflow: Kubeflow) -> Any:
@@ -65,6 +73,7 @@ def place(task: Any, name: str, kubeflow: Kubeflow) -> Any:
     for variable, value in {
         "TMPDIR": SCRATCH,
         "SCOTOMA_CACHE": f"{SCRATCH}/scotoma",
+        **PATIENCE,
         **kubeflow.environment,
     }.items():
         task.set_env_variable(variable, value)

@@ -34,7 +34,7 @@ def s3_client() -> Any:
 def _client_of_process(process: int, settings: tuple[tuple[str, str], ...]) -> Any:
     """A client for one process and one set of the SDK's variables."""
     boto3, config = _sdk("boto3"), _sdk("botocore.config")
-    retries: dict[str, Any] = {"mode": "standard"}
+    retries: dict[str, Any] = {"mode": dict(settings).get("AWS_RETRY_MODE", "standard")}
     if "AWS_MAX_ATTEMPTS" not in dict(settings):
         retries["total_max_attempts"] = ATTEMPTS
     settings_of_client = config.Config(

@@ -19,7 +19,7 @@ from scotoma.components.image import CORE_IMAGE, IMAGE
 from scotoma.config import default_config, parse_config
 from scotoma.errors import ConfigError
 from scotoma.pipelines import build_pipeline, build_scheduled, compile_pipeline
-from scotoma.pipelines.placing import CORE
+from scotoma.pipelines.placing import CORE, PATIENCE
 from scotoma.stages.shards import Shard
 from tests.pipelines.ir import IR, RULES, compiled, documents, loop, task_of, tasks
 
@@ -297,6 +297,7 @@ def test_every_step_has_its_retries_its_limit_and_a_place_to_write() -> None:
         assert env == {
             "TMPDIR": "/scratch",
             "SCOTOMA_CACHE": "/scratch/scotoma",
+            **PATIENCE,
             "AWS_ENDPOINT_URL": "http://minio:9000",
         }
         variables = {one["envVar"] for one in settings["secretAsEnv"][0]["keyToEnv"]}

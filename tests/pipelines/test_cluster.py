@@ -23,7 +23,7 @@ project: sent
 source: {kind: digits-s, recipe: {steps: 20}}
 label: {column: digit}
 variants: [dense, {prune: [0.5]}]
-population: {models: 3}
+population: {models: 12}
 """
 
 

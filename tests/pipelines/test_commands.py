@@ -21,7 +21,7 @@ project: sent
 source: {kind: digits-s, recipe: {steps: 20}}
 label: {column: digit}
 variants: [dense, {prune: [0.5]}]
-population: {models: 3}
+population: {models: 12}
 """
 RULES = "version: 1\nrules:\n- {id: cie, metric: cie_share_excess, max: 0.05}\n"
 REFUSED = {"message": "source.data holds no train-*.parquet; correct it", "exit_code": 4}
