@@ -52,12 +52,12 @@ spec:
             {{- end }}
             {{- if eq .verb "schedule" }}
             {{- range $variable, $value := .schedule.environment }}
-            - {name: {{ $variable }}, value: {{ $value | quote }}}
+            - {name: {{ $variable | quote }}, value: {{ $value | quote }}}
             {{- end }}
             {{- range $secret, $keys := .schedule.secrets }}
             {{- range $keys }}
-            - name: {{ . }}
-              valueFrom: {secretKeyRef: {name: {{ $secret }}, key: {{ . }}}}
+            - name: {{ . | quote }}
+              valueFrom: {secretKeyRef: {name: {{ $secret | quote }}, key: {{ . | quote }}}}
             {{- end }}
             {{- end }}
             {{- end }}
