@@ -15,6 +15,7 @@ from scotoma.stages.steps import skipped_steps
 
 __all__ = ["compile_preflight", "parts_of"]
 
+LONGEST_HOURS = 0.25  # of a task whose storage or MLflow never answers
 # A component whose image and nodes each part shares.
 PARTS = {"training": "train-dense", "full": "prepare-data", "core": "score-divergence"}
 
@@ -61,7 +62,7 @@ def compile_preflight(config: Config, path: Path, kubeflow: Kubeflow) -> None:
         ConfigError: The configuration cannot run on a cluster.
     """
     check_for_cluster(config, kubeflow)
-    once = kubeflow.limits.model_copy(update={"retries": 0})
+    once = kubeflow.limits.model_copy(update={"retries": 0, "task_hours": LONGEST_HOURS})
     tried = kubeflow.model_copy(update={"limits": once})
 
     @dsl.pipeline(name=PREFLIGHT)
