@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 import sys
 import tempfile
@@ -22,10 +23,7 @@ from scotoma.power import PlantedAudit, PlantedGroup, planted_audit
 from scotoma.run import Run
 from scotoma.stages.external.predictions import complete
 from scotoma.stages.judging.terms import Judging
-from scotoma.stages.prepare import prepare
-from scotoma.stages.shards import shards
-from scotoma.stages.steps import STEPS
-from scotoma.stages.train import train
+from scotoma.stages.steps import groups
 from scotoma.stages.verdict import verdict
 from scotoma.uncertainty import Estimate
 from scotoma.verdict.evidence import read_estimate
@@ -165,12 +163,10 @@ def _audited(home: Path, seed: int) -> tuple[Audit, GateResult]:
     text = (CONFIG % seed).replace("FOLDER", str(home))
     run = Run.create(home / "run", complete(parse_config(text, "selftest")))
     Judging(parse_rules(RULES, "selftest"), datetime.date(2027, 3, 1)).leave(run)
-    (shard,) = shards(MEMBERS, 1)
-    prepare(run)
-    train(run, shard)
-    steps = list(STEPS)
-    for step in steps[steps.index("gather") : steps.index("verdict")]:
-        STEPS[step].function(run)
+    for step in itertools.chain(*groups(run.config)):
+        if step.name == "verdict":
+            break
+        step.function(run)
     audit, gate = verdict(run)
     return read_audit(audit), read_part(gate, GateResult)
 
