@@ -36,7 +36,8 @@ __all__ = ["KfpClient"]
 
 OLDEST = (2, 17)
 PIPELINE = "scotoma-audit"
-PIPELINES = (PIPELINE, "scotoma-scheduled", "scotoma-preflight")
+PREFLIGHT = "scotoma-preflight"
+PIPELINES = (PIPELINE, "scotoma-scheduled", PREFLIGHT)
 
 
 class KfpClient:
@@ -63,7 +64,9 @@ class KfpClient:
         self.client = client_of(self.endpoint)
         self._specs: dict[str, Any] = {}
 
-    def submit(self, definition: Path, run_uri: str, name: str, experiment: str) -> Progress:
+    def submit(
+        self, definition: Path, run_uri: str, name: str, experiment: str, pipeline: str = PIPELINE
+    ) -> Progress:
         """Start a run of a compiled pipeline.
 
         Args:
@@ -72,6 +75,7 @@ class KfpClient:
             name: The project, and the run's name; made unique, so that a lost answer does not start
                 two.
             experiment: Of KFP; made unless KFP has it.
+            pipeline: Name of the pipeline in KFP.
 
         Returns:
             The run.
@@ -80,7 +84,7 @@ class KfpClient:
 
         in_experiment = experiment_id(self, experiment)
         self.refuse_older()
-        pipeline_id, version_id = version_ids(self, definition, PIPELINE)
+        pipeline_id, version_id = version_ids(self, definition, pipeline)
         unique = f"{name} {uuid.uuid4().hex[:8]}"
         body = api.V2beta1Run(
             display_name=unique,
@@ -90,7 +94,7 @@ class KfpClient:
             ),
             runtime_config=api.V2beta1RuntimeConfig(parameters={"run_uri": run_uri}),
             service_account=self.settings.service_account,
-            plugins_input=mlflow_plugin(name),
+            plugins_input=mlflow_plugin(name) if pipeline == PIPELINE else None,
         )
         runs = api.RunServiceApi(self.client)
 

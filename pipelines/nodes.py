@@ -23,8 +23,8 @@ def full_names(tasks: Iterable[Any]) -> dict[str, Any]:
         tasks: Task details as KFP's client answers them.
 
     Returns:
-        The task of each full name, such as `WORKFLOW(0).root(0).prepare-data`. It is None where
-        several pods of one name started in the same second and differ in state.
+        The task of each full name, such as `WORKFLOW(0).root(0).prepare-data`. Of pods that started
+        in the same second, the one that has not started yet stands for all that run.
     """
     displayed: dict[str, list[Any]] = {}
     for task in tasks:
@@ -47,7 +47,7 @@ def full_names(tasks: Iterable[Any]) -> dict[str, Any]:
 
 
 def steps_of(spec: Mapping[str, Any]) -> dict[str, tuple[int | None, bool]]:
-    """List the steps of a compiled pipeline.
+    """List the steps of a compiled pipeline, without those that run only at its exit.
 
     Returns:
         By the name of each step, the number of its shards, None for a step without, and whether a
@@ -60,6 +60,8 @@ def steps_of(spec: Mapping[str, Any]) -> dict[str, tuple[int | None, bool]]:
         tasks = dag.get("tasks", {})
         awaited = {name for task in tasks.values() for name in task.get("dependentTasks", ())}
         for name, task in tasks.items():
+            if "strategy" in task.get("triggerPolicy", {}):
+                continue
             component = components.get(task["componentRef"]["name"], {})
             items = task.get("parameterIterator", {}).get("items", {}).get("raw")
             inner = len(json.loads(items)) if items else shards
@@ -116,12 +118,24 @@ def _matched(displayed: dict[str, list[Any]], names: dict[int, tuple[str, str]])
 
 
 def _match_leaves(tasks: dict[str, Any], names: list[str], leaves: list[Any]) -> None:
-    """Match pods without children by the time of their start, where that tells them apart."""
+    """Match pods without children by what is known of the node around them.
+
+    Those that started in the same second and run cannot be told apart: the one that has waited
+    longest stands for all.
+    """
     for name in names:
         around = tasks.get(re.sub(r"\(\d+\)$", "", name))
-        started = [leaf for leaf in leaves if around and leaf.start_time == around.start_time]
-        same = started or leaves
-        tasks[name] = same[0] if len({leaf.state for leaf in same}) == 1 else None
+        same = [leaf for leaf in leaves if around and _fits(leaf, around)] or leaves
+        same = sorted(same, key=lambda leaf: leaf.state != "PENDING")
+        tasks[name] = next(iter(same), None)
+
+
+def _fits(pod: Any, around: Any) -> bool:
+    """Whether a pod may be the attempt of a node: they began at once, and both run or ended."""
+    runs = around.state == "RUNNING"
+    return bool(
+        pod.start_time == around.start_time and (pod.state in ("PENDING", "RUNNING")) == runs
+    )
 
 
 def _children(task: Any) -> list[str]:

@@ -24,6 +24,7 @@ def status(
 ) -> None:
     """Show the progress of a run, step by step."""
     from scotoma.commands.pipeline_connection import Connection, run_table, wait_for_verdict
+    from scotoma.commands.pipeline_pending import pending_lines
 
     connection = Connection(endpoint, namespace, as_json, quiet)
     cluster = connection.cluster()
@@ -31,3 +32,5 @@ def status(
         raise typer.Exit(wait_for_verdict(cluster, run, connection))
     progress = cluster.progress(run)
     connection.print_run(progress, cluster, run_table(progress, nodes=nodes))
+    for line in pending_lines(progress, cluster):
+        connection.message(line)

@@ -28,6 +28,12 @@ def submit(
     deterministic: options.Deterministic = False,
     endpoint: options.Endpoint = None,
     namespace: options.Namespace = None,
+    preflight: Annotated[
+        bool,
+        typer.Option(
+            "--preflight", help="First try images, secrets, storage, MLflow and GPU in short tasks."
+        ),
+    ] = False,
     wait: options.Wait = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -37,6 +43,7 @@ def submit(
     Credentials come from SCOTOMA_KFP_TOKEN, SCOTOMA_KFP_COOKIE or a service account's token.
     """
     from scotoma.commands.pipeline_connection import Connection, run_link, wait_for_verdict
+    from scotoma.commands.pipeline_preflight import run_preflight
     from scotoma.commands.pipeline_submission import Submission, check_place
 
     connection = Connection(endpoint, namespace, as_json, quiet)
@@ -45,6 +52,8 @@ def submit(
     check_place(out, kubeflow, wait=wait)
     cluster = connection.cluster(kubeflow)
     name = experiment or kubeflow.experiment or audited.project
+    if preflight:
+        run_preflight(audited, kubeflow, out, name, connection)
     with submission.definition(audited, kubeflow) as definition:
         run = cluster.submit(definition, out, audited.project, name)
     connection.message(f"sent    {run_link(cluster, run.run_id)}")

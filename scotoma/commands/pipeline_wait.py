@@ -13,6 +13,7 @@ from rich.text import Text
 
 from scotoma import storage
 from scotoma.audit import parse_gate
+from scotoma.commands.pipeline_pending import PATIENCE_S, pending_lines, pending_steps
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.printable import printable
 
@@ -43,6 +44,8 @@ def watch(cluster: KfpClient, run_id: str, console: Console) -> Progress:
     from scotoma.pipelines.faults import NotThere
 
     printed: dict[str, str] = {}
+    told: set[str] = set()
+    longest = 0.0
     watched = False
     with Live(console=console, transient=True, auto_refresh=False) as live:
         while True:
@@ -65,6 +68,11 @@ def watch(cluster: KfpClient, run_id: str, console: Console) -> Progress:
                     if printed.get(name) != state:
                         console.print(_line((name, state)))
             printed = steps
+            late = {task.name for task in pending_steps(run)}
+            if late - told or (run.pending_s or 0.0) >= PATIENCE_S > longest:
+                for line in pending_lines(run, cluster):
+                    console.print(line, markup=False, highlight=False, soft_wrap=True)
+            told, longest = told | late, run.pending_s or 0.0
             if run.ended:
                 return run
             time.sleep(POLL_S)

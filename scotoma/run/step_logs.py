@@ -145,8 +145,8 @@ class _Copier:
     """Reads stdout and stderr of this process, hands them on, and copies their end to the run."""
 
     def __init__(self, place: str, log: StepLog) -> None:
-        self.mirror = Mirror(local_folder(place), place if storage.is_remote(place) else "")
-        self.path = self.mirror.root / log.name
+        self.path = local_folder(place) / log.name
+        self.sent_to = storage.join(place, log.name) if storage.is_remote(place) else ""
         self.ended = False
         self.tail = bytearray()
 
@@ -197,4 +197,5 @@ class _Copier:
         with contextlib.suppress(ScotomaError, OSError):
             with written(self.path) as temporary:
                 temporary.write_text(masked(self.tail.decode("utf-8", "replace")), "utf-8")
-            self.mirror.publish([self.path])
+            if self.sent_to:
+                storage.upload(self.path, self.sent_to)

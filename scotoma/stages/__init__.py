@@ -170,9 +170,10 @@ def leave_error(error: ScotomaError, run_uri: str) -> None:
 
 
 def _forget_error(run: Run) -> None:
-    run.path("error.json").unlink(missing_ok=True)
+    record = run.path("error.json")
+    record.unlink(missing_ok=True)
     if run.uri:
-        run.mirror.remove(run.path("error.json"))
+        run.mirror.remove(record)
 
 
 def _check(run: Run, pointer: dict[str, dict[str, str]]) -> None:

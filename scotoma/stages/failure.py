@@ -71,7 +71,7 @@ def record_failure(
 
 def _recorded(place: str) -> str:
     """The sentence that a step has left; empty if none has."""
-    mirror = Mirror(local_folder(place), place if storage.is_remote(place) else "")
+    mirror = Mirror.of(place)
     record = mirror.root / "error.json"
     mirror.fetch([record])
     return str(read_json(record)["message"]) if record.exists() else ""

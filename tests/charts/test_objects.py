@@ -143,7 +143,9 @@ def test_policies_let_in_and_out_what_the_values_name(render: Callable[..., Obje
     assert ports(policies("team.yaml")["mlflow"]) == names | {("TCP", 5432), ("TCP", 443)}
     assert ports(policies("minio.yaml")["mlflow"]) == names | {("TCP", 9000), ("TCP", 15012)}
     assert ports(policies("shared-volume.yaml")["mlflow"]) == names | {("TCP", 6432)}
-    assert ports(policies("schedules.yaml")["schedules"]) == names | {("TCP", 443), ("TCP", 8443)}
+    bucket = {("TCP", 9000)}  # from which a source is read
+    made = ports(policies("schedules.yaml")["schedules"])
+    assert made == names | bucket | {("TCP", 443), ("TCP", 8443)}
     only = policies("schedules-only.yaml")["schedules"]
     assert ports(only) == names | {("TCP", 80), ("TCP", 3000), ("TCP", 8888)}
     assert only["ingress"] == []
@@ -201,9 +203,9 @@ def test_every_port_that_is_named_is_there(rendered: Rendered) -> None:
 
 
 def names_in(values: Any) -> set[str]:
-    """Every text in values."""
+    """Every text in values, and every key, such as the name of a schedule's secret."""
     if isinstance(values, dict):
-        return set().union(*map(names_in, values.values()), set())
+        return set(values).union(*map(names_in, values.values()))
     if isinstance(values, list):
         return set().union(*map(names_in, values), set())
     return {values} if isinstance(values, str) else set()

@@ -17,9 +17,15 @@ from scotoma._version import __version__
 from tests.charts.conftest import CHART, Objects
 from tests.kfp_server.contract import Contract
 from tests.kfp_server.server import KfpServer
+from tests.test_predicted import write
 
 # What scotoma-core, the pods' image, has not.
 WITHOUT = ("torch", "torchvision", "mlflow", "onnx", "onnxruntime", "sklearn")
+# No credentials but those that the pod has.
+NOWHERE_ELSE = {
+    "AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull, "AWS_MAX_ATTEMPTS": "1",
+}  # fmt: skip
 CALL = f"""\
 import sys
 sys.modules.update(dict.fromkeys({WITHOUT!r}))
@@ -49,8 +55,10 @@ def made(
     return jobs, files
 
 
-def run(job: dict[str, Any], files: dict[str, str], folder: Path) -> None:
-    """Do in a process what the pod would do."""
+def run(
+    job: dict[str, Any], files: dict[str, str], folder: Path, secrets: dict[str, Any] | None = None
+) -> None:
+    """Do in a process what the pod would do, with the secrets that its namespace has."""
     (container,) = job["spec"]["template"]["spec"]["containers"]
     for name, text in files.items():
         (folder / name).write_text(text)
@@ -64,10 +72,15 @@ def run(job: dict[str, Any], files: dict[str, str], folder: Path) -> None:
 
     command = [here(word) for word in [*container["command"], *container["args"]]]
     assert command[0] == "scotoma"
-    environment = {one["name"]: here(one["value"]) for one in container["env"]}
+    environment = {one["name"]: here(one["value"]) for one in container["env"] if "value" in one}
+    for one in container["env"]:
+        if "valueFrom" in one:
+            reference = one["valueFrom"]["secretKeyRef"]
+            environment[one["name"]] = (secrets or {})[reference["name"]][reference["key"]]
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     done = subprocess.run(
         [sys.executable, "-c", CALL, *command[1:]],
-        env=os.environ | environment | {"HOME": str(folder), "NO_PROXY": "127.0.0.1"},
+        env=inherited | NOWHERE_ELSE | environment | {"HOME": str(folder), "NO_PROXY": "127.0.0.1"},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -80,7 +93,7 @@ def test_an_install_makes_schedules_that_an_uninstall_takes_away(
     assert set(jobs) == {
         f"audits-scotoma-{what}-{name}"
         for what in ("schedule", "remove")
-        for name in ("digits", "faces")
+        for name in ("digits", "faces", "scored")
     }
     run(jobs["audits-scotoma-schedule-digits"], files, tmp_path)
     (schedule,) = kfp.store.recurring.values()
@@ -94,3 +107,24 @@ def test_an_install_makes_schedules_that_an_uninstall_takes_away(
 
     run(jobs["audits-scotoma-remove-digits"], files, tmp_path)
     assert kfp.store.recurring == {}
+
+
+def test_a_schedule_whose_source_is_in_a_bucket_reads_it_with_its_secrets(
+    kfp: KfpServer, render: Callable[..., Objects], tmp_path: Path, s3: Any
+) -> None:
+    for path in sorted(write(tmp_path).rglob("*.csv")):
+        s3.put(path.relative_to(tmp_path).as_posix(), path.read_bytes())
+    values = yaml.safe_load((CHART / "ci" / "schedules.yaml").read_text(encoding="utf-8"))
+    values["kubeflow"]["endpoint"] = kfp.address
+    scored = values["schedules"]["scored"]
+    scored["config"] = scored["config"].replace("s3://audits", s3.uri())
+    scored["environment"]["AWS_ENDPOINT_URL"] = s3.endpoint
+    objects = render(yaml.safe_dump(values))
+    (files,) = (one["data"] for one in objects if one["kind"] == "ConfigMap")
+    (job,) = (one for one in objects if one["metadata"]["name"] == "audits-scotoma-schedule-scored")
+    secrets = {
+        "audit-storage": {"AWS_ACCESS_KEY_ID": "AKIATEST", "AWS_SECRET_ACCESS_KEY": "s3cret"}
+    }
+    run(job, files, tmp_path, secrets)
+    (schedule,) = kfp.store.recurring.values()
+    assert schedule["display_name"] == "scored"

@@ -23,7 +23,7 @@ def contract() -> Contract:
 @pytest.fixture
 def kfp(contract: Contract, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KfpServer]:
     """A server; at the end, no request and no answer may have broken the description."""
-    for name in [name for name in os.environ if name.startswith(("KF_", "SCOTOMA_KFP"))]:
+    for name in [name for name in os.environ if name.startswith(("KF_", "KUBE", "SCOTOMA_KFP"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))  # KFP's SDK keeps a context below it
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")

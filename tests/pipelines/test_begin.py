@@ -112,7 +112,7 @@ def test_an_audit_that_could_not_begin_says_so_where_it_was_to_be(
     )
     assert kept(s3, "error.json") == {"message": why, "exit_code": 5}
     execute("prepare", place, str(tmp_path / "pointer.json"), begin=(CONFIG, ""))  # a retry
-    assert s3.names() == ["run/config.yaml", "run/judging.json", "run/logs/prepare.0.1.log"]
+    assert "run/error.json" not in s3.names()
 
 
 def test_a_step_that_sigterm_stops_says_so_and_can_be_repeated(
@@ -134,7 +134,8 @@ def test_a_step_that_sigterm_stops_says_so_and_can_be_repeated(
     command = [sys.executable, "-c", program, place, str(pointer)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as step:
         assert step.stdout is not None
-        assert b"works\n" in (step.stdout.readline(), step.stdout.readline())
+        while b"works" not in step.stdout.readline():
+            assert step.poll() is None
         step.send_signal(signal.SIGTERM)
         assert step.wait(20) == 128 + signal.SIGTERM
     assert not pointer.exists()

@@ -65,7 +65,7 @@ def test_what_is_there_is_not_made_again(kfp: KfpServer, definition: Path, tmp_p
     assert len(kfp.store.experiments) == len(kfp.store.pipelines) == 1
     before = len(kfp.store.versions)
     changed = tmp_path / "pipeline.yaml"
-    compile_pipeline(parse_config(CONFIG, "x"), changed, kubeflow=Kubeflow(shards=2))
+    compile_pipeline(parse_config(CONFIG, "x"), changed, kubeflow=Kubeflow(scratch="30Gi"))
     sent(changed)
     assert len(kfp.store.versions) == before + 1
     assert len(kfp.store.pipelines) == 1

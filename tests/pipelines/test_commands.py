@@ -126,8 +126,9 @@ def test_wait_ends_with_the_code_of_the_verdict(
     code, out, err = scotoma("pipeline", "submit", config, "--out", place, "--wait")
     assert (code, out) == (verdict, "# The verdict\n")
     lines = err.splitlines()
-    assert "prune                   3 PENDING" in lines
-    assert "train                   3 SUCCEEDED" in lines
+    states = [(line.split()[0], line.split()[-1]) for line in lines[1:]]
+    assert ("prune", "PENDING") in states
+    assert ("train", "SUCCEEDED") in states
     assert len(lines) < 20
 
 
@@ -209,13 +210,11 @@ def test_status_has_a_line_a_step(kfp: KfpServer, config: Path) -> None:
     lines = out.splitlines()
     assert code == 0
     assert lines[0].startswith("FAILED      sent ")
-    assert [line.split() for line in lines[1:5]] == [
-        ["SUCCEEDED", "prepare", "20", "s"],
-        ["FAILED", "train", "shard", "0", "20", "s"],
-        ["SUCCEEDED", "train", "shard", "1", "20", "s"],
-        ["SUCCEEDED", "train", "shard", "2", "20", "s"],
-    ]
+    assert lines[1].split() == ["SUCCEEDED", "prepare", "20", "s"]
+    assert lines[2].split() == ["FAILED", "train", "shard", "0", "20", "s"]
+    assert "NOT RUN     prune shard 0" in lines
     assert "NOT RUN     slices" in lines
+    assert not [line for line in lines if "record-failure" in line]  # it has done its part
     assert json.loads(scotoma("pipeline", "status", run_id, "--json")[1])["state"] == "FAILED"
 
 

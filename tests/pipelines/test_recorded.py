@@ -75,11 +75,11 @@ def situation(kfp: KfpServer, definition: Path, name: str) -> dict[str, Any]:
     store.plugin = name == "run-with-mlflow-plugin"
     run_id = sent(definition).run_id
     if name == "run-canceled":  # while the second shard waits for the first
-        store.elapsed_s = starts(store, run_id, "train-dense(0).executor(0)") + 2
+        store.elapsed_s = starts(store, run_id, "", "train-dense(0).executor(0)") + 2
         store.look(run_id)
         store.terminate(run_id)
     if name == "run-step-failing":
-        store.elapsed_s = starts(store, run_id, "record-failure(0).executor(0)") + 6
+        store.elapsed_s = starts(store, run_id, ".onExit", "executor(0)") + 6
     else:
         store.elapsed_s = {"run-running": 16.0, "run-pod-cannot-start": 600.0}.get(name, 9999.0)
     if name == "run-retried":
@@ -91,11 +91,10 @@ def situation(kfp: KfpServer, definition: Path, name: str) -> dict[str, Any]:
     return run
 
 
-def starts(store: Store, run_id: str, name: str) -> float:
-    """The second in which a node begins."""
-    return next(
-        node.start_s for node in store.nodes(store.runs[run_id]) if node.name.endswith(name)
-    )
+def starts(store: Store, run_id: str, part: str, end: str) -> float:
+    """The second in which a node begins, by a part and the end of its full name."""
+    nodes = store.nodes(store.runs[run_id])
+    return next(n.start_s for n in nodes if part in n.name and n.name.endswith(end))
 
 
 @pytest.mark.parametrize(

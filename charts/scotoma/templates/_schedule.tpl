@@ -50,6 +50,17 @@ spec:
             {{- else }}
             - {name: KF_PIPELINES_SA_TOKEN_PATH, value: /var/run/secrets/kubeflow/token}
             {{- end }}
+            {{- if eq .verb "schedule" }}
+            {{- range $variable, $value := .schedule.environment }}
+            - {name: {{ $variable | quote }}, value: {{ $value | quote }}}
+            {{- end }}
+            {{- range $secret, $keys := .schedule.secrets }}
+            {{- range $keys }}
+            - name: {{ . | quote }}
+              valueFrom: {secretKeyRef: {name: {{ $secret | quote }}, key: {{ . | quote }}}}
+            {{- end }}
+            {{- end }}
+            {{- end }}
           resources: {{- toYaml $values.kubeflow.resources | nindent 12 }}
           volumeMounts:
             - {name: scratch, mountPath: /tmp}

@@ -1,0 +1,150 @@
+"""`submit --preflight`: what a pod of each image finds, and what keeps an audit from being sent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scotoma.config import Config, parse_config
+from scotoma.errors import ConfigError
+from scotoma.pipelines.preflight import compile_preflight, parts_of
+from scotoma.run import shareable
+from scotoma.stages.preflight import preflight, record_of
+from tests.commands import scotoma
+from tests.kfp_server.server import KfpServer
+from tests.pipelines.test_cluster import definition
+from tests.pipelines.test_commands import CONFIG
+from tests.pipelines.test_runs import compiled
+
+__all__ = ["compiled", "definition"]
+
+KUBEFLOW = """\
+kubeflow:
+  images: {full: "registry.example/full:1", core: "registry.example/core:1"}
+  training: {gpu: {count: 1}, node_selector: {pool: gpu}}
+  secrets: {audit-storage: [AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY]}
+"""
+MISSING = "these variables are empty: AUDIT_KEY of the secret audit-storage; correct the secrets"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "audit.yaml"
+    path.write_text(CONFIG + KUBEFLOW)
+    return path
+
+
+def audited(text: str = KUBEFLOW) -> Config:
+    return parse_config(CONFIG + text, "x")
+
+
+def test_each_image_is_tried_on_the_nodes_of_its_steps(tmp_path: Path) -> None:
+    config = audited()
+    assert config.kubeflow is not None
+    assert parts_of(config, config.kubeflow) == ["training", "full", "core"]
+    compile_preflight(config, path := tmp_path / "p.yaml", config.kubeflow)
+    ir, platform = yaml.safe_load_all(path.read_text())
+    executors = ir["deploymentSpec"]["executors"]
+    settings = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+    images = {name: one["container"]["image"].rpartition("/")[2] for name, one in executors.items()}
+    assert images == {
+        "exec-preflight-training": "full:1", "exec-preflight-full": "full:1",
+        "exec-preflight-core": "core:1",
+    }  # fmt: skip
+    for name, one in settings.items():
+        labels = {"scotoma/step": name.removeprefix("exec-")}
+        assert one["podMetadata"]["labels"] == labels
+        assert one["secretAsEnv"]
+        assert ("nodeSelector" in one) == (name == "exec-preflight-training")
+    gpu = executors["exec-preflight-training"]["container"]["resources"]["accelerator"]
+    assert gpu["resourceCount"] == "1"
+    one_place = audited("kubeflow: {}\n")
+    assert one_place.kubeflow is not None
+    assert parts_of(one_place, one_place.kubeflow) == ["full", "core"]
+
+
+def test_a_pod_says_all_that_would_fail(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCOTOMA_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    place = s3.uri("run")
+    text = shareable(audited(KUBEFLOW.replace("AWS_ACCESS_KEY_ID", "AUDIT_KEY")))
+    with pytest.raises(ConfigError, match="these variables are empty") as caught:
+        preflight(place, "full", text, "job")
+    assert str(caught.value).startswith(f"{MISSING}; tracking server http://127.0.0.1:9 does not")
+    record = json.loads(s3.client.get_object(Bucket=s3.bucket, Key="run/logs/preflight-full.json")
+                        ["Body"].read())  # fmt: skip
+    assert (record["job"], len(record["faults"])) == ("job", 2)
+    many = KUBEFLOW.replace("count: 1", "count: 16")
+    with pytest.raises(ConfigError, match="torch sees 0 of 16 GPUs"):
+        preflight(place, "training", shareable(audited(many)), "")
+    with pytest.raises(ConfigError, match=r"nowhere-1"):
+        preflight("s3://nowhere-1/run", "core", shareable(audited()), "job")
+
+
+def test_a_pod_that_finds_all_is_content_and_leaves_a_run_able_to_begin(s3: Any) -> None:
+    from scotoma.run import Run
+
+    config = audited()
+    preflight(s3.uri("run"), "core", shareable(config), "job")
+    assert s3.names() == ["run/logs/preflight-core.json"]
+    assert Run.create(s3.uri("run"), config).uri == s3.uri("run")
+
+
+def test_an_audit_is_sent_after_its_preflight(kfp: KfpServer, config: Path, s3: Any) -> None:
+    words = ("pipeline", "submit", config, "--out", s3.uri("run"), "--preflight")
+    code, out, err = scotoma(*words)
+    assert code == 0, err
+    first, second = kfp.store.runs.values()
+    assert first["display_name"].startswith("sent preflight ")
+    assert out == f"{second['run_id']}\n"
+    assert err.splitlines()[0] == (
+        "preflight  images, secrets, storage, MLflow and GPU are as needed"
+    )
+
+
+def test_what_the_preflight_finds_keeps_the_audit_here(
+    kfp: KfpServer, config: Path, s3: Any
+) -> None:
+    kfp.store.outcome, kfp.store.failing = "FAILED", "preflight-full"
+    s3.put("run/logs/preflight-full.json", json.dumps({"job": "an older one", "faults": ["x"]}))
+    start = kfp.store.start
+
+    def started(body: dict[str, Any], **more: Any) -> dict[str, Any]:
+        run = start(body, **more)
+        if kfp.store.outcome == "FAILED" and leave:
+            record = {"job": run["run_id"], "faults": [MISSING, "MLflow is not there"]}
+            s3.put("run/logs/preflight-full.json", json.dumps(record).encode())
+        return run
+
+    kfp.store.start = started  # type: ignore[method-assign]
+    words = ("pipeline", "submit", config, "--out", s3.uri("run"), "--preflight")
+    for leave, count, line in (
+        (True, 2, f"preflight  full: {MISSING}"),
+        (False, 1, "preflight  full: its pod failed and left no record, so it cannot write there;"),
+    ):
+        if not leave:
+            s3.put("run/logs/preflight-full.json", json.dumps({"job": "x", "faults": []}).encode())
+        code, out, err = scotoma(*words)
+        assert (code, out) == (2, "")
+        assert err.splitlines()[0].startswith(line)
+        assert f"scotoma: the preflight found {count} fault" in err
+    assert {run["display_name"][:14] for run in kfp.store.runs.values()} == {"sent preflight"}
+
+
+def test_a_pod_that_does_not_start_ends_the_preflight(
+    kfp: KfpServer, config: Path, s3: Any
+) -> None:
+    kfp.store.stuck, kfp.store.elapsed_s = "preflight-training", 300.0
+    code, out, err = scotoma("pipeline", "submit", config, "--out", s3.uri("run"), "--preflight")
+    assert (code, out) == (2, "")
+    assert "preflight  preflight-training has not started for " in err
+    assert err.splitlines()[-1] == (
+        "scotoma: a pod of the preflight does not start, so no audit was sent"
+    )
+    (run,) = kfp.store.runs.values()
+    assert run["state"] == "CANCELING"
+    assert record_of("s3://b/r", "core").startswith("s3://b/r/logs/")
