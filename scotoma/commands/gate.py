@@ -148,13 +148,16 @@ def day(text: str | None) -> datetime.date:
 
 def _folder(place: str) -> Mirror:
     from scotoma import storage
+    from scotoma.run.links import refuse_links
     from scotoma.run.mirror import Mirror, local_folder
 
     if storage.is_remote(place):
         root = local_folder(place)
         root.mkdir(parents=True, exist_ok=True)
+        refuse_links(root)
         return Mirror(root, place)
     root = Path(place)
     if not root.is_dir():
         raise ConfigError(f"run {place} is not a folder; name one that scotoma audit made")
+    refuse_links(root)
     return Mirror(root)

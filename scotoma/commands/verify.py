@@ -24,11 +24,13 @@ def verify(
     """
     from scotoma import storage
     from scotoma.run import checksums
+    from scotoma.run.links import refuse_links
     from scotoma.run.mirror import Mirror, local_folder
 
     remote = storage.is_remote(run)
     if not (remote or Path(run).is_dir()):
         raise ConfigError(f"run {run} is not a folder; name one that scotoma audit made")
+    refuse_links(local_folder(run))
     check = checksums.compare_checksums(Mirror(local_folder(run), run if remote else ""))
     by_kind = {"damaged": check.damaged, "missing": check.missing, "extra": check.extra}
     if as_json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import posixpath
 
 import polars as pl
 
@@ -29,8 +30,8 @@ def load_example_table(source: PredictionsSource) -> pl.DataFrame:
         `image_name` where it has a column `image` of text.
 
     Raises:
-        DataError: The table cannot be read, has no row or no column `example_id`, or a row without
-            an id.
+        DataError: The table cannot be read, has no row or no column `example_id`, a row without an
+            id, or an image outside its folder.
     """
     place = source.examples
     table = _read(place)
@@ -51,8 +52,20 @@ def load_example_table(source: PredictionsSource) -> pl.DataFrame:
     named = "image" in table.columns and table.schema["image"] == pl.String
     if "image" in table.columns and not named:
         table = table.drop("image")
-    table = table.rename({"image": "image_name"}) if named else table
+    if named:
+        _refuse_outside(table["image"], place)
+        table = table.rename({"image": "image_name"})
     return table.with_columns(pl.col(KEY).cast(pl.String), pl.lit("test").alias("split"))
+
+
+def _refuse_outside(names: pl.Series, place: str) -> None:
+    """Refuse names of images that lead out of the folder of their table."""
+    for name in names.filter(names.str.contains(r"^/|\.\.|://|\x00")):
+        if "\0" in name or "://" in name or posixpath.normpath(name).startswith(("/", "..")):
+            raise DataError(
+                f"image {printable(name)[:60]!r} in {printable(place)} leads out of the folder of "
+                "its table; name files inside it"
+            )
 
 
 def _read(place: str) -> pl.DataFrame:

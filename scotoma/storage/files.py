@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["file_digest", "redact", "remove_partial", "written"]
+__all__ = ["file_digest", "new_file", "redact", "remove_partial", "written"]
 
 PARTIAL = ".partial"
 
@@ -24,8 +25,8 @@ def written(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
     try:
-        temporary.touch()
-        mode = temporary.stat().st_mode
+        with new_file(temporary) as file:
+            mode = os.fstat(file.fileno()).st_mode
         temporary.unlink()  # so that a writer that writes nothing is noticed
         yield temporary
         if temporary.stat().st_mode != mode:  # safetensors puts a file for its owner alone there
@@ -35,6 +36,17 @@ def written(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def new_file(path: Path) -> BinaryIO:
+    """Open a new file for writing. What had its name, a link too, is removed, not written to.
+
+    Args:
+        path: Its folder is there.
+    """
+    path.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    return os.fdopen(os.open(path, flags, 0o666), "wb")
 
 
 def remove_partial(folder: Path) -> None:
