@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import io
 import os
 import posixpath
+from pathlib import Path
 
 import polars as pl
 
 from scotoma import storage
 from scotoma.config import PredictionsSource
+from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.unreadable import UNREADABLE, reason
+from scotoma.untrusted import table_apart
 
 __all__ = ["load_example_table"]
 
 KEY = "example_id"
 
 
-def load_example_table(source: PredictionsSource) -> pl.DataFrame:
+def load_example_table(source: PredictionsSource, limits: ReaderLimits = LIMITS) -> pl.DataFrame:
     """Read the table of examples; all of them are test examples.
 
     Args:
         source: `examples` is a CSV (also .csv.gz) or Parquet file, or its `s3://` URI.
+        limits: Memory and time for reading it.
 
     Returns:
         One row an example: `example_id` as text, `split`, which is `test`, its other columns, and
@@ -34,7 +37,7 @@ def load_example_table(source: PredictionsSource) -> pl.DataFrame:
             id, or an image outside its folder.
     """
     place = source.examples
-    table = _read(place)
+    table = _read(place, limits)
     if KEY not in table.columns:
         raise DataError(
             f"{printable(place)} must have the column {KEY!r}, got "
@@ -68,17 +71,21 @@ def _refuse_outside(names: pl.Series, place: str) -> None:
             )
 
 
-def _read(place: str) -> pl.DataFrame:
+def _read(place: str, limits: ReaderLimits) -> pl.DataFrame:
     if not storage.is_remote(place) and not os.path.isfile(place):
         raise DataError(
             f"source.examples {printable(place)} is not a file; name a CSV or Parquet file with "
             f"the columns {KEY}, label and attributes"
         )
-    content = io.BytesIO(storage.read_bytes(place))
+    with storage.at_hand(place) as path:
+        return table_apart(_table, path, place, path=path, called=place, limits=limits)
+
+
+def _table(path: Path, place: str) -> pl.DataFrame:
     try:
         if place.lower().endswith(".parquet"):
-            return pl.read_parquet(content)
-        return pl.read_csv(content, infer_schema=False)
+            return pl.read_parquet(path, glob=False, hive_partitioning=False)
+        return pl.read_csv(path, infer_schema=False, glob=False)
     except pl.exceptions.NoDataError:
         return pl.DataFrame({KEY: []})
     except UNREADABLE as error:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from scotoma.config.limits import ReaderLimits
 from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.inference.preprocessing import OURS, Preprocessing
@@ -42,6 +43,7 @@ class Network:
         deterministic: Nothing but the inputs may decide a result.
         graph: The file of its `Architecture`; None where it was not exported.
         as_trained: Run weights by torch, batch normalisation unfolded, as they were trained.
+        limits: Of external models: memory and time for a batch. None for members made here.
     """
 
     model: str
@@ -50,6 +52,7 @@ class Network:
     deterministic: bool = False
     graph: Path | None = None
     as_trained: bool = False
+    limits: ReaderLimits | None = None
 
 
 class Engine(Protocol):

@@ -8,6 +8,9 @@ from __future__ import annotations
 import io
 from typing import Any
 
+from scotoma.config.limits import LIMITS
+from scotoma.datasets.image_decoding import image_opener, most_pixels
+
 __all__ = ["BLURRED", "blurred", "shrunk"]
 
 SIDE = 128  # pixels of the longer side, at most
@@ -15,6 +18,7 @@ SQUARES = 8  # along the longer side of a blurred image
 BLURRED = f"Each image is reduced to {SQUARES} squares along its longer side."
 QUALITY = 80  # of JPEG
 LOSSLESS = ("PNG", "GIF")
+SHOWN = (*LOSSLESS, "JPEG", "MPO", "WEBP")
 
 
 def shrunk(data: bytes) -> bytes:
@@ -62,10 +66,10 @@ def blurred(data: bytes) -> bytes:
 
 def _opened(data: bytes) -> Any:
     """The image, read whole; None where Pillow cannot."""
-    from PIL import Image
-
     try:
-        image = Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "WEBP"))
+        image = image_opener()(data)
+        if image.format not in SHOWN or image.width * image.height > most_pixels(LIMITS):
+            return None
         image.load()
     except Exception:  # what a broken file may raise has no common base
         return None

@@ -44,6 +44,8 @@ def _examples(run: Run) -> list[Path]:
             progress.start("decode images", 1)
             with written(run.examples) as temporary:
                 # A broken image is refused before anything is trained.
-                examples.write_parts(temporary, checked_parts(parts, examples.size))
+                examples.write_parts(
+                    temporary, checked_parts(parts, examples.size, limits=run.config.limits)
+                )
             progress.advance("decode images")
     return [run.examples]

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from scotoma.storage.regular import open_regular
+
 __all__ = ["file_digest", "new_file", "redact", "remove_partial", "written"]
 
 PARTIAL = ".partial"
@@ -57,7 +59,7 @@ def remove_partial(folder: Path) -> None:
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a file, hexadecimal."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -49,7 +49,7 @@ def complete(config: Config) -> Config:
     source = config.source
     if not isinstance(source, PredictionsSource):
         return config
-    supplied = models_by_variant(find_tables(source.files))
+    supplied = models_by_variant(find_tables(source.files), config.limits)
     for name in supplied:
         if not NAME.fullmatch(name):
             raise DataError(
@@ -163,7 +163,8 @@ def prepare_predicted(run: Run) -> list[Path]:
         if due:
             progress.start("read examples", 1)
             examples = load_examples(run.config)
-            left = _left_out(run.config, models_by_variant(find_tables(run.config.source.files)))
+            tables = find_tables(run.config.source.files)
+            left = _left_out(run.config, models_by_variant(tables, run.config.limits))
             with written(run.examples) as temporary:
                 replace(examples, notes=(*examples.notes, *left)).write(temporary)
             progress.advance("read examples")
@@ -203,14 +204,19 @@ def take_in_predictions(run: Run, shard: Shard) -> list[Path]:
 def _take_in(run: Run, shard: Shard, tables: Sequence[PredictionTable]) -> None:
     config, names = run.config, _named(run.config)
     examples = Examples.read(run.examples, images=False)
-    supplied = models_by_variant(tables)
+    supplied = models_by_variant(tables, config.limits)
     members = {name: members_of(config, name, shard) for name in names}
     names = {name: called for name, called in names.items() if members[name]}
     models = {
         called: [supplied[called][k] for k in members[name]] for name, called in names.items()
     }
     asked = PredictionRequest(
-        models, examples.ids, examples.classes, config.keep_scores, config.label.threshold
+        models,
+        examples.ids,
+        examples.classes,
+        config.keep_scores,
+        config.label.threshold,
+        config.limits,
     )
     progress.start("take in predictions", len(names))
     answers = read_external(tables, asked)
