@@ -31,7 +31,7 @@ SERVING |= {
     "processes",
     "run",
 }
-SERVING |= {"own_code", "columns", "exhausted", "unreadable", "published"}
+SERVING |= {"own_code", "columns", "exhausted", "unreadable", "untrusted", "published"}
 CHAIN = [
     {"datasets"},
     {"training"},

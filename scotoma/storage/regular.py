@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -13,7 +14,6 @@ from scotoma.printable import printable
 __all__ = ["bytes_on_disk", "open_regular"]
 
 KINDS = {
-    stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
@@ -30,9 +30,9 @@ def open_regular(path: str | Path) -> BinaryIO:
         path: The file, or a link to one.
 
     Raises:
-        DataError: It is a FIFO, device, socket or folder, which is not opened; or more than 1 GiB
-            of it are holes, which take memory and no disk.
-        OSError: It cannot be opened.
+        DataError: It is a FIFO, device or socket, which is not opened; or more than 1 GiB of it
+            are holes, which take memory and no disk.
+        OSError: It is a folder, or cannot be opened.
     """
     _refuse(os.stat(path).st_mode, path)
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -64,6 +64,8 @@ def bytes_on_disk(path: str | Path) -> int:
 
 
 def _refuse(mode: int, path: str | Path) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode):
         kind = KINDS.get(stat.S_IFMT(mode), "none")
         raise DataError(

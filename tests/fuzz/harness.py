@@ -8,6 +8,7 @@ import resource
 import shutil
 import signal
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -27,6 +28,7 @@ __all__ = ["MEMORY_BYTES", "SECONDS", "Tally", "Watch", "fuzz"]
 
 SECONDS = 10  # that one input may take
 MEMORY_BYTES = 1 << 30  # by which the process may grow on one target
+READER = "scotoma.processes.answering"  # the process that reads what comes from outside
 SENTENCE = 20  # characters, at least
 DONE = {"os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "pickle.find_class"}
 DONE |= {"socket.connect", "socket.bind", "shutil.rmtree", "os.remove", "os.rename", "os.symlink"}
@@ -59,6 +61,10 @@ class Watch:
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self.on:
             return
+        if event == "subprocess.Popen" and READER in arguments[1]:
+            return
+        if event == "os.remove" and arguments[1] != -1:  # of shutil.rmtree, which is heard itself
+            return
         if event in DONE and not self._inside(arguments[0]):
             self.heard.append(f"{event} {arguments[0]!r}")
         elif event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
@@ -69,7 +75,9 @@ class Watch:
 
     def _inside(self, path: Any) -> bool:
         with contextlib.suppress(TypeError, ValueError):
-            return Path(os.fsdecode(path)).resolve().is_relative_to(self.folder)
+            place = Path(os.fsdecode(path)).resolve()
+            own = Path(tempfile.gettempdir()).resolve() / "scotoma-"  # of the process that reads
+            return place.is_relative_to(self.folder) or str(place).startswith(str(own))
         return False
 
     @contextlib.contextmanager
