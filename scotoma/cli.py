@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
 from scotoma._version import __version__
 from scotoma.commands import pipeline_cli
@@ -84,12 +85,18 @@ for command in COMMANDS:
 app.add_typer(pipeline_cli.app)
 
 
+@functools.cache
+def _every_command() -> Callable[[], Any]:
+    """All commands, built once in a process: that takes as long as many of them."""
+    return get_command(app)
+
+
 def main() -> None:
     """Run the command; print an expected error as one sentence on stderr and exit with its code."""
     for number in (signal.SIGTERM, signal.SIGHUP):  # a closed terminal interrupts, too
         signal.signal(number, signal.default_int_handler)
     try:
-        app()
+        _every_command()()
     except ScotomaError as error:
         sys.stderr.write(f"scotoma: {printable(str(error))}\n")
         sys.exit(error.exit_code)

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["PROGRESS_VARIABLE", "advance", "read_events", "start"]
+__all__ = ["PROGRESS_VARIABLE", "advance", "note", "read_events", "start"]
 
 PROGRESS_VARIABLE = "SCOTOMA_PROGRESS"
 
@@ -25,6 +25,11 @@ def start(task: str, total: int) -> None:
 def advance(task: str, units: int = 1) -> None:
     """Report units done."""
     _append({"task": task, "done": units})
+
+
+def note(line: str) -> None:
+    """Print a line between the bars."""
+    _append({"note": line})
 
 
 def _append(event: dict[str, object]) -> None:

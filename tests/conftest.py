@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import re
 import shutil
@@ -49,7 +51,6 @@ LONGEST = (
     "test_images.py",
     "test_server.py",
     "test_local.py",
-    "test_shards.py",
     "test_machines.py",
     "test_postgres.py",
     "test_subgroup_coverage.py",
@@ -79,10 +80,22 @@ SLOW_FIXTURES = {"browser", "s3", "s3_client", "shared"}
 SLOW_MODULE = re.compile(r"^pytestmark = .*\b(slow|thorough)\b", re.MULTILINE)
 
 
+# A file that is to survive a power failure costs a disk 5 ms; an audit writes a hundred.
+MEMORY = Path("/dev/shm")
+ROOM = 6 << 30
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw fewer examples where only the quick tests run."""
+    """Draw fewer examples where only the quick tests run; keep their files in memory if it has room.
+
+    PYTEST_DEBUG_TEMPROOT names another folder for them.
+    """
     if _quick(config):
         settings.load_profile("quick")
+    if os.access(MEMORY, os.W_OK):
+        memory = os.statvfs(MEMORY)
+        if not memory.f_flag & os.ST_NOEXEC and memory.f_bavail * memory.f_frsize > ROOM:
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 def _quick(config: pytest.Config) -> bool:
@@ -130,6 +143,18 @@ def _unexcused(skipped: list[pytest.TestReport]) -> list[pytest.TestReport]:
     """Skips that CI does not accept: all but those for what cannot be had there."""
     excuses = NO_ENGINE if SHARED.is_dir() else (NO_SHARED, *NO_ENGINE)
     return [r for r in skipped if not any(excuse in str(r.longrepr) for excuse in excuses)]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _stack_without_source() -> Iterator[None]:
+    """Ask for the stack without lines of source.
+
+    kfp looks at it for every setting of every task. Below pytest it is so deep that a pipeline
+    takes seconds instead of tenths.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inspect, "stack", functools.partial(inspect.stack, 0))
+        yield
 
 
 @pytest.fixture(scope="session")

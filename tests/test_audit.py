@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from botocore.httpsession import URLLib3Session
 from safetensors.numpy import load_file
 
 from scotoma.config import load_config
@@ -56,6 +57,19 @@ def audit_here(config: Path, out: Path | str, *options: str) -> tuple[int, str, 
     """The same command, its steps in this process."""
     with steps_in_this_process(config.parent):
         return scotoma("audit", config, "--out", out, *options)
+
+
+def requests_sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every request to object storage from now on, as `METHOD URL`."""
+    seen: list[str] = []
+    send = URLLib3Session.send
+
+    def sending(session: Any, request: Any) -> Any:
+        seen.append(f"{request.method} {request.url}")
+        return send(session, request)
+
+    monkeypatch.setattr(URLLib3Session, "send", sending)
+    return seen
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +233,15 @@ def test_a_run_in_object_storage_has_the_same_bytes_and_is_taken_up_by_another_m
         assert read_bytes(f"{place}/{name}") == (run / name).read_bytes(), name
     sent = {name.removeprefix("runs/small/") for name in s3.names()}
     here = {path.relative_to(copy).as_posix() for path in copy.rglob("*") if path.is_file()}
-    assert sent == here - {".lock", "logs/pipeline.log"}
+    assert sent == here - {".lock", ".etags", "logs/pipeline.log"}
+
+    requests = requests_sent(monkeypatch)
+    assert (
+        audit_here(config, place, "--deterministic", "--json")[1]
+        == (run / "audit.json").read_text()
+    )
+    assert sum("list-type=2" in request for request in requests) <= 10
+    assert len(requests) <= 20, requests  # whatever the number of models
 
     # Another machine, on which the first was killed when its last member was trained.
     for name in sent:

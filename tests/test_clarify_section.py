@@ -56,9 +56,15 @@ def test_the_questions_hold_every_metric_once() -> None:
 def test_every_metric_of_every_facet_has_a_number_with_an_interval_or_a_reason(
     examples: Examples, populations: tuple[Any, Any]
 ) -> None:
-    data, rows = ClarifyMetrics(examples, 1, seed=0).data(), rows_of(examples, populations)
+    data = ClarifyMetrics(examples, 1, seed=0, training=examples).data()
+    rows = rows_of(examples, populations)
     facets = ["sex=male", "age=adult", "age=child", "age=old"]
-    found = [(row["disadvantaged"], row["metric"]) for row in data] + list(rows)
+    by_split = [
+        [(row["disadvantaged"], row["metric"]) for row in data if row["split"] == split]
+        for split in ("training", "test")
+    ]
+    assert by_split[0] == by_split[1]
+    found = by_split[0] + list(rows)
     assert sorted(found) == sorted((facet, name) for facet in facets for name in METRICS)
     numbers = [row["value"] for row in data]
     numbers += [row[part] for row in rows.values() for part in ("dense", "compressed", "change")]
@@ -93,6 +99,16 @@ def test_strata_are_the_values_of_all_other_attributes(examples: Examples) -> No
     assert all(len(set(age[sex.strata == stratum])) == 1 for stratum in range(3))
 
 
+def test_strata_are_numbered_in_the_order_of_their_values() -> None:
+    rng = np.random.default_rng(6)
+    examples = table(**{name: rng.choice(["x", "y", "z"], N) for name in "abcd"})
+    for pair in facet_pairs(examples):
+        others = [name for name in "abcd" if name != pair.attribute]
+        codes = np.stack([examples.table[name].rank("dense").to_numpy() for name in others], axis=1)
+        slow = np.unique(codes, axis=0, return_inverse=True)[1].ravel()
+        np.testing.assert_array_equal(pair.strata, slow)
+
+
 def test_what_lacks_is_named_in_the_words_of_the_configuration(
     populations: tuple[Any, Any],
 ) -> None:
@@ -103,7 +119,8 @@ def test_what_lacks_is_named_in_the_words_of_the_configuration(
     assert not rows["sex=m", "AD"]["change"].reason
     many = rows_of(alone, populations, positive=None)
     assert many["sex=m", "AD"]["change"].reason == "not computed (needs label.positive)"
-    data = {row["metric"]: row["value"] for row in ClarifyMetrics(alone, None, seed=0).data()}
+    measured = ClarifyMetrics(alone, None, seed=0, training=alone).data()
+    data = {row["metric"]: row["value"] for row in measured}
     assert data["DPL"].reason == "not computed (needs label.positive)"
     assert data["TVD"].value >= 0
     assert not data["TVD"].reason
@@ -111,3 +128,36 @@ def test_what_lacks_is_named_in_the_words_of_the_configuration(
 
 def test_an_attribute_of_one_value_has_no_facets() -> None:
     assert facet_pairs(table(sex=["m"] * N)) == []
+
+
+def test_labels_are_those_of_the_training_examples_beside_those_of_the_test_examples(
+    examples: Examples,
+) -> None:
+    """Hand counts of the facets that the test examples name; values of neither are left out."""
+    sex = np.array(["male", "female", "x"])[np.arange(N) % 3]
+    training = table(sex=sex, age=["old"] * N)
+    rows = ClarifyMetrics(
+        examples, 1, seed=0, advantaged={"sex": "female"}, training=training
+    ).data()
+    found = {(r["split"], r["disadvantaged"], r["metric"]): r["value"] for r in rows}
+    labels = training.labels.astype(float)
+    by = {name: labels[sex == name].mean() for name in ("male", "female")}
+    trained = found["training", "sex=male", "DPL"]
+    assert (trained.value, trained.n) == (pytest.approx(by["female"] - by["male"]), 134 + 133)
+    assert found["training", "sex=male", "CI"].value == pytest.approx((133 - 134) / (133 + 134))
+    assert found["test", "sex=male", "DPL"].n == N
+
+
+def test_without_training_examples_the_reason_stands_in_their_rows(examples: Examples) -> None:
+    nobody = examples.keep(np.zeros(N, bool))
+    rows = ClarifyMetrics(examples, 1, seed=0, training=nobody).data()
+    training = [row["value"] for row in rows if row["split"] == "training"]
+    assert {one.reason for one in training} == {
+        "the audit has no training examples; source.training names a table of them"
+    }
+
+
+def test_of_two_values_the_one_that_is_rarer_in_training_is_disadvantaged() -> None:
+    tested, trained = table(sex=["m", "f"] * (N // 2)), table(sex=["m"] * 10 + ["f"] * (N - 10))
+    assert facet_pairs(tested)[0].disadvantaged == "sex=f"  # as many of both: by name
+    assert facet_pairs(tested, training=trained)[0].disadvantaged == "sex=m"

@@ -28,20 +28,27 @@ CLASSES = np.array(["bird", "cat", "dog"])
 
 
 def write(
-    home: Path, dense: int, compressed: int, *, flips: float, n: int = 3000, extra: str = ""
+    home: Path,
+    dense: int,
+    compressed: int,
+    *,
+    flips: float,
+    n: int = 3000,
+    extra: str = "",
+    classes: Any = CLASSES,
 ) -> None:
     """Dense models that err on 10%, and copies of them that answer anew on a share of examples."""
     rng = np.random.default_rng(3)
     ids = [f"e{place}" for place in range(n)]
-    label = rng.choice(CLASSES, n)
+    label = rng.choice(classes, n)
     sex = rng.choice(["m", "f"], n)
     pl.DataFrame({"example_id": ids, "label": label, "sex": sex}).write_csv(home / "examples.csv")
     models = []
     for place in range(dense):
-        models.append(np.where(rng.random(n) < 0.1, rng.choice(CLASSES, n), label))
+        models.append(np.where(rng.random(n) < 0.1, rng.choice(classes, n), label))
         _write_model(home / "preds" / "dense" / f"m{place}.csv", ids, models[-1])
     for place in range(compressed):
-        anew = np.where(rng.random(n) < flips, rng.choice(CLASSES, n), models[place])
+        anew = np.where(rng.random(n) < flips, rng.choice(classes, n), models[place])
         _write_model(home / "preds" / "int8" / f"m{place}.csv", ids, anew)
     (home / "audit.yaml").write_text(CONFIG + extra)
 
@@ -97,3 +104,50 @@ def test_three_dense_models_and_one_compressed_are_judged(
     assert (gate["scope"], gate["variants"][0]["members"]) == ("shipped", 1)
     audit = read_json(tmp_path / "run" / "audit.json")
     assert {v["name"]: v["members"] for v in audit["variants"]} == {"dense": 3, "int8": 1}
+
+
+def test_a_misspelt_group_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    write(tmp_path, 1, 1, flips=0.01, extra="groups: {sex: {column: sex}}\n")
+    rule = "{id: e, metric: error, max_increase: {absolute: 0.01}}"
+    (tmp_path / "gate.yaml").write_text(f"must: [sexx]\nrules: [{rule}]\n")
+    with steps_in_this_process(tmp_path):
+        code, out, err = scotoma("audit", "audit.yaml", "--out", "run", "--rules", "gate.yaml")
+    assert (code, out) == (4, "")
+    sentence = "must names 'sexx', which no test example has; did you mean 'sex'?"
+    assert err.splitlines()[-1].endswith(sentence)
+    assert not (tmp_path / "run" / "audit.json").exists()
+    assert not list((tmp_path / "run").rglob("bias*"))
+
+
+def test_metrics_of_the_labels_are_of_the_training_table(tmp_path: Path) -> None:
+    """KL and TVD of two facets, counted by hand; the test examples stand beside them."""
+    write(tmp_path, 1, 1, flips=0.01, extra="groups: {sex: {column: sex}}\n")
+    config = (tmp_path / "audit.yaml").read_text()
+    named = config.replace("  examples:", "  training: trained.csv\n  examples:")
+    (tmp_path / "audit.yaml").write_text(named)
+    men, women = ["cat"] * 30 + ["dog"] * 10, ["cat"] * 5 + ["dog"] * 15
+    rows = {"label": men + women, "sex": ["m"] * 40 + ["f"] * 20}
+    pl.DataFrame(rows).write_csv(tmp_path / "trained.csv")
+    audited(tmp_path)
+    audit = read_json(tmp_path / "run" / "audit.json")
+    assert (audit["examples"]["train"], audit["examples"]["test"]) == (60, 3000)
+    found = {(r["split"], r["metric"]): r["value"] for r in audit["clarify"]["data"]}
+    assert {row["disadvantaged"] for row in audit["clarify"]["data"]} == {"sex=f"}
+    assert (found["training", "TVD"]["value"], found["training", "TVD"]["n"]) == (0.5, 60)
+    kl = 0.75 * np.log(0.75 / 0.25) + 0.25 * np.log(0.25 / 0.75)
+    assert found["training", "KL"]["value"] == pytest.approx(kl)
+    assert found["test", "TVD"]["n"] == 3000
+    (tmp_path / "trained.csv").write_text("label\ncat\ndog\n")
+    with steps_in_this_process(tmp_path):
+        code, _, err = scotoma("audit", "audit.yaml", "--out", "other")
+    assert code == 4
+    assert "groups.sex column 'sex' is not in " in err
+
+
+def test_the_spread_of_many_classes_is_judged_and_written_down(tmp_path: Path) -> None:
+    write(tmp_path, 5, 5, flips=0.1, classes=np.array([f"c{place:02d}" for place in range(25)]))
+    _, gate = audited(tmp_path)
+    (variant,) = gate["variants"]
+    (spread,) = [t for t in variant["tests"] if t["where"].startswith("spread of the recall")]
+    assert 0 <= spread["absolute"]["low"] <= spread["absolute"]["value"]
+    assert spread["absolute"]["scale"] == "q-profile"

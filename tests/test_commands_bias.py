@@ -180,6 +180,20 @@ def test_order_of_rows_and_columns_changes_nothing(tmp_path):
         assert one["absolute"]["low"] == pytest.approx(other["absolute"]["low"], rel=1e-9)
 
 
+def test_several_favourable_labels_count_as_one_class(tmp_path):
+    frame = audit_table()
+    labels = pl.col("label", "^(dense|pruned)_.$").replace(["c1", "c2"], "c1 or c2")
+    frame.write_csv(tmp_path / "table.csv")
+    frame.with_columns(labels).write_csv(tmp_path / "merged.csv")
+    both = measured("bias", tmp_path / "table.csv", *COMPARED, "--positive", "c2")
+    compared = (*ASKED, "--baseline", "dense_*", "--positive", "c1 or c2")
+    assert both == measured("bias", tmp_path / "merged.csv", *compared)
+    assert both["positive"] == "c1 or c2"
+    code, _, err = scotoma("bias", tmp_path / "merged.csv", *compared, "--positive", "c0")
+    assert code == 2
+    assert "--positive must leave another label" in err
+
+
 def test_csv_gzip_and_parquet_say_the_same(table):
     frame = audit_table()
     frame.write_parquet(table.with_suffix(".parquet"))

@@ -136,7 +136,8 @@ FAULTS = {
     "an unknown int8 mode": (
         "[dynamic]",
         "[dynamik]",
-        "audit.yaml:15 variants.2.int8.0 must be 'dynamic' or 'static', got 'dynamik'",
+        "audit.yaml:15 variants.2.int8.0 must be 'dynamic', 'dynamic-per-layer' or 'static', got "
+        "'dynamik'",
     ),
     "a variant that is a misspelt word": (
         "- dense",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -13,10 +14,11 @@ from scotoma import storage
 from scotoma.config import Config, default_config, parse_config
 from scotoma.errors import ConfigError, DataError
 from scotoma.run import Run, read_json, write_json
+from scotoma.run.listing import ETAGS
 from scotoma.run.mirror import Mirror, cache_folder
 from scotoma.stages import execute
 from scotoma.stages.steps import STEPS, Step
-from scotoma.storage.files import written
+from scotoma.storage.files import file_digest, written
 from scotoma.tracking import tracking_uri
 
 pytestmark = pytest.mark.slow
@@ -61,7 +63,9 @@ def transfers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def contents(folder: Path) -> set[str]:
-    return {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
+    """Files of the local copy, but for what it remembers of object storage."""
+    files = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
+    return files - {ETAGS}
 
 
 # --- the local copy -------------------------------------------------------------------------------
@@ -141,6 +145,22 @@ def test_a_folder_that_stands_for_itself_asks_no_storage(
     mirror.fetch([tmp_path / "a", tmp_path / "b"])
     mirror.fetch_folder("b")
     assert mirror.digests([tmp_path / "b"]) == {tmp_path / "b": None}
+
+
+def test_a_digest_is_known_by_the_etag_until_the_object_changes(s3: Any, run: Run) -> None:
+    path = run.path("a")
+    path.write_text("abc")
+    run.publish(path)
+    with (run.root / ETAGS).open("a") as file:
+        file.write('["a", "cut')  # by a kill
+    known = run.mirror.digests([path, run.path("config.yaml")])[path]
+    assert known == storage.digest(run.mirror.place(path)) == file_digest(path)
+    s3.put("runs/first/a", b"other")
+    with run.mirror.listed():
+        assert run.mirror.digests([path])[path] == hashlib.sha256(b"other").hexdigest()
+        run.mirror.remove(path)
+        assert not run.mirror.exists(path)
+    assert "runs/first/a" not in s3.names()
 
 
 # --- making and opening a run ---------------------------------------------------------------------

@@ -35,7 +35,7 @@ VARIANTS = {
         """
 variants:
   - dense
-  - int8: [dynamic, static]
+  - int8: [dynamic, dynamic-per-layer, static]
   - {int8: [static], calibrator: entropy}
   - {int8: [static], calibrator: percentile, percentile: 99}
   - {int8: [static], reduce_range: true}
@@ -243,6 +243,7 @@ def test_compressed_members_predict_nearly_as_their_dense_one(
     ("name", "types", "operator"),
     [
         ("int8-dynamic", {onnx.TensorProto.UINT8}, "ConvInteger"),
+        ("int8-dynamic-per-layer", {onnx.TensorProto.UINT8}, "ConvInteger"),
         ("int8-static", {onnx.TensorProto.INT8}, "QuantizeLinear"),
         ("float16", {onnx.TensorProto.FLOAT16}, "Conv"),
         ("int4", {onnx.TensorProto.INT4}, "DequantizeLinear"),
@@ -268,6 +269,53 @@ def test_weights_take_the_bits_that_their_variant_says(
         scales = next(i for i in written.graph.initializer if i.name == "0.weight_scale")
         assert list(scales.dims) == [48]  # one a channel
     assert first.dims[0] == 48
+
+
+@pytest.mark.parametrize(("reduce_range", "largest"), [(False, 127), (True, 63)])
+def test_dynamic_weights_are_those_of_torch_with_a_scale_a_channel(
+    member: onnx.ModelProto, tmp_path: Path, reduce_range: bool, largest: int
+) -> None:
+    """Signed and symmetric, as TensorFlow Lite's hybrid weights are; stored with zero at 128."""
+    variant = VARIANTS["int8-dynamic"].model_copy(update={"reduce_range": reduce_range})
+    compress(member, tmp_path / "member.onnx", variant, np.empty((0,), np.float32))
+    written = onnx.load(tmp_path / "member.onnx").graph.initializer
+    tensors = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in written}
+    exact = {i.name: onnx.numpy_helper.to_array(i) for i in member.graph.initializer}
+    for name, stored in (("0.weight", "0.weight"), ("8.weight", "8.weight_Transposed")):
+        weight = torch.from_numpy(exact[name].copy())
+        scales = weight.flatten(1).abs().amax(1) / largest
+        zeros = torch.zeros(len(scales), dtype=torch.int32)
+        wanted = torch.fake_quantize_per_channel_affine(
+            weight, scales, zeros, 0, -largest, largest
+        ).numpy()
+        assert tensors[f"{stored}_zero_point"] == largest + 1
+        found = tensors[f"{stored}_quantized"].astype(np.float32) - (largest + 1)
+        channels_first = found if stored == name else found.T
+        found = channels_first * scales.numpy().reshape(-1, *(1,) * (found.ndim - 1))
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
+        np.testing.assert_allclose(tensors[f"{stored}_scale"].ravel(), scales, rtol=1e-6)
+
+
+def test_a_channel_of_small_weights_keeps_its_own_precision(
+    member: onnx.ModelProto, images: torch.Tensor, tmp_path: Path
+) -> None:
+    """One scale a layer loses it: the reason for a scale a channel."""
+    graph = onnx.ModelProto()
+    graph.CopyFrom(member)
+    (first,) = (i for i in graph.graph.initializer if i.name == "0.weight")
+    weight = onnx.numpy_helper.to_array(first).copy()
+    weight[0] *= 300
+    first.CopyFrom(onnx.numpy_helper.from_array(weight, "0.weight"))
+    (bias,) = (i for i in graph.graph.initializer if i.name == "0.bias")
+    shift = onnx.numpy_helper.to_array(bias).copy()
+    shift[0] = -1e4  # that channel is silent behind the ReLU, all others are as they were
+    bias.CopyFrom(onnx.numpy_helper.from_array(shift, "0.bias"))
+    exact = scores_onnx(graph.SerializeToString(), images.numpy())
+    error = {}
+    for name in ("int8-dynamic", "int8-dynamic-per-layer"):
+        compress(graph, tmp_path / name, VARIANTS[name], images.numpy())
+        error[name] = np.abs(scores_onnx(tmp_path / name, images.numpy()) - exact).max()
+    assert error["int8-dynamic-per-layer"] > 5 * error["int8-dynamic"]
 
 
 @pytest.mark.thorough

@@ -17,9 +17,16 @@ from scotoma.config import parse_config
 from scotoma.config.retraining import Keep
 from scotoma.run import Run, checksums, read_json, write_json
 from scotoma.run.lock import locked
-from scotoma.stages.retention import StoredAudit, audits_of, delete_unkept, sorted_out
+from scotoma.stages.retention import (
+    StoredAudit,
+    audits_of,
+    delete_unkept,
+    plan_deletion,
+    sorted_out,
+)  # fmt: skip
 from tests.audits import gate_file
 from tests.commands import measured, scotoma
+from tests.faults.made import predictions_made_elsewhere
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +34,7 @@ CONFIG = """\
 project: {project}
 variants: [dense, {{prune: [0.9]}}]
 tracking: {{uri: "off"}}
-retraining: {{cron: "0 0 6 1 * *", keep: {{audits: 2}}}}
+retraining: {{cron: "0 0 6 1 * *", keep: {keep}}}
 """
 LARGE = (
     "populations/dense/member-000.safetensors", "populations/int8/member-000.onnx",
@@ -43,18 +50,24 @@ NOW = datetime.datetime(2027, 3, 1, tzinfo=datetime.UTC)
 
 def left(place: str, month: int, verdict: str, project: str = "faces", *, ends: bool = True) -> Run:
     """A run's folder as its audit leaves it, in so far as it matters here."""
-    run = Run.create(place, parse_config(CONFIG.format(project=project), "test"))
+    run = Run.create(
+        place, parse_config(CONFIG.format(project=project, keep="{audits: 2}"), "test")
+    )
     for name in (*LARGE, *SMALL):
         run.path(name).parent.mkdir(parents=True, exist_ok=True)
         run.path(name).write_bytes(b"x" * 1000)
         run.publish(run.path(name))
-    judged = gate_file({"verdict": verdict, "as_of": f"2027-{month:02d}-01"})
+    judged = gate_file({"verdict": verdict, "as_of": f"2021-{month:02d}-01"})
     write_part(run.path("gate.json"), judged)
-    write_json(run.path("measurements.json"), {"ended": f"2027-{month:02d}-01T07:00:00+00:00"})
+    write_json(run.path("measurements.json"), {"ended": f"2021-{month:02d}-01T07:00:00+00:00"})
     run.publish(run.path("gate.json"), run.path("measurements.json"))
     if ends:
         checksums.seal(run.mirror)
     return run
+
+
+def delete(root: str, keep: Keep) -> tuple[list[StoredAudit], list[str]]:
+    return delete_unkept(plan_deletion("faces", root, keep), keep, None)
 
 
 @pytest.fixture(params=["folder", "s3"])
@@ -73,7 +86,7 @@ def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_old_audits_give_up_what_is_large_and_keep_what_a_trend_needs(root: str) -> None:
     before = storage.list_files(root)
-    gone, notes = delete_unkept("faces", root, Keep(audits=2), None)
+    gone, notes = delete(root, Keep(audits=2))
     after = storage.list_files(root)
     assert [Path(one.place).name for one in gone] == ["m3", "m1"]  # m2 passed last
     assert notes == []
@@ -87,13 +100,13 @@ def test_old_audits_give_up_what_is_large_and_keep_what_a_trend_needs(root: str)
     record = read_json(run.path("retention.json"))
     assert (record["files"], record["bytes"]) == (len(LARGE), 1000 * len(LARGE))
     assert record["why"] == "retraining.keep: audits 2"
-    assert delete_unkept("faces", root, Keep(audits=2), None) == ([], [])
+    assert delete(root, Keep(audits=2)) == ([], [])
 
 
 def test_without_a_rule_all_are_kept(tmp_path: Path) -> None:
     for month in (1, 2):
         left(str(tmp_path / f"m{month}"), month, "FAIL")
-    assert delete_unkept("faces", str(tmp_path), Keep(), None) == ([], [])
+    assert delete(str(tmp_path), Keep()) == ([], [])
     assert audits_of("faces", str(tmp_path / "nowhere")) == []
 
 
@@ -101,7 +114,7 @@ def test_an_audit_that_is_locked_is_left_alone(tmp_path: Path) -> None:
     for month in (1, 2, 3):
         left(str(tmp_path / f"m{month}"), month, "FAIL")
     with locked(tmp_path / "m1"):
-        gone, notes = delete_unkept("faces", str(tmp_path), Keep(audits=1), None)
+        gone, notes = delete(str(tmp_path), Keep(audits=1))
     assert [Path(one.place).name for one in gone] == ["m2"]
     assert len(notes) == 1
     assert "m1 is left alone: output folder" in notes[0]
@@ -112,7 +125,7 @@ def test_the_command_says_first_and_does_then(tmp_path: Path) -> None:
     for month, verdict in enumerate(("FAIL", "PASS", "FAIL", "FAIL", "FAIL"), start=1):
         left(str(tmp_path / "runs" / f"m{month}"), month, verdict)
     config = tmp_path / "audit.yaml"
-    config.write_text(CONFIG.format(project="faces"))
+    config.write_text(CONFIG.format(project="faces", keep="{audits: 2}"))
     command = ("tidy", config, "--runs", tmp_path / "runs")
     listed = measured(*command, "--dry-run")
     assert [one["kept"] for one in listed["audits"]] == [
@@ -121,12 +134,60 @@ def test_the_command_says_first_and_does_then(tmp_path: Path) -> None:
     assert (tmp_path / "runs" / "m1" / LARGE[0]).exists()
     code, out, err = scotoma(*command)
     assert (code, err) == (0, "note    0.0 MB deleted\n")
-    assert [line.split()[-1] for line in out.splitlines()[1:]] == ["deleted", "deleted"]
+    assert [line.split()[0] for line in out.splitlines()[1:]] == ["m3", "m1"]
+    assert all(line.endswith("to be deleted") for line in out.splitlines()[1:])
     assert not (tmp_path / "runs" / "m1" / LARGE[0]).exists()
     config.write_text("variants: [dense, {prune: [0.9]}]")
     code, out, err = scotoma(*command)
     assert code == 2
     assert "has no retraining.keep" in err
+
+
+def test_a_clock_that_jumped_ahead_deletes_nothing(tmp_path: Path) -> None:
+    """The earlier audits ended in 2021, so this machine's clock is years ahead of them."""
+    runs = tmp_path / "runs"
+    for month in range(1, 6):
+        left(str(runs / f"m{month}"), month, "FAIL", "killed")
+    before = storage.list_files(str(runs))
+    config = predictions_made_elsewhere(tmp_path)
+    keep = 'retraining: {cron: "0 0 6 1 * *", keep: {days: 365}}\n'
+    config.write_text(config.read_text() + keep)
+    code, out, err = scotoma("tidy", config, "--runs", runs)
+    assert (code, out) == (2, "")
+    assert (
+        "is more than 60 days past the end of the last audit (2021-05-01); nothing is deleted: if "
+        "the clock is right, run scotoma tidy --as-of 20"
+    ) in err
+    for seed in ("1", "2"):  # the second finds the first, which ended by the clock that jumped
+        code, _, err = scotoma(
+            "audit", config, "--seed", seed, "--out", runs / f"seed {seed}", "--quiet"
+        )
+        assert code == 0, err
+    assert before.items() <= storage.list_files(str(runs)).items()
+    listed = measured("tidy", config, "--runs", runs, "--dry-run", "--as-of", "2021-05-02")
+    assert [one["kept"] for one in listed["audits"]] == [
+        *2 * ["ended after now, by the clock of this machine"],
+        "the last audit",
+        *4 * ["ended within 365 days"],
+    ]
+    code, out, err = scotoma("tidy", config, "--runs", runs, "--as-of", "2099-01-01")
+    assert code == 0
+    assert not (runs / "m5" / LARGE[0]).exists()
+
+
+def test_an_audit_says_what_it_deletes(tmp_path: Path) -> None:
+    for month in (1, 2):
+        left(str(tmp_path / "runs" / f"m{month}"), month, "FAIL", "killed")
+    config = predictions_made_elsewhere(tmp_path)
+    config.write_text(config.read_text() + 'retraining: {cron: "0 0 6 1 * *", keep: {audits: 2}}\n')
+    code, _, err = scotoma("audit", config, "--out", tmp_path / "runs" / "m3")
+    assert code == 0, err
+    assert (
+        f"keep    deleting models and predictions of {tmp_path}/runs/m1, which ended 2021-01-01 "
+        "(0.0 MB)\n"
+    ) in err
+    assert not (tmp_path / "runs" / "m1" / LARGE[0]).exists()
+    assert (tmp_path / "runs" / "m2" / LARGE[0]).exists()
 
 
 @given(

@@ -102,7 +102,7 @@ def test_a_file_comes_back_as_it_went_with_its_checksum(s3: Any, file: Path) -> 
     uri = s3.uri("runs", "small", file.name)
     assert digest(uri) is None
     assert not exists(uri)
-    assert upload(file, uri) == sha256(file.read_bytes())
+    assert upload(file, uri).sha256 == sha256(file.read_bytes())
     head = s3.client.head_object(
         Bucket=s3.bucket, Key=f"runs/small/{file.name}", ChecksumMode="ENABLED"
     )
@@ -152,7 +152,7 @@ def test_local_places_do_the_same(tmp_path: Path, file: Path) -> None:
     copy = tmp_path / "copies" / "copy"
     assert digest(str(copy)) is None
     assert not exists(str(copy))
-    assert upload(file, str(copy)) == digest(str(copy)) == sha256(file.read_bytes())
+    assert upload(file, str(copy)).sha256 == digest(str(copy)) == sha256(file.read_bytes())
     assert read_bytes(str(copy)) == file.read_bytes()
     download(str(copy), tmp_path / "back")
     assert list_files(str(tmp_path)) == {

@@ -76,7 +76,9 @@ class AuditedVariant(Part):
     name: str = Field(description="The variant: `dense`, `prune-0.9`, `int8-static`.")
     kind: str = Field(description="`dense`, `prune` or `int8`.")
     sparsity: Fraction = Field(description="Share of the weights that are zero.")
-    mode: str = Field(description="`static` or `dynamic` for int8; else empty.")
+    mode: str = Field(
+        description="`static`, `dynamic` or `dynamic-per-layer` for int8; else empty."
+    )
     bits: Count = Field(description="Bits of a weight.")
     paired: Flag = Field(description="Whether each member derives from a dense member.")
     derived_from: str | None = Field(description="The variant it derives from; null for none.")

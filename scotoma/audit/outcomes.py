@@ -40,6 +40,10 @@ class OutcomeQuestion(Part):
 class LabelMetric(Part):
     """A metric of the labels, which compression does not change, for one pair of facets."""
 
+    split: Literal["training", "test"] = Field(
+        description="Whose labels: of the examples that the models were trained on, which the "
+        "pre-training metrics are about, or of the test examples."
+    )
     attribute: str = Field(description="The attribute.")
     disadvantaged: str = Field(description="Key of facet d, or `the rest`.")
     advantaged: str = Field(description="Key of facet a, or `the rest`.")
@@ -63,17 +67,21 @@ class Outcomes(Part):
     """Clarify's 21 metrics: who gets the favourable outcome, of two facets of an attribute.
 
     Facet a is the advantaged, d the disadvantaged. If the configuration names the advantaged value,
-    d is all others. If not, of two values the rarer one is d, and of more each in turn, against the
-    rest. Strata are the values of all other attributes together. A metric that
-    cannot be computed says what it needs: without `label.positive` there is no favourable outcome,
-    and FT needs numbers about every example, which only `scotoma bias --feature` takes.
+    d is all others. If not, of two values the one that is rarer among the training examples (where
+    there are none, among the test examples) is d, and of more each in turn, against the rest.
+    Strata are the values of all other attributes together. A metric that cannot be computed says
+    what it needs: without `label.positive` there is no favourable outcome, and FT needs numbers
+    about every example, which only `scotoma bias --feature` takes.
     [Measuring](measuring.md#the-21-metrics-of-clarify) says what each one asks.
     """
 
     questions: tuple[OutcomeQuestion, ...] = Field(
         description="The metrics by the question that they answer, and the one to start with."
     )
-    data: tuple[LabelMetric, ...] = Field(description="Metrics of the labels.")
+    data: tuple[LabelMetric, ...] = Field(
+        description="Metrics of the labels, first of the training examples, then of the test "
+        "examples."
+    )
     variants: dict[str, tuple[ModelMetric, ...]] = Field(
         description="Metrics of the predictions, by compressed variant."
     )

@@ -27,7 +27,7 @@ from scotoma.printable import printable
 from scotoma.processes.child import run_steps_in_child
 from scotoma.run import Run, checksums, read_json
 from scotoma.run.lock import locked
-from scotoma.run.mirror import local_folder
+from scotoma.run.mirror import Mirror
 from scotoma.stages.judging.terms import Judging
 from scotoma.stages.newest import resolved, with_variants
 from scotoma.stages.run_steps import refuse_too_early
@@ -134,33 +134,36 @@ def _audit(
     step: str | None,
 ) -> int:
     require_extras(config, place)
-    traces = Traces.before(place)
-    config, newest = resolved(config, place)
-    run = Run.create(place, config)
+    with Mirror.of(place).listed():
+        traces = Traces.before(place)
+        config, newest = resolved(config, place)
+        run = Run.create(place, config)
     console = Console(stderr=True, quiet=quiet)
     with locked(run.root) as lock:
         try:
             began = time.perf_counter()
             remove_partial(run.root)
-            checksums.unseal(run.mirror)
-            judging.leave(run)
-            run.leave_newest(newest)
-            if previous is not None:
-                from scotoma.stages.judging.previous import leave_previous, margin_of
+            with run.mirror.listed():
+                checksums.unseal(run.mirror)
+                judging.leave(run)
+                run.leave_newest(newest)
+                if previous is not None:
+                    from scotoma.stages.judging.previous import leave_previous, margin_of
 
-                leave_previous(run.mirror, previous, margin_of(run.config))
+                    leave_previous(run.mirror, previous, margin_of(run.config))
             if step is not None:
                 refuse_too_early(run, step)
                 run_steps_in_child(run, console, lock, only=step)
                 checksums.seal(run.mirror)
-                _say_step(run, step, as_json=as_json)
+                _say_step(run, step, console, as_json=as_json)
                 return 0
             judging_needs = ("scotoma.stages.verdict", "scipy.special")
             run_steps_in_child(run, console, lock, meanwhile=judging_needs)
             from scotoma.stages.verdict import give_verdict
 
-            judged = give_verdict(run.mirror, judging.rules, judging.as_of)
-            _say(run, place, console, time.perf_counter() - began, judged, as_json=as_json)
+            with run.mirror.listed():
+                judged = give_verdict(run.mirror, judging.rules, judging.as_of)
+                _say(run, place, console, time.perf_counter() - began, judged, as_json=as_json)
         except (ConfigError, DataError):
             if not run.path("populations").exists():  # what was trained is never taken back
                 traces.remove()
@@ -182,8 +185,8 @@ def _audit(
     return judged.exit_code
 
 
-def _say_step(run: Run, step: str, *, as_json: bool) -> None:
-    """The files that a step has left, on stdout."""
+def _say_step(run: Run, step: str, console: Console, *, as_json: bool) -> None:
+    """The files that a step has left, on stdout; on stderr what became of MLflow."""
     files = sorted(
         name
         for record in run.path("steps").glob("*.json")
@@ -192,21 +195,16 @@ def _say_step(run: Run, step: str, *, as_json: bool) -> None:
     )
     content = json.dumps({"step": step, "files": files}, indent=1) if as_json else "\n".join(files)
     print_out(content + "\n", sys.stdout)
+    if step == "log":
+        _print_lines(console, _mlflow_lines(run))
 
 
-def _say(
-    run: Run, place: str, console: Console, seconds: float, judged: Judged, *, as_json: bool
-) -> None:
-    """The numbers on stdout; on stderr how long it took, and where everything is."""
-    audit, tracking, page = map(run.path, ("audit.json", "tracking.json", "report.html"))
-    run.fetch(audit, tracking, page)
-    print_out(audit.read_text(encoding="utf-8") if as_json else judged.summary, sys.stdout)
+def _mlflow_lines(run: Run) -> list[str]:
+    """Where the audit is in MLflow, or why it is not."""
+    tracking = run.path("tracking.json")
+    run.fetch(tracking)
     tracked = read_json(tracking)
-    lines = [f"note    {printable(note)}" for note in read_audit(audit).examples.notes]
-    lines += judged.notes
-    if run.newest:
-        lines.append(f"newest  {printable(run.newest)}")
-    lines.append(f"took    {seconds:.0f} s")
+    lines = [f"mlflow  {printable(mended)}"] if (mended := tracked.get("mended")) else []
     if tracked["reason"]:
         lines.append(f"mlflow  not logged: {printable(tracked['reason'])}")
     elif tracked["link"]:
@@ -215,12 +213,32 @@ def _say(
         alias = tracked["registered"]["alias"]
         registered = f"model   {tracked['registered']['model']} version {version}"
         lines.append(printable(f"{registered} is now {alias}" if alias else registered))
+    return lines
+
+
+def _print_lines(console: Console, lines: list[str]) -> None:
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _say(
+    run: Run, place: str, console: Console, seconds: float, judged: Judged, *, as_json: bool
+) -> None:
+    """The numbers on stdout; on stderr how long it took, and where everything is."""
+    audit, page = map(run.path, ("audit.json", "report.html"))
+    run.fetch(audit, page)
+    print_out(audit.read_text(encoding="utf-8") if as_json else judged.summary, sys.stdout)
+    lines = [f"note    {printable(note)}" for note in read_audit(audit).examples.notes]
+    lines += judged.notes
+    if run.newest:
+        lines.append(f"newest  {printable(run.newest)}")
+    lines.append(f"took    {seconds:.0f} s")
+    lines += _mlflow_lines(run)
     if run.uri:
         lines += [f"report  {run.mirror.place(page)}", f"copy    {page}"]
     else:
         lines.append(f"report  {Path(place) / page.name}")
-    for line in lines:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    _print_lines(console, lines)
 
 
 @dataclass(frozen=True)
@@ -246,8 +264,8 @@ class Traces:
         """
         if not storage.is_remote(place):
             return cls(Path(place), _standing(Path(place)))
-        root = local_folder(place)
-        return cls(root, _standing(root), "" if storage.list_files(place) else place)
+        mirror = Mirror.of(place)
+        return cls(mirror.root, _standing(mirror.root), "" if mirror.names() else place)
 
     def remove(self) -> None:
         """Take back all that the command made."""

@@ -44,7 +44,10 @@ def bias(
         list[str] | None,
         typer.Option(help="Column, or pattern, of the models to compare with. Can be repeated."),
     ] = None,
-    positive: Annotated[str | None, typer.Option(help="The favourable label.")] = None,
+    positive: Annotated[
+        list[str] | None,
+        typer.Option(help="The favourable label. Can be repeated: several count as one class."),
+    ] = None,
     advantaged: Annotated[
         list[str] | None,
         typer.Option(help="The advantaged group: VALUE or COLUMN=VALUE. Can be repeated."),
@@ -88,7 +91,7 @@ def bias(
 
     question = BiasQuestion(
         label=label, predicted=predicted, groups=group, baseline=baseline or (),
-        advantaged=advantaged or (), intersections=intersections, positive=positive,
+        advantaged=advantaged or (), intersections=intersections, positive=positive or (),
         identifier=identifier, cluster=cluster, strata=strata, features=feature or (),
         paired=paired, level=level, seed=seed,
     )  # fmt: skip

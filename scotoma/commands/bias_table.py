@@ -45,7 +45,8 @@ class BiasQuestion:
         advantaged: Values of group columns, VALUE or COLUMN=VALUE, against whom the Clarify metrics
             set the rest; a column without one has each value set against the rest in turn.
         intersections: Also measure every combination of values of the group columns.
-        positive: The label that is the favourable outcome; None for every class against the rest.
+        positive: The label that is the favourable outcome, or several, which then count as one
+            class; empty for every class against the rest.
         identifier: Column of example ids, which must be unique.
         cluster: Column of clusters: rows that belong together.
         strata: Column of the strata of CDDL and CDDPL.
@@ -61,7 +62,7 @@ class BiasQuestion:
     baseline: Sequence[str] = ()
     advantaged: Sequence[str] = ()
     intersections: bool = False
-    positive: str | None = None
+    positive: Sequence[str] = ()
     identifier: str | None = None
     cluster: str | None = None
     strata: str | None = None
@@ -139,7 +140,22 @@ def read_bias_table(table: pl.DataFrame, question: BiasQuestion) -> BiasTable:
     truth = texts(table, label)
     predictions = {name: texts(table, name) for name in [*before, *after]}
     classes, messages = _classes(truth, predictions, label)
-    positive = _positive(question.positive, classes)
+    favourable = list(dict.fromkeys(question.positive))
+    for value in favourable:
+        _known_label(value, classes)
+    if len(favourable) > 1:
+        one = " or ".join(favourable)
+        messages.append(f"{listed(favourable)} count as one class, {quoted(one)}")
+        truth = _as_one(truth, favourable, one)
+        predictions = {name: _as_one(of, favourable, one) for name, of in predictions.items()}
+        others = [value for value in classes if value not in favourable]
+        if not others or one in others:
+            raise ConfigError(
+                f"--positive must leave another label than {quoted(one)}, got "
+                f"{listed(favourable)} of {listed(classes)}: name fewer"
+            )
+        classes, favourable = natural_order([*others, one]), [one]
+    positive = classes.index(favourable[0]) if favourable else None
     named = list(dict.fromkeys(column(table, name, "--group") for name in question.groups))
     values = {}
     for name in named:
@@ -150,7 +166,7 @@ def read_bias_table(table: pl.DataFrame, question: BiasQuestion) -> BiasTable:
                 f"the group {quoted(MISSING)}"
             )
         values[name] = _coded(rows, name)
-    if question.positive is None:
+    if positive is None:
         messages.append(
             "no --positive: measuring each class against the rest, without metrics of an outcome"
         )
@@ -227,15 +243,17 @@ def _is_fraction(value: str) -> bool:
         return False
 
 
-def _positive(value: str | None, classes: list[str]) -> int | None:
-    if value is None:
-        return None
+def _known_label(value: str, classes: list[str]) -> None:
     if value not in classes:
         raise ConfigError(
             f"--positive must be a value of the label, got {quoted(value)}: choose among "
             f"{listed(classes)}"
         )
-    return classes.index(value)
+
+
+def _as_one(rows: Texts, values: list[str], one: str) -> Texts:
+    """Give several values one name."""
+    return np.where(np.isin(rows, values), one, rows)
 
 
 def _ids(rows: Texts, classes: list[str]) -> Codes:

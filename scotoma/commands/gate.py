@@ -147,17 +147,13 @@ def day(text: str | None) -> datetime.date:
 
 
 def _folder(place: str) -> Mirror:
-    from scotoma import storage
     from scotoma.run.links import refuse_links
-    from scotoma.run.mirror import Mirror, local_folder
+    from scotoma.run.mirror import Mirror
 
-    if storage.is_remote(place):
-        root = local_folder(place)
-        root.mkdir(parents=True, exist_ok=True)
-        refuse_links(root)
-        return Mirror(root, place)
-    root = Path(place)
-    if not root.is_dir():
+    folder = Mirror.of(place)
+    if folder.uri:
+        folder.root.mkdir(parents=True, exist_ok=True)
+    elif not folder.root.is_dir():
         raise ConfigError(f"run {place} is not a folder; name one that scotoma audit made")
-    refuse_links(root)
-    return Mirror(root)
+    refuse_links(folder.root)
+    return folder

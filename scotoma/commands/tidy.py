@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 import sys
@@ -28,48 +27,54 @@ def tidy(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be deleted; delete nothing.")
     ] = False,
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            help="Day by which audits are old, YYYY-MM-DD. Default: today, unless no audit has "
+            "ended for long."
+        ),
+    ] = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Delete models and predictions of old audits, as `retraining.keep` says.
 
     The newest audit, the newest that passed and unfinished audits keep theirs. Every audit keeps
-    its numbers, verdict and report.
+    its numbers, verdict and report. What will be deleted is printed first.
     """
+    from scotoma.commands.gate import day
     from scotoma.config import load_config
     from scotoma.jsonable import jsonable
     from scotoma.printable import printable
+    from scotoma.stages.retention import delete_unkept, plan_deletion
 
     read = load_config(config)
     if read.retraining is None:
         raise ConfigError(
             f"{config} has no retraining.keep; write how many audits, or days, to keep"
         )
-    if dry_run:
-        from scotoma.stages.retention import audits_of, sorted_out
+    keep, notes = read.retraining.keep, list[str]()
+    audits = plan_deletion(read.project, runs, keep, as_of=day(as_of) if as_of else None)
+    if not dry_run:
+        audits = [one for one in audits if one.large and not one.kept]
+    if audits and not as_json:
+        from scotoma.commands.text_table import table_lines
 
-        now = datetime.datetime.now(datetime.UTC)
-        audits = sorted_out(audits_of(read.project, runs), read.retraining.keep, now)
-        notes = list[str]()
-    else:
+        header = ("run", "ended", "verdict", "large files")
+        sys.stdout.write("\n".join(table_lines(header, list(map(_cells, audits)), right=3)) + "\n")
+        sys.stdout.flush()
+    if not dry_run:
         from scotoma import storage
         from scotoma.run import Run
-        from scotoma.stages import retention
         from scotoma.tracking import tracking_uri
 
         beside = storage.join(runs, "another") if storage.is_remote(runs) else ""
         uri = tracking_uri(Run(Path(runs, "another"), read, beside), dict(os.environ))
-        audits, notes = retention.delete_unkept(read.project, runs, read.retraining.keep, uri)
+        audits, notes = delete_unkept(audits, keep, uri)
     if as_json:
         shown = [vars(one) | {"ended": one.ended and one.ended.isoformat()} for one in audits]
         content = {"version": 1, "dry_run": dry_run, "audits": shown, "notes": notes}
         sys.stdout.write(json.dumps(jsonable(content), indent=1, ensure_ascii=False) + "\n")
-    elif audits:
-        from scotoma.commands.text_table import table_lines
-
-        rows = [_cells(one, dry_run=dry_run) for one in audits]
-        header = ("run", "ended", "verdict", "large files")
-        sys.stdout.write("\n".join(table_lines(header, rows, right=3)) + "\n")
     if not quiet:
         freed = sum(one.size for one in audits if not one.kept) / 1e6
         done = "would be deleted" if dry_run else "deleted"
@@ -77,12 +82,12 @@ def tidy(
         sys.stderr.write("".join(f"note    {printable(note)}\n" for note in notes))
 
 
-def _cells(audit: StoredAudit, *, dry_run: bool) -> tuple[str, ...]:
-    deleted = "to be deleted" if dry_run else "deleted"
+def _cells(audit: StoredAudit) -> tuple[str, ...]:
+    todo = "to be deleted" if audit.large else "deleted before"
     return (
         audit.place.rpartition("/")[2],
         "" if audit.ended is None else f"{audit.ended:%Y-%m-%d %H:%M}",
         audit.verdict,
         f"{audit.size / 1e6:,.1f} MB",
-        f"kept: {audit.kept}" if audit.kept else deleted if audit.large else "deleted before",
+        f"kept: {audit.kept}" if audit.kept else todo,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
-from pathlib import Path
 
 from scotoma.commands import options
 from scotoma.errors import ConfigError, DataError
@@ -22,16 +21,15 @@ def verify(
     Exit codes: 0 all files match, 2 usage, 4 a file is damaged, missing or extra, or the audit has
     not ended. This detects corruption, not tampering.
     """
-    from scotoma import storage
     from scotoma.run import checksums
     from scotoma.run.links import refuse_links
-    from scotoma.run.mirror import Mirror, local_folder
+    from scotoma.run.mirror import Mirror
 
-    remote = storage.is_remote(run)
-    if not (remote or Path(run).is_dir()):
+    folder = Mirror.of(run)
+    if not (folder.uri or folder.root.is_dir()):
         raise ConfigError(f"run {run} is not a folder; name one that scotoma audit made")
-    refuse_links(local_folder(run))
-    check = checksums.compare_checksums(Mirror(local_folder(run), run if remote else ""))
+    refuse_links(folder.root)
+    check = checksums.compare_checksums(folder)
     by_kind = {"damaged": check.damaged, "missing": check.missing, "extra": check.extra}
     if as_json:
         sys.stdout.write(json.dumps({"version": 1, "run": run, **asdict(check)}, indent=1) + "\n")

@@ -23,6 +23,12 @@ class PredictionsSource(Frozen):
     examples: str = Field(
         min_length=1, description="CSV or Parquet: example_id, label and attributes[, image]."
     )
+    training: str | None = Field(
+        None,
+        min_length=1,
+        description="CSV or Parquet of what the models were trained on: labels and attributes, "
+        "for the metrics of the training data.",
+    )
     classes: list[Annotated[str, Field(min_length=1)]] = Field(
         default_factory=list,
         description="Classes that models may predict beside the labels of the examples.",

@@ -34,7 +34,8 @@ class Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-Step = Literal["int8-dynamic", "int8-static", "float16", "int4"]
+Mode = Literal["dynamic", "dynamic-per-layer", "static"]
+Step = Literal["int8-dynamic", "int8-dynamic-per-layer", "int8-static", "float16", "int4"]
 
 
 class Prune(Frozen):
@@ -63,7 +64,7 @@ class Prune(Frozen):
 class Int8(Frozen):
     """Post-training quantization of the dense members, one variant a mode."""
 
-    int8: list[Literal["dynamic", "static"]] = Field(min_length=1)
+    int8: list[Mode] = Field(min_length=1)
     calibrator: Literal["minmax", "entropy", "percentile"] = Field(
         "minmax", description="static: how the ranges of activations are chosen."
     )
@@ -177,7 +178,7 @@ class Variant(Frozen):
     masks: Literal["shadow", "hard"] = "shadow"
     scope: Literal["layer", "global"] = "layer"
     exempt: tuple[Literal["first", "last"], ...] = ()  # layers that are not pruned
-    mode: Literal["", "dynamic", "static"] = ""
+    mode: Literal["", "dynamic", "dynamic-per-layer", "static"] = ""
     bits: int = 32  # of a weight
     models: int | None = None  # where they are not as many as dense ones
     calibrator: Literal["minmax", "entropy", "percentile"] = "minmax"
@@ -274,7 +275,7 @@ def _pruned(entry: Prune, sparsity: float) -> Variant:
     )
 
 
-def _int8(entry: Int8, mode: Literal["dynamic", "static"]) -> Variant:
+def _int8(entry: Int8, mode: Mode) -> Variant:
     """A mode of int8; what is not the default stands in its name."""
     static = mode == "static"
     calibrator = entry.calibrator if static else "minmax"

@@ -1,9 +1,10 @@
-"""Read the examples of external predictions: a table of labels and attributes, without images."""
+"""Read the examples of external predictions: tables of labels and attributes, without images."""
 
 from __future__ import annotations
 
 import os
 import posixpath
+from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +12,7 @@ import polars as pl
 from scotoma import storage
 from scotoma.config import PredictionsSource
 from scotoma.config.limits import LIMITS, ReaderLimits
+from scotoma.datasets.select_examples import absent_column
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.unreadable import UNREADABLE, reason
@@ -19,25 +21,55 @@ from scotoma.untrusted import table_apart
 __all__ = ["load_example_table"]
 
 KEY = "example_id"
+OWN = (KEY, "split", "image", "image_name")  # columns that training examples do not bring
 
 
-def load_example_table(source: PredictionsSource, limits: ReaderLimits = LIMITS) -> pl.DataFrame:
-    """Read the table of examples; all of them are test examples.
+def load_example_table(
+    source: PredictionsSource, needed: Mapping[str, str], limits: ReaderLimits = LIMITS
+) -> pl.DataFrame:
+    """Read the table of examples, and that of training examples where one is named.
 
     Args:
-        source: `examples` is a CSV (also .csv.gz) or Parquet file, or its `s3://` URI.
-        limits: Memory and time for reading it.
+        source: `examples` and `training` are CSV (also .csv.gz) or Parquet files, or `s3://` URIs
+            of them.
+        needed: Columns that training examples must have, and what each is for.
+        limits: Memory and time for reading a table.
 
     Returns:
-        One row an example: `example_id` as text, `split`, which is `test`, its other columns, and
-        `image_name` where it has a column `image` of text.
+        One row an example: `example_id` as text, `split`, its other columns, and `image_name` where
+        it has a column `image` of text. All of `examples` are test examples. Those of `training`
+        get ids of their own, since two tables may count from 0 each.
 
     Raises:
-        DataError: The table cannot be read, has no row or no column `example_id`, a row without an
-            id, or an image outside its folder.
+        DataError: A table cannot be read, has no row or lacks a column, or a row has no id or names
+            an image outside the table's folder.
     """
-    place = source.examples
-    table = _read(place, limits)
+    table = _test_examples(source.examples, limits)
+    if source.training is None:
+        return table
+    training = _read(source.training, "source.training", "the columns label and attributes", limits)
+    for name, role in needed.items():
+        if name not in training.columns:
+            raise absent_column(name, role, training.columns, printable(source.training))
+    if not training.height:
+        raise DataError(
+            f"source.training {printable(source.training)} holds no example; give it one row per "
+            "example, or leave it out"
+        )
+    common = [name for name in table.columns if name in training.columns and name not in OWN]
+    own_id = pl.format("training {}", pl.int_range(pl.len())).alias(KEY)
+    rows = training.select(own_id, pl.lit("train").alias("split"), *map(pl.col, common))
+    try:
+        return pl.concat([table, rows], how="diagonal_relaxed")
+    except pl.exceptions.PolarsError as error:
+        raise DataError(
+            f"source.training {printable(source.training)} must hold columns like those of "
+            f"source.examples, got {reason(error)}; write both as text, or as numbers"
+        ) from error
+
+
+def _test_examples(place: str, limits: ReaderLimits) -> pl.DataFrame:
+    table = _read(place, "source.examples", f"the columns {KEY}, label and attributes", limits)
     if KEY not in table.columns:
         raise DataError(
             f"{printable(place)} must have the column {KEY!r}, got "
@@ -71,11 +103,10 @@ def _refuse_outside(names: pl.Series, place: str) -> None:
             )
 
 
-def _read(place: str, limits: ReaderLimits) -> pl.DataFrame:
+def _read(place: str, key: str, columns: str, limits: ReaderLimits) -> pl.DataFrame:
     if not storage.is_remote(place) and not os.path.isfile(place):
         raise DataError(
-            f"source.examples {printable(place)} is not a file; name a CSV or Parquet file with "
-            f"the columns {KEY}, label and attributes"
+            f"{key} {printable(place)} is not a file; name a CSV or Parquet file with {columns}"
         )
     with storage.at_hand(place) as path:
         return table_apart(_table, path, place, path=path, called=place, limits=limits)

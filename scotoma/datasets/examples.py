@@ -71,7 +71,11 @@ class Examples:
 
     def split(self, name: str) -> Examples:
         """Select the examples of one split, in their order."""
-        return replace(self, table=self.table.filter(pl.col("split") == name))
+        return self.keep(self.table["split"] == name)
+
+    def keep(self, rows: pl.Series | NDArray[np.bool_]) -> Examples:
+        """Select some of the examples, in their order; `rows` says of each whether it stays."""
+        return replace(self, table=self.table.filter(rows))
 
     @property
     def ids(self) -> list[str]:

@@ -176,7 +176,7 @@ def _classes(table: pl.DataFrame, config: Config, origin: str) -> tuple[list[str
     known: set[str] = set()
     where = f"the train split of {origin}"
     if isinstance(config.source, PredictionsSource):  # models may know more than is tested
-        train, where, known = test, origin, set(config.source.classes)
+        train, where, known = table, origin, set(config.source.classes)
         if config.label.threshold is not None:
             known |= set(threshold_classes(config.label.threshold))
     for split, part in (("train", train), ("test", test)):

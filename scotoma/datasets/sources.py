@@ -140,7 +140,9 @@ def _source(config: Config, *, images: bool) -> tuple[pl.DataFrame, str, Join | 
     if isinstance(source, PredictionsSource):
         from scotoma.datasets.example_table import load_example_table
 
-        return load_example_table(source, config.limits), source.examples, None
+        needed = {config.label.column: "label"}
+        needed |= {own.column: f"groups.{name}" for name, own in config.groups.attributes.items()}
+        return load_example_table(source, needed, config.limits), source.examples, None
     if isinstance(source, Cifar10Source):
         from scotoma.datasets.cifar10 import load_cifar10
 

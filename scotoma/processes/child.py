@@ -161,7 +161,9 @@ def _watch(child: subprocess.Popen[bytes], events: Path, console: Console) -> No
             ended = child.poll() is not None
             found, offset = read_events(events, offset)
             for event in found:
-                if "total" in event:
+                if "note" in event:
+                    console.print(event["note"], highlight=False, markup=False, soft_wrap=True)
+                elif "total" in event:
                     name, total = str(event["task"]), float(str(event["total"]))
                     tasks[event["task"]] = bars.add_task(name, total=total)
                     if not console.is_terminal:

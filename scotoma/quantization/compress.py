@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnxruntime.quantization import QuantType, quantize_dynamic
-from onnxruntime.quantization.quant_utils import add_pre_process_metadata
 from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16
 
 from scotoma.config import Variant
@@ -20,6 +18,7 @@ from scotoma.quantization.calibration import (
     value_ranges,
 )
 from scotoma.quantization.int4 import to_int4
+from scotoma.quantization.int8_dynamic import to_int8_dynamic
 from scotoma.quantization.int8_static import OPERATORS, StaticPlan, plan_static, quantize_static
 
 __all__ = ["compress"]
@@ -40,9 +39,10 @@ def compress(
     Args:
         graph: The member in float32, shapes inferred; it is not changed.
         path: Where the ONNX file goes.
-        variant: `int8` dynamic (hybrid: activations quantized on the fly) or static (QDQ:
-            activation ranges from the calibration images, per-channel weights), `float16`
-            (weights and activations) or `int4` (weights alone, a scale a block).
+        variant: `int8` dynamic (hybrid: activations quantized on the fly, per-channel weights),
+            dynamic-per-layer (the same with one scale a layer) or static (QDQ: activation ranges
+            from the calibration images, per-channel weights), `float16` (weights and activations)
+            or `int4` (weights alone, a scale a block).
         calibration: Normalised images, shape (B, 3, H, W); used by int8-static only.
         plan: Result of `plan_static` for the architecture: it saves time and changes no number.
             None makes one here.
@@ -52,17 +52,10 @@ def compress(
     match variant.kind, variant.mode:
         case "int8", "static":
             member = _static(member, variant, calibration, plan)
-        case "int8", "dynamic":
-            add_pre_process_metadata(member)
-            with silence_quantizers():
-                # ConvInteger on CPU takes unsigned weights only.
-                quantize_dynamic(
-                    member,
-                    path,
-                    weight_type=QuantType.QUInt8,
-                    reduce_range=variant.reduce_range,
-                )
-            member = onnx.load_model(path)
+        case "int8", ("dynamic" | "dynamic-per-layer") as mode:
+            member = to_int8_dynamic(
+                member, path, per_channel=mode == "dynamic", reduce_range=variant.reduce_range
+            )
         case "float16", _:
             with silence_quantizers():
                 member = convert_float_to_float16(

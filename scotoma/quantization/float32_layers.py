@@ -90,6 +90,6 @@ def _reason(operator: str, variant: Variant) -> str:
         return "weight-only: it has no weights, or fewer than 1,024"
     if operator.endswith("Normalization"):
         return "its scales differ too much between channels for 8 bits"
-    if variant.mode == "dynamic":
+    if variant.mode.startswith("dynamic"):
         return "only products are quantized on the fly"
     return f"ONNX Runtime has no int8 kernel for {operator}"

@@ -23,7 +23,7 @@ class MetricRow:
         disadvantaged: What readers call facet d.
         advantaged: What readers call facet a.
         n: What it rests on.
-        variant: The compressed variant; None for the labels.
+        of: The compressed variant, or the split whose labels these are.
         value: The metric of the labels; None for a variant.
         dense: The metric of the dense members; None for the labels.
         compressed: The metric of the compressed members, likewise.
@@ -34,7 +34,7 @@ class MetricRow:
     disadvantaged: str
     advantaged: str
     n: int
-    variant: str | None = None
+    of: str
     value: Quantity | None = None
     dense: Quantity | None = None
     compressed: Quantity | None = None
@@ -96,7 +96,7 @@ def _concern(question: OutcomeQuestion, rows: Sequence[MetricRow]) -> ShownConce
     tables = {guide: tuple(r for r in rows if r.metric == guide.name) for guide in question.metrics}
     every = [row for part in tables.values() for row in part]
     cut = any(len(part) > MOST_ROWS for part in tables.values())
-    of_models = any(row.variant for row in every)
+    of_models = any(row.change for row in every)
     return ShownConcern(
         guide=question,
         metrics=tuple(MetricTable(guide, part[:MOST_ROWS]) for guide, part in tables.items()),
@@ -127,6 +127,7 @@ def _of_labels(row: LabelMetric, names: Mapping[str, str]) -> MetricRow:
         disadvantaged=names.get(row.disadvantaged, row.disadvantaged),
         advantaged=names.get(row.advantaged, row.advantaged),
         n=row.value.n,
+        of=f"{row.split} labels",
         value=row.value,
     )
 
@@ -137,7 +138,7 @@ def _of_models(row: ModelMetric, names: Mapping[str, str], variant: str) -> Metr
         disadvantaged=names.get(row.disadvantaged, row.disadvantaged),
         advantaged=names.get(row.advantaged, row.advantaged),
         n=row.change.n,
-        variant=variant,
+        of=variant,
         dense=row.dense,
         compressed=row.compressed,
         change=row.change,

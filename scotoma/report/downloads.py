@@ -194,12 +194,12 @@ def _slices(audit: Audit, variants: Iterable[str]) -> list[Row]:
 
 def _clarify(audit: Audit) -> list[Row]:
     rows: list[Row] = [
-        {"variant": None} | _facets(row)
+        {"variant": None, "labels_of": row.split} | _facets(row)
         | _numbers(dense=None, compressed=None, change=None, labels=row.value)
         for row in audit.clarify.data
     ]  # fmt: skip
     rows += [
-        {"variant": variant.name} | _facets(row)
+        {"variant": variant.name, "labels_of": None} | _facets(row)
         | _numbers(dense=row.dense, compressed=row.compressed, change=row.change, labels=None)
         for variant in audit.compressed
         for row in audit.clarify.variants.get(variant.name, ())

@@ -63,12 +63,12 @@ def seal(run: Mirror) -> None:
     Raises:
         DataError: The object storage cannot be read or written.
     """
-    names = _names(run)
-    recorded = _recorded_by_steps(run, names)
-    rest = [name for name in names if name not in recorded]
-    _write(
-        run, _as_they_are(run, rest) | {name: recorded[name] for name in names if name in recorded}
-    )
+    with run.listed():
+        names = _names(run)
+        recorded = _recorded_by_steps(run, names)
+        rest = [name for name in names if name not in recorded]
+        known = {name: recorded[name] for name in names if name in recorded}
+        _write(run, _as_they_are(run, rest) | known)
 
 
 def amend(run: Mirror, names: Iterable[str]) -> None:
@@ -87,9 +87,7 @@ def unseal(run: Mirror) -> None:
     Raises:
         DataError: The object storage cannot be written.
     """
-    (run.root / CHECKSUMS).unlink(missing_ok=True)
-    if run.uri and storage.exists(storage.join(run.uri, CHECKSUMS)):
-        storage.remove(storage.join(run.uri, CHECKSUMS))
+    run.remove(run.root / CHECKSUMS)
 
 
 def refuse_changed(run: Mirror, names: Iterable[str]) -> None:
@@ -152,8 +150,7 @@ def _is(run: Mirror, name: str, digest: str) -> bool:
 
 
 def _names(run: Mirror) -> list[str]:
-    files = storage.list_files(run.uri or str(run.root))
-    return [n for n in files if n not in UNLISTED and not n.startswith("logs/")]
+    return [n for n in run.names() if n not in UNLISTED and not n.startswith("logs/")]
 
 
 def _as_they_are(run: Mirror, names: Iterable[str]) -> dict[str, str]:

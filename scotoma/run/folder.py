@@ -74,7 +74,7 @@ class Run:
     @classmethod
     def _create_remote(cls, uri: str, config: Config) -> Run:
         run = cls(cache_folder(uri), config, uri)
-        names = storage.list_files(uri)
+        names = run.mirror.names()
         if "config.yaml" in names:
             text = storage.read_bytes(storage.join(uri, "config.yaml"), listed=True)
             run._refuse_another(
@@ -219,20 +219,19 @@ class Run:
         """
         outputs, inputs = list(outputs), list(inputs)
         record = self.path("steps", f"{name}.json")
-        self.fetch(record)
-        made_from = [self.config.digest(), code_digest(), name, made_with]
-        for path, digest in self.mirror.digests(inputs).items():
-            made_from.append(digest or self._refuse_absent(path))
-        key = hashlib.sha256("/".join(made_from).encode()).hexdigest()
-        finished = read_record(record)
-        if finished.get("key") == key:
-            located, unsent = self.mirror.located(outputs)
-            if finished.get("outputs") == {self._relative(path): d for path, d in located.items()}:
-                self.publish(*unsent)  # no other: a copy here may be damaged
-                self.publish(record)
-                yield False
-                return
-        self.fetch(*inputs)
+        with self.mirror.listed():
+            self.fetch(record)
+            made_from = [self.config.digest(), code_digest(), name, made_with]
+            for path, digest in self.mirror.digests(inputs).items():
+                made_from.append(digest or self._refuse_absent(path))
+            key = hashlib.sha256("/".join(made_from).encode()).hexdigest()
+            finished = self._finished(record, key, outputs)
+            if not finished:
+                self.fetch(*inputs)
+        if finished:
+            yield False
+            return
+        self.mirror.forget_listing()  # workers write from here on
         for path in inputs:
             if not path.is_file():
                 self._refuse_absent(path)
@@ -250,6 +249,18 @@ class Run:
         )
         self.publish(*outputs)
         self.publish(record)  # last: what it names is there
+
+    def _finished(self, record: Path, key: str, outputs: list[Path]) -> bool:
+        """Whether a step has ended with this key and left these files; what is unsent is sent."""
+        finished = read_record(record)
+        if finished.get("key") != key:
+            return False
+        located, unsent = self.mirror.located(outputs)
+        if finished.get("outputs") != {self._relative(path): d for path, d in located.items()}:
+            return False
+        self.publish(*unsent)  # no other: a copy here may be damaged
+        self.publish(record)
+        return True
 
     @property
     def newest(self) -> str | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from scotoma.errors import ConfigError
 
-__all__ = ["LOCK", "locked"]
+__all__ = ["LOCK", "locked", "try_lock"]
 
 LOCK = ".lock"  # name of the file; it stays, because removing it would race with who waits for it
 WINDING_UP_S = 15.0  # how long children of a killed audit may still be ending
@@ -39,7 +39,7 @@ def locked(folder: Path) -> Iterator[int]:
     descriptor = _opened(folder)
     try:
         end = time.monotonic() + WINDING_UP_S
-        while not _taken(descriptor):
+        while not try_lock(descriptor):
             holder = os.pread(descriptor, 20, 0).decode("ascii", "replace")
             if _alive(holder) or time.monotonic() > end:
                 raise ConfigError(
@@ -72,14 +72,18 @@ def _opened(folder: Path) -> int:
     raise ConfigError(f"{folder / LOCK} must be the lock of an audit, and is not; remove it")
 
 
-def _taken(descriptor: int) -> bool:
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file or folder; False if another process holds it.
+
+    On a file system without locks it always succeeds: better unguarded than unusable.
+    """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError as error:
-        # A file system without locks: better unguarded than unusable.
-        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+        # EBADF: NFS locks only what is open for writing, which a folder cannot be.
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EBADF):
             raise
     return True
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from scotoma import storage
 from scotoma.errors import ConfigError
+from scotoma.run.listing import Listing, remember_etag
 from scotoma.storage.files import file_digest
 
 __all__ = ["Mirror", "cache_folder", "local_folder"]
@@ -76,11 +78,58 @@ class Mirror:
     root: Path
     uri: str = ""
 
+    @classmethod
+    def of(cls, place: str) -> Mirror:
+        """The mirror of a run's place: a path or `s3://BUCKET/PREFIX`."""
+        return cls(local_folder(place), place if storage.is_remote(place) else "")
+
     def place(self, path: Path) -> str:
         """Where a file of the folder lies: in object storage, or here."""
         if not self.uri:
             return str(path)
         return storage.join(self.uri, path.relative_to(self.root).as_posix())
+
+    @contextmanager
+    def listed(self) -> Iterator[None]:
+        """A block in which the storage is listed once instead of asked about every file.
+
+        Only this process may write there meanwhile, and by `publish` and `remove`; before others
+        do, call `forget_listing`.
+
+        Raises:
+            DataError: The storage cannot be listed.
+        """
+        if not self.uri or self in _LISTINGS:
+            yield
+            return
+        _LISTINGS[self] = Listing(self.root, self.uri)
+        try:
+            yield
+        finally:
+            self.forget_listing()
+
+    def forget_listing(self) -> None:
+        """Ask about every file again until the next listing."""
+        _LISTINGS.pop(self, None)
+
+    def names(self) -> list[str]:
+        """Every file, by its name below the folder, as it is in object storage, else here.
+
+        Raises:
+            DataError: The storage cannot be listed.
+        """
+        if not self.uri:
+            return list(storage.list_files(str(self.root)))
+        with self.listed():
+            return sorted(_LISTINGS[self].etags)
+
+    def exists(self, path: Path) -> bool:
+        """Whether a file is in object storage, or here where the folder stands for itself.
+
+        Raises:
+            DataError: The storage cannot be asked.
+        """
+        return self._stored(path)[0] if self.uri else path.is_file()
 
     def digests(self, paths: Iterable[Path]) -> dict[Path, str | None]:
         """SHA-256 of files as they are in object storage, else here; None where they are not.
@@ -97,7 +146,7 @@ class Mirror:
             DataError: The storage cannot be asked.
         """
         paths = list(dict.fromkeys(paths))
-        stored = dict(zip(paths, self._each(self._stored, paths), strict=True))
+        stored = dict(zip(paths, self._each(self._stored_digest, paths), strict=True))
         unsent = [path for path in paths if stored[path] is None and path.is_file()]
         return stored | {path: file_digest(path) for path in unsent}, unsent
 
@@ -117,8 +166,9 @@ class Mirror:
             DataError: As of `fetch`.
         """
         if self.uri:
-            names = storage.list_files(storage.join(self.uri, name))
-            self.fetch(self.root / name / below for below in names)
+            with self.listed():
+                names = [one for one in _LISTINGS[self].etags if one.startswith(f"{name}/")]
+                self.fetch(self.root / one for one in names)
 
     def publish(self, paths: Iterable[Path]) -> None:
         """Send whole files that are here to object storage, unless they are there already.
@@ -129,29 +179,63 @@ class Mirror:
         if self.uri:
             self._each(self._publish, [path for path in paths if path.exists()])
 
+    def remove(self, path: Path) -> None:
+        """Remove a file here and in object storage, where it is there.
+
+        Raises:
+            DataError: The storage does not let it go.
+        """
+        path.unlink(missing_ok=True)
+        listing = _LISTINGS.get(self)
+        name = path.relative_to(self.root).as_posix()
+        if self.uri and (listing is None or listing.etags.pop(name, None) is not None):
+            storage.remove(self.place(path))
+
     def _each(self, call: Callable[[Path], _T], paths: Iterable[Path]) -> list[_T]:
         paths = list(dict.fromkeys(paths))  # one writer a file
         if not self.uri or len(paths) < 2:
             return [call(path) for path in paths]
-        with ThreadPoolExecutor(min(CONNECTIONS, len(paths))) as pool:
+        with self.listed(), ThreadPoolExecutor(min(CONNECTIONS, len(paths))) as pool:
             return list(pool.map(call, paths))
 
-    def _stored(self, path: Path) -> str | None:
+    def _stored(self, path: Path) -> tuple[bool, str | None]:
+        """Whether there is an object, and its SHA-256 where that is known without reading it."""
+        if not self.uri:
+            return False, None
+        name, listing = path.relative_to(self.root).as_posix(), _LISTINGS.get(self)
+        if listing is not None:
+            if name not in listing.etags:
+                return False, None
+            if sha256 := listing.sha256(name):
+                return True, sha256
+        stored = storage.inspect(self.place(path))
+        if stored is not None and stored.sha256 is not None:
+            self._note(name, stored.etag, stored.sha256)
+        return stored is not None, stored and stored.sha256
+
+    def _stored_digest(self, path: Path) -> str | None:
         """SHA-256 of an object; None where there is none."""
-        if not self.uri or not (stored := storage.inspect(self.place(path))):
-            return None
-        if stored.sha256 is None:  # put there by another program
-            self._fetch(path)
+        there, sha256 = self._stored(path)
+        if there and sha256 is None:  # put there by another program
+            storage.download(self.place(path), path, listed=True)
             return file_digest(path)
-        return stored.sha256
+        return sha256
 
     def _fetch(self, path: Path) -> None:
-        stored = storage.inspect(self.place(path))
-        if stored is None or (path.is_file() and file_digest(path) == stored.sha256):
-            return
-        storage.download(self.place(path), path, listed=True)
+        there, sha256 = self._stored(path)
+        if there and not (path.is_file() and file_digest(path) == sha256):
+            storage.download(self.place(path), path, listed=True)
 
     def _publish(self, path: Path) -> None:
-        stored = storage.inspect(self.place(path))
-        if stored is None or stored.sha256 != file_digest(path):
-            storage.upload(path, self.place(path))
+        if self._stored(path)[1] != file_digest(path):
+            sent = storage.upload(path, self.place(path))
+            self._note(path.relative_to(self.root).as_posix(), sent.etag, str(sent.sha256))
+
+    def _note(self, name: str, etag: str, sha256: str) -> None:
+        """Know an object again by its ETag, now and in the next process."""
+        if (listing := _LISTINGS.get(self)) is not None:
+            listing.add(name, etag, sha256)
+        remember_etag(self.root, name, etag, sha256)
+
+
+_LISTINGS: dict[Mirror, Listing] = {}  # those of the blocks that this process is in

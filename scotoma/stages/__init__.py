@@ -10,11 +10,10 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from scotoma import storage
 from scotoma.errors import DataError, ScotomaError
 from scotoma.exhausted import exhausted
 from scotoma.run import Run, checksums, read_json, write_json
-from scotoma.run.mirror import Mirror, local_folder
+from scotoma.run.mirror import Mirror
 from scotoma.stages.shards import Shard
 from scotoma.stages.steps import named
 
@@ -51,8 +50,9 @@ def execute(
     run_uri = pointers[0]["run_uri"] if pointers else run_uri
     with _error_recorded(step, run_uri):
         run = _begun(run_uri, *begin) if begin[0] else Run.open(run_uri)
-        for promised in pointers:
-            _check(run, promised)
+        with run.mirror.listed():
+            for promised in pointers:
+                _check(run, promised)
     outputs = perform(step, run, shard, ended=ended)
     digests = run.mirror.digests(outputs)
     files = {path.relative_to(run.root).as_posix(): digest for path, digest in digests.items()}
@@ -83,7 +83,7 @@ def perform(step: str, run: Run, shard: str = "", *, ended: str = "SUCCEEDED") -
         outputs = function(run, Shard.parse(shard)) if shard else function(run)
     if step == "log":
         if run.uri:  # what an earlier try left
-            storage.remove(storage.join(run.uri, "error.json"))
+            run.mirror.remove(run.path("error.json"))
         checksums.seal(run.mirror)
     return outputs
 
@@ -125,12 +125,11 @@ def _stopped(step: str, error: Exception) -> ScotomaError:
 
 def leave_error(error: ScotomaError, run_uri: str) -> None:
     """Write down what was refused where the run is, for the command that waits for it."""
-    remote = storage.is_remote(run_uri)
-    mirror = Mirror(local_folder(run_uri), run_uri if remote else "")
+    mirror = Mirror.of(run_uri)
     record = mirror.root / "error.json"
     if mirror.root.is_dir():
         write_json(record, {"message": str(error), "exit_code": error.exit_code})
-        if remote and storage.exists(storage.join(run_uri, "config.yaml")):
+        if mirror.exists(mirror.root / "config.yaml"):
             mirror.publish([record])
 
 

@@ -32,7 +32,8 @@ def bias(run: Run) -> list[Path]:
             positive = run.config.label.positive
             positive_id = None if positive is None else examples.classes.index(str(positive))
             advantaged = run.config.advantaged
-            clarify = ClarifyMetrics(examples, positive_id, seed, advantaged)
+            training = Examples.read(run.examples, images=False, split="train")
+            clarify = ClarifyMetrics(examples, positive_id, seed, advantaged, training)
             dense = read_predictions(run, "dense", examples)
             before = clarify.metrics(dense.predicted)
             gaps = Gaps.of(examples, dense.predicted, advantaged)

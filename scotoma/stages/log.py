@@ -94,16 +94,29 @@ def log_failed_audit(run: Run) -> list[Path]:
 
 def _tidy(run: Run, keep: Keep, uri: str | None) -> None:
     """Let old audits beside this one give up what they need not keep; no audit fails by it."""
-    from scotoma.stages.retention import delete_unkept
+    from scotoma.stages.retention import delete_unkept, plan_deletion
 
     root = run.uri.rpartition("/")[0] if run.uri else str(run.root.parent)
     try:
-        gone, notes = delete_unkept(run.config.project, root, keep, uri, at_work=run.place)
+        audits = plan_deletion(run.config.project, root, keep, at_work=run.place)
+        for one in audits:
+            if one.large and not one.kept:
+                _say_kept(
+                    f"deleting models and predictions of {one.place}, which ended "
+                    f"{one.ended:%Y-%m-%d} ({one.size / 1e6:,.1f} MB)"
+                )
+        _, notes = delete_unkept(audits, keep, uri)
     except ScotomaError as error:
-        gone, notes = [], [str(error)]
-    notes = [f"{one.place} gave up its models and predictions" for one in gone] + notes
+        notes = [str(error)]
     for note in notes:
-        sys.stderr.write(f"keep    {printable(note)}\n")
+        _say_kept(note)
+
+
+def _say_kept(text: str) -> None:
+    """Write a line to the step's log, and to the terminal of the command."""
+    line = f"keep    {printable(text)}"
+    sys.stderr.write(f"{line}\n")
+    progress.note(line)
 
 
 def _logged(run: Run, audit: Audit, gate: GateResult, uri: str) -> dict[str, Any]:

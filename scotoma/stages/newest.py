@@ -12,6 +12,7 @@ from pathlib import Path
 from scotoma import storage
 from scotoma.config import Config, OnnxSource, PredictionsSource
 from scotoma.config.newest import Newest, at_newest
+from scotoma.run.mirror import Mirror
 
 __all__ = ["looked_at", "resolved", "with_variants"]
 
@@ -94,9 +95,9 @@ def _of(config: Config, models: str) -> Config:
 
 def _known(place: str) -> Newest:
     """What a run that has begun is of."""
-    if not place or not storage.exists(record := storage.join(place, "newest.json")):
+    if not place or not (mirror := Mirror.of(place)).exists(mirror.root / "newest.json"):
         return Newest()
     with contextlib.suppress(ValueError, AttributeError):  # a damaged record
-        recorded = json.loads(storage.read_bytes(record))
+        recorded = json.loads(storage.read_bytes(storage.join(place, "newest.json")))
         return Newest(**{one.name: str(recorded.get(one.name, "")) for one in fields(Newest)})
     return Newest()

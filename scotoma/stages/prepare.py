@@ -7,6 +7,7 @@ from pathlib import Path
 from scotoma import progress
 from scotoma.config import OnnxSource, PredictionsSource
 from scotoma.run import Run
+from scotoma.stages.judging.terms import Judging
 from scotoma.storage.files import written
 
 __all__ = ["prepare"]
@@ -15,12 +16,24 @@ __all__ = ["prepare"]
 def prepare(run: Run) -> list[Path]:
     """Read and check the source, write the examples of both splits, bring the previous audit."""
     leaves = [*_models(run), *_examples(run)]
+    _refuse_unknown_groups(run)
     run.fetch(run.previous)
     if run.config.retraining is None and not run.previous.exists():
         return leaves
     from scotoma.stages.judging.previous import fetch_previous  # SciPy comes with it
 
     return [*leaves, *fetch_previous(run)]
+
+
+def _refuse_unknown_groups(run: Run) -> None:
+    """Refuse rules for groups that there are not before hours of training, not after."""
+    rules = Judging.of(run).rules
+    if rules is not None:
+        from scotoma.config.gate_groups import refuse_unknown_groups
+        from scotoma.datasets import Examples
+
+        examples = Examples.read(run.examples, images=False).split("test")
+        refuse_unknown_groups(rules, examples.partition().keys)
 
 
 def _models(run: Run) -> list[Path]:

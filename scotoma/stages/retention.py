@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import datetime
 import fnmatch
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 from scotoma import storage
@@ -15,9 +17,11 @@ from scotoma.config.retraining import Keep
 from scotoma.errors import ConfigError, DataError
 from scotoma.run import Run, checksums, read_record, write_json
 from scotoma.run.lock import locked
-from scotoma.run.mirror import Mirror, local_folder
+from scotoma.run.mirror import Mirror
 
-__all__ = ["RECORD", "StoredAudit", "audits_of", "delete_unkept", "give_up", "sorted_out"]
+__all__ = [
+    "RECORD", "StoredAudit", "audits_of", "delete_unkept", "give_up", "plan_deletion", "sorted_out"
+]  # fmt: skip
 
 RECORD = "retention.json"
 LARGE = (
@@ -25,6 +29,8 @@ LARGE = (
     "divergence.parquet",
 )  # fmt: skip
 SPARED = ("shards/*/costs.json",)  # from which the page is drawn again
+PAUSE = datetime.timedelta(days=30)
+AHEAD = datetime.timedelta(days=1)  # by which clocks of machines may differ
 
 
 @dataclass(frozen=True)
@@ -49,17 +55,23 @@ class StoredAudit:
 
 
 def sorted_out(
-    audits: Sequence[StoredAudit], keep: Keep, now: datetime.datetime
+    audits: Sequence[StoredAudit],
+    keep: Keep,
+    now: datetime.datetime,
+    pause: datetime.timedelta | None = None,
 ) -> list[StoredAudit]:
     """Say of each audit why it keeps its large files, or that it need not.
 
     The last one and the last one that passed always do, and any that has not ended: it may be at
-    work. Of the others, as many as `keep.audits` says and those no older than `keep.days`.
+    work. Of the others, as many as `keep.audits` says and those no older than `keep.days`. One that
+    ended more than a day after now stays too, and is not the last: some clock was wrong.
 
     Args:
         audits: Of one project, in any order.
         keep: How many, how long; without either, all.
         now: The time, with its zone.
+        pause: The longest time between two audits that counts towards an age, so that a clock that
+            jumped ahead ages none; None to count all time.
 
     Returns:
         The same audits, newest first.
@@ -72,21 +84,39 @@ def sorted_out(
     """
     endless = datetime.datetime.max.replace(tzinfo=datetime.UTC)
     newest = sorted(audits, key=lambda one: (one.ended or endless, one.place), reverse=True)
-    ended = [one for one in newest if one.ended is not None]
+    ended = [one for one in newest if one.ended is not None and one.ended <= now + AHEAD]
+    ages = _ages([one.ended for one in ended if one.ended is not None], now, pause)
     passed = next((one for one in ended if one.verdict == "PASS"), None)
-    return [replace(one, kept=_why(one, ended, passed, keep, now)) for one in newest]
+    return [replace(one, kept=_why(one, ended, ages, passed, keep)) for one in newest]
+
+
+def _ages(
+    ends: Sequence[datetime.datetime], now: datetime.datetime, pause: datetime.timedelta | None
+) -> list[datetime.timedelta]:
+    """How long ago each audit ended, newest first; a gap longer than `pause` does not count."""
+    gaps = [newer - older for newer, older in pairwise([now, *ends])]
+    believed = (pause is None or gap <= pause for gap in gaps)
+    return list(accumulate(gap * counts for gap, counts in zip(gaps, believed, strict=True)))
+
+
+def _longest_pause(ends: Sequence[datetime.datetime]) -> datetime.timedelta:
+    """The longest time without an audit that is believed: 30 days, or twice what is usual."""
+    gaps = [newer - older for newer, older in pairwise(ends)]
+    return max(PAUSE, 2 * statistics.median_low(gaps)) if gaps else PAUSE
 
 
 def _why(
     one: StoredAudit,
     ended: Sequence[StoredAudit],
+    ages: Sequence[datetime.timedelta],
     passed: StoredAudit | None,
     keep: Keep,
-    now: datetime.datetime,
 ) -> str:
     """Why an audit keeps its large files; empty where it need not."""
     if one.ended is None:
         return "has not ended, or is at work"
+    if one not in ended:
+        return "ended after now, by the clock of this machine"
     if one is ended[0]:
         return "the last audit"
     if one is passed:
@@ -95,7 +125,7 @@ def _why(
         return "all are kept"
     if ended.index(one) < (keep.audits or 0):
         return f"one of the last {keep.audits}"
-    if keep.days is not None and now - one.ended <= datetime.timedelta(days=keep.days):
+    if keep.days is not None and ages[ended.index(one)] <= datetime.timedelta(days=keep.days):
         return f"ended within {keep.days:g} days"
     return ""
 
@@ -125,27 +155,62 @@ def audits_of(project: str, root: str, *, at_work: str = "") -> list[StoredAudit
     return audits
 
 
-def delete_unkept(
-    project: str, root: str, keep: Keep, uri: str | None, *, at_work: str = ""
-) -> tuple[list[StoredAudit], list[str]]:
-    """Delete the large files of the audits of a project that need not keep them.
+def plan_deletion(
+    project: str, root: str, keep: Keep, *, at_work: str = "", as_of: datetime.date | None = None
+) -> list[StoredAudit]:
+    """Say of each audit of a project why it keeps its large files, or that it need not.
 
     Args:
         project: Its name.
         root: The folder that holds the folders of its runs, or `s3://BUCKET/PREFIX`.
         keep: How many are kept, how long.
-        uri: MLflow tracking URI, where their pages go too; None or empty for none.
         at_work: Place of the audit that asks, which has ended but for this.
+        as_of: The day by which audits are old; None for the clock, which is believed only as far
+            as the times of the audits bear it out.
+
+    Returns:
+        See `sorted_out`.
+
+    Raises:
+        DataError: The storage cannot be listed.
+        ConfigError: By the clock no audit has ended for longer than is believed.
+    """
+    audits = audits_of(project, root, at_work=at_work)
+    if as_of is not None:
+        midnight = datetime.datetime.combine(as_of, datetime.time(), datetime.UTC)
+        return sorted_out(audits, keep, midnight)
+    now = datetime.datetime.now(datetime.UTC)
+    past = [(one.ended, one.place != at_work) for one in audits
+            if one.ended is not None and one.ended <= now + AHEAD]  # fmt: skip
+    past.sort(reverse=True)
+    ends = [ended for ended, is_other in past if is_other]
+    if keep.days is not None and ends and now - ends[0] > (believed := _longest_pause(ends)):
+        raise ConfigError(
+            f"retraining.keep counts days, and the clock ({now:%Y-%m-%d}) is more than "
+            f"{believed.days} days past the end of the last audit ({ends[0]:%Y-%m-%d}); nothing is "
+            f"deleted: if the clock is right, run scotoma tidy --as-of {now:%Y-%m-%d}"
+        )
+    return sorted_out(audits, keep, now, _longest_pause([ended for ended, _ in past]))
+
+
+def delete_unkept(
+    audits: Sequence[StoredAudit], keep: Keep, uri: str | None
+) -> tuple[list[StoredAudit], list[str]]:
+    """Delete the large files of the audits that need not keep them.
+
+    Args:
+        audits: As `plan_deletion` leaves them.
+        keep: How many are kept, how long.
+        uri: MLflow tracking URI, where their pages go too; None or empty for none.
 
     Returns:
         The audits that gave something up, and what could not be done, as sentences.
 
     Raises:
-        DataError: The storage cannot be listed, or refuses.
+        DataError: The storage refuses.
     """
     gone, notes = [], []
-    now = datetime.datetime.now(datetime.UTC)
-    for audit in sorted_out(audits_of(project, root, at_work=at_work), keep, now):
+    for audit in audits:
         if audit.kept or not audit.large:
             continue
         if why := give_up(audit, f"retraining.keep: {_words(keep)}"):
@@ -170,7 +235,7 @@ def give_up(audit: StoredAudit, why: str) -> str:
     Raises:
         DataError: The storage refuses.
     """
-    folder = _mirror(audit.place)
+    folder = Mirror.of(audit.place)
     record = {"version": 1, "why": why, "files": len(audit.large), "bytes": audit.size}
     at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     try:
@@ -189,16 +254,12 @@ def give_up(audit: StoredAudit, why: str) -> str:
 def _in_mlflow(audit: StoredAudit, uri: str) -> str:
     from scotoma.tracking import forget_pages
 
-    folder = _mirror(audit.place)
+    folder = Mirror.of(audit.place)
     tracked = folder.root / "tracking.json"
     folder.fetch([tracked])
     note = read_record(folder.root / RECORD)
     reason = f"{note['at']}: {note['files']} files, {note['bytes']} bytes deleted ({note['why']})"
     return forget_pages(read_record(tracked).get("runs", {}).values(), reason, uri)
-
-
-def _mirror(place: str) -> Mirror:
-    return Mirror(local_folder(place), place if storage.is_remote(place) else "")
 
 
 def _words(keep: Keep) -> str:

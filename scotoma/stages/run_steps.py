@@ -49,7 +49,8 @@ def run_steps(run: Run, only: str | None = None) -> None:
     if due := {step.name for step in steps if not _recorded(run, step)}:
         start_server(*PRELOADED, *(["torch"] if _needs_torch(run, due) else []))
     # Of a GPU each process keeps memory for as long as it lives.
-    with nullcontext() if has_gpu_driver() else kept_workers():
+    workers = nullcontext() if has_gpu_driver() else kept_workers()
+    with workers, nullcontext() if due else run.mirror.listed():
         *before, verdict, report, (log,) = groups(run.config)
         for group in before:
             new = [step for step in group if not _recorded(run, step)]

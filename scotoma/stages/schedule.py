@@ -78,7 +78,7 @@ def end(root: str, job: str, config: str, pointer: str, ended: str) -> None:
     if not _has(run_uri, "config.yaml"):
         write_json(Path(pointer), {"run_uri": "", "files": {}})
         if _has(run_uri, "error.json"):
-            mirror = _mirror(run_uri)
+            mirror = Mirror.of(run_uri)
             log_failed_audit(Run(mirror.root, read_configuration(config), mirror.uri))
         return
     execute("log", run_uri, pointer, ended=ended)
@@ -101,7 +101,7 @@ def _ingredients(config: Config, newest: str | None, rules: GateRules | None) ->
 
 def _finished(root: str) -> Any:
     """The ingredients of the last finished audit; None before the first."""
-    home = _mirror(root)
+    home = Mirror.of(root)
     record = home.root / "schedule.json"
     home.fetch([record])
     return read_json(record) if record.exists() else None
@@ -125,12 +125,8 @@ def _run_uri(root: str, job: str) -> str:
     return storage.join(root, job)
 
 
-def _mirror(place: str) -> Mirror:
-    return Mirror(local_folder(place), place if storage.is_remote(place) else "")
-
-
 def _write(place: str, name: str, value: dict[str, Any]) -> None:
-    mirror = _mirror(place)
+    mirror = Mirror.of(place)
     mirror.root.mkdir(parents=True, exist_ok=True)
     write_json(mirror.root / name, value)
     mirror.publish([mirror.root / name])

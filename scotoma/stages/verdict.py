@@ -6,7 +6,7 @@ import datetime
 from dataclasses import dataclass
 from pathlib import Path
 
-from scotoma import progress, storage
+from scotoma import progress
 from scotoma.audit import as_text, read_audit, read_gate, write_part
 from scotoma.config.gate import GateRules, default_rules
 from scotoma.errors import DataError
@@ -90,8 +90,15 @@ def give_verdict(
     Raises:
         DataError: There is no audit, or it cannot be judged by these rules.
     """
+    with folder.listed():
+        return _give_verdict(folder, rules, as_of, shipped)
+
+
+def _give_verdict(
+    folder: Mirror, rules: GateRules | None, as_of: datetime.date, shipped: str | None
+) -> Judged:
     path = folder.root / "audit.json"
-    folder.fetch([path, folder.root / "gate.json"])
+    folder.fetch([path, *(folder.root / name for name in OUTCOMES)])
     if not _judges(folder.root / "gate.json", path):
         _forget(folder)
     checksums.refuse_changed(folder, [path.name])
@@ -115,13 +122,18 @@ def give_verdict(
         notes=tuple(f"note    {printable(warning)}" for warning in gate.warnings),
         exit_code=gate.exit_code(shipped),
     )
-    _forget(folder)  # so that no half of it stays beside half of the new one
-    for name, text in texts.items():  # gate.json last: where it is, the others are
-        with written(folder.root / name) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-        folder.publish([folder.root / name])
+    if any(_text(folder.root / name) != text for name, text in texts.items()):
+        _forget(folder)  # so that no half of it stays beside half of the new one
+        for name, text in texts.items():  # gate.json last: where it is, the others are
+            with written(folder.root / name) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+            folder.publish([folder.root / name])
     checksums.amend(folder, OUTCOMES)
     return judged
+
+
+def _text(path: Path) -> str | None:
+    return path.read_text("utf-8", "replace") if path.is_file() else None
 
 
 def _judges(gate: Path, audit: Path) -> bool:
@@ -137,11 +149,6 @@ def _forget(folder: Mirror) -> None:
 
     A folder without an audit is somebody else's, and so is what lies in it.
     """
-    audit = folder.root / "audit.json"
-    if folder.uri and storage.exists(folder.place(audit)):
-        for path in (folder.root / name for name in OUTCOMES):
-            if storage.exists(folder.place(path)):
-                storage.remove(folder.place(path))
-    if audit.is_file():
+    if folder.exists(folder.root / "audit.json"):
         for name in OUTCOMES:
-            (folder.root / name).unlink(missing_ok=True)
+            folder.remove(folder.root / name)

@@ -30,6 +30,7 @@ __all__ = [
     "inspect",
     "is_remote",
     "join",
+    "list_etags",
     "list_files",
     "list_names",
     "read_bytes",
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 CHUNK = 1 << 20  # bytes read at a time
+IN_PARTS = 8 << 20  # bytes from which on an object is sent in parts side by side
 SHA256 = "sha256"  # our key in an object's metadata
 _T = TypeVar("_T")
 
@@ -120,25 +122,43 @@ def list_files(uri: str) -> dict[str, int]:
         there = (path for path in local if path.exists())
         sizes = {path.relative_to(root).as_posix(): path.stat().st_size for path in there}
         return dict(sorted(sizes.items()))
+    return {name: int(entry["Size"]) for name, entry in _entries(uri)}
+
+
+def list_etags(uri: str) -> dict[str, str]:
+    """Every object below a prefix, with what changes when its content does.
+
+    Args:
+        uri: `s3://BUCKET/PREFIX`.
+
+    Returns:
+        Name relative to `uri` to its ETag, as `inspect` gives it.
+
+    Raises:
+        DataError: As of `list_files`.
+    """
+    return {name: entry["ETag"] for name, entry in _entries(uri)}
+
+
+def _entries(uri: str) -> list[tuple[str, dict[str, Any]]]:
+    """Name relative to a prefix and what a listing says of it, in order of names."""
     bucket, key = split_uri(uri)
     prefix = f"{key}/" if key else ""
-
-    def listing() -> Iterator[tuple[str, int]]:
-        pages = s3_client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-        for page in pages:
-            for entry in page.get("Contents", ()):
-                if not entry["Key"].endswith("/"):  # what consoles leave to show a folder
-                    yield entry["Key"].removeprefix(prefix), int(entry["Size"])
-
     with storage_sentences(uri):
-        sizes = dict(listing())
-    for name in sizes:
+        pages = s3_client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        entries = {
+            entry["Key"].removeprefix(prefix): entry
+            for page in pages
+            for entry in page.get("Contents", ())
+            if not entry["Key"].endswith("/")  # what consoles leave to show a folder
+        }
+    for name in entries:
         if {"", ".", ".."} & set(name.split("/")) or "\0" in name:
             raise DataError(
                 f"the object {redact(join(uri, name))!r} must have a name that is a path below "
                 f"{redact(uri)}, got {name[:200]!r}; rename or remove it"
             )
-    return dict(sorted(sizes.items()))
+    return sorted(entries.items())
 
 
 def list_names(uri: str, *, folders: bool) -> set[str]:
@@ -181,10 +201,12 @@ class Stored:
     Attributes:
         bytes: Its size.
         sha256: SHA-256 of its whole content, hexadecimal; None if an object carries none.
+        etag: What changes when an object's content does; empty for a file, or where unknown.
     """
 
     bytes: int
     sha256: str | None
+    etag: str = ""
 
 
 def inspect(uri: str) -> Stored | None:
@@ -200,7 +222,9 @@ def inspect(uri: str) -> Stored | None:
         path = Path(uri)
         return Stored(path.stat().st_size, file_digest(path)) if path.is_file() else None
     head = _head(uri)
-    return None if head is None else Stored(int(head["ContentLength"]), _carried(head))
+    if head is None:
+        return None
+    return Stored(int(head["ContentLength"]), _carried(head), head["ETag"])
 
 
 def exists(uri: str) -> bool:
@@ -291,7 +315,7 @@ def download(uri: str, path: Path, *, listed: bool = False) -> None:
                 raise DataError(f"{uri} is not there; correct the path") from error
 
 
-def upload(path: Path, uri: str) -> str:
+def upload(path: Path, uri: str) -> Stored:
     """Copy a whole local file to a place, with its checksum.
 
     Args:
@@ -299,23 +323,26 @@ def upload(path: Path, uri: str) -> str:
         uri: A file or object, replaced if it is there: readers see the old or the new, never half.
 
     Returns:
-        Its SHA-256, which an object also carries in its metadata.
+        Its size and its SHA-256, which an object also carries in its metadata.
 
     Raises:
         DataError: The storage does not take it.
     """
     if not is_remote(uri):
         download(str(path), Path(uri))
-        return file_digest(path)
+        return Stored(path.stat().st_size, file_digest(path))
     bucket, key = split_uri(uri)
-    sha256 = file_digest(path)
+    size, sha256 = path.stat().st_size, file_digest(path)
     with storage_sentences(uri, "written"), path.open("rb") as file:
         client = s3_client()
         extra: dict[str, Any] = {"Metadata": {SHA256: sha256}}
         if client.meta.config.request_checksum_calculation == "when_supported":
             extra["ChecksumAlgorithm"] = "SHA256"  # the service checks what arrives
+        if size < IN_PARTS:
+            answer = client.put_object(Body=file, Bucket=bucket, Key=key, **extra)
+            return Stored(size, sha256, answer["ETag"])
         client.upload_fileobj(file, bucket, key, ExtraArgs=extra)
-    return sha256
+    return Stored(size, sha256)
 
 
 def remove(uri: str) -> None:

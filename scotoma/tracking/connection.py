@@ -1,4 +1,4 @@
-"""MLflow as a place that may be down: silence, patience, sqlite, and faults without credentials."""
+"""MLflow as a place that may be down: silence, patience, and faults without credentials."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ import importlib
 import logging
 import os
 import re
-import sqlite3
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from scotoma.errors import ConfigError
 from scotoma.storage.files import redact
+from scotoma.tracking.database import sqlite_file
 
-__all__ = ["experiment_id", "fault", "import_client", "prepare_store", "quiet", "sqlite_file"]
+__all__ = ["experiment_id", "fault", "import_client", "quiet"]
 
 # Forced: no call home, nothing on the terminal.
 SILENCE = {
@@ -55,36 +54,12 @@ def quiet() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def sqlite_file(uri: str) -> Path | None:
-    """The file of a sqlite store; None for a server.
-
-    >>> sqlite_file("https://mlflow.example") is None
-    True
-    """
-    return Path(uri.removeprefix("sqlite:///")).absolute() if uri.startswith("sqlite:///") else None
-
-
 def import_client(uri: str) -> None:
     """Import what a client of a tracking URI needs, as far as it is installed."""
     with quiet(), contextlib.suppress(ImportError):
         importlib.import_module("mlflow")
         if sqlite_file(uri):
             importlib.import_module("mlflow.store.tracking.sqlalchemy_store")
-
-
-def prepare_store(uri: str) -> None:
-    """Switch a sqlite file to a write-ahead log: 25 to 42 ms a run."""
-    if (database := sqlite_file(uri)) is None:
-        return
-    if bad := set("?%") & set(uri):
-        raise ConfigError(
-            f"tracking URI {uri} has {' and '.join(sorted(bad))} in the path, which a database URI "
-            "cannot; choose another --out, or set tracking.uri"
-        )
-    database.parent.mkdir(parents=True, exist_ok=True)
-    # Only speed is lost where the file is busy or its file system has no shared memory.
-    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(database)) as file:
-        file.execute("PRAGMA journal_mode=WAL")
 
 
 def experiment_id(mlflow: Any, client: Any, uri: str, name: str) -> str:

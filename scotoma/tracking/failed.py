@@ -7,7 +7,8 @@ from scotoma.errors import ScotomaError
 from scotoma.extras import needs
 from scotoma.printable import printable
 from scotoma.run import Run, portable, shareable
-from scotoma.tracking.connection import experiment_id, fault, prepare_store, quiet
+from scotoma.tracking.connection import experiment_id, fault, quiet
+from scotoma.tracking.database import prepare_store
 
 __all__ = ["log_failure", "log_skip"]
 

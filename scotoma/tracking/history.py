@@ -11,7 +11,8 @@ from scotoma.audit.logged import LoggedAudit
 from scotoma.errors import DataError
 from scotoma.extras import home_of, needs
 from scotoma.storage.files import redact
-from scotoma.tracking.connection import fault, prepare_store, quiet, sqlite_file
+from scotoma.tracking.connection import fault, quiet
+from scotoma.tracking.database import holds_experiments, prepare_store, sqlite_file
 
 __all__ = ["history"]
 
@@ -34,10 +35,8 @@ def history(project: str, uri: str) -> list[LoggedAudit]:
     """
     home_of("mlflow", "tracking", "tracking")
     database = sqlite_file(uri)
-    if database is not None and not database.exists():
-        raise DataError(
-            f"{database} must hold the runs of MLflow, got no such file; correct the path"
-        )
+    if database is not None and not holds_experiments(database):
+        raise DataError(f"{database} must hold the runs of MLflow, got none; correct the path")
     with quiet():
         mlflow = needs("mlflow", "tracking", "tracking")
         try:

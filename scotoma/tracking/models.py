@@ -12,7 +12,8 @@ from scotoma.errors import DataError, ScotomaError
 from scotoma.extras import needs
 from scotoma.printable import printable
 from scotoma.storage.files import redact
-from scotoma.tracking.connection import fault, prepare_store, quiet, sqlite_file
+from scotoma.tracking.connection import fault, quiet
+from scotoma.tracking.database import holds_experiments, prepare_store, sqlite_file
 
 __all__ = ["aliased", "download_model"]
 
@@ -88,7 +89,7 @@ def _unknown(model: RegisteredModel, uri: str) -> DataError:
 def _registry(model: RegisteredModel, uri: str) -> Iterator[tuple[Any, Any]]:
     """MLflow and a client of it; whatever goes wrong in the block is one sentence."""
     database = sqlite_file(uri)
-    if database is not None and not database.exists():
+    if database is not None and not holds_experiments(database):
         raise _unknown(model, uri)  # the check creates none
     try:
         with quiet():

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from scotoma.errors import DataError
 from scotoma.extras import needs
-from scotoma.tracking.connection import fault, prepare_store, quiet, sqlite_file
+from scotoma.tracking.connection import fault, quiet
+from scotoma.tracking.database import holds_experiments, prepare_store, sqlite_file
 
 __all__ = ["logged_previous"]
 
 # The dense variant is logged last: where its run has ended, the whole audit is there.
 FINISHED = "tags.`scotoma.variant` = 'dense' and attributes.status = 'FINISHED'"
+AHEAD_S = 86400  # an audit that began more than a day after now was logged by a clock that jumped
 NEWEST_FIRST = ["attributes.start_time DESC"]
 
 
@@ -34,7 +37,7 @@ def logged_previous(project: str, uri: str, besides: str = "") -> tuple[str, byt
         ScotomaError: MLflow is not installed, does not answer or does not give the file.
     """
     database = sqlite_file(uri)
-    if database is not None and not database.exists():  # nothing was ever logged there
+    if database is not None and not holds_experiments(database):  # nothing was ever logged there
         return None
     with quiet():
         mlflow = needs("mlflow", "tracking", "tracking")
@@ -54,11 +57,12 @@ def logged_previous(project: str, uri: str, besides: str = "") -> tuple[str, byt
 
 
 def _finished_audits(client: Any, experiment: Any) -> Iterator[Any]:
-    """List the dense runs of an experiment's finished audits, newest first."""
+    """List the dense runs of an experiment's finished audits, newest first; none of the future."""
+    query = f"{FINISHED} and attributes.start_time <= {int(1000 * (time.time() + AHEAD_S))}"
     token = None
     while True:
         page = client.search_runs(
-            [experiment.experiment_id], FINISHED, order_by=NEWEST_FIRST, page_token=token
+            [experiment.experiment_id], query, order_by=NEWEST_FIRST, page_token=token
         )
         yield from page
         token = page.token

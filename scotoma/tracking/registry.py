@@ -9,7 +9,8 @@ from scotoma.audit import GateResult
 from scotoma.errors import ScotomaError
 from scotoma.extras import needs
 from scotoma.printable import printable
-from scotoma.tracking.connection import fault, prepare_store, quiet
+from scotoma.tracking.connection import fault, quiet
+from scotoma.tracking.database import prepare_store
 
 __all__ = ["Registered", "register"]
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from scotoma.errors import ScotomaError
 from scotoma.extras import needs
-from scotoma.tracking.connection import fault, prepare_store, quiet
+from scotoma.tracking.connection import fault, quiet
+from scotoma.tracking.database import prepare_store
 
 __all__ = ["PAGE", "TAG", "forget_pages"]
 

@@ -16,7 +16,8 @@ from scotoma.errors import ScotomaError
 from scotoma.extras import needs
 from scotoma.run import Run, portable, read_json
 from scotoma.storage.files import redact
-from scotoma.tracking.connection import experiment_id, fault, prepare_store, quiet
+from scotoma.tracking.connection import experiment_id, fault, quiet
+from scotoma.tracking.database import prepare_store
 from scotoma.tracking.records import RunRecord, member_records, variant_records
 
 __all__ = ["Tracked", "log_audit", "tracking_uri"]
@@ -38,6 +39,7 @@ class Tracked:
         runs: Variant to run id.
         link: Where to look: an address, or the command that serves a local store.
         reason: Why not everything was logged, as a sentence without credentials; empty if it was.
+        mended: What was put right in a local store, as a sentence; empty where nothing was.
     """
 
     experiment: str
@@ -45,6 +47,7 @@ class Tracked:
     runs: dict[str, str]
     link: str
     reason: str = ""
+    mended: str = ""
 
 
 def tracking_uri(run: Run, environment: Mapping[str, str]) -> str | None:
@@ -108,11 +111,11 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
     runs: dict[str, str] = {}
     total = len(variants) + len(members)
     end = time.monotonic() + PATIENCE_S + PATIENCE_A_RUN_S * total
-    link, logged, reason = "", 0, ""
+    link, logged, reason, mended = "", 0, "", ""
     try:
         with quiet():
             mlflow = needs("mlflow", "tracking", "tracking")
-            prepare_store(uri)
+            mended = prepare_store(uri)
             client = mlflow.MlflowClient(tracking_uri=uri)
             writer = _Writer(mlflow, client, audit, end)
             home = experiment_id(mlflow, client, uri, experiment)
@@ -129,7 +132,7 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
             f"{fault(error, uri)}; {logged} of {total} runs were logged, the audit itself is "
             "complete: repeat the command to log it"
         )
-    return Tracked(experiment, models, runs, link, reason)
+    return Tracked(experiment, models, runs, link, reason, mended)
 
 
 class _Writer:

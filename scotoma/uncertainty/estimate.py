@@ -175,7 +175,7 @@ class Estimate:
         names = {"events": "effective_events"}
         return {
             names.get(field.name, field.name): json_safe(getattr(self, field.name))
-            for field in fields(self)
+            for field in fields(Estimate)  # of a Heterogeneity without its many effects
         }
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from scotoma.inputs import Floats
 from scotoma.uncertainty import FEWEST_RUNS, Variance
 from scotoma.verdict.question import Margin, Question
 
@@ -100,7 +101,7 @@ class _Way:
         examples = own + (v.examples - own) * share
         spread = examples**2 / free + (v.members * share) ** 2 / (2 * (members - 1))
 
-        def half(scale: float) -> float:
+        def half(scale: Floats) -> Floats:
             total = own + v.floor + scale * shrinking * share
             return self._half(total, total**2 / spread if spread > 0 else math.inf)
 
@@ -114,28 +115,27 @@ class _Way:
 
         lost = min(self.sampling, self.widest * (1 - math.sqrt(share)))
 
-        def half(scale: float) -> float:
+        def half(scale: Floats) -> Floats:
             return self._half(runs + scale * shrinking * share, v.df / share) + lost
 
         return self._chance(half, shrinking * (1 - share), v.df)
 
-    def _half(self, total: float, df: float) -> float:
+    def _half(self, total: Floats, df: Floats | float) -> Floats:
         from scipy.special import stdtrit
 
-        return float(stdtrit(df, 1 - self.quantile)) * math.sqrt(total)
+        return np.asarray(stdtrit(df, 1 - self.quantile) * np.sqrt(total))
 
-    def _chance(self, half: Callable[[float], float], moves: float, df: float) -> float:
+    def _chance(self, half: Callable[[Floats], Floats], moves: float, df: float) -> float:
         """Mean over what the variance may be of the chance that the interval leaves the margin."""
         from scipy.special import chdtri, ndtr
 
         # Below 2 degrees of freedom nothing is known of the variance; far above, all.
         free = max(df, 2.0)
         scales = free / chdtri(free, QUANTILES) if free < KNOWN else np.ones(1)
-        chances = []
-        for scale in scales:
-            clear, sd = self.distance - half(float(scale)), math.sqrt(scale * moves)
-            chances.append(float(ndtr(clear / sd)) if sd > 0 else float(clear >= 0))
-        return float(np.mean(chances))
+        clear = self.distance - half(scales)
+        if moves > 0:
+            return float(np.mean(ndtr(clear / np.sqrt(scales * moves))))
+        return float(np.mean(clear >= 0))
 
 
 def outlook(

@@ -16,9 +16,8 @@ from scotoma.config.gate import (
     SincePreviousRule,
     SlicesRule,
 )
-from scotoma.errors import DataError
+from scotoma.config.gate_groups import refuse_unknown_groups
 from scotoma.group_keys import parse_group_key
-from scotoma.printable import nearest, printable
 from scotoma.verdict.class_questions import class_questions
 from scotoma.verdict.evidence import difference_alone, read_estimate, read_variance
 from scotoma.verdict.margins import clearing_margin, too_small
@@ -44,27 +43,8 @@ def questions(audit: Audit, variant: str, rules: GateRules) -> list[Question]:
     Raises:
         DataError: The rules name an attribute or a group that the audit does not have.
     """
-    _known_groups(audit, rules)
+    refuse_unknown_groups(rules, audit.group_names)
     return [question for rule in rules.rules for question in _asked(audit, variant, rule, rules)]
-
-
-def _known_groups(audit: Audit, rules: GateRules) -> None:
-    """Refuse attributes and keys of groups that the audit does not have."""
-    keys = set(audit.group_names)
-    attributes = {attribute for key in keys for attribute, _ in parse_group_key(key)}
-    chosen = [rule for rule in rules.rules if isinstance(rule, ChangeRule)]
-    named = [("must", name, keys | attributes) for name in rules.must]
-    named += [
-        (f"{r.id}: attributes", name, attributes) for r in chosen for name in r.attributes or ()
-    ]
-    named += [(f"{rule.id}: exclude", name, keys) for rule in chosen for name in rule.exclude]
-    named += [("waivers: group", w.group, keys) for w in rules.waivers if w.group is not None]
-    for what, name, known in named:
-        if name not in known:
-            raise DataError(
-                f"{printable(what)} must name what the audit has, got {printable(name)!r}"
-                f"{nearest(name, sorted(known))}"
-            )
 
 
 def _asked(audit: Audit, variant: str, rule: Rule, rules: GateRules) -> list[Question]:

@@ -232,15 +232,19 @@ def small_audits(draw):
 
 
 def disparity_twin(d, outcome, strata) -> float:
-    """CDD = (1/n) sum_i n_i (share of d among the rejected - share of d among the accepted)."""
-    total = 0.0
+    """CDD = (1/n) sum_i n_i (share of d among the rejected - share of d among the accepted).
+
+    Over the strata i in which some are rejected and some accepted; n counts their examples.
+    """
+    total = n = 0.0
     for i in set(strata.tolist()):
         rejected = d[(strata == i) & ~outcome]
         accepted = d[(strata == i) & outcome]
         if rejected.size == 0 or accepted.size == 0:
-            return math.nan
+            continue
         total += (strata == i).sum() * (rejected.mean() - accepted.mean())
-    return total / d.size
+        n += (strata == i).sum()
+    return total / n if n else math.nan
 
 
 def fliptest_twin(d, p, x) -> float:

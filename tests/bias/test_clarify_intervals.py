@@ -255,7 +255,7 @@ TINY = {"d": [YES, YES, NO, NO, NO], "y": [YES, NO, YES, NO, NO]}
         ("AD", {"d": [NO] * 5, "p": TINY["y"]}, "undefined (no examples in the disadvantaged facet)"),  # noqa: E501
         ("FT", {"d": [YES] * 5, "p": TINY["y"], "features": np.arange(5)}, "undefined (no examples in the advantaged facet)"),  # noqa: E501
         ("KL", {"d": [YES] * 5}, "undefined (no examples in the advantaged facet)"),
-        ("CDDL", {"strata": ["x", "x", "y", "y", "y"], "y": [YES, NO, NO, NO, NO]}, "undefined (no positive labels in stratum 'y')"),  # noqa: E501
+        ("CDDL", {"strata": ["x", "x", "y", "y", "y"], "y": [YES, YES, NO, NO, NO]}, "undefined (no stratum holds both positive and negative labels)"),  # noqa: E501
         ("CDDPL", {"strata": ["x"] * 5, "p": [YES] * 5}, "undefined (no negative predictions in stratum 'x')"),  # noqa: E501
         ("GE", {"y": [YES] * 5, "p": [NO] * 5}, "undefined (every example is a missed positive)"),
         ("RD", {}, "not computed (needs p)"),
@@ -341,3 +341,29 @@ def test_a_level_that_is_no_fraction_is_refused():
     ):
         with pytest.raises(DataError, match=r"level must be a fraction in \(0, 1\), got 95"):
             call()
+
+
+@pytest.mark.parametrize(("name", "outcome"), [("CDDL", "y"), ("CDDPL", "p")])
+def test_a_stratum_where_all_are_alike_is_left_out_and_named(name, outcome):
+    """Value and n are those of the other strata; the interval is that of a sample with them."""
+    rng = np.random.default_rng(4)
+    strata, d = np.array(["b"] * 40 + ["one", "two"] * 60), rng.random(160) < 0.4
+    positive = (rng.random(160) < 0.5) & (strata != "b")
+    whole = all_metrics(d=d, strata=strata, **{outcome: positive})[name]
+    kept = strata != "b"
+    rest = all_metrics(d=d[kept], strata=strata[kept], **{outcome: positive[kept]})[name]
+    assert (whole.value, whole.n) == (pytest.approx(rest.value), 120)
+    assert whole.se == pytest.approx(rest.se, rel=0.05)
+    what = "labels" if outcome == "y" else "predictions"
+    assert f"without stratum 'b', 25% of the examples, where all {what} are alike" in whole.note
+
+
+def test_a_change_is_over_strata_that_both_sides_have():
+    strata = np.repeat(["one", "two"], 20)
+    d, dense = np.tile([YES, NO], 20), np.arange(40) % 3 == 0
+    compressed = np.where(strata == "one", dense ^ (np.arange(40) == 3), NO)
+    change = metric_changes(d=d, dense=dense, compressed=compressed, strata=strata)["CDDPL"]
+    one = strata == "one"
+    alone = {"d": d[one], "dense": dense[one], "compressed": compressed[one]}
+    assert change.value == pytest.approx(metric_changes(**alone, strata=strata[one])["CDDPL"].value)
+    assert "without stratum 'two'" in change.note

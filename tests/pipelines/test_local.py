@@ -20,7 +20,9 @@ from tests.pipelines import kfp_local
 from tests.steps import steps_in_this_process
 
 
-@pytest.mark.parametrize("kind", ["predictions", "trained"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param("predictions", marks=pytest.mark.thorough), "trained"]
+)
 def test_kfp_leaves_the_bytes_that_the_command_leaves(kind: str, tmp_path: Path) -> None:
     config = predictions_made_elsewhere(tmp_path) if kind == "predictions" else TRAINED
     with steps_in_this_process(tmp_path):

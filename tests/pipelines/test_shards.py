@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from scotoma.config import parse_config
 from scotoma.predictions import Predictions
 from scotoma.run import Run
@@ -61,6 +63,7 @@ def finished(run: Run) -> dict[str, int]:
     return {f"{path.parent.name}/{path.stem}": path.stat().st_mtime_ns for path in weights}
 
 
+@pytest.mark.thorough
 def test_a_shard_that_dies_costs_its_unfinished_members_alone(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", parse_config(CONFIG, "shards.yaml"))
     died = run_until(FIRST_PRUNED, run, tmp_path / "first")

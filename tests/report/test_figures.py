@@ -115,7 +115,7 @@ def test_amplification_draws_each_rate_of_each_group_once(audit, plots):
 def test_what_cannot_be_estimated_has_no_place_and_its_reason_in_the_table(audit):
     content = copy.deepcopy(audit.content)
     row = next(r for r in content["subgroups"]["prune-0.9"] if r["group"] == "side=b")
-    row["relative"] |= {"value": None, "low": None, "high": None, "reason": "carried by 3 examples"}
+    row["absolute"] |= {"value": None, "low": None, "high": None, "reason": "carried by 3 examples"}
     forest = figures(readable(content), None, None)["forest"]
     (shown,) = (r for r in rows_of(forest.spec) if r[:2] == ("prune-0.9", "error · b"))
     assert shown[2:] == (None, None, None, False, False, "not estimable", False)
@@ -126,7 +126,7 @@ def test_what_cannot_be_estimated_has_no_place_and_its_reason_in_the_table(audit
 def test_wide_intervals_end_in_an_arrow_at_the_edge_of_the_forest(audit):
     content = copy.deepcopy(audit.content)
     row = next(r for r in content["subgroups"]["prune-0.9"] if r["group"] == "side=b")
-    row["relative"] |= {"value": 50.0, "low": 10.0, "high": "inf"}
+    row["absolute"] |= {"value": 0.5, "low": 0.1, "high": 2.0}
     forest = figures(readable(content), None, None)["forest"]
     (shown,) = (r for r in rows_of(forest.spec) if r[:2] == ("prune-0.9", "error · b"))
     axes = [layer["encoding"]["x"].get("scale") for layer in forest.spec["layer"]]

@@ -132,7 +132,7 @@ def test_picked_variant_is_the_one_drawn(
             for row in audit.content["subgroups"][variant]
             if (row["group"], row["metric"], row["class"]) == ("all", "error", None)
         )
-        said = f"{row['relative']['value']:+.1f}%".replace("-", "\N{MINUS SIGN}")
+        said = f"{100 * row['absolute']['value']:+.2f}".replace("-", "\N{MINUS SIGN}")
         page.wait_for_function(
             "([slug, text]) => document.querySelector(slug).textContent.includes(text)",
             arg=[f"{FIGURE.format('forest')} .live svg", said],

@@ -104,6 +104,14 @@ def test_the_previous_audit_is_the_newest_but_oneself(
     assert logged_previous("monthly", sqlite) is None
 
 
+def test_an_audit_that_a_clock_ahead_of_this_one_logged_is_not_the_previous_one(
+    months: list[tuple[Run, dict[str, Any], str]], server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() - 3650 * 86400)
+    assert logged_previous("monthly", server) is None
+
+
 def test_the_pages_of_an_old_audit_go_and_its_numbers_stay(
     months: list[tuple[Run, dict[str, Any], str]], client: Any, server: str
 ) -> None:

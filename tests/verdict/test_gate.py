@@ -222,7 +222,7 @@ def test_a_rule_asks_about_the_groups_that_it_chooses(
     crossed: dict[str, Any], chosen: str, groups: list[str] | None
 ) -> None:
     if groups is None:
-        with pytest.raises(DataError, match="must name what the audit has"):
+        with pytest.raises(DataError, match="which no test example has"):
             asked(crossed, chosen)
     else:
         assert list(asked(crossed, chosen)) == groups
@@ -240,27 +240,27 @@ MISSPELT = {
     "must": (
         "",
         "must: [sexx]",
-        "must must name what the audit has, got 'sexx'; did you mean 'sex'?",
+        "must names 'sexx', which no test example has; did you mean 'sex'?",
     ),
     "must, a key": (
         "",
         "must: ['sex=mal']",
-        "must must name what the audit has, got 'sex=mal'; did you mean 'sex=male'?",
+        "must names 'sex=mal', which no test example has; did you mean 'sex=male'?",
     ),
     "attributes": (
         ", attributes: [agee]",
         "",
-        "e: attributes must name what the audit has, got 'agee'; did you mean 'age'?",
+        "attributes of rule e names 'agee', which no test example has; did you mean 'age'?",
     ),
     "exclude": (
         ", exclude: ['age=young']",
         "",
-        "e: exclude must name what the audit has, got 'age=young'",
+        "exclude of rule e names 'age=young', which no test example has; did you mean 'age=old'",
     ),
     "a waiver": (
         "",
         "waivers: [{rule: e, variant: prune-0.9, group: women, reason: x, until: 2027-03-01}]",
-        "waivers: group must name what the audit has, got 'women'",
+        "group of the waiver of rule e names 'women', which no test example has",
     ),
 }
 

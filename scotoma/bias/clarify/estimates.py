@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from scotoma.bias.clarify.arguments import Bools, Case, merged, missing, read_case
 from scotoma.bias.clarify.distances import DISTANCES, distance, upper_bounds
-from scotoma.bias.clarify.rates import FACETS, measure
+from scotoma.bias.clarify.rates import FACETS, measure, usable_strata
 from scotoma.bias.clarify.scores import Scores, metric_scores
 from scotoma.bias.clarify.table import METRICS
 from scotoma.errors import DataError
@@ -267,7 +267,7 @@ def _estimate(
     whole = case if name == "FT" else brief
     scored = metric_scores(name, replace(whole, p=None) if data else whole)
     value = float(scored.values.mean())
-    note = FEW_EVENTS if scored.events < FEW else ""
+    note = "; ".join(filter(None, [FEW_EVENTS if scored.events < FEW else "", scored.note]))
 
     def unknown(reason: str, value: float = math.nan) -> Estimate:
         return undefined(
@@ -321,7 +321,10 @@ def _change(name: str, pair: _Pair, paired: bool, level: float) -> Estimate:
         return undefined(
             f"not computed (needs {absent})", n=before.n_clusters, members=members, level=level
         )
-    dense, compressed = metric_scores(name, before), metric_scores(name, after)
+    usable = None
+    if name == "CDDPL":  # of the same strata on both sides, or its change would be theirs
+        usable = usable_strata(name, before.cells) & usable_strata(name, after.cells)
+    dense, compressed = (metric_scores(name, case, usable) for case in (before, after))
     n = max(dense.n, compressed.n)
     value = float(compressed.values.mean() - dense.values.mean())
     if math.isnan(value):
@@ -331,7 +334,7 @@ def _change(name: str, pair: _Pair, paired: bool, level: float) -> Estimate:
     variance = crossed_variance(
         dense.scores, compressed.scores, paired=paired, times=dense.times, unit=None
     ).floored(_floor(pair, dense, compressed))
-    note = FEW_EVENTS if events < FEW else ""
+    note = "; ".join(filter(None, [FEW_EVENTS if events < FEW else "", dense.note]))
     return of_variance(value, variance, n=n, members=members, events=events, level=level, note=note)
 
 

@@ -22,6 +22,7 @@ _TN, _FP, _FN, _TP = (np.eye(4)[i].reshape(2, 2) for i in range(4))
 _ALL = np.ones((2, 2))
 OUTCOMES = ("negative", "positive")
 FACETS = ("advantaged facet", "disadvantaged facet")
+MOST_NAMED = 3  # strata that are left out
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,16 @@ class Measured:
         influence: What an example of each cell moves, times n; the shape of the cells.
         at_risk: Mask of the cells that enter, broadcastable to [facet, label, prediction].
         reason: Why values are nan, `undefined (...)`; empty otherwise.
+        strata: Strata that enter, shape (S,); None where strata do not matter.
+        note: Strata that do not enter, with their share of the examples; else empty.
     """
 
     values: Array
     influence: Array
     at_risk: Array
     reason: str = ""
+    strata: Bools | None = None
+    note: str = ""
 
 
 def count_cells(
@@ -131,7 +136,12 @@ def count_cells(
 
 
 def measure(
-    name: str, cells: Array, *, strata: Sequence[str] = (), slips: bool = False
+    name: str,
+    cells: Array,
+    *,
+    strata: Sequence[str] = (),
+    usable: Bools | None = None,
+    slips: bool = False,
 ) -> Measured:
     """Value and influences of one metric.
 
@@ -140,6 +150,7 @@ def measure(
             rates, TE, CDDPL, GE.
         cells: Counts of `count_cells`, shape (K, S, 2, 2, 2); strata matter to CDDL and CDDPL only.
         strata: Names of the strata, for reasons; numbers where it is empty.
+        usable: Strata that may enter CDDL and CDDPL, shape (S,); None for `usable_strata`.
         slips: Reproduce the reference implementation: 0/0 = 0 and x/0 = inf, no difference between
             two infinities.
 
@@ -161,7 +172,23 @@ def measure(
     }
     if name in special:
         return special[name](cells.sum(axis=1), slips)
-    return _disparity(cells, 4 if name == "CDDL" else 3, strata, slips)
+    if usable is None:
+        usable = np.ones(cells.shape[1], bool) if slips else usable_strata(name, cells)
+    return _disparity(cells, 4 if name == "CDDL" else 3, strata, usable, slips)
+
+
+def usable_strata(name: str, cells: Array) -> Bools:
+    """Find the strata in which CDDL or CDDPL is defined: on every member both outcomes occur.
+
+    Args:
+        name: `CDDL`, whose outcomes are labels, or `CDDPL`, whose outcomes are predictions.
+        cells: Counts of `count_cells`, shape (K, S, 2, 2, 2).
+
+    Returns:
+        Shape (S,).
+    """
+    decided = cells.sum(axis=(2, 4 if name == "CDDL" else 3))
+    return np.asarray((decided > 0).all(axis=(0, 2)))
 
 
 def divide(over: Array, under: Array, slips: bool = False) -> Array:
@@ -246,25 +273,48 @@ def _generalised_entropy(cells: Array, slips: bool) -> Measured:
     )
 
 
-def _disparity(cells: Array, axis: int, strata: Sequence[str], slips: bool) -> Measured:
-    """CDDL (predictions summed out, axis 4) and CDDPL (labels summed out, axis 3)."""
+def _disparity(
+    cells: Array, axis: int, strata: Sequence[str], usable: Bools, slips: bool
+) -> Measured:
+    """CDDL (predictions summed out, axis 4) and CDDPL (labels summed out, axis 3).
+
+    Strata without one of the outcomes have no disparity: the others are combined by their sizes.
+    """
     outcomes = cells.sum(axis=axis)
     decided = outcomes.sum(axis=2)
     share = divide(outcomes[:, :, 1], decided, slips)
-    sizes = decided.sum(axis=2)
-    n = sizes.sum(axis=1, keepdims=True)
+    sizes = np.where(usable, decided.sum(axis=2), 0.0)
+    n, total = sizes.sum(axis=1, keepdims=True), decided.sum(axis=(1, 2))[:, None]
     gaps = np.where(sizes == 0, 0.0, share[..., 0] - share[..., 1])
     values = divide((sizes * gaps).sum(axis=1), n[:, 0], slips)
     facet = np.array([0.0, 1.0])[:, None]
     signs = np.array([1.0, -1.0])
     with np.errstate(divide="ignore", invalid="ignore"):
         per_outcome = signs * (facet - share[:, :, None]) / decided[:, :, None]
-    moved = (gaps - values[:, None])[..., None, None] + sizes[..., None, None] * per_outcome
+        moved = (gaps - values[:, None])[..., None, None] + sizes[..., None, None] * per_outcome
+        moved = np.where(usable[:, None, None], moved * (total / n)[..., None, None], 0.0)
     kind = "labels" if axis == 4 else "predictions"
-    lacking = (decided == 0) & (sizes > 0)[..., None]
-    reason = "" if n.any() else "undefined (no examples)"
-    if lacking.any():
-        stratum, outcome = (int(i) for i in np.argwhere(lacking.any(axis=0))[0])
-        where = repr(strata[stratum]) if strata else str(stratum)
-        reason = f"undefined (no {OUTCOMES[outcome]} {kind} in stratum {where})"
-    return Measured(values, np.expand_dims(moved, axis), _ALL, reason)
+    left = _left_out(decided, usable, strata, kind)
+    reason, note = ("", left) if n.any() else (f"undefined ({left or 'no examples'})", "")
+    return Measured(values, np.expand_dims(moved, axis), _ALL, reason, usable, note)
+
+
+def _left_out(decided: Array, usable: Bools, strata: Sequence[str], kind: str) -> str:
+    """Say which strata have no disparity and why; empty where all have one."""
+    sizes = decided.sum(axis=(0, 2))
+    left = np.flatnonzero(~usable & (sizes > 0))
+    if not left.size:
+        return ""
+    named = [repr(strata[place]) if strata else str(place) for place in left[:MOST_NAMED]]
+    if decided.shape[1] == 1:
+        empty = int((decided == 0).any(axis=0)[0].argmax())
+        return f"no {OUTCOMES[empty]} {kind} in stratum {named[0]}"
+    if left.size == np.count_nonzero(sizes):
+        return f"no stratum holds both positive and negative {kind}"
+    more = f" and {left.size - MOST_NAMED:,} more" if left.size > MOST_NAMED else ""
+    noun = "stratum" if left.size == 1 else "strata"
+    share = 100 * sizes[left].sum() / sizes.sum()
+    return (
+        f"without {noun} {', '.join(named)}{more}, {share:.2g}% of the examples, where all "
+        f"{kind} are alike"
+    )

@@ -13,6 +13,7 @@ from scotoma.bias.clarify.rates import DIFFERENCES, FACETS, RATES, CellRatio, me
 from scotoma.uncertainty import Variance, cluster_sums, crossed_variance
 
 Array = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Scores:
             members, shape (2, 2); None otherwise.
         reason: Why values are nan.
         times: How many clusters each row of scores stands for, shape (n,); None for one each.
+        note: What to say beside the values.
     """
 
     values: Array
@@ -40,18 +42,20 @@ class Scores:
     sizes: Array | None = None
     reason: str = ""
     times: Array | None = None
+    note: str = ""
 
     def variance(self, gradient: float = 1.0) -> Variance:
         """Variance of the metric's mean over the members, on a scale with this gradient."""
         return crossed_variance(self.scores * gradient, times=self.times)
 
 
-def metric_scores(name: str, case: Case) -> Scores:
+def metric_scores(name: str, case: Case, usable: Bools | None = None) -> Scores:
     """Scores of a metric other than the distances.
 
     Args:
         name: A key of METRICS whose needs the case meets.
         case: Checked arguments.
+        usable: Strata that may enter CDDL and CDDPL, shape (S,); None for all that can.
 
     >>> from scotoma.bias.clarify.arguments import read_case
     >>> case = read_case(d=[True, True, False, False], p=[True, False, True, True])
@@ -60,20 +64,24 @@ def metric_scores(name: str, case: Case) -> Scores:
     """
     if name == "FT":
         return _flip_scores(case)
-    measured = measure(name, case.cells, strata=case.strata_names)
+    measured = measure(name, case.cells, strata=case.strata_names, usable=usable)
     influence = np.broadcast_to(measured.influence, case.cells.shape).ravel()
     positive, negative = influence.take(case.index | 1), influence.take(case.index & ~1)
     entering = np.broadcast_to(measured.at_risk > 0, (2, 2, 2)).ravel()
+    rows = np.asarray(case.shares[:, entering].any(axis=1))
+    if measured.strata is not None and case.strata is not None:
+        rows &= measured.strata[case.strata]
     rate = _rate_of(name)
     return Scores(
         measured.values,
         _by_cluster(influence.take(case.index), measured.values, case),
         (positive - negative).mean(axis=1),
-        case.clusters_among(np.asarray(case.shares[:, entering].any(axis=1))),
+        case.clusters_among(rows),
         _events(name, case),
         None if rate is None or not rate.proportion or name == "DI" else _sizes(rate, case),
         measured.reason,
         case.times,
+        measured.note,
     )
 
 

@@ -199,7 +199,8 @@ METRICS: dict[str, Metric] = {
             "Are negatives recognised equally often?",
             "specificity in d - specificity in a",
             0.0,
-            "+ more negatives of a are called positive",
+            "+ more negatives of a are called positive; the sign of Clarify's documentation, "
+            "opposite to its blog",
             "post-training",
             ("y", "p"),
             "negates",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -84,20 +85,20 @@ def draw_amplification(audit: Audit) -> Figure | None:
 
 
 def draw_forest(audit: Audit, gate: GateResult | None) -> Figure | None:
-    """The relative change of every group's rates under one variant, which the reader picks."""
+    """The change of every group's rates, in points, under one variant, which the reader picks."""
     rows = _changes(audit)
     if not rows:
         return None
     groups = _most_changed(audit, rows, MOST_ROWS)
     kept = {name: [row for row in changes if row.group in groups] for name, changes in rows.items()}
-    domain = _domain([row.relative for changes in kept.values() for row in changes])
+    domain = _domain([row.absolute for changes in kept.values() for row in changes])
     drawn = [
         (
             name,
             f"{SHORT[row.metric]} · {row.group}",
-            *clipped(row.relative, domain),
-            numbers.percent(row.relative).value or MISSING,
-            _beyond(row.relative),
+            *clipped(row.absolute, domain, 100.0),
+            numbers.points(row.absolute).value or MISSING,
+            _beyond(row.absolute),
         )
         for name, changes in kept.items()
         for row in sorted(changes, key=lambda r: groups.index(r.group))
@@ -111,15 +112,15 @@ def draw_forest(audit: Audit, gate: GateResult | None) -> Figure | None:
         spec=_forest(drawn, list(kept), chosen, domain, margin),
         table=FigureTable(
             "Change from dense to compressed, with 95% intervals",
-            ("Variant", "Group", "Rate", "Relative change", "Change, points", "n"),
+            ("Variant", "Group", "Rate", "Change, points", "Relative change", "n"),
             tuple(
                 (
                     name,
                     row.group,
                     METRICS[row.metric],
-                    cell_text(numbers.percent(row.relative)),
                     cell_text(numbers.points(row.absolute)),
-                    numbers.count(row.relative.n),
+                    cell_text(numbers.percent(row.relative)),
+                    numbers.count(row.absolute.n),
                 )
                 for name, changes in kept.items()
                 for row in changes
@@ -140,7 +141,7 @@ def _changes(audit: Audit) -> dict[str, list[RateChange]]:
 
 def _height(row: RateChange) -> float:
     """How high the interval of a change lies; what has none lies lowest."""
-    low = row.relative.low
+    low = row.absolute.low
     return float("-inf") if low is None else low
 
 
@@ -164,8 +165,8 @@ def _amplified(audit: Audit, rows: Changes, drawn: int) -> str:
         ((name, row) for name, changes in rows.items() for row in changes),
         key=lambda p: _height(p[1]),
     )
-    if row.relative.value is None:
-        return "No relative change can be estimated." + _left_out(audit, drawn)
+    if row.absolute.value is None:
+        return "No change can be estimated." + _left_out(audit, drawn)
     before, after = numbers.rate(row.dense), numbers.rate(row.compressed)
     return (
         f"The change with the highest interval: {METRICS[row.metric]} of "
@@ -180,10 +181,10 @@ def _worst(rows: Changes, margin: float | None) -> str:
         ((name, row) for name, changes in rows.items() for row in changes),
         key=lambda p: _height(p[1]),
     )
-    shown = cell_text(numbers.percent(row.relative))
+    shown = f"{cell_text(numbers.points(row.absolute))} points"
     return (
         f"Filled: the 95% interval excludes 0. Open: it includes 0. Cross: {MISSING}."
-        f"{'' if margin is None else f' Dashed: the gate’s margin, +{margin:g}%.'} "
+        f"{'' if margin is None else f' Dashed: the gate’s margin, +{margin:g} points.'} "
         f"Highest interval: {METRICS[row.metric]} of {isolated(row.group)} in {isolated(name)}, "
         f"{shown}."
     )
@@ -250,13 +251,12 @@ def _panels(
 
 
 def _domain(changes: Sequence[Quantity]) -> tuple[float, float]:
-    """An axis that holds all values; a wide interval goes beyond it, or it would flatten all."""
-    values = [ends(change)[0] for change in changes]
-    known = [value for value in values if value is not None] or [0.0]
-    lows = [low for low in (ends(change)[1] for change in changes) if low is not None] or [0.0]
-    highest = max(20.0, 1.6 * max(known))
-    lowest = max(min(-10.0, *lows), -100.0, -highest)
-    return float(round(lowest)), float(round(highest))
+    """An axis in points for all values; a wide interval goes beyond it, or it would flatten all."""
+    drawn = [ends(change, 100.0)[:2] for change in changes]
+    values = [value for value, _ in drawn if value is not None] or [0.0]
+    highest = max(2.0, 1.6 * max(values))
+    lowest = min((low for _, low in drawn if low is not None), default=0.0)
+    return float(math.floor(min(-1.0, *values, max(lowest, -highest)))), float(math.ceil(highest))
 
 
 def _beyond(change: Quantity) -> bool:
@@ -265,9 +265,9 @@ def _beyond(change: Quantity) -> bool:
 
 
 def _margin(gate: GateResult | None) -> float | None:
-    """The gate's margin on a relative change of groups, per cent."""
+    """The gate's margin on a change of a group's rates, points."""
     rules = [] if gate is None else gate.rules.rules
-    margins = [rule.max_increase.relative for rule in rules if isinstance(rule, ChangeRule)]
+    margins = [rule.max_increase.absolute for rule in rules if isinstance(rule, ChangeRule)]
     return next((100.0 * margin for margin in margins if margin is not None), None)
 
 
@@ -288,7 +288,7 @@ def _forest(
         whisker(
             low,
             high,
-            "relative change, per cent",
+            "change, points",
             scale={"domain": domain, "nice": False},
             axis={"tickCount": 6},
         ),

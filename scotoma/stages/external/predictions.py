@@ -158,7 +158,8 @@ def _refuse_unpaired(config: Config, supplied: Mapping[str, Sequence[str]], dens
 def prepare_predicted(run: Run) -> list[Path]:
     """Read and check the table of examples, and write it."""
     assert isinstance(run.config.source, PredictionsSource)
-    made_with = _digest(run.config.source.examples)
+    tables = [run.config.source.examples, run.config.source.training]
+    made_with = _digest(*(table for table in tables if table is not None))
     with run.step("prepare", [run.examples], made_with=made_with) as due:
         if due:
             progress.start("read examples", 1)
@@ -203,7 +204,7 @@ def take_in_predictions(run: Run, shard: Shard) -> list[Path]:
 
 def _take_in(run: Run, shard: Shard, tables: Sequence[PredictionTable]) -> None:
     config, names = run.config, _named(run.config)
-    examples = Examples.read(run.examples, images=False)
+    examples = Examples.read(run.examples, images=False, split="test")
     supplied = models_by_variant(tables, config.limits)
     members = {name: members_of(config, name, shard) for name in names}
     names = {name: called for name, called in names.items() if members[name]}

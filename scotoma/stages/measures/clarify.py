@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from scotoma.bias.clarify import METRICS, all_metrics, metric_changes
 from scotoma.bias.clarify.guide import GUIDE
 from scotoma.datasets import Examples
-from scotoma.group_keys import group_key
-from scotoma.uncertainty import Estimate
+from scotoma.group_keys import group_key, parse_group_key
+from scotoma.uncertainty import Estimate, undefined
 
 __all__ = ["ClarifyMetrics", "FacetPair", "facet_pairs", "metric_guide"]
 
 DATA = tuple(name for name, metric in METRICS.items() if metric.stage == "pre-training")
+REST = "the rest"
+NO_TRAINING = "the audit has no training examples; source.training names a table of them"
 MODELS = tuple(name for name in METRICS if name not in DATA)
 WORDS = ("name", "title", "question", "formula", "neutral", "sign", "stage")
 
@@ -42,12 +44,18 @@ class FacetPair:
     strata: NDArray[np.intp] | None
 
 
-def facet_pairs(examples: Examples, advantaged: Mapping[str, str] | None = None) -> list[FacetPair]:
+def facet_pairs(
+    examples: Examples,
+    advantaged: Mapping[str, str] | None = None,
+    training: Examples | None = None,
+) -> list[FacetPair]:
     """List the facets of every attribute: of two values the rarer is d, of more each in turn.
 
     Args:
         examples: The test examples.
         advantaged: Attribute to the value that is facet a; all others together are d.
+        training: The training examples, among which the rarer value is found; without any, among
+            the test examples, which may hold as many of both.
 
     >>> import polars as pl
     >>> table = pl.DataFrame({"label": ["x"] * 3, "sex": ["m", "m", "f"]})
@@ -56,32 +64,69 @@ def facet_pairs(examples: Examples, advantaged: Mapping[str, str] | None = None)
     ('sex=f', 'sex=m')
     """
     groups, pairs = examples.partition(), []
-    for attribute in examples.attributes:
+    for attribute, strata in zip(examples.attributes, _strata(examples), strict=True):
         own = [
             (key, mask)
             for key, of, mask in zip(groups.keys, groups.attributes, groups.masks, strict=True)
             if of == (attribute,)
         ]
-        strata = _strata(examples, attribute)
         if advantaged and attribute in advantaged:
             favoured = group_key([(attribute, advantaged[attribute])])
             others = [key for key, _ in own if key != favoured]
-            d = others[0] if len(others) == 1 else "the rest"
+            d = others[0] if len(others) == 1 else REST
             pairs.append(FacetPair(attribute, d, favoured, ~groups.mask(favoured), strata))
         elif len(own) == 2:
-            (rare, mask), (common, _) = sorted(own, key=lambda group: int(group[1].sum()))
+            (rare, mask), (common, _) = sorted(own, key=lambda group: _frequency(group, training))
             pairs.append(FacetPair(attribute, rare, common, mask, strata))
         elif len(own) > 2:
-            pairs += [FacetPair(attribute, key, "the rest", mask, strata) for key, mask in own]
+            pairs += [FacetPair(attribute, key, REST, mask, strata) for key, mask in own]
     return pairs
 
 
-def _strata(examples: Examples, attribute: str) -> NDArray[np.intp] | None:
-    others = [name for name in examples.attributes if name != attribute]
-    if not others:
-        return None
-    codes = [examples.table[name].rank("dense").to_numpy() for name in others]
-    return np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].ravel()
+def _frequency(group: tuple[str, NDArray[np.bool_]], training: Examples | None) -> int:
+    key, mask = group
+    if training is None or not training.table.height:
+        return int(mask.sum())
+    return int(_holding(training, key).sum())
+
+
+def _holding(examples: Examples, key: str) -> NDArray[np.bool_]:
+    """Find the examples that have one value of an attribute, shape (N,)."""
+    ((attribute, value),) = parse_group_key(key)
+    return (examples.table[attribute] == value).to_numpy()
+
+
+def _strata(examples: Examples) -> Iterator[NDArray[np.intp] | None]:
+    """Number, for each attribute, the values of all others together; None for a lone attribute.
+
+    Strata are numbered in the order of their values. Those before an attribute and those behind it
+    are numbered once for all, so that time grows with the number of attributes and not its square.
+    """
+    columns = [examples.table[name].rank("dense").to_numpy() for name in examples.attributes]
+    everyone = np.zeros(examples.table.height, np.intp)
+    behind = [everyone]
+    for column in columns[:0:-1]:
+        behind.append(_numbered(column, behind[-1]))
+    before = everyone
+    for column in columns:
+        yield _numbered(before, behind.pop()) if len(columns) > 1 else None
+        before = _numbered(before, column)
+
+
+def _numbered(
+    first: NDArray[np.integer[Any]], second: NDArray[np.integer[Any]]
+) -> NDArray[np.intp]:
+    """Number the pairs of two columns of numbers from 0, in their order."""
+    pairs = first.astype(np.intp) * (int(second.max(initial=0)) + 1) + second
+    return np.unique(pairs, return_inverse=True)[1].astype(np.intp)
+
+
+def _members(facet: FacetPair, key: str, examples: Examples) -> NDArray[np.bool_]:
+    """Find the examples of one of the two facets, shape (N,)."""
+    if key == REST:
+        other = facet.advantaged if key == facet.disadvantaged else facet.disadvantaged
+        return ~_members(facet, other, examples)
+    return _holding(examples, key)
 
 
 def metric_guide() -> list[dict[str, Any]]:
@@ -114,20 +159,51 @@ class ClarifyMetrics:
         positive: Id of the favourable class; None where the configuration names none.
         seed: Of the bootstrap behind the upper bounds of distances.
         advantaged: Attribute to the value that is facet a.
+        training: The training examples; there may be none.
     """
 
     examples: Examples
     positive: int | None
     seed: int
     advantaged: Mapping[str, str] = field(default_factory=dict)
+    training: Examples | None = None
 
     def data(self) -> list[dict[str, Any]]:
-        """Measure the labels, which no compression changes: one row per facet and metric."""
-        return [
-            self._row(facet, name, value=one)
-            for facet in self._facets
-            for name, one in self._metrics(facet, None, DATA).items()
-        ]
+        """Measure the labels, which no compression changes: one row a split, facet and metric.
+
+        The metrics are about the data that trained the models; the test examples stand beside them.
+        """
+        rows = []
+        for split, examples in (("training", self.training), ("test", self.examples)):
+            strata = self._strata_of(examples)
+            for facet in self._facets:
+                measured = self._of_labels(facet, examples, strata.get(facet.attribute))
+                rows += [
+                    {"split": split} | self._row(facet, name, value=one)
+                    for name, one in measured.items()
+                ]
+        return rows
+
+    def _strata_of(self, examples: Examples | None) -> dict[str, NDArray[np.intp] | None]:
+        """Number the strata of each attribute, where a metric of the labels needs them."""
+        if examples is None or self.positive is None:
+            return {}
+        return dict(zip(examples.attributes, _strata(examples), strict=True))
+
+    def _of_labels(
+        self, facet: FacetPair, examples: Examples | None, strata: NDArray[np.intp] | None
+    ) -> dict[str, Estimate]:
+        """Measure the labels of a split, on those of its examples that belong to either facet."""
+        if examples is None or not examples.table.height:
+            return dict.fromkeys(DATA, undefined(NO_TRAINING, n=0, members=0))
+        d, a = (_members(facet, key, examples) for key in (facet.disadvantaged, facet.advantaged))
+        kept = examples.keep(d | a)
+        if not kept.table.height:
+            return dict.fromkeys(DATA, undefined("undefined (no examples)", n=0, members=0))
+        return all_metrics(
+            d=d[d | a], y=self._hits(kept.labels), strata=None if strata is None else strata[d | a],
+            labels=kept.labels, clusters=kept.clusters, seed=self.seed, only=DATA,
+        )  # fmt: skip
 
     def metrics(self, predicted: NDArray[np.unsignedinteger]) -> list[dict[str, Estimate]]:
         """Measure predictions: metrics by name, one table per facet.
@@ -135,7 +211,7 @@ class ClarifyMetrics:
         Args:
             predicted: Class ids of a population, shape (N, K).
         """
-        return [self._metrics(facet, self._hits(predicted), MODELS) for facet in self._facets]
+        return [self._metrics(facet, self._hits(predicted)) for facet in self._facets]
 
     def models(
         self,
@@ -153,9 +229,9 @@ class ClarifyMetrics:
             compressed: Class ids of the compressed members, shape (N, K').
             paired: Member m of it derives from dense member m.
         """
-        after = self.metrics(compressed)
-        moved = after  # without an outcome, three times the same reason
+        after = moved = before  # without an outcome, three times the same reason
         if self.positive is not None:
+            after = self.metrics(compressed)
             moved = [
                 metric_changes(
                     d=facet.d, dense=dense == self.positive, compressed=compressed == self.positive,
@@ -171,7 +247,7 @@ class ClarifyMetrics:
 
     @cached_property
     def _facets(self) -> list[FacetPair]:
-        return facet_pairs(self.examples, self.advantaged)
+        return facet_pairs(self.examples, self.advantaged, self.training)
 
     @cached_property
     def _labels(self) -> NDArray[np.int64]:
@@ -188,12 +264,10 @@ class ClarifyMetrics:
     def _hits(self, ids: NDArray[Any]) -> NDArray[np.bool_] | None:
         return None if self.positive is None else ids == self.positive
 
-    def _metrics(
-        self, facet: FacetPair, hits: NDArray[np.bool_] | None, names: tuple[str, ...]
-    ) -> dict[str, Estimate]:
+    def _metrics(self, facet: FacetPair, hits: NDArray[np.bool_] | None) -> dict[str, Estimate]:
         return all_metrics(
-            d=facet.d, y=self._y, p=hits, strata=facet.strata, labels=self._labels,
-            clusters=self._clusters, seed=self.seed, only=names,
+            d=facet.d, y=self._y, p=hits, strata=None if self.positive is None else facet.strata,
+            clusters=self._clusters, seed=self.seed, only=MODELS,
         )  # fmt: skip
 
     def _row(self, facet: FacetPair, name: str, **numbers: Estimate) -> dict[str, Any]:
@@ -213,7 +287,7 @@ class ClarifyMetrics:
         absent = {"features": "numbers about every example, see scotoma bias --feature"}
         if self.positive is None:
             absent |= dict.fromkeys(("y", "p"), "label.positive")
-        if facet.strata is None:
+        if len(self.examples.attributes) == 1:
             absent["strata"] = "a second attribute"
         needs = [absent[need] for need in METRICS[name].needs if need in absent]
         return " and ".join(dict.fromkeys(needs))

@@ -1,0 +1,60 @@
+"""Do the rules of a gate name groups that there are?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scotoma.config.gate import ChangeRule, GateRules
+from scotoma.errors import DataError
+from scotoma.group_keys import parse_group_key
+from scotoma.printable import nearest, printable
+
+__all__ = ["refuse_unknown_groups"]
+
+NAMED_AT_MOST = 5  # of what there is, where no name is near
+
+
+def refuse_unknown_groups(rules: GateRules, keys: Iterable[str]) -> None:
+    """Refuse rules that name an attribute or a group that the test examples do not have.
+
+    Args:
+        rules: The gate.
+        keys: Keys of the groups of the test examples, such as `sex=male`.
+
+    Raises:
+        DataError: A name is unknown; it tells which, where it stands and what it may have meant.
+
+    >>> from scotoma.config.gate import parse_rules
+    >>> text = "{must: [sexx], rules: [{id: cie, metric: cie_share_excess, max: 0.1}]}"
+    >>> rules = parse_rules(text, "gate.yaml")
+    >>> refuse_unknown_groups(rules, ["all", "sex=male"])
+    Traceback (most recent call last):
+    ...
+    scotoma.errors.DataError: must names 'sexx', which no test example has; did you mean 'sex'?
+    """
+    groups = set(keys)
+    attributes = {attribute for key in groups for attribute, _ in parse_group_key(key)}
+    chosen = [rule for rule in rules.rules if isinstance(rule, ChangeRule)]
+    named = [("must", name, groups | attributes) for name in rules.must]
+    named += [
+        (f"attributes of rule {r.id}", name, attributes)
+        for r in chosen
+        for name in r.attributes or ()
+    ]
+    named += [
+        (f"exclude of rule {rule.id}", name, groups) for rule in chosen for name in rule.exclude
+    ]
+    named += [
+        (f"group of the waiver of rule {waiver.rule}", waiver.group, groups)
+        for waiver in rules.waivers
+        if waiver.group is not None
+    ]
+    for what, name, known in named:
+        if name not in known:
+            listed = sorted(known)
+            some = ", ".join(map(printable, listed[:NAMED_AT_MOST]))
+            more = " ..." if len(listed) > NAMED_AT_MOST else ""
+            raise DataError(
+                f"{printable(what)} names {printable(name)!r}, which no test example has"
+                f"{nearest(name, listed) or f'; there are {some}{more}'}"
+            )
