@@ -69,16 +69,22 @@ def image_of_gigabytes(path: Path, side: int = 13_000) -> Path:
     return path
 
 
-def _classifier(path: Path, nodes: list[onnx.NodeProto], more: list[onnx.TensorProto]) -> Path:
-    """A model for two classes and images of 8x12 pixels, whose scores are `mean` x `weight`."""
+def _classifier(
+    path: Path,
+    nodes: list[onnx.NodeProto],
+    more: list[onnx.TensorProto],
+    width: int = 12,
+    classes: int = 2,
+) -> Path:
+    """A model for images of 8x12 pixels, whose scores are `mean` x `weight`."""
     graph = helper.make_graph(
         [*nodes, helper.make_node("MatMul", ["mean", "weight"], ["scores"])],
         "bomb",
-        [helper.make_tensor_value_info("images", TensorProto.FLOAT, ("n", 3, 8, 12))],
-        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ("n", 2))],
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, ("n", 3, 8, width))],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ("n", classes))],
         [
             numpy_helper.from_array(np.array([2, 3], np.int64), "axes"),
-            numpy_helper.from_array(np.ones((3, 2), np.float32), "weight"),
+            numpy_helper.from_array(np.ones((3, classes), np.float32), "weight"),
             *more,
         ],
     )
@@ -88,7 +94,7 @@ def _classifier(path: Path, nodes: list[onnx.NodeProto], more: list[onnx.TensorP
     return path
 
 
-def constant_of_gigabytes(path: Path, gib: int = 16) -> Path:
+def constant_of_gigabytes(path: Path, gib: int = 16, width: int = 12, classes: int = 2) -> Path:
     """A model of 400 bytes that makes a tensor of zeros and adds its sum."""
     size = numpy_helper.from_array(np.array([gib * 2**28], np.int64), "size")
     nodes = [
@@ -97,10 +103,10 @@ def constant_of_gigabytes(path: Path, gib: int = 16) -> Path:
         helper.make_node("ReduceMean", ["images", "axes"], ["plain"], keepdims=0),
         helper.make_node("Add", ["plain", "sum"], ["mean"]),
     ]
-    return _classifier(path, nodes, [size])
+    return _classifier(path, nodes, [size], width, classes)
 
 
-def endless_on_batches(path: Path, images: int = 8) -> Path:
+def endless_on_batches(path: Path, images: int = 8, width: int = 12, classes: int = 2) -> Path:
     """A model that ends at once for fewer images than that, and never for more."""
     tensors = {
         "first": np.array(0, np.int64),
@@ -136,7 +142,7 @@ def endless_on_batches(path: Path, images: int = 8) -> Path:
         helper.make_node("Add", ["plain", "looped"], ["mean"]),
     ]
     more = [numpy_helper.from_array(value, name) for name, value in tensors.items()]
-    return _classifier(path, nodes, more)
+    return _classifier(path, nodes, more, width, classes)
 
 
 def sparse_weights(path: Path, gib: int = 40) -> Path:

@@ -164,9 +164,13 @@ class IsolatedProcess:
             for _ in ("begun", "prepared"):
                 self._answer(START_S)
             self._prepared = True
-        self._send(*call)
-        self._answer(START_S)  # it has begun: what the function needs is imported
-        reply = self._answer(limit_s)
+        try:
+            self._send(*call)
+            self._answer(START_S)  # it has begun: what the function needs is imported
+            reply = self._answer(limit_s)
+        except BaseException:  # an interrupt too: no later call may take this one's answer
+            self.end()
+            raise
         if "memory" in reply:
             self.end()
             raise MemoryLimitError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
@@ -23,7 +23,7 @@ MOST_HOLES = 2**30  # bytes of a file that may be none on the disk
 EXTENTS = 10_000  # of a file that are counted
 
 
-def open_regular(path: str | Path) -> BinaryIO:
+def open_regular(path: str | Path) -> BufferedReader:
     """Open a file for reading, unless reading it might not end.
 
     Args:

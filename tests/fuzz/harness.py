@@ -14,7 +14,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -22,11 +22,11 @@ from typing import Any
 from scotoma.errors import ScotomaError
 from scotoma.printable import printable
 from tests.fuzz.mutate import mutants
-from tests.fuzz.targets import Target, seeds
+from tests.fuzz.targets import Target, bombs_of, seeds
 
 __all__ = ["MEMORY_BYTES", "SECONDS", "Tally", "Watch", "fuzz"]
 
-SECONDS = 10  # that one input may take
+SECONDS = 12  # that one input may take: readers end after 10
 MEMORY_BYTES = 1 << 30  # by which the process may grow on one target
 READER = "scotoma.processes.answering"  # the process that reads what comes from outside
 SENTENCE = 20  # characters, at least
@@ -100,7 +100,7 @@ def fuzz(
         folder: Of its own; each input gets a folder in it.
         watch: Listens to all.
         seed: Decides the inputs.
-        inputs: Of them, at most; of the corpus every one is tried.
+        inputs: Of them, at most; of the corpus and of bombs every one is tried.
         seconds: After which no other is begun.
     """
     tally, known = Tally(), seeds(target)
@@ -109,8 +109,11 @@ def fuzz(
         with _limit(12 * SECONDS):
             target.read(known[0], folder / "warm")
     shutil.rmtree(folder / "warm")
+    bombs = bombs_of(target, folder)
+    (folder / "bomb").unlink(missing_ok=True)
     began, grown = time.monotonic(), _memory()
-    for data in islice(mutants(known, target.words, seed), max(inputs, len(known))):
+    tried = islice(mutants(known, target.words, seed), max(inputs, len(known)))
+    for data in chain(bombs, tried):
         if time.monotonic() - began > seconds and tally.tried >= len(known):
             break
         _try(target, data, folder, watch, tally)
@@ -169,4 +172,6 @@ def _limit(seconds: float) -> Iterator[None]:
 
 
 def _memory() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    """The most that this process has held, and the largest of those that it has ended."""
+    own, ended = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return (own.ru_maxrss + ended.ru_maxrss) * 1024

@@ -164,8 +164,8 @@ def prepare_predicted(run: Run) -> list[Path]:
         if due:
             progress.start("read examples", 1)
             examples = load_examples(run.config)
-            tables = find_tables(run.config.source.files)
-            left = _left_out(run.config, models_by_variant(tables, run.config.limits))
+            predicted = find_tables(run.config.source.files)
+            left = _left_out(run.config, models_by_variant(predicted, run.config.limits))
             with written(run.examples) as temporary:
                 replace(examples, notes=(*examples.notes, *left)).write(temporary)
             progress.advance("read examples")
