@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from scotoma.config.limits import ReaderLimits
 from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.inference.preprocessing import OURS, Preprocessing
@@ -23,6 +22,7 @@ from scotoma.inference.weights import read_weights
 from scotoma.machine import has_gpu_driver
 
 if TYPE_CHECKING:
+    from scotoma.config.limits import ReaderLimits
     from scotoma.quantization.architecture import Architecture
 
 __all__ = ["Engine", "Network", "OnnxEngine", "TorchEngine", "open_engine", "providers"]

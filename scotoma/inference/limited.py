@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from scotoma.config.limits import LIMITS
 from scotoma.errors import DataError
 from scotoma.inference.engines import Network, providers
 from scotoma.printable import printable
@@ -54,11 +54,14 @@ def call_limited(
     Raises:
         DataError: The model takes more memory or time, or takes the process down.
     """
+    from scotoma.config.limits import LIMITS  # slow to import, and the process never needs it
+
     name = printable(called or f"{path.parent.name}/{path.name}")
     size = bytes_on_disk(path)
+    arguments = tuple(replace(one, limits=None) if one is network else one for one in arguments)
     limit_s = (network.limits or LIMITS).seconds(size)
     # Drivers of GPUs take memory of their own, whatever the model.
-    limited = network.limits if len(providers()) == 1 else None
+    limited = network.limits if network.limits and len(providers()) == 1 else None
     memory_bytes = limited.memory_bytes(size) if limited else None
     count = f"{images} image{'s' if images > 1 else ''}"
     try:
