@@ -42,8 +42,9 @@ lint: $(VENV)/installed-test
 	  --config-file $(CURDIR)/pyproject.toml --cache-dir ../mypy -p scotoma
 
 # All images, and an audit whose every step runs in them: gigabytes, so no part of the tests.
+# dist/sbom lists what is in each; COSIGN_KEY and REGISTRY sign them (docs/images.md).
 images: $(VENV)/installed-test
-	docker/build
+	SBOM=$${SBOM:-dist/sbom} docker/build
 	docker/try $(BIN)/python
 
 # Kills at random moments, each resumed and compared: fifty take six minutes.

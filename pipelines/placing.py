@@ -74,6 +74,7 @@ def place(task: Any, name: str, kubeflow: Kubeflow) -> Any:
             backoff_factor=2.0,
             backoff_max_duration=f"{max(limits.pause_s, LONGEST_PAUSE_S)}s",
         )
+    kubernetes.set_security_context(task, run_as_non_root=True)  # as the images' own user
     kubernetes.set_timeout(task, round(limits.task_hours * HOUR_S))
     return task
 

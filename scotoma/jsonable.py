@@ -26,6 +26,8 @@ def jsonable(value: Any) -> Any:
     >>> jsonable({"share": np.float64(0.5), "low": float("nan"), "ids": np.array([1, 2])})
     {'share': 0.5, 'low': None, 'ids': [1, 2]}
     """
+    if type(value) in (str, int, bool, type(None)):  # most values: none of what follows
+        return value
     if hasattr(value, "as_dict"):
         return jsonable(value.as_dict())
     if is_dataclass(value) and not isinstance(value, type):

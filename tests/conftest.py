@@ -86,7 +86,7 @@ ROOM = 6 << 30
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw fewer examples where only the quick tests run; keep their files in memory if it has room.
+    """Draw fewer examples where only the quick tests run, and keep files in memory if it has room.
 
     PYTEST_DEBUG_TEMPROOT names another folder for them.
     """

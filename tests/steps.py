@@ -49,8 +49,8 @@ def run_here(
         raise
     finally:
         for event in read_events(events, 0)[0]:
-            if "total" in event:
-                console.print(event["task"], highlight=False)
+            if shown := event.get("note", event["task"] if "total" in event else ""):
+                console.print(shown, highlight=False, markup=False, soft_wrap=True)
         events.unlink(missing_ok=True)
 
 

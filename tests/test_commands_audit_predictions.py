@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 
 from scotoma.run import read_json
 from tests.commands import scotoma
@@ -151,3 +152,35 @@ def test_the_spread_of_many_classes_is_judged_and_written_down(tmp_path: Path) -
     (spread,) = [t for t in variant["tests"] if t["where"].startswith("spread of the recall")]
     assert 0 <= spread["absolute"]["low"] <= spread["absolute"]["value"]
     assert spread["absolute"]["scale"] == "q-profile"
+
+
+def test_training_runs_are_compared_in_fairness_as_scipy_compares_them(tmp_path: Path) -> None:
+    write(tmp_path, 6, 6, flips=0.2, extra="groups: {sex: {column: sex}}\n")
+    with_positive = CONFIG.replace("{column: label}", "{column: label, positive: cat}")
+    config = (tmp_path / "audit.yaml").read_text().replace(CONFIG, with_positive)
+    (tmp_path / "audit.yaml").write_text(config)
+    audited(tmp_path)
+    runs = read_json(tmp_path / "run" / "audit.json")["run_to_run"]
+    (dense,) = (row for row in runs["dense"] if row["metric"] == "DP")
+    (int8,) = (row for row in runs["int8"] if row["metric"] == "DP")
+    examples = pl.read_csv(tmp_path / "examples.csv")
+    men = (examples["sex"] == "m").to_numpy()
+    for row, variant in ((dense, "dense"), (int8, "int8")):
+        wanted = []
+        for place in range(6):
+            said = pl.read_csv(tmp_path / "preds" / variant / f"m{place}.csv")["predicted"] == "cat"
+            wanted.append(abs(said.to_numpy()[men].mean() - said.to_numpy()[~men].mean()))
+        assert row["values"] == pytest.approx(wanted)
+        assert row["max_diff"] == pytest.approx(max(wanted) - min(wanted))
+        assert row["std"] == pytest.approx(np.std(wanted))
+    compared = int8["compared"]
+    pair = int8["values"], dense["values"]
+    assert compared["sound"]["u_p"] == pytest.approx(stats.mannwhitneyu(*pair).pvalue)
+    assert compared["sound"]["levene_p"] == pytest.approx(stats.levene(*pair).pvalue)
+    one_sided = "greater" if np.mean(pair[0]) > np.mean(pair[1]) else "less"
+    published = stats.mannwhitneyu(*pair, alternative=one_sided, method="asymptotic").pvalue
+    assert compared["published"]["u_p"] == pytest.approx(published)
+    assert dense["compared"] is None
+    assert "Fairness of models that differ only in their seed" in (
+        tmp_path / "run" / "report.html"
+    ).read_text("utf-8")

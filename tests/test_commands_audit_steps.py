@@ -43,7 +43,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_steps_run_one_by_one_and_the_rest_is_taken_up(home: Path) -> None:
     code, out, err = scotoma("audit", "audit.yaml", "--out", "run", "--step", "prepare", "--quiet")
-    assert (code, out, err) == (0, "examples.parquet\n", "")
+    assert (code, out, err) == (0, "examples.json\nexamples.parquet\n", "")
     assert not (home / "run" / "predictions").exists()
 
     code, _, err = scotoma("audit", "audit.yaml", "--out", "run", "--step", "bias")
@@ -59,7 +59,10 @@ def test_steps_run_one_by_one_and_the_rest_is_taken_up(home: Path) -> None:
     measured = section.read_bytes()
     section.unlink()
     code, out, _ = scotoma("audit", "--resume", "--out", "run", "--step", "bias", "--json")
-    assert (code, json.loads(out)) == (0, {"step": "bias", "files": ["sections/bias.json"]})
+    assert (code, json.loads(out)) == (
+        0,
+        {"step": "bias", "files": ["rates.parquet", "sections/bias.json"]},
+    )
     assert section.read_bytes() == measured
 
 

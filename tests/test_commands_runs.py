@@ -21,7 +21,7 @@ from scotoma.commands.selftest_audit import PLANTED, self_test
 from scotoma.config import load_config
 from scotoma.run import Run
 from tests.commands import measured, scotoma
-from tests.test_predicted import CONFIG, audited, said, write
+from tests.external_predictions import CONFIG, audited, said, write
 
 pytestmark = pytest.mark.slow
 

@@ -157,9 +157,13 @@ def test_the_pipeline_asks_for_the_images_that_are_built(
     engine = tmp_path / "docker"
     engine.write_text('#!/bin/sh\necho "$@" >>"$0.log"\n')
     engine.chmod(0o755)
-    environment = os.environ | {"DOCKER": str(engine)}
+    environment = os.environ | {"DOCKER": str(engine), "SBOM": str(tmp_path / "sbom")}
     subprocess.run([DOCKER / "build"], env=environment, check=True)
-    calls = (tmp_path / "docker.log").read_text().splitlines()
+    lines = (tmp_path / "docker.log").read_text().splitlines()
+    calls = [line for line in lines if line.startswith("build ")]
+    assert {path.name for path in (tmp_path / "sbom").iterdir()} == {
+        f"{name}-{__version__}.json" for name in ("scotoma-core", "scotoma", "scotoma-mlflow")
+    }
     built = {re.findall(r"--target (\S+) --tag (\S+)", call)[0] for call in calls}
     assert built == {
         ("core", f"scotoma-core:{__version__}"),
@@ -180,6 +184,23 @@ def test_an_image_that_is_none_is_refused() -> None:
     assert done.stderr == (
         "docker/build makes core, components and mlflow, got tiny; name one of these\n"
     )
+
+
+def test_an_image_on_a_base_that_may_change_is_not_signed() -> None:
+    environment = os.environ | {"COSIGN_KEY": "cosign.key", "BASE_IMAGE": "python:3.13-slim"}
+    done = subprocess.run(
+        [DOCKER / "build"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (
+        2,
+        "BASE_IMAGE must be named by digest to be signed, got python:3.13-slim; give "
+        "NAME@sha256:...\n",
+    )
+
+
+def test_an_image_started_alone_answers_nobody_without_a_password() -> None:
+    (command,) = [line for line in stages()["mlflow"] if line.startswith("CMD")]
+    assert '"--host", "127.0.0.1"' in command
 
 
 def test_the_context_holds_the_sources_and_nothing_else() -> None:

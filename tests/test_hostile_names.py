@@ -14,7 +14,7 @@ import pytest
 
 from scotoma.run import Run
 from tests.commands import scotoma
-from tests.test_predicted import audited
+from tests.external_predictions import audited
 
 pytestmark = pytest.mark.slow
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from scotoma._version import __version__
-from tests.test_predicted import CONFIG, write
+from tests.external_predictions import CONFIG, write
 
 pytestmark = pytest.mark.thorough
 

@@ -27,7 +27,7 @@ from scotoma.stages.quantize import quantize
 from scotoma.stages.shards import shards
 from scotoma.stages.train import train
 from scotoma.storage.files import file_digest
-from tests.test_predicted import audited
+from tests.external_predictions import audited
 
 pytestmark = pytest.mark.slow
 

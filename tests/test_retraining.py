@@ -22,7 +22,7 @@ from scotoma.stages.shards import shards
 from scotoma.stages.steps import STEPS
 from scotoma.tracking import log_failure, log_skip, tracking_uri
 from tests.commands import measured, scotoma
-from tests.test_predicted import CONFIG, write
+from tests.external_predictions import CONFIG, write
 
 pytestmark = pytest.mark.slow
 

@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.conftest import ROOT
-from tests.test_predicted import write
+from tests.external_predictions import write
 
 pytestmark = pytest.mark.slow
 

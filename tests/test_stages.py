@@ -204,7 +204,11 @@ def test_the_first_step_writes_the_examples_and_is_skipped_when_repeated(
     run: Run, tmp_path: Path
 ) -> None:
     execute("prepare", str(run.root), str(tmp_path / "pointer"))
-    assert list(read_json(tmp_path / "pointer")["files"]) == ["examples.parquet"]
+    assert list(read_json(tmp_path / "pointer")["files"]) == [
+        "examples.json",
+        "examples.parquet",
+        "sources.json",
+    ]
     assert len(Examples.read(run.examples).split("test").ids) == 1798
     written_at = run.examples.stat().st_mtime_ns
     execute("prepare", str(run.root), str(tmp_path / "pointer"))

@@ -224,7 +224,11 @@ def test_an_unreachable_endpoint_is_named(
 def test_an_endpoint_that_is_no_address_is_named(
     s3: Any, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for endpoint, shown in (("minio:9000", "minio:9000"), ("http://h/?s3cret", "http://h/?***")):
+    for endpoint, shown in (
+        ("minio:9000", "minio:9000"),
+        ("http://h/?s3cret", "http://h/?***"),
+        ("http://[::1", "http://[::1"),
+    ):
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
         for sentence in every_call(s3.uri("k"), file):
             assert f"must be an address such as http://host:9000, got '{shown}'" in sentence

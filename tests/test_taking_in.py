@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from scotoma.stages import slices as slicing
 from scotoma.stages import verdict as judging
 from scotoma.stages.bias import bias
 from scotoma.stages.divergence import divergence
+from scotoma.stages.external.models import find_models
 from scotoma.stages.gather import gather
 from scotoma.stages.predict import predict
 from scotoma.stages.prepare import prepare
@@ -164,9 +166,11 @@ def test_a_model_that_was_changed_is_taken_in_again(run: Run, home: Path) -> Non
     file = home / "models" / "dense" / "m0.onnx"
     held = file.read_bytes()
     onnx.save_model(model(9, 0.5), file)
+    prepare(run)
     train(run, shard)
     assert place.stat().st_mtime_ns > before
     file.write_bytes(held)
+    prepare(run)
 
 
 def test_external_models_may_differ_in_number(home: Path, tmp_path: Path) -> None:
@@ -202,28 +206,45 @@ def test_numbers_and_names_of_models_must_fit(home: Path, tmp_path: Path) -> Non
         update={"models": 4}
     )})  # fmt: skip
     run = Run.create(tmp_path / "run", more)
-    prepare(run)
-    (shard,) = shards(4, 1)
     with pytest.raises(DataError, match=r"dense must hold population.models = 4 models, got 3; "):
-        train(run, shard)
+        prepare(run)
 
     fewer = more.model_copy(update={"population": config.population, "variants": [
         *config.variants[:2], Onnx(onnx=["distilled"], models=2)
     ]})  # fmt: skip
     run = Run.create(tmp_path / "fewer", fewer)
-    prepare(run)
     with pytest.raises(DataError, match=r"distilled must hold models = 2 models, got 3; correct"):
-        train(run, shards(3, 1)[0])
+        prepare(run)
 
     other = home / "models" / "int8" / "m2.onnx"
     other.rename(home / "models" / "int8" / "z.onnx")
     try:
         run = Run.create(tmp_path / "paired", config)
-        prepare(run)
         with pytest.raises(DataError, match="paired with dense ones by their file names, got 'z"):
-            train(run, shards(3, 1)[0])
+            prepare(run)
     finally:
         (home / "models" / "int8" / "z.onnx").rename(other)
+
+
+def test_models_need_names_in_utf_8_and_are_files(home: Path) -> None:
+    folder = home / "models" / "distilled"
+    config = load_config(home / "audit.yaml")
+    held = folder / "m0.onnx"
+    for name, sentence in {
+        b"m\xff.onnx": r"distilled/m .onnx must have a name in UTF-8, got other bytes; rename it",
+        b"m.onnx": r"distilled/m.onnx must be the file of a model, got a folder; rename or remove",
+    }.items():
+        other = folder / os.fsdecode(name)
+        held.rename(home / "held")
+        if b"\xff" in name:
+            (home / "held").rename(other)
+        else:
+            other.mkdir()
+        try:
+            with pytest.raises(DataError, match=sentence):
+                find_models(config)
+        finally:
+            other.rename(held) if other.is_file() else (other.rmdir(), (home / "held").rename(held))
 
 
 @pytest.mark.parametrize(
@@ -236,6 +257,7 @@ def test_numbers_and_names_of_models_must_fit(home: Path, tmp_path: Path) -> Non
             "of source.models as {onnx: [...]}",
         ),
         ("distilled", "../secret", "variants.2.onnx.0 "),
+        ("distilled", 70 * "字", "name of a variant must have at most 200 bytes in UTF-8, got 210"),
         ("scale: 255", "scale: 0", "source.preprocessing.scale must be greater than 0.0, got 0"),
         ("scale: 255", "scail: 255", "known are scale, mean, std, layout; did you mean 'scale'?"),
     ],

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_predicted import write
+from tests.external_predictions import write
 from tests.test_rings import LACKING
 
 pytestmark = pytest.mark.slow

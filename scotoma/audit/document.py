@@ -8,8 +8,9 @@ from pydantic import Field, model_validator
 
 from scotoma.audit.base import Count, Flag, Fraction, Level, Number, Part, Quantity
 from scotoma.audit.divergence import Divergence
-from scotoma.audit.groups import ClassRow, Gap, RateChange
+from scotoma.audit.groups import ClassRates, ClassRow, Gap, RateChange
 from scotoma.audit.outcomes import Outcomes
+from scotoma.audit.run_to_run import FairnessRuns
 from scotoma.audit.slices import SliceSearch
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "GalleryPair",
     "GroupParity",
     "GroupSize",
+    "InputFiles",
     "LabelNames",
     "TestData",
 ]
@@ -53,6 +55,21 @@ class TestData(LabelNames):
     )
     dataset_sha256: str = Field(description="SHA-256 of the run's examples.parquet.")
     notes: tuple[str, ...] = Field(description="What to know of the data, as sentences.")
+
+
+class InputFiles(Part):
+    """Files outside the run that the audit read, by the key of the configuration's source."""
+
+    key: str = Field(
+        description="Key of `source` that names them: `images`, `attributes`, `data`, `examples`, "
+        "`files`, `models`; `digits-s` for the built-in digits."
+    )
+    files: Count = Field(description="Files that were read.")
+    bytes: Count = Field(description="Their size in all.")
+    sha256: str = Field(
+        description="SHA-256 of their names and contents: equal digests, equal files, wherever "
+        "they lie. An object in storage that carries no SHA-256 counts by its ETag."
+    )
 
 
 class GroupSize(Part):
@@ -191,6 +208,9 @@ class Audit(Part):
     seed: Count = Field(description="Seed of the audit.")
     level: Level = Field(description="Coverage of intervals: 0.95 for 95%.")
     examples: TestData = Field(description="The data.")
+    inputs: tuple[InputFiles, ...] = Field(
+        (), description="What the audit read; empty where that is not known."
+    )
     groups: tuple[GroupSize, ...] = Field(
         min_length=1, description="The groups; the first is all examples."
     )
@@ -211,6 +231,11 @@ class Audit(Part):
         description="Gaps between groups, by compressed variant."
     )
     clarify: Outcomes = Field(description="Clarify's metrics.")
+    run_to_run: dict[str, tuple[FairnessRuns, ...]] = Field(
+        default_factory=dict,
+        description="Fairness of every member by the seven metrics of the fixed-seed study, by "
+        "variant, dense too; empty without groups.",
+    )
     slices: dict[str, SliceSearch] = Field(
         description="Slices that nobody named, by compressed variant; empty without a search."
     )
@@ -226,6 +251,12 @@ class Audit(Part):
         (),
         description="Members that predict one class for every example, as sentences; the key is "
         "absent where there are none.",
+    )
+
+    class_rates: ClassRates | None = Field(
+        None,
+        description="Where the rates of single classes are if they are more than 5,000; the key is "
+        "absent where `subgroups` holds them all.",
     )
 
     @model_validator(mode="after")

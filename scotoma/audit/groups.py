@@ -8,8 +8,18 @@ from pydantic import Field
 
 from scotoma.audit.base import Count, Flag, Fraction, Number, Part, Quantity, Spread
 
-__all__ = ["RATE_NAMES", "ClassRow", "Gap", "MeasuredGap", "Rate", "RateChange"]
+__all__ = [
+    "RATES",
+    "RATE_NAMES",
+    "ClassRates",
+    "ClassRow",
+    "Gap",
+    "MeasuredGap",
+    "Rate",
+    "RateChange",
+]
 
+RATES = "rates.parquet"
 RATE_NAMES = {"error": "error", "fpr": "FPR", "fnr": "FNR"}  # what readers call them
 
 
@@ -80,6 +90,16 @@ class RateChange(Rate):
     absolute: Quantity = Field(description="compressed - dense, a fraction.")
     relative_variance: Spread = Field(description="Variance of log(compressed / dense).")
     absolute_variance: Spread = Field(description="Variance of the difference.")
+
+
+class ClassRates(Part):
+    """Rates of single classes that are too many for this file: rates.parquet holds them.
+
+    It lies beside this file, with a row for each variant, group, metric and class.
+    """
+
+    sha256: str = Field(description="SHA-256 of rates.parquet.")
+    rows: Count = Field(description="Rates that only rates.parquet holds.")
 
 
 class MeasuredGap(Part):

@@ -62,6 +62,7 @@ class Comparable(Part):
                         compressed=row.compressed,
                     )
                     for row in rows
+                    if row.class_name is None  # no other is compared
                 )
                 for name, rows in audit.subgroups.items()
             },

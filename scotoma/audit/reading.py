@@ -122,6 +122,8 @@ def plain(part: BaseModel) -> dict[str, Any]:
     value: dict[str, Any] = _named_infinities(part.model_dump(mode="json", by_alias=True))
     if isinstance(part, Audit) and not part.collapsed:
         del value["collapsed"]
+    if isinstance(part, Audit) and part.class_rates is None:
+        del value["class_rates"]
     return value
 
 

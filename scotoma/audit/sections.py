@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from scotoma.audit.base import Part
+from scotoma.audit.base import Count, Part
 from scotoma.audit.divergence import Divergence
 from scotoma.audit.document import Accuracy, ExportedModel, FewModels, GalleryPair
 from scotoma.audit.groups import ClassRow, MeasuredGap, RateChange
 from scotoma.audit.outcomes import Outcomes
+from scotoma.audit.run_to_run import FairnessRuns
 
 __all__ = ["BiasSection", "DivergenceSection"]
 
@@ -28,8 +29,12 @@ class BiasSection(Part):
     subgroups: dict[str, tuple[RateChange, ...]] = Field(description="Error rates of groups.")
     gaps: dict[str, tuple[MeasuredGap, ...]] = Field(description="Gaps between groups.")
     clarify: Outcomes = Field(description="Clarify's metrics.")
+    run_to_run: dict[str, tuple[FairnessRuns, ...]] = Field(
+        description="Fairness of every member, by variant, dense too."
+    )
     accuracy: dict[str, Accuracy] = Field(description="Accuracy by variant, dense too.")
     one_model: FewModels = Field(description="How often a few models contradict all of them.")
     collapsed: tuple[str, ...] = Field(
         description="Members that predict one class for every example, as sentences."
     )
+    class_rates: Count = Field(description="Rates of single classes that only the table holds.")

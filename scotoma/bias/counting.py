@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -185,7 +186,8 @@ def tally(
     )
 
 
-def metrics(n_classes: int, positive: int | None) -> list[RateMetric]:
+@cache
+def metrics(n_classes: int, positive: int | None) -> tuple[RateMetric, ...]:
     """The rates of a group: error, FPR and FNR, the latter of the positive class or of every class.
 
     Args:
@@ -208,12 +210,12 @@ def metrics(n_classes: int, positive: int | None) -> list[RateMetric]:
         )
     error = RateMetric("error", None, "error", "examples")
     if positive is not None:
-        return [
+        return (
             error,
             RateMetric("fpr", None, "false positive", "negatives"),
             RateMetric("fnr", None, "false negative", "positives"),
-        ]
-    return [
+        )
+    return (
         error,
         *(
             RateMetric("fpr", c, f"false positive of class {c}", f"examples outside class {c}")
@@ -223,7 +225,7 @@ def metrics(n_classes: int, positive: int | None) -> list[RateMetric]:
             RateMetric("fnr", c, f"false negative of class {c}", f"examples of class {c}")
             for c in range(n_classes)
         ),
-    ]
+    )
 
 
 def at_risk(n_classes: int, positive: int | None) -> Flags:

@@ -107,10 +107,31 @@ def fairness_metric(
     tp = np.einsum("gmcc->gmc", tensor)
     fp, fn = tensor.sum(axis=2) - tp, tensor.sum(axis=3) - tp
     cells = ClassConfusion(tp, fp, fn, tensor.sum(axis=(2, 3))[..., None] - tp - fp - fn)
+    found = fairness_of_cells(name, cells, weights, groups)
+    if counts.ndim == 4:
+        return found
+    return replace(found, per_class=found.per_class[0], overall=found.overall[0])
+
+
+def fairness_of_cells(
+    name: str,
+    cells: ClassConfusion,
+    weights: GroupWeights = "examples",
+    groups: Sequence[str] = (),
+) -> Fairness:
+    """One of the seven metrics from the counts of each class against the rest.
+
+    Args:
+        name: One of `NAMES`.
+        cells: Counts by group, member and class.
+        weights: As for `fairness_metric`.
+        groups: As for `fairness_metric`.
+
+    Returns:
+        The metric per member and class, and per member.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         value, lacking = FORMULAS[name](cells, weights)
-    if counts.ndim == 3:
-        return Fairness(value[0], value[0].mean(), _reasons(value, lacking, groups))
     return Fairness(value, value.mean(axis=1), _reasons(value, lacking, groups))
 
 
@@ -157,7 +178,7 @@ def signed(
             f"only DP, EOFP and EOTP have signed differences, got {name!r}: use fairness_bounds "
             "for the others"
         )
-    y, p, group, rows = _examples(labels, predicted, groups, None)
+    y, p, group, rows = examples_in_groups(labels, predicted, groups, None)
     if group.max(initial=0) > 1 or np.asarray(groups).shape[0] != 2:
         raise DataError(
             f"a signed difference needs two groups, got {np.asarray(groups).shape[0]}: "
@@ -236,7 +257,7 @@ def fairness_bounds(
         raise DataError(
             f"class_id must be from 0 to {n_classes - 1}, got {class_id}: name one of the classes"
         )
-    y, p, group, rows = _examples(labels, predicted, groups, n_classes)
+    y, p, group, rows = examples_in_groups(labels, predicted, groups, n_classes)
     members = p.shape[1]
     shape = (int(np.asarray(groups).shape[0]), n_classes, n_classes)
 
@@ -299,7 +320,7 @@ def _reasons(value: Floats, lacking: dict[str, Floats], groups: Sequence[str]) -
     return reasons
 
 
-def _examples(
+def examples_in_groups(
     labels: npt.ArrayLike, predicted: npt.ArrayLike, groups: npt.ArrayLike, n_classes: int | None
 ) -> tuple[Codes, Codes, Codes, Codes]:
     """Labels, predictions (n, K), group number and row number of the rows that have a group."""

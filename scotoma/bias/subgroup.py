@@ -176,7 +176,7 @@ def group_changes(
         )
     known = ChangeEvidence.of_moments(moments)
     return [
-        _change(known, (g, e), name, kind, level)
+        change_at(known, (g, e), name, kind, level)
         for g, name in enumerate(names)
         for e, kind in enumerate(kinds)
     ]
@@ -189,9 +189,10 @@ def _rate(
     return GroupRate(name, kind.name, kind.class_id, estimate)
 
 
-def _change(
+def change_at(
     known: ChangeEvidence, index: tuple[int, ...], name: str, kind: RateMetric, level: float
 ) -> GroupChange:
+    """Give the change of one metric of one group, at one place of the evidence."""
     words = kind.words(name)
     return GroupChange(
         group=name,

@@ -21,7 +21,7 @@ from scotoma.errors import DataError
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
 from scotoma.printable import printable
-from scotoma.run import Run
+from scotoma.run import Run, checksums
 from scotoma.uncertainty import Estimate
 from scotoma.verdict.since_previous import Change, changes, judged
 
@@ -134,6 +134,7 @@ def _test(run: Run) -> Examples:
     run.fetch(run.examples)
     if not run.examples.exists():
         raise DataError(f"{run.place} has no examples.parquet; finish its audit first")
+    checksums.refuse_changed(run.mirror, [run.examples.name])
     return Examples.read(run.examples, images=False, split="test")
 
 
@@ -180,8 +181,10 @@ def _on_shared(
     for name in names:
         predicted = []
         for run, rows in zip(runs, places, strict=True):
-            run.fetch(run.predictions(name))
-            predicted.append(Predictions.read(run.predictions(name)).predicted[rows])
+            path = run.predictions(name)
+            run.fetch(path)
+            checksums.refuse_changed(run.mirror, [path.relative_to(run.root).as_posix()])
+            predicted.append(Predictions.read(path).predicted[rows])
         for row in amplification(
             test.labels, predicted[0], predicted[1], groups.masks, groups.names,
             positive=None if positive is None else test.classes.index(str(positive)),
@@ -197,6 +200,7 @@ def _on_their_own(runs: tuple[Run, Run], names: list[str]) -> Iterator[tuple[str
     for run in runs:
         path = run.path("audit.json")
         run.fetch(path)
+        checksums.refuse_changed(run.mirror, [path.name])
         audits.append(read_audit(path, run.mirror.place(path)))
     before, after = map(Comparable.of, audits)
     for name in names:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from scotoma.errors import ConfigError
-from scotoma.run import Run
+from scotoma.run import Run, checksums
 
 __all__ = ["open_run"]
 
@@ -18,10 +18,12 @@ def open_run(place: str) -> Run:
 
     Raises:
         ConfigError: The folder holds no run.
-        DataError: The object storage holds none.
+        DataError: The object storage holds none, or it was changed since its audit ended.
     """
     if "://" not in place and not Path(place, "config.yaml").is_file():
         raise ConfigError(
             f"run {place} holds no config.yaml; name a folder that scotoma audit made"
         )
-    return Run.open(place)
+    run = Run.open(place)
+    checksums.refuse_changed(run.mirror, ["config.yaml"])
+    return run

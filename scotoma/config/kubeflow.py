@@ -60,8 +60,12 @@ class Place(Frozen):
     """The nodes that may run a step, and the resources that it gets there."""
 
     gpu: Gpu | None = None
-    cpu: Cores | None = Field(None, description="Request and limit, such as 4 or 500m.")
-    memory: Quantity | None = Field(None, description="Request and limit, such as 16Gi.")
+    cpu: Cores | None = Field(
+        "2", description="Request and limit, such as 4 or 500m; null for none."
+    )
+    memory: Quantity | None = Field(
+        "8Gi", description="Request and limit, such as 16Gi; null for none."
+    )
     node_selector: dict[LabelKey, LabelValue] = Field(default_factory=dict)
     tolerations: list[Toleration] = Field(default_factory=list)
 

@@ -328,7 +328,15 @@ class Config(Frozen):
                 "kubeflow": True,
                 "retraining": True,
                 "limits": True,
-                "source": {"images", "attributes", "data", "models", "files", "examples"},
+                "source": {
+                    "images",
+                    "attributes",
+                    "data",
+                    "models",
+                    "files",
+                    "examples",
+                    "training",
+                },
             },
         )
 

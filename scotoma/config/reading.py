@@ -49,6 +49,7 @@ LOCATIONS = (
     "models",
     "files",
     "examples",
+    "training",
 )  # keys of a source that hold a path or an s3:// URI
 KINDS = (
     "digits-s",

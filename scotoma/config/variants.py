@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Discriminator,
@@ -15,6 +16,7 @@ from pydantic import (
 )
 
 __all__ = [
+    "NAME_BYTES",
     "Float16",
     "Frozen",
     "Int4",
@@ -34,6 +36,7 @@ class Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
+NAME_BYTES = 200  # of the 255 of a file's name
 Mode = Literal["dynamic", "dynamic-per-layer", "static"]
 Step = Literal["int8-dynamic", "int8-dynamic-per-layer", "int8-static", "float16", "int4"]
 
@@ -110,10 +113,22 @@ def _paired_models_are_as_many(entry: Any) -> Any:
     return entry
 
 
+def _short(name: str) -> str:
+    """Refuse a name that no file can have, with what is added to it."""
+    if len(name.encode()) > NAME_BYTES:
+        raise ValueError(
+            f"the name of a variant must have at most {NAME_BYTES} bytes in UTF-8, got "
+            f"{len(name.encode())}; shorten it"
+        )
+    return name
+
+
 class Onnx(Frozen):
     """Models made elsewhere, one variant a folder of `source.models`."""
 
-    onnx: list[Annotated[str, Field(pattern=r"^\w[\w.+-]*$", max_length=80)]] = Field(min_length=1)
+    onnx: list[
+        Annotated[str, Field(pattern=r"^\w[\w.+-]*$", max_length=80), AfterValidator(_short)]
+    ] = Field(min_length=1)
     paired: bool = Field(
         False, description="Each model was made from the dense one of the same file name."
     )
@@ -127,7 +142,11 @@ class Predicted(Frozen):
     """Predictions of models made elsewhere, one variant a name in `source.files`."""
 
     predictions: list[
-        Annotated[str, Field(pattern=r"^\w[\w .,+=@()-]*$", min_length=1, max_length=80)]
+        Annotated[
+            str,
+            Field(pattern=r"^\w[\w .,+=@()-]*$", min_length=1, max_length=80),
+            AfterValidator(_short),
+        ]
     ] = Field(min_length=1)
     paired: bool = Field(
         False, description="Each model was made from the baseline model of the same name."

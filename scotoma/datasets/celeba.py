@@ -17,7 +17,7 @@ from scotoma.datasets.join import Join, join_images
 from scotoma.errors import DataError
 from scotoma.printable import printable
 
-__all__ = ["image_folder", "load_celeba"]
+__all__ = ["celeba_files", "image_folder", "load_celeba"]
 
 ATTRIBUTES, PARTITION, IDENTITY = "list_attr_celeba", "list_eval_partition", "identity_CelebA"
 PLACES = ("", "Anno/", "Eval/")
@@ -70,6 +70,25 @@ def load_celeba(
         raise DataError(complaint)
     rows = rows.rename({"image": "example_id"})
     return (rows.with_columns(read_images(here, names)) if images else rows), join
+
+
+def celeba_files(place: str, names: Collection[str]) -> list[str]:
+    """List the files that are read: the lists, and the images of these names.
+
+    Args:
+        place: Folder or `s3://` prefix.
+        names: Images, relative to their folder.
+    """
+    files = _listed(place)
+    lists = [
+        f"{folder}{stem}{suffix}"
+        for folder in PLACES
+        for stem in (ATTRIBUTES, PARTITION, IDENTITY)
+        for suffix in (".txt", ".csv")
+    ]
+    folder = next(f for f in IMAGES if storage.join(place, f) == image_folder(place, files))
+    images = (f"{folder}/{name}" for name in names)
+    return [name for name in (*lists, *images) if name in files]
 
 
 def image_folder(place: str, files: Collection[str]) -> str:

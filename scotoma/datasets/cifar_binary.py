@@ -19,14 +19,14 @@ from scotoma.datasets.png import colour_pngs
 from scotoma.errors import DataError
 from scotoma.printable import printable
 
-__all__ = ["binary_files", "load_binary"]
+__all__ = ["binary_files", "load_binary", "read_files"]
 
 FOLDERS = ("", "cifar-10-batches-bin/")  # as the authors' archive is unpacked
 FILES = {
     "train": [f"data_batch_{number}.bin" for number in range(1, 6)],
     "test": ["test_batch.bin"],
 }
-NAMES = "batches.meta.txt"
+NAMES = "batches.meta.txt"  # what the classes are called
 SIDE = 32
 RECORD = 1 + 3 * SIDE * SIDE  # bytes: a label, then all red, all green and all blue
 CHUNK = 4096  # images encoded at a time
@@ -65,6 +65,24 @@ def binary_files(uri: str, listed: Collection[str]) -> dict[str, list[str]]:
             "Parquet files"
         )
     return {}
+
+
+def read_files(uri: str, listed: Collection[str]) -> list[str]:
+    """List the files that `load_binary` reads; none where the place holds none of them.
+
+    Args:
+        uri: See `binary_files`.
+        listed: See `binary_files`.
+
+    Raises:
+        DataError: See `binary_files`.
+
+    >>> read_files("here", ["train.parquet"])
+    []
+    """
+    files = [name for names in binary_files(uri, listed).values() for name in names]
+    names = {posixpath.join(posixpath.dirname(name), NAMES) for name in files}
+    return [*files, *sorted(names & set(listed))]
 
 
 def load_binary(

@@ -9,6 +9,7 @@ holds every digit once in each style.
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from scotoma.config import DigitsSource
 from scotoma.extras import home_of
 
-__all__ = ["load_digits_s"]
+__all__ = ["digits_file", "load_digits_s"]
 
 STYLES = ("plain", "styled")
 TRAIN_SHARE = 0.5
@@ -35,9 +36,7 @@ def load_digits_s(source: DigitsSource) -> pl.DataFrame:
         `exposure` (majority or minority: how often training shows this class in this style) and
         `source_id`, which both styles of one test digit share.
     """
-    # As load_digits of sklearn.datasets reads it, without the second that its import takes.
-    sklearn = home_of("sklearn", "train", "making the embedded digits")
-    table = np.loadtxt(sklearn / "datasets" / "data" / "digits.csv.gz", delimiter=",")
+    table = np.loadtxt(digits_file(), delimiter=",")
     pixels, digits = table[:, :-1].reshape(-1, 8, 8) * (255 / 16), table[:, -1].astype(int)
     rng = np.random.default_rng(MADE_WITH_SEED)
     order = rng.permutation(len(digits))
@@ -67,6 +66,16 @@ def load_digits_s(source: DigitsSource) -> pl.DataFrame:
             for index, split, style in rows
         ]
     )
+
+
+def digits_file() -> Path:
+    """Locate the digits as load_digits of sklearn.datasets reads them; importing it takes a second.
+
+    Raises:
+        MissingExtra: It is not installed.
+    """
+    home = home_of("sklearn", "train", "making the embedded digits")
+    return home / "datasets" / "data" / "digits.csv.gz"
 
 
 def draw_digit(pixels: NDArray[np.float64], style: str) -> NDArray[np.uint8]:

@@ -21,7 +21,7 @@ from scotoma.printable import printable
 from scotoma.unreadable import UNREADABLE
 from scotoma.untrusted import read_apart, table_apart
 
-__all__ = ["Shards", "load_parquet", "named_classes", "read_shards"]
+__all__ = ["Shards", "load_parquet", "named_classes", "read_shards", "split_files"]
 
 PLACES = ("", "data/", "plain_text/")  # where the hub keeps the files of a data set
 SPLITS = ("train", "test")
@@ -151,7 +151,7 @@ def read_shards(
     """
     if clashes := sorted(set(OURS) & set(wanted)):
         raise DataError(f"column {clashes[0]!r} of {uri} has a reserved name; rename it")
-    files = _files(uri)
+    files = split_files(uri)
     parts: list[pl.DataFrame] = []
     class_names: dict[str, tuple[str, ...]] = {}
     with _local(uri, [name for names in files.values() for name in names]) as paths:
@@ -176,8 +176,12 @@ def read_shards(
     return Shards(_identified(_stacked(parts, names, uri, wanted), uri), class_names)
 
 
-def _files(uri: str) -> dict[str, list[str]]:
-    """List the files of each split, in order."""
+def split_files(uri: str) -> dict[str, list[str]]:
+    """List the files of each split, in order.
+
+    Raises:
+        DataError: There are none, or a shard is missing.
+    """
     if not storage.is_remote(uri) and not os.path.isdir(uri):
         raise DataError(
             f"source.data {uri} is not a folder; name the folder with train*.parquet and "

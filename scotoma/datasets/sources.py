@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -22,7 +23,14 @@ from scotoma.datasets.join import Join
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.errors import DataError
 
-__all__ = ["Survey", "image_place", "load_examples", "open_examples", "survey_examples"]
+__all__ = [
+    "Survey",
+    "image_place",
+    "load_examples",
+    "open_examples",
+    "source_files",
+    "survey_examples",
+]
 
 PART = 128  # rows whose images are read at a time
 
@@ -102,6 +110,53 @@ def image_place(source: FolderSource | OnnxSource | CelebaSource) -> str:
 
         return image_folder(source.data, storage.list_files(source.data))
     return source.images
+
+
+def source_files(config: Config) -> tuple[dict[str, storage.Files], dict[str, str]]:
+    """List the files that `load_examples` reads, without reading an image.
+
+    Args:
+        config: Source, label, groups and cluster.
+
+    Returns:
+        The files that are there, by the key of the source that names them; and by key what else
+        decides what is read: which images of the folder have no row.
+
+    Raises:
+        DataError: The source cannot be listed, or its table not be read.
+
+    >>> from scotoma.config import default_config
+    >>> source_files(default_config())[0]["digits-s"].names
+    ('digits.csv.gz',)
+    """
+    source = config.source
+    if isinstance(source, DigitsSource):
+        from scotoma.datasets.digits import digits_file
+
+        return {"digits-s": storage.Files.one(str(digits_file()))}, {}
+    if isinstance(source, PredictionsSource):
+        tables = {"examples": source.examples, "training": source.training}
+        return {key: storage.Files.one(t) for key, t in tables.items() if t is not None}, {}
+    if isinstance(source, FolderSource | OnnxSource | CelebaSource):
+        table, _, join = _source(config, images=False)
+        names = [posixpath.normpath(name) for name in table["example_id"].to_list()]
+        remark = "" if join is None else f"{join.note()}{join.rows_without_image}"
+        if isinstance(source, CelebaSource):
+            from scotoma.datasets.celeba import celeba_files
+
+            own = storage.Files(source.data, tuple(celeba_files(source.data, names)))
+            return {"data": own}, {"data": remark}
+        images = storage.Files(source.images, tuple(dict.fromkeys(names)))
+        return {"attributes": storage.Files.one(source.attributes), "images": images}, {
+            "images": remark
+        }
+    from scotoma.datasets.cifar_binary import read_files
+    from scotoma.datasets.parquet import split_files
+
+    listed = storage.list_files(source.data)
+    binary = read_files(source.data, listed) if isinstance(source, Cifar10Source) else []
+    files = binary or [name for own in split_files(source.data).values() for name in own]
+    return {"data": storage.Files(source.data, tuple(files))}, {}
 
 
 def survey_examples(config: Config) -> Survey:

@@ -33,7 +33,8 @@ def model_files(folder: Path, variant: str) -> list[Path]:
         variant: Its name, and the folder's.
 
     Raises:
-        DataError: There is no such folder or no model in it, or a link leads out of it.
+        DataError: There is no such folder or no model in it, a link leads out of it, or a name is
+            that of a folder or no UTF-8.
     """
     here = folder / variant
     if not here.is_dir():
@@ -48,6 +49,15 @@ def model_files(folder: Path, variant: str) -> list[Path]:
         raise DataError(f"{here} must hold the .onnx files of {variant!r}, got none; put one there")
     for path in files:
         _inside(path, here, printable(path.name))
+        if not path.is_file():
+            raise DataError(
+                f"{printable(str(path))} must be the file of a model, got "
+                f"{'a folder' if path.is_dir() else 'no file'}; rename or remove it"
+            )
+        if path.name != path.name.encode(errors="replace").decode():
+            raise DataError(
+                f"{printable(str(path))} must have a name in UTF-8, got other bytes; rename it"
+            )
     return files
 
 

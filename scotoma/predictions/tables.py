@@ -24,6 +24,7 @@ __all__ = [
     "models_by_variant",
     "read_columns",
     "refuse_missing",
+    "split_pattern",
 ]
 
 ONLY_MODEL = "0"  # what the model of a variant is called where nothing names it
@@ -51,11 +52,9 @@ def find_tables(pattern: str) -> list[PredictionTable]:
             `{variant}` and `{model}` for the names of variant and model.
 
     Raises:
-        DataError: No file matches, or one is neither CSV nor Parquet.
+        DataError: No file matches, or one is neither CSV nor Parquet, or its name no UTF-8.
     """
-    steps = pattern.split("/")
-    fixed = next((i for i, step in enumerate(steps) if re.search(r"[*{]", step)), len(steps) - 1)
-    folder, rest = "/".join(steps[:fixed]) or ("/" if fixed else "."), "/".join(steps[fixed:])
+    folder, rest = split_pattern(pattern)
     expected = re.compile(_expression(rest))
     tables = [
         PredictionTable(
@@ -70,12 +69,28 @@ def find_tables(pattern: str) -> list[PredictionTable]:
             "name, {variant} and {model} for the names of variant and model"
         )
     for table in tables:
+        if table.place != table.place.encode(errors="replace").decode():
+            raise DataError(
+                f"source.files matches {printable(table.place)}, which must have a name in UTF-8, "
+                "got other bytes; rename it"
+            )
         if not table.place.lower().endswith((".csv", ".csv.gz", ".parquet")):
             raise DataError(
                 f"source.files matches {printable(table.place)}, which is neither .csv, .csv.gz "
                 "nor .parquet; narrow the pattern, or convert the file"
             )
     return tables
+
+
+def split_pattern(pattern: str) -> tuple[str, str]:
+    """Split a pattern into the folder below which its files lie, and the rest.
+
+    >>> split_pattern("said/{variant}/*.csv")
+    ('said', '{variant}/*.csv')
+    """
+    steps = pattern.split("/")
+    fixed = next((i for i, step in enumerate(steps) if re.search(r"[*{]", step)), len(steps) - 1)
+    return "/".join(steps[:fixed]) or ("/" if fixed else "."), "/".join(steps[fixed:])
 
 
 def _expression(rest: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -102,8 +103,12 @@ def _source(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
 
+@functools.cache
 def environment() -> Environment:
-    """Build the templates: what goes in is text, and what is missing raises an error."""
+    """Build the templates: what goes in is text, and what is missing raises an error.
+
+    They are compiled once in a process, which takes as long as the drawings of a page.
+    """
     templates = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,

@@ -30,6 +30,7 @@ MOST_CLASSES = 60  # rows of a table of classes; more are cut in the middle
 MOST_RATES = 120  # rows of a table of classes by groups
 MOST_CLASS_NAMES = 20  # class names listed at the top
 FEW_MEMBERS = 5  # below it CIE counts are unstable
+MOST_RUN_ROWS = 70  # rows of a table of fairness metrics over members
 
 CONTENTS = {
     "verdict": "Verdict",
@@ -179,6 +180,11 @@ def page_context(
         "clarify": {"questions": questions, "known_notes": KNOWN_NOTES} if questions else None,
         "spread": [_spread(audit, variant.name) for variant in audit.variants],
         "trap": _trap(audit, names),
+        "run_to_run": [
+            (name, audit.run_to_run[name][:MOST_RUN_ROWS])
+            for name in names
+            if name in audit.run_to_run
+        ],
         "parity": _parity(audit),
         "frontier": frontier,
         "newest": beside.newest,
@@ -256,13 +262,30 @@ def _rates(audit: Audit, variant: str) -> dict[str, list[RateChange]]:
     return {metric: kept for metric, kept in by_metric.items() if kept}
 
 
+def classes_shown(audit: Audit, variant: str) -> tuple[list[str], list[str]]:
+    """Name the classes whose rates the page shows: of all examples, and of every group.
+
+    Of many classes those that lose and gain most, and of these as many as make a short table.
+    """
+    classes = _classes(audit, variant)
+    first, _, last = _cut(classes)
+    return (
+        [shown.row.class_name for shown in (*first, *last)],
+        [shown.row.class_name for shown in classes[: _most(audit)]],
+    )
+
+
+def _most(audit: Audit) -> int:
+    """Classes whose rates are shown for every group."""
+    return max(1, MOST_RATES // len(audit.groups))
+
+
 def _rates_by_class(
     audit: Audit, variant: str, classes: Sequence[ShownClass]
 ) -> dict[str, list[tuple[str, list[RateChange]]]]:
     """Rows by metric and class; of many classes those that lose most."""
     rows = [row for row in audit.subgroups[variant] if row.class_name is not None]
-    most = max(1, MOST_RATES // len(audit.groups))
-    worst = {shown.row.class_name for shown in classes[:most]}
+    worst = {shown.row.class_name for shown in classes[: _most(audit)]}
     by_metric = {}
     for metric in METRICS:
         of_metric = [row for row in rows if row.metric == metric]

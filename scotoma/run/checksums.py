@@ -98,10 +98,15 @@ def refuse_changed(run: Mirror, names: Iterable[str]) -> None:
         names: Of the files that are about to be read, which are here.
 
     Raises:
-        DataError: One differs.
+        DataError: One differs, or the checksums are damaged.
     """
     if (sealed := _read(run)) is None:
         return
+    if not sealed:
+        raise DataError(
+            f"{run.place(run.root / CHECKSUMS)} is damaged, so nothing says whether the other "
+            "files are; repeat the audit to write it again"
+        )
     for name in names:
         path = run.root / name
         if name in sealed and path.is_file() and file_digest(path) != sealed[name]:

@@ -200,7 +200,12 @@ class Run:
 
     @contextmanager
     def step(
-        self, name: str, outputs: Iterable[Path], inputs: Iterable[Path] = (), made_with: str = ""
+        self,
+        name: str,
+        outputs: Iterable[Path],
+        inputs: Iterable[Path] = (),
+        made_with: str = "",
+        opens: Iterable[Path] = (),
     ) -> Iterator[bool]:
         """One step: skipped if its finished, matching outputs are there, timed if not.
 
@@ -209,6 +214,7 @@ class Run:
             outputs: The files that the step must leave.
             inputs: The files that it reads; if one changes, the step is due again.
             made_with: What else decides its outputs, such as versions of libraries.
+            opens: Files of which it reads a part, whose digest is in `made_with`.
 
         Yields:
             Whether there is anything to do.
@@ -217,7 +223,7 @@ class Run:
             DataError: An input is not there, or object storage does not show it yet.
             RuntimeError: The step ended without one of its outputs.
         """
-        outputs, inputs = list(outputs), list(inputs)
+        outputs, inputs, opens = list(outputs), list(inputs), list(opens)
         record = self.path("steps", f"{name}.json")
         with self.mirror.listed():
             self.fetch(record)
@@ -227,12 +233,12 @@ class Run:
             key = hashlib.sha256("/".join(made_from).encode()).hexdigest()
             finished = self._finished(record, key, outputs)
             if not finished:
-                self.fetch(*inputs)
+                self.fetch(*inputs, *opens)
         if finished:
             yield False
             return
         self.mirror.forget_listing()  # workers write from here on
-        for path in inputs:
+        for path in (*inputs, *opens):
             if not path.is_file():
                 self._refuse_absent(path)
         began = time.perf_counter()

@@ -209,9 +209,11 @@ class Mirror:
             if sha256 := listing.sha256(name):
                 return True, sha256
         stored = storage.inspect(self.place(path))
-        if stored is not None and stored.sha256 is not None:
+        if stored is None:
+            return False, None
+        if stored.sha256 is not None:
             self._note(name, stored.etag, stored.sha256)
-        return stored is not None, stored and stored.sha256
+        return True, stored.sha256
 
     def _stored_digest(self, path: Path) -> str | None:
         """SHA-256 of an object; None where there is none."""

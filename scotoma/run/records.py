@@ -11,9 +11,15 @@ from scotoma.storage.files import written
 __all__ = ["read_json", "read_record", "write_json"]
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON with sorted keys, whole or not at all; nan and infinity are refused."""
-    text = json.dumps(value, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=False)
+def write_json(path: Path, value: Any, *, indent: int | None = 1) -> None:
+    """Write JSON with sorted keys, whole or not at all; nan and infinity are refused.
+
+    Args:
+        path: The file.
+        value: What JSON can hold.
+        indent: Spaces a level; None for one line, which takes a tenth of the time.
+    """
+    text = json.dumps(value, indent=indent, sort_keys=True, allow_nan=False, ensure_ascii=False)
     with written(path) as temporary:
         temporary.write_text(text + "\n", encoding="utf-8")
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scotoma import progress
 from scotoma.config import Variant
 from scotoma.datasets import Examples, decode_images
+from scotoma.datasets.parts import part_digest
 from scotoma.errors import DataError
 from scotoma.inference import OURS, Network, scores_onnx
 from scotoma.inference.weights import read_weights
@@ -43,6 +44,7 @@ class Compression:
     plans: dict[str, StaticPlan | None]  # by the name of the variant, of int8-static ones
     network: Network
     pixels: dict[str, NDArray[np.uint8]]  # for calibration, by protocol; the sound ones for checks
+    calibration_sha256: str  # of the examples that they are chosen from
 
     @classmethod
     def prepare(cls, run: Run, variants: list[Variant]) -> Compression:
@@ -59,7 +61,8 @@ class Compression:
             for variant in variants
             if variant.kind == "int8" and variant.mode == "static"
         }
-        return cls(run, tuple(variants), architecture, plans, network, pixels)
+        chosen_from = part_digest(run, "calibration")
+        return cls(run, tuple(variants), architecture, plans, network, pixels, chosen_from)
 
     def __call__(self, base: str, index: int) -> None:
         """Write a member in every form that is due, with its record."""
@@ -123,7 +126,7 @@ class Compression:
             "file": path.name,
             "index": index,
             "seed": read_json(base.with_suffix(".json"))["seed"],
-            **_origin(variant, made_of),
+            **self._origin(variant, made_of),
             "mode": variant.mode,
             "calibration_images": len(calibration) if static else 0,
             "export": self.architecture.facts | {"largest_difference": difference},
@@ -141,19 +144,20 @@ class Compression:
         record = path.with_suffix(".json")
         if not path.exists():
             return False
-        recorded, origin = read_record(record), _origin(variant, made_of)
+        recorded, origin = read_record(record), self._origin(variant, made_of)
         same = {key: recorded.get(key) for key in origin} == origin
         return same and bool(recorded.get("sha256") == file_digest(path))
 
-
-def _origin(variant: Variant, made_of: str) -> dict[str, Any]:
-    """What a member is made from: if any of it differs, it is made again."""
-    return {
-        "paired_with": {"variant": variant.derived_from, "sha256": made_of},
-        "variant": variant.model_dump(mode="json"),
-        "versions": versions(),
-        "code_sha256": code_digest("quantization"),
-    }
+    def _origin(self, variant: Variant, made_of: str) -> dict[str, Any]:
+        """What a member is made from: if any of it differs, it is made again."""
+        static = variant.kind == "int8" and variant.mode == "static"
+        return {
+            "paired_with": {"variant": variant.derived_from, "sha256": made_of},
+            "variant": variant.model_dump(mode="json"),
+            "versions": versions(),
+            "code_sha256": code_digest("quantization"),
+            **({"calibration_sha256": self.calibration_sha256} if static else {}),
+        }
 
 
 def _calibration(run: Run, count: int, *, protocol: str = "sound") -> NDArray[np.uint8]:

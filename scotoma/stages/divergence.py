@@ -52,7 +52,7 @@ def divergence(run: Run) -> list[Path]:
             }
             sections["parity"]["dense"] = parity(run, examples, dense)
             sections["parity"] = {k: v for k, v in sections["parity"].items() if v is not None}
-            write_json(section, jsonable(sections))
+            write_json(section, jsonable(sections), indent=None)
     return [table, section]
 
 

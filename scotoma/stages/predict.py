@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from scotoma.config import PredictionsSource
+from scotoma.datasets.parts import part_digest
 from scotoma.machine import versions
 from scotoma.run import Run
 from scotoma.stages.members import graph_files, members_of
@@ -20,14 +21,16 @@ def predict(run: Run, shard: Shard) -> list[Path]:
     if isinstance(run.config.source, PredictionsSource):
         return outputs
     graphs = graph_files(run, shard)
-    inputs = [run.examples, *(run.member(name, k) for name, own in members.items() for k in own)]
-    inputs += graphs
+    inputs = [*(run.member(name, k) for name, own in members.items() for k in own), *graphs]
     if shard.index == 0:
         from scotoma.stages.measures.parity import parity_inputs
 
         outputs += parity_inputs(run)
     leaves = [*outputs, *([run.costs] if shard.index == 0 else [])]
-    with run.step(f"predict-{shard.index:03d}", leaves, inputs, made_with=str(versions())) as due:
+    made_with = f"{versions()}{part_digest(run, 'shown')}"
+    with run.step(
+        f"predict-{shard.index:03d}", leaves, inputs, made_with=made_with, opens=[run.examples]
+    ) as due:
         if due:
             from scotoma.stages.predict_shard import predict_shard
 

@@ -6,7 +6,10 @@ from pathlib import Path
 
 from scotoma import progress
 from scotoma.config import OnnxSource, PredictionsSource
+from scotoma.datasets.parts import PartDigests, parts_file
 from scotoma.run import Run
+from scotoma.run.sources import SOURCES, confirmed
+from scotoma.stages.changed import Changed
 from scotoma.stages.judging.terms import Judging
 from scotoma.storage.files import written
 
@@ -15,7 +18,7 @@ __all__ = ["prepare"]
 
 def prepare(run: Run) -> list[Path]:
     """Read and check the source, write the examples of both splits, bring the previous audit."""
-    leaves = [*_models(run), *_examples(run)]
+    leaves = [*_models(run), *_examples(run), run.path(SOURCES)]
     _refuse_unknown_groups(run)
     run.fetch(run.previous)
     if run.config.retraining is None and not run.previous.exists():
@@ -45,20 +48,31 @@ def _models(run: Run) -> list[Path]:
 
 
 def _examples(run: Run) -> list[Path]:
-    if isinstance(run.config.source, PredictionsSource):
-        from scotoma.stages.external.predictions import prepare_predicted
-
-        return prepare_predicted(run)
-    with run.step("prepare", [run.examples]) as due:
+    changed = Changed.since_last_look(run)
+    outputs, sources = [run.examples, parts_file(run)], changed.sources
+    made_with = sources.key(*(key for key in sources.files if key != "models"))
+    with run.step("prepare", outputs, made_with=made_with) as due:
         if due:
-            from scotoma.datasets import checked_parts, open_examples
+            if isinstance(run.config.source, PredictionsSource):
+                from scotoma.stages.external.predictions import prepare_predicted
 
-            examples, parts = open_examples(run.config)
-            progress.start("decode images", 1)
-            with written(run.examples) as temporary:
-                # A broken image is refused before anything is trained.
-                examples.write_parts(
-                    temporary, checked_parts(parts, examples.size, limits=run.config.limits)
-                )
-            progress.advance("decode images")
-    return [run.examples]
+                prepare_predicted(run)
+            else:
+                _decode(run)
+            confirmed(changed.files, sources)
+    changed.leave()
+    return outputs
+
+
+def _decode(run: Run) -> None:
+    from scotoma.datasets import checked_parts, open_examples
+
+    examples, parts = open_examples(run.config)
+    progress.start("decode images", 1)
+    digests = PartDigests(examples)
+    with written(run.examples) as temporary:
+        # A broken image is refused before anything is trained.
+        checked = checked_parts(parts, examples.size, limits=run.config.limits)
+        examples.write_parts(temporary, digests.passing(checked))
+    digests.write(run)
+    progress.advance("decode images")

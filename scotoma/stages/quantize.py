@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from scotoma import progress
 from scotoma.config import Variant
+from scotoma.datasets.parts import part_digest
 from scotoma.errors import DataError
 from scotoma.extras import home_of
 from scotoma.inference import Network
@@ -38,8 +39,11 @@ def quantize(run: Run, shard: Shard) -> list[Path]:
     graphs = graph_files(run, shard)
     outputs = [*member_files(run, [variant.name for variant in variants], shard), *graphs]
     bases = list(dict.fromkeys(variant.derived_from for variant in variants))
-    inputs = [run.examples, *member_files(run, bases, shard)]
-    with run.step(f"quantize-{shard.index:03d}", outputs, inputs, made_with=str(versions())) as due:
+    inputs = member_files(run, bases, shard)
+    made_with = f"{versions()}{part_digest(run, 'calibration')}"
+    with run.step(
+        f"quantize-{shard.index:03d}", outputs, inputs, made_with=made_with, opens=[run.examples]
+    ) as due:
         if due and variants:
             home_of("torch", "train", "quantization")  # which the workers import
             home_of("onnxruntime", "train", "quantization")

@@ -10,11 +10,13 @@ import polars as pl
 
 from scotoma import progress
 from scotoma.audit import Audit, GateResult, read_audit, read_gate, read_part
+from scotoma.audit.groups import RATES
 from scotoma.config import PredictionsSource
 from scotoma.datasets import Examples
 from scotoma.errors import DataError
 from scotoma.machine import versions
 from scotoma.run import Run, checksums, read_json
+from scotoma.run.sources import Sources, examine
 from scotoma.stages.judging.frontier import frontier_rows
 from scotoma.storage.files import file_digest, written
 
@@ -25,10 +27,11 @@ def report(run: Run) -> list[Path]:
     """Put every number and the verdict onto one page, and leave the images that it shows."""
     audit, gate, page = run.path("audit.json"), run.section("verdict"), run.path("report.html")
     kept = _kept(run)
-    with run.step("report", [page, kept], [run.examples, audit, gate]) as due:
+    inputs = [run.examples, audit, gate, run.path(RATES)]
+    with run.step("report", [page, kept], inputs, made_with=_pictures(run)) as due:
         if due:
             progress.start("write report", 1)
-            content = read_audit(audit)
+            content = _with_rates(run, read_audit(audit))
             judged = read_part(gate, GateResult)
             _keep(kept, _images(run, content))
             _write(run, page, content, judged, versions(), blur=False, images=True)
@@ -54,12 +57,14 @@ def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
     """
     page, audit = run.path("report.html"), run.path("audit.json")
     measured, gate = run.path("measurements.json"), run.path("gate.json")
-    run.fetch(audit, measured, gate, _kept(run))
+    run.fetch(audit, measured, gate, _kept(run), run.costs, run.path("newest.json"))
     if not audit.exists():
         raise DataError(f"{run.mirror.place(audit)} is not there; let scotoma audit end first")
     if not gate.exists():
         raise DataError(f"{run.mirror.place(gate)} is not there; run scotoma gate {run.place}")
-    checksums.refuse_changed(run.mirror, ("audit.json", "gate.json", "thumbnails.parquet"))
+    read = ("audit.json", "gate.json", "thumbnails.parquet", "measurements.json", "newest.json")
+    checksums.refuse_changed(run.mirror, (*read, run.costs.relative_to(run.root).as_posix()))
+    content = _with_rates(run, read_audit(audit, run.mirror.place(audit)))
     judged = read_gate(gate, run.mirror.place(gate))
     if judged.audit_sha256 != file_digest(audit):
         raise DataError(
@@ -67,11 +72,27 @@ def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
             f"scotoma gate {run.place}"
         )
     with_versions = read_json(measured).get("versions", {}) if measured.exists() else {}
-    _write(run, page, read_audit(audit), judged, with_versions, blur=blur, images=images)
+    _write(run, page, content, judged, with_versions, blur=blur, images=images)
     changed = run.rewritten("report", page)
     run.publish(*changed)
     checksums.amend(run.mirror, [path.relative_to(run.root).as_posix() for path in changed])
     return page
+
+
+def _with_rates(run: Run, audit: Audit) -> Audit:
+    """The audit with the rates of single classes that the page shows."""
+    if audit.class_rates is None:
+        return audit
+    from scotoma.report.views import classes_shown
+    from scotoma.stages.measures.rates import with_class_rates
+
+    wanted = []
+    for variant in audit.compressed:
+        of_everyone, of_groups = classes_shown(audit, variant.name)
+        everyone = pl.col("group") == audit.groups[0].key
+        shown = (everyone & pl.col("class").is_in(of_everyone)) | pl.col("class").is_in(of_groups)
+        wanted.append((pl.col("variant") == variant.name) & shown)
+    return with_class_rates(run.mirror, audit, pl.any_horizontal(wanted))
 
 
 def _write(
@@ -141,6 +162,23 @@ def _images(run: Run, audit: Audit) -> dict[str, bytes]:
         names = dict(shown.select("example_id", "image_name").iter_rows())
         return named_images(run.config.source, names)
     return {}
+
+
+def _pictures(run: Run) -> str:
+    """SHA-256 of the images that the table of examples names; empty where it names none."""
+    audit = run.path("audit.json")
+    if not isinstance(run.config.source, PredictionsSource):
+        return ""
+    run.fetch(audit, run.examples)
+    if not (audit.exists() and run.examples.exists()):
+        return ""  # which the step refuses
+    shown = Examples.read(run.examples, only=_in_gallery(read_audit(audit))).table
+    if "image_name" not in shown.columns:
+        return ""
+    from scotoma.stages.external.predictions import picture_files
+
+    files = picture_files(run.config.source, shown["image_name"].to_list())
+    return examine({"examples": files}, Sources()).key("examples")
 
 
 def _in_gallery(audit: Audit) -> list[str]:

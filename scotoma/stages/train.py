@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from scotoma.config import OnnxSource, PredictionsSource
+from scotoma.datasets.parts import part_digest
 from scotoma.extras import home_of, needs
 from scotoma.machine import versions
 from scotoma.own_code import is_code, module_digest
 from scotoma.run import Run
+from scotoma.run.sources import confirmed, read_sources
 from scotoma.stages.members import member_files
 from scotoma.stages.shards import Shard
 
@@ -28,14 +30,19 @@ def train(run: Run, shard: Shard) -> list[Path]:
 
 def _take_in(run: Run, shard: Shard) -> list[Path]:
     needs("onnxruntime", "train", "source.kind onnx")
-    from scotoma.stages.external.models import files_digest, take_in
+    from scotoma.stages.external.models import model_sources, take_in
 
     names = [variant.name for variant in run.config.resolved_variants]
     outputs = member_files(run, names, shard)
-    made_with = files_digest(run)
-    with run.step(f"train-{shard.index:03d}", outputs, [run.examples], made_with=made_with) as due:
+    models = {"models": model_sources(run, shard)}
+    seen = confirmed(models, read_sources(run.mirror))
+    made_with = f"{seen.key('models')}/{part_digest(run, 'shown')}"
+    with run.step(
+        f"train-{shard.index:03d}", outputs, made_with=made_with, opens=[run.examples]
+    ) as due:
         if due:
             take_in(run, shard)
+            confirmed(models, seen)
     return outputs
 
 
@@ -53,8 +60,11 @@ def train_variants(run: Run, step: str, variants: list[str], shard: Shard) -> li
     """
     outputs = member_files(run, variants, shard)
     model = run.config.source.model if variants else ""  # what was made elsewhere has none
-    made_with = str(versions()) + (module_digest(model) if is_code(model) else "")
-    with run.step(f"{step}-{shard.index:03d}", outputs, [run.examples], made_with=made_with) as due:
+    code = module_digest(model) if is_code(model) else ""
+    made_with = f"{versions()}{code}{part_digest(run, 'training')}"
+    with run.step(
+        f"{step}-{shard.index:03d}", outputs, made_with=made_with, opens=[run.examples]
+    ) as due:
         if due and variants:
             home_of("torch", "train", "training")  # which the workers import
             from scotoma.training.population import train_populations

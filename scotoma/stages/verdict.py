@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scotoma import progress
-from scotoma.audit import as_text, read_audit, read_gate, write_part
-from scotoma.config.gate import GateRules, default_rules
+from scotoma.audit import Audit, as_text, read_audit, read_gate, write_part
+from scotoma.audit.groups import RATES
+from scotoma.config.gate import ChangeRule, GateRules, default_rules
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.run import Run, checksums
 from scotoma.run.mirror import Mirror
+from scotoma.run.sources import read_sources
 from scotoma.stages.judging.previous import read_previous, with_previous
 from scotoma.stages.judging.terms import Judging
 from scotoma.storage.files import file_digest, written
@@ -36,8 +38,10 @@ def verdict(run: Run) -> list[Path]:
     sections = [run.section(name) for name in ("divergence", "bias", "slices")]
     run.fetch(run.previous)
     previous = [run.previous] if run.previous.exists() else []
-    inputs = [run.examples, *sections, *previous]
-    with run.step("verdict", [audit, section], inputs, made_with=judging.digest) as due:
+    inputs = [run.examples, *sections, run.path(RATES), *previous]
+    sources = read_sources(run.mirror)
+    made_with = "/".join([judging.digest, *(key + sources.digest(key) for key in sources.files)])
+    with run.step("verdict", [audit, section], inputs, made_with=made_with) as due:
         if due:
             from scotoma.datasets import Examples
             from scotoma.stages.judging.assemble import assemble
@@ -109,7 +113,9 @@ def _give_verdict(
         groups=len(audit.groups) > 1,
         shipped=audit.scope == "shipped",
     )
-    gate = judge(audit, with_previous(applied, previous), as_of, previous)
+    gate = judge(
+        _with_rates(folder, audit, applied), with_previous(applied, previous), as_of, previous
+    )
     texts = {
         "summary.md": markdown(gate),
         "junit.xml": junit(gate),
@@ -130,6 +136,27 @@ def _give_verdict(
             folder.publish([folder.root / name])
     checksums.amend(folder, OUTCOMES)
     return judged
+
+
+def _with_rates(folder: Mirror, audit: Audit, rules: GateRules) -> Audit:
+    """The audit with the rates of single classes that its rules ask for."""
+    asked = [
+        (rule.metric, rule.over)
+        for rule in rules.rules
+        if isinstance(rule, ChangeRule) and rule.metric != "error" and rule.over != "all"
+    ]
+    if audit.class_rates is None or not asked:
+        return audit
+    import polars as pl
+
+    from scotoma.stages.measures.rates import MOST_JUDGED, with_class_rates
+
+    everyone = pl.col("group") == audit.groups[0].key
+    wanted = pl.any_horizontal(
+        (pl.col("metric") == metric) & (everyone if over == "classes" else ~everyone)
+        for metric, over in asked
+    )
+    return with_class_rates(folder, audit, wanted, MOST_JUDGED)
 
 
 def _text(path: Path) -> str | None:

@@ -24,8 +24,11 @@ from scotoma.storage.places import (
     split_uri,
     upload,
 )
+from scotoma.storage.stamps import Files, Stamp, stamps
 
 __all__ = [
+    "Files",
+    "Stamp",
     "Stored",
     "at_hand",
     "digest",
@@ -41,5 +44,6 @@ __all__ = [
     "read_bytes",
     "remove",
     "split_uri",
+    "stamps",
     "upload",
 ]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 from scotoma.errors import DataError
 from scotoma.storage.client import ATTEMPTS, endpoint, s3_exceptions
@@ -25,9 +26,23 @@ def storage_sentences(uri: str, verb: str = "read", *, listed: bool = False) -> 
     except of.BotoCoreError as error:
         raise DataError(_failed(uri, verb, error)) from error
     except ValueError as error:
-        if isinstance(error, DataError) or "endpoint" not in str(error):
+        no_address = "endpoint" in str(error) or not _is_address(endpoint())
+        if isinstance(error, DataError) or not no_address:
             raise
         raise DataError(_no_address(uri, verb)) from error
+
+
+def _is_address(uri: str) -> bool:
+    """Tell whether this is an address of HTTP; an empty one stands for that of AWS.
+
+    >>> [_is_address(uri) for uri in ("", "http://host:9000", "http://[::1", "host:9000")]
+    [True, True, False, False]
+    """
+    try:
+        parts = urlsplit(uri)
+        return not uri or (parts.scheme in ("http", "https") and bool(parts.hostname or parts.port))
+    except ValueError:  # of brackets or of a port
+        return False
 
 
 def _no_address(uri: str, verb: str) -> str:

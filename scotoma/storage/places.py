@@ -9,7 +9,7 @@ import random
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,15 +24,18 @@ from scotoma.storage.regular import open_regular
 __all__ = [
     "Stored",
     "at_hand",
+    "carried_digest",
     "digest",
     "download",
     "exists",
+    "head",
     "inspect",
     "is_remote",
     "join",
     "list_etags",
     "list_files",
     "list_names",
+    "list_objects",
     "read_bytes",
     "remove",
     "split_uri",
@@ -122,7 +125,7 @@ def list_files(uri: str) -> dict[str, int]:
         there = (path for path in local if path.exists())
         sizes = {path.relative_to(root).as_posix(): path.stat().st_size for path in there}
         return dict(sorted(sizes.items()))
-    return {name: int(entry["Size"]) for name, entry in _entries(uri)}
+    return {name: int(entry["Size"]) for name, entry in list_objects(uri).items()}
 
 
 def list_etags(uri: str) -> dict[str, str]:
@@ -137,11 +140,15 @@ def list_etags(uri: str) -> dict[str, str]:
     Raises:
         DataError: As of `list_files`.
     """
-    return {name: entry["ETag"] for name, entry in _entries(uri)}
+    return {name: entry["ETag"] for name, entry in list_objects(uri).items()}
 
 
-def _entries(uri: str) -> list[tuple[str, dict[str, Any]]]:
-    """Name relative to a prefix and what a listing says of it, in order of names."""
+def list_objects(uri: str) -> dict[str, dict[str, Any]]:
+    """What a listing says of every object below a prefix, by name relative to it, in order.
+
+    Raises:
+        DataError: As of `list_files`.
+    """
     bucket, key = split_uri(uri)
     prefix = f"{key}/" if key else ""
     with storage_sentences(uri):
@@ -158,7 +165,7 @@ def _entries(uri: str) -> list[tuple[str, dict[str, Any]]]:
                 f"the object {redact(join(uri, name))!r} must have a name that is a path below "
                 f"{redact(uri)}, got {name[:200]!r}; rename or remove it"
             )
-    return sorted(entries.items())
+    return dict(sorted(entries.items()))
 
 
 def list_names(uri: str, *, folders: bool) -> set[str]:
@@ -221,10 +228,11 @@ def inspect(uri: str) -> Stored | None:
     if not is_remote(uri):
         path = Path(uri)
         return Stored(path.stat().st_size, file_digest(path)) if path.is_file() else None
-    head = _head(uri)
-    if head is None:
+    answer = head(uri)
+    if answer is None:
         return None
-    return Stored(int(head["ContentLength"]), _carried(head), head["ETag"])
+    size = int(answer["ContentLength"])
+    return Stored(size, carried_digest(answer), answer["ETag"])
 
 
 def exists(uri: str) -> bool:
@@ -359,8 +367,12 @@ def remove(uri: str) -> None:
         s3_client().delete_object(Bucket=bucket, Key=key)
 
 
-def _head(uri: str) -> dict[str, Any] | None:
-    """What is known of an object; None if it is not there."""
+def head(uri: str) -> dict[str, Any] | None:
+    """What the service knows of an object; None if it is not there.
+
+    Raises:
+        DataError: The storage cannot be asked.
+    """
     client_error = s3_exceptions().ClientError
     bucket, key = split_uri(uri)
     with storage_sentences(uri):
@@ -378,7 +390,7 @@ def _head(uri: str) -> dict[str, Any] | None:
             raise
 
 
-def _carried(response: dict[str, Any]) -> str | None:
+def carried_digest(response: Mapping[str, Any]) -> str | None:
     """The SHA-256 that an object carries of its whole content, hexadecimal."""
     if ours := response.get("Metadata", {}).get(SHA256):
         return str(ours)
@@ -416,7 +428,7 @@ def _whole(uri: str, listed: bool, consume: Callable[[Iterator[bytes]], _T]) -> 
                     raise
                 why = type(error).__name__
             else:
-                carried = _carried(response)
+                carried = carried_digest(response)
                 if carried in (None, hashing.hexdigest()):
                     return result
                 if attempt == ATTEMPTS:

@@ -119,7 +119,7 @@ def member_records(
     recipe: Mapping[str, Any],
     manifests: Mapping[str, Mapping[str, Any]],
 ) -> list[RunRecord]:
-    """A record a member: seed, recipe, digest of the weights, loss curve, top-1.
+    """A record a member: seed, recipe, digest of the weights, loss curve, top-1, fairness.
 
     Args:
         audit: The audit.
@@ -130,11 +130,9 @@ def member_records(
         Records in the order of the variants, dense first, and of their members.
     """
     return [
-        _member(audit, recipe, variant.name, member, top1)
+        _member(audit, recipe, variant.name, place, member)
         for variant in audit.variants
-        for member, top1 in zip(
-            manifests[variant.name]["members"], audit.accuracy[variant.name].members, strict=True
-        )
+        for place, member in enumerate(manifests[variant.name]["members"])
     ]
 
 
@@ -323,8 +321,8 @@ def _member(
     audit: Audit,
     recipe: Mapping[str, Any],
     name: str,
+    place: int,
     member: Mapping[str, Any],
-    top1: float | None,
 ) -> RunRecord:
     """Everything that the run of a member holds."""
     params, tags = _facts(audit, {**recipe, **member.get("recipe", {})}, name)
@@ -336,7 +334,11 @@ def _member(
     )
     if "paired_with" in member:
         record.tags["scotoma.paired_with"] = member["paired_with"]["sha256"]
-    record.number("top1", top1)
+    record.number("top1", audit.accuracy[name].members[place])
+    attributes = metric_names(row.attribute for row in audit.run_to_run.get(name, ()))
+    for row in audit.run_to_run.get(name, ()):
+        fairness = f"fairness/{row.metric}.{attributes[row.attribute]}"
+        record.number(fairness, row.values[place], row.reason)
     # A point of the curve is the mean over a tenth of the steps, up to the step it stands at.
     for point, loss in enumerate(member.get("loss", []), start=1):
         if _finite(loss):

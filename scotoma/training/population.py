@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scotoma import progress
 from scotoma.config import Config
 from scotoma.datasets import Examples, IndexedImages, StoredImages, store_images
+from scotoma.datasets.parts import part_digest
 from scotoma.errors import ConfigError
 from scotoma.machine import cores, hardware, has_gpu_driver, versions
 from scotoma.own_code import is_code, module_digest
@@ -44,7 +45,7 @@ def train_populations(run: Run, variants: list[str], members: range) -> list[Pat
         The weight files.
     """
     examples = Examples.read(run.examples, images=False, split="train")
-    data_digest = file_digest(run.examples)
+    data_digest = part_digest(run, "training")
     wanted = [(variant, index) for variant in variants for index in members]
     due = {member for member in wanted if not _finished(run, *member, data_digest)}
     if due:
@@ -132,7 +133,7 @@ def _origin(config: Config, data_digest: str) -> dict[str, Any]:
         "identical": config.population.identical,
         "forked": config.population.forked,
         "recipe": config.source.recipe.model_dump(mode="json"),
-        "dataset_sha256": data_digest,
+        "training_sha256": data_digest,
         "versions": versions(),
         "code_sha256": code_digest("training"),
         **({"model_sha256": module_digest(model)} if is_code(model) else {}),

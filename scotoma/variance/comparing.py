@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ from scotoma.variance.effects import (
     welch_difference,
 )
 
+Name = TypeVar("Name")
 FEWEST_TESTED = 3  # runs a side; of two, both lie equally far from their median, and F is endless
 NO_POWER_BELOW = 5  # runs a side
 NO_POWER = f"fewer than {NO_POWER_BELOW} runs a side: Levene's test has no power"
@@ -239,11 +240,11 @@ def compare(
 
 
 def compare_family(
-    pairs: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]],
+    pairs: Mapping[Name, tuple[npt.ArrayLike, npt.ArrayLike]],
     *,
     protocol: StatisticsProtocol = "sound",
     level: float = 0.95,
-) -> dict[str, Comparison]:
+) -> dict[Name, Comparison]:
     """Compare many pairs of runs and correct for how many were compared.
 
     Args:

@@ -131,7 +131,8 @@ class _Way:
 
         # Below 2 degrees of freedom nothing is known of the variance; far above, all.
         free = max(df, 2.0)
-        scales = free / chdtri(free, QUANTILES) if free < KNOWN else np.ones(1)
+        known = free >= KNOWN
+        scales = np.asarray([1.0] if known else free / chdtri(free, QUANTILES), np.float64)
         clear = self.distance - half(scales)
         if moves > 0:
             return float(np.mean(ndtr(clear / np.sqrt(scales * moves))))

@@ -298,3 +298,21 @@ def test_what_an_uninstall_must_not_take_is_kept(render: Callable[..., Objects])
     for kept in of_kind(objects, "Secret", "PersistentVolumeClaim"):
         assert kept["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
     assert len(of_kind(objects, "Secret", "PersistentVolumeClaim")) == 2
+
+
+def test_each_image_may_be_named_by_its_digest(render: Callable[..., Objects]) -> None:
+    digest = f"@sha256:{'0123456789abcdef' * 4}"
+    objects = render(
+        f"images: {{registry: r.example/team, mlflow: scotoma-mlflow{digest}, tag: t}}"
+    )
+    (server,) = [one for one in objects if one["kind"] == "Deployment"]
+    (container,) = server["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"r.example/team/scotoma-mlflow{digest}"
+
+
+def test_a_prefix_is_text_whatever_it_holds(render: Callable[..., Objects]) -> None:
+    objects = render('artifacts: {kind: s3, bucket: audits, prefix: "a #b"}')
+    (server,) = [one for one in objects if one["kind"] == "Deployment"]
+    (container,) = server["spec"]["template"]["spec"]["containers"]
+    (place,) = [e for e in container["env"] if e["name"] == "MLFLOW_ARTIFACTS_DESTINATION"]
+    assert place["value"] == "s3://audits/a #b"

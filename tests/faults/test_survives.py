@@ -216,19 +216,50 @@ def test_a_run_that_has_not_ended_cannot_be_verified(copy: Path) -> None:
     [
         ("audit.json", ("gate",)),
         ("audit.json", ("report",)),
+        ("measurements.json", ("report",)),
         ("divergence.parquet", ("examples",)),
+        ("config.yaml", ("examples",)),
+        ("examples.parquet", ("diff", "RUN")),
+        ("predictions/prune-0.9.parquet", ("diff", "RUN")),
+        ("audit.json", ("gate", "--previous", "RUN", "WHOLE")),
     ],
 )
-def test_what_was_changed_is_not_read(copy: Path, name: str, command: tuple[str, ...]) -> None:
+def test_what_was_changed_is_not_read(
+    copy: Path, whole: Undisturbed, name: str, command: tuple[str, ...]
+) -> None:
     path = copy / name
     path.write_bytes(path.read_bytes() + b" ")
-    code, out, said = scotoma(*command, copy, "--quiet")
+    places = {"RUN": copy, "WHOLE": whole.folder}
+    arguments = [places.get(part, part) for part in command]
+    last = () if "WHOLE" in command else (copy,)
+    code, out, said = scotoma(*arguments, *last, "--quiet")
     assert (code, out) == (4, "")
     assert said == (
         f"scotoma: {path} was changed after its audit wrote it; repeat the audit to write it "
         "again\n"
     )
     assert not (copy / "gate.json").exists() or command != ("gate",)
+
+
+def test_a_broken_audit_is_named_before_its_verdict(copy: Path) -> None:
+    (copy / CHECKSUMS).unlink()
+    (copy / "audit.json").write_text("{")
+    code, out, said = scotoma("report", copy)
+    assert (code, out) == (4, "")
+    assert said.startswith(f"scotoma: {copy / 'audit.json'} must be JSON that scotoma audit wrote")
+
+
+@pytest.mark.parametrize("command", [("gate",), ("report",), ("examples",), ("diff", "RUN")])
+def test_nothing_is_read_beside_damaged_checksums(copy: Path, command: tuple[str, ...]) -> None:
+    path = copy / CHECKSUMS
+    path.write_text(path.read_text().replace("audit.json", "audit.jsom"))
+    arguments = [copy if part == "RUN" else part for part in command]
+    code, out, said = scotoma(*arguments, copy, "--quiet")
+    assert (code, out) == (4, "")
+    assert said == (
+        f"scotoma: {path} is damaged, so nothing says whether the other files are; repeat the "
+        "audit to write it again\n"
+    )
 
 
 def test_what_a_command_on_a_finished_run_writes_is_verified_too(copy: Path) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.commands import scotoma
+from tests.external_predictions import CONFIG, write
 from tests.kfp_server.server import KfpServer
-from tests.test_predicted import CONFIG, write
 
 CANARY = b"c4n4ry-s3cret"
 VARIABLES = (

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import vl_convert
 
 from scotoma.audit import GateResult, read_audit, read_part
 from scotoma.config import Config
@@ -52,6 +54,23 @@ def png(shade: int, side: int = 4) -> bytes:
     header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
     body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + body
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _drawn_once() -> Iterator[None]:
+    """Draw each specification once: most pages here show the same few audits."""
+    draw, drawings = vl_convert.vega_to_svg, {}
+
+    @functools.wraps(draw)
+    def remembered(vega: dict[str, Any]) -> str:
+        key = json.dumps(vega, sort_keys=True)
+        if key not in drawings:
+            drawings[key] = draw(vega)
+        return drawings[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vl_convert, "vega_to_svg", remembered)
+        yield
 
 
 @pytest.fixture(scope="session")

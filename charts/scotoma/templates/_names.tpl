@@ -43,14 +43,14 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version }}
 {{- $root := index . 0 -}}
 {{- $name := index $root.Values.images (index . 1) -}}
 {{- with $root.Values.images.registry }}{{ trimSuffix "/" . }}/{{ end -}}
-{{ $name }}:{{ $root.Values.images.tag | default $root.Chart.AppVersion }}
+{{ $name }}{{ if not (contains "@" $name) }}:{{ $root.Values.images.tag | default $root.Chart.AppVersion }}{{ end }}
 {{- end -}}
 
 {{- define "scotoma.pullSecrets" -}}
 {{- with .Values.images.pullSecrets }}
 imagePullSecrets:
 {{- range . }}
-  - name: {{ . }}
+  - name: {{ . | quote }}
 {{- end }}
 {{- end }}
 {{- end -}}

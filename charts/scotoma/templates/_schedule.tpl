@@ -24,7 +24,7 @@ spec:
       restartPolicy: Never
       containers:
         - name: schedule
-          image: {{ include "scotoma.image" (list .root "core") }}
+          image: {{ include "scotoma.image" (list .root "core") | quote }}
           imagePullPolicy: {{ $values.images.pullPolicy }}
           {{- include "scotoma.container" .root | nindent 10 }}
           command: [scotoma, pipeline, {{ .verb }}]
@@ -34,19 +34,19 @@ spec:
             {{- else }}
             - /schedules/{{ .name }}.yaml
             - --name={{ .name }}
-            - --out={{ .schedule.out }}
+            - {{ printf "--out=%s" .schedule.out | quote }}
             {{- if .schedule.gate }}
             - --rules=/schedules/{{ .name }}.gate.yaml
             {{- end }}
             {{- end }}
-            - --endpoint={{ $values.kubeflow.endpoint }}
-            - --namespace={{ include "scotoma.kubeflowNamespace" .root }}
+            - {{ printf "--endpoint=%s" $values.kubeflow.endpoint | quote }}
+            - {{ printf "--namespace=%s" (include "scotoma.kubeflowNamespace" .root) | quote }}
           env:
             - {name: SCOTOMA_IMAGE, value: {{ include "scotoma.image" (list .root "full") | quote }}}
             - {name: SCOTOMA_CORE_IMAGE, value: {{ include "scotoma.image" (list .root "core") | quote }}}
             {{- if $values.kubeflow.tokenSecret }}
             - name: SCOTOMA_KFP_TOKEN
-              valueFrom: {secretKeyRef: {name: {{ $values.kubeflow.tokenSecret }}, key: token}}
+              valueFrom: {secretKeyRef: {name: {{ $values.kubeflow.tokenSecret | quote }}, key: token}}
             {{- else }}
             - {name: KF_PIPELINES_SA_TOKEN_PATH, value: /var/run/secrets/kubeflow/token}
             {{- end }}
@@ -67,6 +67,6 @@ spec:
           projected:
             sources:
               - serviceAccountToken:
-                  {path: token, expirationSeconds: 3600, audience: {{ $values.kubeflow.tokenAudience }}}
+                  {path: token, expirationSeconds: 3600, audience: {{ $values.kubeflow.tokenAudience | quote }}}
         {{- end }}
 {{- end }}

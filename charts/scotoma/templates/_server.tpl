@@ -56,7 +56,7 @@ exec mlflow server --host 0.0.0.0 --port 5000 --workers {{ .Values.mlflow.worker
 {{- if eq .Values.artifacts.kind "volume" }}
   value: /mlflow/artifacts
 {{- else }}
-  value: s3://{{ .Values.artifacts.bucket }}/{{ .Values.artifacts.prefix }}
+  value: {{ printf "s3://%s/%s" .Values.artifacts.bucket .Values.artifacts.prefix | quote }}
 - {name: AWS_DEFAULT_REGION, value: {{ .Values.artifacts.region | quote }}}
 {{- with .Values.artifacts.endpoint }}
 - {name: MLFLOW_S3_ENDPOINT_URL, value: {{ . | quote }}}

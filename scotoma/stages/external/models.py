@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,9 +20,10 @@ from scotoma.run import Run, write_json
 from scotoma.stages.external.registered import models_here
 from scotoma.stages.members import members_of
 from scotoma.stages.shards import Shard
+from scotoma.storage import Files
 from scotoma.storage.files import file_digest, written
 
-__all__ = ["files_digest", "find_models", "network_of", "take_in"]
+__all__ = ["find_models", "model_sources", "network_of", "take_in"]
 
 TRIED = 4  # images that every model is run on before it is taken in
 
@@ -68,13 +68,16 @@ def find_models(config: Config) -> dict[str, list[Path]]:
     return files_by_variant
 
 
-def files_digest(run: Run) -> str:
-    """SHA-256 over all models: if one changes, all are taken in again."""
-    digest = hashlib.sha256()
-    for name, files in find_models(models_here(run)).items():
-        for path in files:
-            digest.update(f"{name}/{path.name}:{file_digest(path)}\n".encode())
-    return digest.hexdigest()
+def model_sources(run: Run, shard: Shard | None = None) -> Files:
+    """List the models of a shard, or of all, and the files beside them, which may hold weights."""
+    config = models_here(run)
+    assert isinstance(config.source, OnnxSource)
+    folder, names = Path(config.source.models), []
+    for variant, files in find_models(config).items():
+        own = files if shard is None else [files[k] for k in members_of(config, variant, shard)]
+        beside = sorted({*(folder / variant).rglob("*")} - {*files})
+        names += [path.relative_to(folder).as_posix() for path in (*own, *beside) if path.is_file()]
+    return Files(str(folder), tuple(names))
 
 
 def take_in(run: Run, shard: Shard) -> None:

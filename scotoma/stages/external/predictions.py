@@ -5,27 +5,41 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from scotoma import progress, storage
 from scotoma.config import Config, PredictionsSource
 from scotoma.config.model import Population, Predicted
-from scotoma.config.variants import VariantEntry
+from scotoma.config.variants import NAME_BYTES, VariantEntry
 from scotoma.datasets import Examples, load_examples
+from scotoma.datasets.parts import PartDigests, part_digest
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
 from scotoma.predictions.external import ExternalPredictions, PredictionRequest, read_external
-from scotoma.predictions.tables import PredictionTable, find_tables, models_by_variant
+from scotoma.predictions.tables import (
+    PredictionTable,
+    find_tables,
+    models_by_variant,
+    split_pattern,
+)
 from scotoma.printable import nearest, printable
 from scotoma.run import Run, write_json
+from scotoma.run.sources import confirmed, read_sources
 from scotoma.stages.members import members_of
 from scotoma.stages.shards import Shard
-from scotoma.storage.files import file_digest, written
+from scotoma.storage.files import written
 
-__all__ = ["complete", "named_images", "prepare_predicted", "take_in_predictions"]
+__all__ = [
+    "complete",
+    "named_images",
+    "picture_files",
+    "prediction_sources",
+    "prepare_predicted",
+    "take_in_predictions",
+]
 
 ELSEWHERE = "made elsewhere"
 NAME = re.compile(r"\w[\w .,+=@()-]{0,79}")  # of a variant, which also names files
@@ -51,11 +65,11 @@ def complete(config: Config) -> Config:
         return config
     supplied = models_by_variant(find_tables(source.files), config.limits)
     for name in supplied:
-        if not NAME.fullmatch(name):
+        if not NAME.fullmatch(name) or len(name.encode()) > NAME_BYTES:
             raise DataError(
                 f"variant {printable(name)[:100]!r} of source.files must have a name of at most 80 "
-                "letters, digits, spaces and . , + = @ ( ) - that begins with a letter or digit; "
-                "rename it"
+                f"letters, digits, spaces and . , + = @ ( ) -, and {NAME_BYTES} bytes in UTF-8, "
+                "that begins with a letter or digit; rename it"
             )
     dense = _baseline(config, list(supplied))
     if config.variants:
@@ -155,21 +169,27 @@ def _refuse_unpaired(config: Config, supplied: Mapping[str, Sequence[str]], dens
             )
 
 
-def prepare_predicted(run: Run) -> list[Path]:
+def prepare_predicted(run: Run) -> None:
     """Read and check the table of examples, and write it."""
     assert isinstance(run.config.source, PredictionsSource)
-    tables = [run.config.source.examples, run.config.source.training]
-    made_with = _digest(*(table for table in tables if table is not None))
-    with run.step("prepare", [run.examples], made_with=made_with) as due:
-        if due:
-            progress.start("read examples", 1)
-            examples = load_examples(run.config)
-            predicted = find_tables(run.config.source.files)
-            left = _left_out(run.config, models_by_variant(predicted, run.config.limits))
-            with written(run.examples) as temporary:
-                replace(examples, notes=(*examples.notes, *left)).write(temporary)
-            progress.advance("read examples")
-    return [run.examples]
+    progress.start("read examples", 1)
+    examples = load_examples(run.config)
+    tables = find_tables(run.config.source.files)
+    left = _left_out(run.config, models_by_variant(tables, run.config.limits))
+    digests = PartDigests(examples)
+    with written(run.examples) as temporary:
+        parts = digests.passing([examples.table])
+        replace(examples, notes=(*examples.notes, *left)).write_parts(temporary, parts)
+    digests.write(run)
+    progress.advance("read examples")
+
+
+def prediction_sources(source: PredictionsSource) -> storage.Files:
+    """List the files of predictions."""
+    folder = PurePosixPath(storage.join(split_pattern(source.files)[0]))
+    places = [PurePosixPath(table.place) for table in find_tables(source.files)]
+    names = tuple(place.relative_to(folder).as_posix() for place in places)
+    return storage.Files(split_pattern(source.files)[0], names)
 
 
 def _left_out(config: Config, supplied: Mapping[str, Sequence[str]]) -> list[str]:
@@ -194,11 +214,15 @@ def take_in_predictions(run: Run, shard: Shard) -> list[Path]:
     members = {name: members_of(run.config, name, shard) for name in names}
     outputs = [run.predictions(name, shard.index) for name, own in members.items() if own]
     outputs += [_record(run, name, index) for name, own in members.items() for index in own]
-    tables = find_tables(source.files)
-    made_with = _digest(*(table.place for table in tables))
-    with run.step(f"train-{shard.index:03d}", outputs, [run.examples], made_with=made_with) as due:
+    files = {"files": prediction_sources(source)}
+    seen = confirmed(files, read_sources(run.mirror))
+    made_with = f"{seen.key('files')}/{part_digest(run, 'shown')}"
+    with run.step(
+        f"train-{shard.index:03d}", outputs, made_with=made_with, opens=[run.examples]
+    ) as due:
         if due:
-            _take_in(run, shard, tables)
+            _take_in(run, shard, find_tables(source.files))
+            confirmed(files, seen)
     return outputs
 
 
@@ -273,9 +297,21 @@ def named_images(source: PredictionsSource, names: Mapping[str, str | None]) -> 
         Content by example id; without those that are absent, too large for a page, or named by a
         path that leads out of the folder.
     """
+    files = picture_files(source, names.values())
+    plain = {example_id: posixpath.normpath(name or "..") for example_id, name in names.items()}
+    kept = {name for name in files.names if storage.exists(files.place(name))}
+    return {
+        example_id: storage.read_bytes(files.place(name))
+        for example_id, name in plain.items()
+        if name in kept
+    }
+
+
+def picture_files(source: PredictionsSource, names: Iterable[str | None]) -> storage.Files:
+    """List the images of these names that a page may show; see `named_images`."""
     folder = source.examples.rpartition("/")[0]
-    found = {}
-    for example_id, name in names.items():
+    shown: dict[str, None] = {}
+    for name in names:
         plain = posixpath.normpath(name or "..")
         if plain.startswith(("..", "/")) or "\0" in plain:
             continue
@@ -285,10 +321,8 @@ def named_images(source: PredictionsSource, names: Mapping[str, str | None]) -> 
             inside = path.is_relative_to(Path(folder).resolve()) and path.is_file()
             if not inside or path.stat().st_size > PICTURE_BYTES:
                 continue
-        elif not storage.exists(place):
-            continue
-        found[example_id] = storage.read_bytes(place)
-    return found
+        shown[plain] = None
+    return storage.Files(folder, tuple(shown))
 
 
 def _named(config: Config) -> dict[str, str]:
@@ -301,14 +335,3 @@ def _named(config: Config) -> dict[str, str]:
 
 def _record(run: Run, name: str, index: int) -> Path:
     return run.member(name, index).with_suffix(".json")
-
-
-def _digest(*places: str) -> str:
-    """SHA-256 over the content of files: if one changes, what was made of it is made again."""
-    whole = hashlib.sha256()
-    for place in places:
-        content = storage.digest(place) if storage.is_remote(place) else None
-        if content is None:
-            content = "" if storage.is_remote(place) else file_digest(Path(place))
-        whole.update(f"{posixpath.basename(place)}:{content}\n".encode())
-    return whole.hexdigest()

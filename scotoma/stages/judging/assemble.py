@@ -9,12 +9,13 @@ import numpy as np
 from scotoma._version import __version__
 from scotoma.audit import Audit, read_part
 from scotoma.audit.document import VERSION
-from scotoma.audit.groups import Gap, MeasuredGap
+from scotoma.audit.groups import RATES, ClassRates, Gap, MeasuredGap
 from scotoma.audit.sections import BiasSection, DivergenceSection
 from scotoma.audit.slices import SliceSearch
 from scotoma.datasets import Examples
 from scotoma.jsonable import jsonable
 from scotoma.run import Run
+from scotoma.run.sources import read_sources
 from scotoma.storage.files import file_digest
 from scotoma.uncertainty import FEWEST_RUNS, holm
 from scotoma.uncertainty.rates import FEW
@@ -27,6 +28,7 @@ def assemble(run: Run, examples: Examples) -> Audit:
     config, test = run.config, examples.split("test")
     partition = test.partition()
     positive = None if config.label.positive is None else str(config.label.positive)
+    sources = read_sources(run.mirror)
     bias = read_part(run.section("bias"), BiasSection)
     divergence = read_part(run.section("divergence"), DivergenceSection)
     content = {
@@ -49,6 +51,15 @@ def assemble(run: Run, examples: Examples) -> Audit:
             "positive": positive,
             "notes": examples.notes,
         },
+        "inputs": [
+            {
+                "key": key,
+                "files": len(files),
+                "bytes": sum(entry.bytes for entry in files.values()),
+                "sha256": sources.digest(key),
+            }
+            for key, files in sources.files.items()
+        ],
         "groups": [
             {"key": key, "name": name, "n": int(mask.sum()), "train": int(trained.sum())}
             for key, name, mask, trained in zip(
@@ -78,11 +89,15 @@ def assemble(run: Run, examples: Examples) -> Audit:
         "subgroups": bias.subgroups,
         "gaps": _adjusted(bias.gaps),
         "clarify": bias.clarify,
+        "run_to_run": bias.run_to_run,
         "slices": read_part(run.section("slices"), dict[str, SliceSearch]),
         "one_model": bias.one_model,
         "gallery": divergence.gallery,
         "parity": divergence.parity,
         "collapsed": bias.collapsed,
+        "class_rates": ClassRates(sha256=file_digest(run.path(RATES)), rows=bias.class_rates)
+        if bias.class_rates
+        else None,
     }
     return Audit.model_validate(content)
 

@@ -13,7 +13,7 @@ from scotoma.config import Config
 from scotoma.config.gate import GateRules, SincePreviousRule
 from scotoma.errors import DataError, ScotomaError
 from scotoma.run import Run, checksums
-from scotoma.run.mirror import Mirror
+from scotoma.run.mirror import Mirror, local_folder
 from scotoma.storage.files import file_digest
 
 __all__ = [
@@ -62,14 +62,17 @@ def leave_previous(folder: Mirror, place: str, margin: float | None = None) -> N
         margin: By how much a number may rise; None for what the folder says, if it does.
 
     Raises:
-        DataError: There is no audit, or it is not what an audit writes.
+        DataError: There is no audit, it is not what an audit writes, or was changed since.
     """
     address = storage.join(place, "audit.json")
     if not storage.exists(address):
         raise DataError(f"--previous must name a finished audit, got no {address}; correct it")
     if margin is None and (known := read_previous(folder)) is not None:
         margin = known.margin
-    previous = _read(storage.read_bytes(address), address, place)
+    of = Mirror(local_folder(place), place if storage.is_remote(place) else "")
+    of.fetch([of.root / "audit.json"])
+    checksums.refuse_changed(of, ["audit.json"])
+    previous = _read((of.root / "audit.json").read_bytes(), address, place)
     _write(folder, previous, MARGIN if margin is None else margin)
     checksums.amend(folder, [PREVIOUS])
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scotoma.bias.counting import events
+from scotoma.bias.counting import Events, events
 from scotoma.bias.gaps import Contrast, Side
 from scotoma.datasets import Examples, Partition
 from scotoma.group_keys import group_key
 
 __all__ = ["Gaps"]
+
+MOST_KEPT_BYTES = 200_000_000  # of the dense population under all contrasts
+Sides = Iterator[tuple[str, Contrast, Side]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,15 +27,14 @@ class Gaps:
 
     Attributes:
         examples: The test examples.
-        attributes: What tells the groups of each contrast apart.
-        contrasts: The pairs of groups.
-        dense: The dense population under each.
+        advantaged: Attribute to the value that its others are compared with, each in turn. Without
+            one, two values are compared with each other, and each of more with the rest.
+        wrong: Errors of the dense members.
     """
 
     examples: Examples
-    attributes: tuple[str, ...]
-    contrasts: tuple[Contrast, ...]
-    dense: tuple[Side, ...]
+    advantaged: Mapping[str, str]
+    wrong: Events
 
     @classmethod
     def of(
@@ -45,18 +48,9 @@ class Gaps:
         Args:
             examples: The test examples.
             dense: Class ids of its members, shape (N, K).
-            advantaged: Attribute to the value that its others are compared with, each in turn.
-                Without one, two values are compared with each other, and each of more with the
-                rest.
+            advantaged: As the attribute.
         """
-        pairs = list(_contrasts(examples, examples.partition(), advantaged or {}))
-        contrasts = tuple(contrast for _, contrast in pairs)
-        return cls(
-            examples,
-            tuple(attribute for attribute, _ in pairs),
-            contrasts,
-            tuple(_sides(examples, contrasts, dense)),
-        )
+        return cls(examples, advantaged or {}, _errors(examples, dense))
 
     def under(
         self, compressed: NDArray[np.unsignedinteger], *, paired: bool
@@ -67,22 +61,30 @@ class Gaps:
             compressed: Class ids of its members, shape (N, K').
             paired: Member m of it derives from dense member m.
         """
-        after = _sides(self.examples, self.contrasts, compressed)
+        after = _errors(self.examples, compressed)
         rows = []
-        for attribute, contrast, was, now in zip(
-            self.attributes, self.contrasts, self.dense, after, strict=True
-        ):
-            gap = contrast.gap(was, now, paired=paired)
+        for attribute, contrast, was in self._kept or self._sides():
+            gap = contrast.gap(was, contrast.side(after), paired=paired)
             p = np.minimum(1.0, 2 * min(gap.gap.p_above(0.0), gap.gap.p_below(0.0)))
             rows.append({"attribute": attribute, "p": p} | gap.as_dict())
         return rows
 
+    @cached_property
+    def _kept(self) -> list[tuple[str, Contrast, Side]]:
+        """The dense population under all contrasts; empty where that is more than fits."""
+        each = 8 * self.examples.table.height * (2 * self.wrong.members + 4)
+        fits = each * len(self.examples.partition().keys) <= MOST_KEPT_BYTES
+        return list(self._sides()) if fits else []
 
-def _sides(
-    examples: Examples, contrasts: tuple[Contrast, ...], predicted: NDArray[np.unsignedinteger]
-) -> Iterator[Side]:
-    wrong = events(examples.labels, predicted, len(examples.classes), None)
-    return (contrast.side(wrong) for contrast in contrasts)
+    def _sides(self) -> Sides:
+        for attribute, contrast in _contrasts(
+            self.examples, self.examples.partition(), self.advantaged
+        ):
+            yield attribute, contrast, contrast.side(self.wrong)
+
+
+def _errors(examples: Examples, predicted: NDArray[np.unsignedinteger]) -> Events:
+    return events(examples.labels, predicted, len(examples.classes), None)
 
 
 def _contrasts(

@@ -1,0 +1,90 @@
+"""How fair is every single model, by the seven metrics of the fixed-seed study?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from scotoma.bias.fairness import NAMES, examples_in_groups, fairness_of_cells
+from scotoma.bias.formulas import ClassConfusion
+from scotoma.inputs import Codes, Floats
+
+__all__ = ["MemberFairness", "member_fairness"]
+
+
+@dataclass(frozen=True)
+class MemberFairness:
+    """One metric on every member.
+
+    Attributes:
+        values: Mean over the classes, or the value of the one class; shape (M,), nan where it is
+            undefined.
+        per_class: Shape (M, C).
+        reason: Why a value is undefined for at least one member; empty otherwise.
+    """
+
+    values: Floats
+    per_class: Floats
+    reason: str = ""
+
+
+def member_fairness(
+    labels: npt.ArrayLike,
+    predicted: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    *,
+    n_classes: int,
+    class_id: int | None = None,
+) -> dict[str, MemberFairness]:
+    """Measure the seven metrics on every member of a population.
+
+    Args:
+        labels: True class ids, shape (N,).
+        predicted: Predicted class ids, shape (N, M).
+        groups: Who belongs to which group, bool, shape (G, N), G at least 2; no row in two groups.
+        n_classes: Number of classes.
+        class_id: The class against the rest; None for the mean over all classes.
+
+    Returns:
+        Name to values, each a fraction in [0, 1], 0 is fair.
+
+    Raises:
+        DataError: Groups that overlap, or shapes that do not fit together.
+
+    References:
+        Qian et al. 2021, Section 2.2 and Appendix A.2.
+
+    >>> labels, predicted = [0, 1, 0, 1], [[0, 0], [1, 1], [1, 0], [1, 0]]
+    >>> groups = [[True, True, False, False], [False, False, True, True]]
+    >>> member_fairness(labels, predicted, groups, n_classes=2, class_id=1)["DP"].values
+    array([0.5, 0.5])
+    """
+    y, p, group, _ = examples_in_groups(labels, predicted, groups, n_classes)
+    cells = _confusion(y, p, group, len(np.asarray(groups)), n_classes)
+    answer = {}
+    for name in NAMES:
+        found = fairness_of_cells(name, cells)
+        values = found.overall if class_id is None else found.per_class[:, class_id]
+        reason = ""
+        if np.isnan(values).any():
+            lacking = next(iter(found.reasons)) if class_id is None else class_id
+            reason = found.reasons[lacking]
+        answer[name] = MemberFairness(values, found.per_class, reason)
+    return answer
+
+
+def _confusion(y: Codes, p: Codes, group: Codes, groups: int, n_classes: int) -> ClassConfusion:
+    """Count each class against the rest, (G, M, C): of 1,000 classes no square table is held."""
+    shape, places = (groups, p.shape[1], n_classes), groups * n_classes
+    counts = np.empty((2, *shape))  # predicted, and rightly so
+    for member, own in enumerate(p.T):
+        for part, rows in enumerate((slice(None), own == y)):
+            cell = group[rows] * n_classes + own[rows]
+            counts[part, :, member] = np.bincount(cell, minlength=places).reshape(groups, -1)
+    positive, tp = counts
+    actual = np.bincount(group * n_classes + y, minlength=places).reshape(groups, 1, n_classes)
+    n = np.bincount(group, minlength=groups).reshape(groups, 1, 1)
+    fp, fn = positive - tp, actual - tp
+    return ClassConfusion(tp, fp, fn, n - tp - fp - fn)

@@ -1,0 +1,124 @@
+"""How far do models of different seeds lie apart in fairness, and does compression move that?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotoma.bias.fairness import NAMES
+from scotoma.bias.member_fairness import MemberFairness, member_fairness
+from scotoma.datasets import Examples
+from scotoma.inputs import StatisticsProtocol
+from scotoma.uncertainty import undefined
+from scotoma.variance import Comparison, RunSpread, compare_family, spread
+
+__all__ = ["FairnessOfRuns"]
+
+PROTOCOLS: tuple[StatisticsProtocol, ...] = ("sound", "published")
+EFFECTS = ("difference", "cohens_d", "effect")
+TESTS = (
+    "u_p", "u_p_adjusted", "levene_p", "levene_p_adjusted", "spread_ratio", "reason",
+)  # fmt: skip
+Measured = Mapping[tuple[str, str], MemberFairness]
+
+
+@dataclass(frozen=True, eq=False)
+class FairnessOfRuns:
+    """The seven metrics of the fixed-seed study on every member, by attribute.
+
+    Attributes:
+        examples: The test examples.
+        positive: Id of the positive class; None for the mean over the classes.
+        dense: Class ids of the dense members, shape (N, K).
+    """
+
+    examples: Examples
+    positive: int | None
+    dense: NDArray[np.unsignedinteger[Any]]
+
+    def of_dense(self) -> list[dict[str, Any]]:
+        """Measure the dense members: one row an attribute and metric."""
+        return [self._row(key, one) for key, one in self._before.items()]
+
+    def of_compressed(self, predicted: NDArray[np.unsignedinteger[Any]]) -> list[dict[str, Any]]:
+        """Measure compressed members, and compare them with the dense ones.
+
+        Args:
+            predicted: Their class ids, shape (N, K').
+        """
+        after = self._measured(predicted)
+        pairs = {
+            key: (self._before[key].values, one.values)
+            for key, one in after.items()
+            if min(len(one.values), len(self._before[key].values)) > 1
+            and np.isfinite([*one.values, *self._before[key].values]).all()
+        }
+        families = {protocol: compare_family(pairs, protocol=protocol) for protocol in PROTOCOLS}
+        return [
+            self._row(key, one, {name: family.get(key) for name, family in families.items()})
+            for key, one in after.items()
+        ]
+
+    @cached_property
+    def _before(self) -> Measured:
+        return self._measured(self.dense)
+
+    def _measured(self, predicted: NDArray[np.unsignedinteger[Any]]) -> Measured:
+        groups = self.examples.partition()
+        found: dict[tuple[str, str], MemberFairness] = {}
+        for attribute in self.examples.attributes:
+            rows = [of == (attribute,) for of in groups.attributes]
+            metrics = member_fairness(
+                self.examples.labels, predicted, groups.masks[rows],
+                n_classes=len(self.examples.classes), class_id=self.positive,
+            )  # fmt: skip
+            found |= {(attribute, name): metrics[name] for name in NAMES}
+        return found
+
+    def _row(
+        self,
+        key: tuple[str, str],
+        one: MemberFairness,
+        compared: Mapping[StatisticsProtocol, Comparison | None] | None = None,
+    ) -> dict[str, Any]:
+        attribute, metric = key
+        of_classes = one.values if self.positive is not None else one.per_class
+        moved = spread(of_classes) if len(one.values) > 1 else _one_member(one)
+        worst = moved.worst_class
+        return {
+            "attribute": attribute,
+            "metric": metric,
+            "values": one.values.tolist(),
+            "mean": float(one.values.mean()),
+            "max_diff": moved.max_diff,
+            "std": moved.std,
+            "sigma": moved.sigma,
+            "worst_class": None if worst is None else self.examples.classes[worst],
+            "class_max_diff": moved.class_max_diff,
+            "class_std": moved.class_std,
+            "members": len(one.values),
+            "reason": one.reason,
+            "compared": _comparison(compared or {}),
+        }
+
+
+def _comparison(
+    by_protocol: Mapping[StatisticsProtocol, Comparison | None],
+) -> dict[str, Any] | None:
+    """The effects, which the protocols share, and the tests of each."""
+    found = {name: vars(one) for name, one in by_protocol.items() if one is not None}
+    if not found:
+        return None
+    tests = {name: {test: one[test] for test in TESTS} for name, one in found.items()}
+    return {effect: found["sound"][effect] for effect in EFFECTS} | tests
+
+
+def _one_member(one: MemberFairness) -> RunSpread:
+    nothing = undefined("one member has no spread", n=1, members=len(one.values))
+    return RunSpread(math.nan, math.nan, nothing, len(one.values))
