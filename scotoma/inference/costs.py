@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma.inference.engines import Engine, Network, open_engine
-from scotoma.inference.limited import call_limited
+from scotoma.inference.model_process import call_limited
 from scotoma.processes import IsolatedProcess
 
 __all__ = ["costs", "costs_apart", "file_sizes", "latency"]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from scotoma.errors import DataError
 from scotoma.inference.engines import Engine, Network, gpu_at_hand, open_engine, runs_as_graph
-from scotoma.inference.limited import call_limited, runtime_process
+from scotoma.inference.model_process import call_limited, runtime_process
 from scotoma.machine import cores
 from scotoma.processes import IsolatedProcess, map_in_order, worker_pool
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scotoma.errors import DataError
 from scotoma.exhausted import lacks_memory
 from scotoma.inference.engines import Network, OnnxEngine
-from scotoma.inference.limited import call_limited, runtime_process
+from scotoma.inference.model_process import call_limited, runtime_process
 from scotoma.inference.population import images_at_once
 from scotoma.printable import printable
 

@@ -130,7 +130,7 @@ class IsolatedProcess:
         with (self._folder / "printed").open("wb") as printed:
             self._process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "scotoma.processes.answering"),
+                    *(sys.executable, "-m", "scotoma.processes.answer_calls"),
                     *(str(theirs), str(self._folder)),
                 ],
                 stdin=subprocess.PIPE,

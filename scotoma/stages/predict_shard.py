@@ -17,7 +17,7 @@ from scotoma import progress
 from scotoma.datasets import Examples, decode_images_to
 from scotoma.inference import Answers, Network, PixelArray, costs, predict_members
 from scotoma.inference.costs import costs_apart
-from scotoma.inference.limited import runtime_process
+from scotoma.inference.model_process import runtime_process
 from scotoma.inference.population import needs_torch
 from scotoma.predictions import Predictions, smallest_type
 from scotoma.processes import WorkerPool, worker_pool

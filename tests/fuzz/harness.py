@@ -28,7 +28,7 @@ __all__ = ["MEMORY_BYTES", "SECONDS", "Tally", "Watch", "fuzz"]
 
 SECONDS = 12  # that one input may take: readers end after 10
 MEMORY_BYTES = 1 << 30  # by which the process may grow on one target
-READER = "scotoma.processes.answering"  # the process that reads what comes from outside
+READER = "scotoma.processes.answer_calls"  # the process that reads what comes from outside
 SENTENCE = 20  # characters, at least
 DONE = {"os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "pickle.find_class"}
 DONE |= {"socket.connect", "socket.bind", "shutil.rmtree", "os.remove", "os.rename", "os.symlink"}

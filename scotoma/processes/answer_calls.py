@@ -1,7 +1,7 @@
 """An isolated process: it answers one call after the other, each within its limits.
 
-Run as `python -m scotoma.processes.answering ANSWERS FOLDER`, with a descriptor for its answers and
-a folder of its own, which it removes when the process that started it has ended.
+Run as `python -m scotoma.processes.answer_calls ANSWERS FOLDER`, with a descriptor for its answers
+and a folder of its own, which it removes when the process that started it has ended.
 """
 
 from __future__ import annotations
