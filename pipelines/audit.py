@@ -8,7 +8,12 @@ from kfp import compiler, dsl
 
 from scotoma import components
 from scotoma.config import Config, Kubeflow
-from scotoma.pipelines.placing import check_for_cluster, pipeline_config, place
+from scotoma.pipelines.placing import (
+    check_for_cluster,
+    pipeline_config,
+    place,
+    with_tracking_server,
+)
 from scotoma.run import shareable
 from scotoma.stages.schedule import NOTHING
 from scotoma.stages.shards import shards
@@ -100,6 +105,7 @@ class _Steps:
     def of(cls, config: Config, kubeflow: Kubeflow | None, shard_count: int) -> "_Steps":
         if kubeflow is not None:
             check_for_cluster(config, kubeflow)
+            kubeflow = with_tracking_server(kubeflow, config.tracking.uri)
             shard_count = kubeflow.shards
         pieces = [str(shard) for shard in shards(config.most_models, shard_count)]
         return cls(kubeflow, pieces, skipped_steps(config))

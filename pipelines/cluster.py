@@ -16,11 +16,11 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from scotoma.config import Kubeflow
+from scotoma.credentials import looks_secret, masked
 from scotoma.errors import ConfigError, ScotomaError
 from scotoma.pipelines.faults import Conflict, patiently
 from scotoma.pipelines.login import client_of
 from scotoma.pipelines.progress import Progress, progress_of
-from scotoma.storage.files import redact
 
 __all__ = ["TIMEOUTS_S", "KfpClient", "filter_by_name"]
 
@@ -41,10 +41,10 @@ class KfpClient:
 
     def __init__(self, settings: Kubeflow, endpoint: str | None, namespace: str | None) -> None:
         address = endpoint or settings.endpoint or os.environ.get("KF_PIPELINES_ENDPOINT", "")
-        if urlsplit(address).scheme not in ("http", "https") or "@" in address:
+        if urlsplit(address).scheme not in ("http", "https") or looks_secret("", address):
             raise ConfigError(
                 "the address of Kubeflow Pipelines must be http:// or https:// without "
-                f"credentials, got {redact(address) or 'none'!r}; give --endpoint, "
+                f"credentials, got {masked(address) or 'none'!r}; give --endpoint, "
                 "kubeflow.endpoint or KF_PIPELINES_ENDPOINT"
             )
         self.endpoint = address.rstrip("/")

@@ -11,9 +11,10 @@ from scotoma import storage
 from scotoma.config import Config, Kubeflow
 from scotoma.config.reading import LOCATIONS
 from scotoma.config.registered import SCHEME
+from scotoma.credentials import looks_secret, masked
 from scotoma.errors import ConfigError
 from scotoma.own_code import is_code
-from scotoma.storage.files import redact
+from scotoma.tracking.connection import CREDENTIALS
 
 __all__ = ["CORE", "TRAINING", "check_for_cluster", "pipeline_config", "place"]
 
@@ -89,6 +90,18 @@ def pipeline_config(kubeflow: Kubeflow | None) -> dsl.PipelineConfig:
     )
 
 
+def with_tracking_server(kubeflow: Kubeflow, uri: str | None) -> Kubeflow:
+    """Name the tracking server in the steps' environment, if a Kubernetes secret has its password.
+
+    A step sends a password only to the host in MLFLOW_TRACKING_URI.
+    """
+    variables = {variable for names in kubeflow.secrets.values() for variable in names}
+    if not uri or not uri.startswith("http") or variables.isdisjoint(CREDENTIALS):
+        return kubeflow
+    environment = {"MLFLOW_TRACKING_URI": uri, **kubeflow.environment}
+    return kubeflow.model_copy(update={"environment": environment})
+
+
 def check_for_cluster(config: Config, kubeflow: Kubeflow) -> None:
     """Refuse a configuration that cannot run on a cluster, before anything is sent.
 
@@ -112,9 +125,9 @@ def check_for_cluster(config: Config, kubeflow: Kubeflow) -> None:
             "train on this machine, or name one of Scotoma's networks"
         )
     uri = config.tracking.uri or ""
-    if redact(uri) != uri:
+    if looks_secret("", uri):
         raise ConfigError(
-            f"tracking.uri {redact(uri)} holds credentials, which everyone could read in the "
+            f"tracking.uri {masked(uri)} holds credentials, which everyone could read in the "
             "pipeline; leave them out, and name a secret of Kubernetes with "
             "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD in kubeflow.secrets"
         )

@@ -29,6 +29,7 @@ from scotoma.commands.tidy import tidy
 from scotoma.commands.trend import trend
 from scotoma.commands.variance import variance
 from scotoma.commands.verify import verify
+from scotoma.credentials import masked
 from scotoma.errors import ScotomaError
 from scotoma.printable import printable
 
@@ -98,13 +99,14 @@ def main() -> None:
     try:
         _every_command()()
     except ScotomaError as error:
-        sys.stderr.write(f"scotoma: {printable(str(error))}\n")
+        sys.stderr.write(f"scotoma: {printable(masked(str(error)))}\n")
         sys.exit(error.exit_code)
     except OSError as error:
-        sys.stderr.write(f"scotoma: {printable(str(error))}; free the path or the disk, repeat\n")
+        message = printable(masked(str(error)))
+        sys.stderr.write(f"scotoma: {message}; free the path or the disk, repeat\n")
         sys.exit(5)
     except Exception:  # Python would exit with 1, which is a verdict of the gate
-        traceback.print_exc()
+        sys.stderr.write(masked(traceback.format_exc()))
         sys.exit(5)
 
 

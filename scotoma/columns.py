@@ -1,10 +1,15 @@
-"""Which columns of a table hold one word or number per row."""
+"""Which columns of a table hold one word or number per row, and where do they hold none?"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 import polars as pl
 
-__all__ = ["is_plain"]
+__all__ = ["doubled_column", "is_plain", "present"]
+
+MISSING_TEXTS = ("", "nan", "null")  # what tables write where a value is missing, in any case
 
 
 def is_plain(kind: pl.DataType) -> bool:
@@ -17,3 +22,30 @@ def is_plain(kind: pl.DataType) -> bool:
     [True, True, False, False]
     """
     return not (kind.is_nested() or kind.is_extension() or kind in (pl.Binary, pl.Object))
+
+
+def present(text: pl.Expr) -> pl.Expr:
+    """Text, and null where it is missing: empty, or the word nan or null in any case.
+
+    Args:
+        text: A column of text.
+
+    >>> words = pl.Series("sex", ["f", " NaN ", "", "null", "none", None])
+    >>> pl.select(present(pl.lit(words))).to_series().to_list()
+    ['f', None, None, None, 'none', None]
+    """
+    return pl.when(~text.str.strip_chars().str.to_lowercase().is_in(MISSING_TEXTS)).then(text)
+
+
+def doubled_column(columns: Sequence[str]) -> str:
+    """The name that two columns of a CSV share; empty where none does.
+
+    Args:
+        columns: Their names as Polars calls them: the second `sex` is `sex_duplicated_0`.
+
+    >>> doubled_column(["label", "sex", "sex_duplicated_0"]), doubled_column(["label", "sex"])
+    ('sex', '')
+    """
+    bases = (re.sub(r"_duplicated_\d+$", "", name) for name in columns)
+    return next((base for base, name in zip(bases, columns, strict=True)
+                 if base != name and base in columns), "")  # fmt: skip

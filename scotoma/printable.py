@@ -11,12 +11,18 @@ __all__ = ["code_span", "nearest", "printable"]
 
 
 def printable(text: str) -> str:
-    r"""Names from tables and files, safe to print: control and format characters become spaces.
+    r"""Names from tables and files, safe to print on one line.
 
-    >>> printable("male\x1b[31m\u202e")
-    'male [31m '
+    Control and format characters and separators of lines and paragraphs become spaces.
+
+    >>> printable("male\x1b[31m\u202e"), printable("a\u2028b")
+    ('male [31m ', 'a b')
     """
-    return "".join(" " if unicodedata.category(c)[0] == "C" else c for c in text)
+    return "".join(" " if _steers(unicodedata.category(c)) else c for c in text)
+
+
+def _steers(category: str) -> bool:
+    return category[0] == "C" or category in ("Zl", "Zp")
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

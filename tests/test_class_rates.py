@@ -12,7 +12,7 @@ import pytest
 from scotoma.audit import read_audit
 from scotoma.run import read_json
 from scotoma.stages.measures import rates
-from tests.commands import scotoma
+from tests.commands import measured, scotoma
 from tests.steps import steps_in_this_process
 
 pytestmark = pytest.mark.slow
@@ -98,6 +98,15 @@ def test_audit_json_names_the_table_that_holds_the_rates_of_single_classes(home:
                     else own[column] == pytest.approx(wanted, rel=1e-12, abs=1e-15)
                 )
     assert scotoma("verify", home / "run")[0] == 0
+
+
+def test_check_says_how_large_audit_json_will_be(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(home)
+    said = measured("check", "audit.yaml", "--quiet")["measuring"]
+    size = (home / "run" / "audit.json").stat().st_size
+    assert size / said["within_factor"] < said["audit_json_bytes"] < size * said["within_factor"]
 
 
 def test_gate_and_page_are_as_if_audit_json_held_all_rates(home: Path) -> None:

@@ -13,8 +13,9 @@ import torch
 from safetensors.torch import save_file
 
 from scotoma.config import Config, default_config, parse_config
-from scotoma.costs.estimate import StepCost, step_costs
+from scotoma.costs.estimate import WITHIN, StepCost, step_costs
 from scotoma.costs.measure import NetworkCost, measure_models, measure_training
+from scotoma.costs.measuring import AuditShape, measuring_cost
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
 from scotoma.quantization.compress import compress
@@ -195,3 +196,26 @@ def test_an_external_model_is_run_on_noise(tmp_path: Path) -> None:
 def test_an_external_model_that_does_not_take_these_images_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"dense/0.onnx takes images of"):
         external_cost(tmp_path, (32, 32))
+
+
+# Of benchmarks/RESULTS.md: 5 models a side and one compressed variant; CPU seconds, GiB and MB.
+MEASURED = [
+    (AuditShape(2_000, 5, 1, 10, 6, 5, 3, True), 5.0, 0.37, 0.42),
+    (AuditShape(10_000, 5, 1, 200, 41, 40, 3, True), 8.4, 0.46, 1.25),
+    (AuditShape(50_000, 5, 1, 10, 11, 10, 3, True), 7.3, 0.51, 0.78),
+    (AuditShape(20_000, 5, 1, 1_000, 21, 20, 3, True), 8.2, 0.52, 1.21),
+    (AuditShape(20_000, 5, 1, 100, 41, 20, 1_561, True), 17.9, 0.65, 0.75),
+    (AuditShape(200_000, 5, 1, 10, 9, 8, 3, True), 15.7, 0.84, 0.65),
+    (AuditShape(10_000, 5, 1, 10, 401, 200, 201, True), 22.1, 0.68, 6.27),
+    (AuditShape(50_000, 5, 1, 1_000, 201, 200, 3, True), 29.0, 0.78, 6.04),
+]
+
+
+@pytest.mark.parametrize(("shape", "seconds", "gib", "megabytes"), MEASURED)
+def test_what_measuring_takes_is_within_the_factor_that_is_stated(
+    shape: AuditShape, seconds: float, gib: float, megabytes: float
+) -> None:
+    cost = measuring_cost(shape)
+    assert seconds / WITHIN < cost.seconds < seconds * WITHIN
+    assert gib / WITHIN < cost.memory_bytes / 2**30 < gib * WITHIN
+    assert megabytes / WITHIN < cost.audit_json_bytes / 1e6 < megabytes * WITHIN

@@ -27,6 +27,7 @@ NAMES = [
     "x" * 300,
     "\U0001f40d|`](javascript:1)",
     "../../x",
+    "line\u2028separator\u2029",
 ]
 CONFIG = """\
 project: hostile
@@ -59,7 +60,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def steering(text: str) -> list[str]:
     """Characters that could steer a terminal, an editor or a parser."""
-    return [c for c in text if unicodedata.category(c)[0] == "C" and c != "\n"]
+    kinds = {c: unicodedata.category(c) for c in text if c != "\n"}
+    return [c for c in kinds if kinds[c][0] == "C" or kinds[c] in ("Zl", "Zp")]
 
 
 def test_terminal_markdown_and_junit_hold_no_steering(run: Run) -> None:

@@ -31,7 +31,8 @@ SERVING |= {
     "processes",
     "run",
 }
-SERVING |= {"own_code", "columns", "exhausted", "unreadable", "untrusted", "published"}
+SERVING |= {"credentials", "own_code", "columns", "exhausted", "published"}
+SERVING |= {"unreadable", "untrusted"}
 CHAIN = [
     {"datasets"},
     {"training"},

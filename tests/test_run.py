@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 import scotoma
 from scotoma.config import Config, default_config, load_config, parse_config
+from scotoma.credentials import masked
 from scotoma.errors import ConfigError
 from scotoma.run import Run, code_digest, folder, portable, read_json, write_json
-from scotoma.storage.files import file_digest, redact, written
+from scotoma.storage.files import file_digest, written
 
 OTHER = "variants: [dense, {prune: [0.5]}]"
 
@@ -128,8 +129,8 @@ def test_code_digest_covers_every_module_of_the_package() -> None:
     ],
 )
 def test_a_uri_is_shown_without_its_credentials(uri: str, shown: str) -> None:
-    assert redact(uri) == shown
-    assert redact(shown) == shown
+    assert masked(uri) == shown
+    assert masked(shown) == shown
 
 
 # As SQLAlchemy reads a URL: no ":" or "/" in the user, anything in the password.
@@ -140,21 +141,21 @@ noise = st.text(readable, max_size=12)
 
 @given(user=users, before=noise, after=noise, rest=st.sampled_from(["", "/name", ":5432/name"]))
 def test_no_password_survives(user: str, before: str, after: str, rest: str) -> None:
-    shown = redact(f"postgresql://{user}:{before}s3cret{after}@db.example{rest}")
+    shown = masked(f"postgresql://{user}:{before}s3cret{after}@db.example{rest}")
     assert shown.startswith("postgresql://")
     assert "s3cret" not in shown
 
 
 @given(before=noise, after=noise, port=st.sampled_from(["", ":5000"]))
 def test_no_token_in_a_query_survives(before: str, after: str, port: str) -> None:
-    shown = redact(f"https://db.example{port}/name?key={before}s3cret{after}")
+    shown = masked(f"https://db.example{port}/name?key={before}s3cret{after}")
     assert shown.startswith("https://")
     assert "s3cret" not in shown
 
 
 @given(password=st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1))
 def test_all_but_the_credentials_is_shown(password: str) -> None:
-    shown = redact(f"postgresql://mlflow:{password}@db.example:5432/name?key={password}")
+    shown = masked(f"postgresql://mlflow:{password}@db.example:5432/name?key={password}")
     assert shown == "postgresql://***@db.example:5432/name?***"
 
 

@@ -105,4 +105,4 @@ def test_an_audit_without_images_has_slices_of_attributes_and_classes(tmp_path):
 
 @pytest.mark.parametrize(("features", "rows", "together"), [(2, 100, 3), (60, 10**5, 1)])
 def test_many_features_bound_the_conditions_and_the_audit_says_so(features, rows, together):
-    assert slicing._together(features, rows) == together
+    assert slicing.conditions_together(features, rows)[0] == together

@@ -21,6 +21,7 @@ from scotoma.commands.configuration import configuration, own_code
 from scotoma.commands.gate import chosen_rules, day, print_out
 from scotoma.commands.installed import require_extras
 from scotoma.config import Config
+from scotoma.credentials import masked
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.exhausted import exhausted
 from scotoma.printable import printable
@@ -177,7 +178,8 @@ def _audit(
             log = run.path("logs", "audit.log")
             log.parent.mkdir(exist_ok=True)
             with new_file(log) as file:
-                file.write("".join(traceback.format_exception(error)).encode("utf-8", "replace"))
+                text = masked("".join(traceback.format_exception(error)))
+                file.write(text.encode("utf-8", "replace"))
             raise ScotomaError(
                 f"the audit ended with an internal error ({type(error).__name__}); its traceback "
                 f"is in {log}"

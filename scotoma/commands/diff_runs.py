@@ -12,7 +12,9 @@ import numpy as np
 
 from scotoma.audit import read_audit
 from scotoma.audit.previous import Comparable
-from scotoma.bias import amplification
+from scotoma.bias import tally
+from scotoma.bias.counting import metrics
+from scotoma.bias.subgroup import change_at
 from scotoma.commands.finished_run import open_run
 from scotoma.commands.tables import shown
 from scotoma.commands.text_table import table_lines
@@ -22,12 +24,12 @@ from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
 from scotoma.printable import printable
 from scotoma.run import Run, checksums
-from scotoma.uncertainty import Estimate
+from scotoma.uncertainty import ChangeEvidence, Estimate
 from scotoma.verdict.since_previous import Change, changes, judged
 
 __all__ = ["Difference", "compare_audits", "run_diff"]
 
-ALPHA = 0.05
+ALPHA, LEVEL = 0.05, 0.95
 WORDS = {"error": "error", "fpr": "FPR", "fnr": "FNR", "cie_share_excess": "CIE excess"}
 
 
@@ -125,7 +127,7 @@ def compare_audits(first: Run, second: Run) -> tuple[list[Difference], dict[str,
         )
     ]
     return rows, {
-        "examples": len(ids), "classes": tests[0].classes, "level": 0.95, "alpha": ALPHA,
+        "examples": len(ids), "classes": tests[0].classes, "level": LEVEL, "alpha": ALPHA,
         "notes": notes,
     }  # fmt: skip
 
@@ -177,6 +179,7 @@ def _on_shared(
             "one table of examples"
         )
     test, positive = shared[0], runs[0].config.label.positive
+    positive_id = None if positive is None else test.classes.index(str(positive))
     groups = test.partition()
     for name in names:
         predicted = []
@@ -185,12 +188,16 @@ def _on_shared(
             run.fetch(path)
             checksums.refuse_changed(run.mirror, [path.relative_to(run.root).as_posix()])
             predicted.append(Predictions.read(path).predicted[rows])
-        for row in amplification(
-            test.labels, predicted[0], predicted[1], groups.masks, groups.names,
-            positive=None if positive is None else test.classes.index(str(positive)),
+        moments = tally(
+            test.labels, predicted[0], predicted[1], groups.masks, positive=positive_id,
             n_classes=len(test.classes), clusters=test.clusters,
-        ):  # fmt: skip
-            if row.class_id is None or positive is not None:
+        )  # fmt: skip
+        known = ChangeEvidence.of_moments(moments)
+        kinds = list(enumerate(metrics(len(test.classes), positive_id)))
+        of_all = [(e, kind) for e, kind in kinds if kind.class_id is None]  # classes may be many
+        for g, group in enumerate(groups.names):
+            for e, kind in of_all:
+                row = change_at(known, (g, e), group, kind, LEVEL)
                 yield name, Change(row.metric, row.group, row.dense, row.compressed, row.absolute)
 
 

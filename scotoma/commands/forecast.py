@@ -21,7 +21,8 @@ from scotoma.config.newest import Newest
 from scotoma.costs.estimate import WITHIN, AuditSize, StepCost, step_costs
 from scotoma.costs.images import ImageFacts, look_at_images
 from scotoma.costs.measure import NetworkCost, measure_models, measure_training
-from scotoma.datasets import Survey, survey_examples
+from scotoma.costs.measuring import AuditShape, MeasuringCost, measuring_cost, relative_speed
+from scotoma.datasets import Examples, Survey, survey_examples
 from scotoma.datasets.join import Join
 from scotoma.datasets.memory import available_memory
 from scotoma.datasets.sources import image_place
@@ -61,6 +62,7 @@ class Forecast:
         steps: Costs of the pipeline's steps, by name; empty where the data cannot be audited.
         skipped: Names of the steps with nothing to do.
         network: What was measured.
+        measuring: What the steps after the predictions take.
         free_memory: Bytes; None where the system does not tell.
     """
 
@@ -80,6 +82,7 @@ class Forecast:
     steps: dict[str, StepCost]
     skipped: frozenset[str]
     network: NetworkCost
+    measuring: MeasuringCost
     free_memory: int | None
 
     @property
@@ -136,6 +139,7 @@ class Forecast:
                 "temporary_bytes": self.temporary_bytes,
             },
             "network": jsonable(self.network),
+            "measuring": jsonable(self.measuring) | {"within_factor": WITHIN},
         }
 
 
@@ -275,8 +279,26 @@ def _forecast(
         steps=steps,
         skipped=skipped_steps(config) | ({"log"} if config.tracking.uri == "off" else set()),
         network=network,
+        measuring=measuring_cost(_shape(config, survey.examples.split("test")), relative_speed()),
         free_memory=available_memory(),
     ), complaint
+
+
+def _shape(config: Config, test: Examples) -> AuditShape:
+    from scotoma.stages.slices import conditions_together
+
+    values = [test.table[attribute].n_unique() for attribute in test.attributes]
+    features = len(values) + 1  # and the class
+    return AuditShape(
+        examples=test.table.height,
+        models=config.population.models,
+        variants=len(config.resolved_variants) - 1,
+        classes=len(test.classes),
+        groups=len(test.partition().keys),
+        pairs=sum(1 if number == 2 else number for number in values),
+        slice_sets=conditions_together(features, test.table.height)[1],
+        by_class=config.label.positive is None,
+    )
 
 
 def _total(values: list[Number | None]) -> Number | None:

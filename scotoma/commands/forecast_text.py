@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from scotoma.commands.text_table import WIDTH, table_lines
 from scotoma.costs.estimate import WITHIN, StepCost
 from scotoma.costs.measure import NetworkCost
+from scotoma.costs.measuring import MeasuringCost
 from scotoma.printable import printable
 
 if TYPE_CHECKING:
@@ -73,15 +74,17 @@ def _short(value: float) -> str:
 
 def forecast_text(forecast: Forecast) -> str:
     """Write what `scotoma check` prints."""
-    lines = [*_head(forecast), "", *_joins(forecast), "", *_groups(forecast)]
+    lines = [*_head(forecast), "", *_joins(forecast), "", *_groups(forecast), ""]
     if forecast.steps:
-        lines += ["", *_steps(forecast, forecast.steps)]
+        lines += _steps(forecast, forecast.steps)
+    lines += _measuring(forecast.measuring)
     return "\n".join(lines) + "\n"
 
 
 def steps_text(forecast: Forecast) -> str:
     """Write what `scotoma audit --dry-run` prints: the steps in their order."""
-    return "\n".join([*_head(forecast), "", *_steps(forecast, DOES)]) + "\n"
+    lines = [*_head(forecast), "", *_steps(forecast, DOES), *_measuring(forecast.measuring)]
+    return "\n".join(lines) + "\n"
 
 
 def _head(forecast: Forecast) -> list[str]:
@@ -226,6 +229,16 @@ def _whole(forecast: Forecast) -> list[str]:
         decoded = bytes_text(forecast.temporary_bytes)
         parts.append(f"{decoded} of decoded images in the temporary folder")
     return _item("audit", "; ".join(parts)) if parts else []
+
+
+def _measuring(cost: MeasuringCost) -> list[str]:
+    """Write what the steps after the predictions need."""
+    return _item(
+        "measure",
+        f"about {duration_text(cost.seconds)} of one core to measure, judge and report, "
+        f"{bytes_text(cost.memory_bytes)} of memory, {bytes_text(cost.audit_json_bytes)} of "
+        f"audit.json; each may be wrong by a factor of {WITHIN:g}",
+    )
 
 
 def _trial(network: NetworkCost) -> list[str]:

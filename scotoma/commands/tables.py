@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from scotoma.columns import doubled_column, present
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable
 from scotoma.uncertainty import Estimate
@@ -41,10 +42,8 @@ def read_table(path: Path) -> pl.DataFrame:
     table = table_apart(_table, path, kind[1], name, path=path, called=path.name)
     if not table.height:
         raise DataError(f"table {name} holds no rows: give it one row per example or run")
-    for column in table.columns:
-        base = re.sub(r"_duplicated_\d+$", "", column)  # what Polars calls a name's second column
-        if base != column and base in table.columns:
-            raise DataError(f"table {name} has two columns {quoted(base)}: rename one of them")
+    if doubled := doubled_column(table.columns):
+        raise DataError(f"table {name} has two columns {quoted(doubled)}: rename one of them")
     return table
 
 
@@ -126,7 +125,7 @@ def texts(table: pl.DataFrame, name: str, *, missing: str | None = None) -> Text
     Args:
         table: From `read_table`.
         name: The column.
-        missing: What to put where it is empty or nan; None refuses such rows.
+        missing: What to put where it is empty, nan or null; None refuses such rows.
 
     Raises:
         DataError: Empty rows where none may be, or a column of lists.
@@ -144,7 +143,7 @@ def texts(table: pl.DataFrame, name: str, *, missing: str | None = None) -> Text
             f"column {quoted(name)} must hold text or numbers, got values of type {series.dtype}: "
             "write it as text"
         ) from error
-    text = text.set(text.str.to_lowercase() == "nan", None)
+    text = pl.select(present(pl.lit(text))).to_series()
     if empty := text.null_count():
         if missing is None:
             row = int(text.is_null().arg_max() or 0) + 1

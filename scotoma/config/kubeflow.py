@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from scotoma.config.variants import Frozen
+from scotoma.credentials import looks_secret
 
 __all__ = ["Gpu", "Images", "Kubeflow", "Limits", "Place", "Toleration", "Volume"]
 
@@ -116,19 +117,13 @@ class Kubeflow(Frozen):
 
     @model_validator(mode="after")
     def _secrets_are_not_written_down(self) -> Kubeflow:
-        for name in self.environment:
-            if any(word in name.upper() for word in ("SECRET", "PASSWORD", "TOKEN", "CREDENTIAL")):
+        for name, value in self.environment.items():
+            if looks_secret(name, value):
                 raise ValueError(
-                    f"kubeflow.environment names {name}, which everyone could read in the "
+                    f"kubeflow.environment.{name} looks secret, and everyone could read it in the "
                     "pipeline; put it into a Kubernetes secret and name that in kubeflow.secrets"
                 )
-        for name, value in self.environment.items():
-            if "://" in value and "@" in value:
-                raise ValueError(
-                    f"kubeflow.environment.{name} has credentials in its address, which everyone "
-                    "could read in the pipeline; name a Kubernetes secret in kubeflow.secrets"
-                )
-        if self.endpoint is not None and "@" in self.endpoint:
+        if self.endpoint is not None and looks_secret("", self.endpoint):
             raise ValueError(
                 "kubeflow.endpoint has credentials in its address; leave them out and set "
                 "SCOTOMA_KFP_TOKEN"

@@ -134,12 +134,22 @@ class Groups(BaseModel):
         for names in self.intersections:
             if len(set(names)) < 2:
                 raise ValueError(f"an intersection needs two different attributes, got {names}")
+            if doubled := [name for name in names if names.count(name) > 1]:
+                raise ValueError(
+                    f"an intersection needs different attributes, got {doubled[0]!r} twice"
+                )
             for name in names:
                 if name not in known:
                     raise ValueError(
                         f"intersection names the attribute {name!r}, which is not among "
                         f"{known}{nearest(name, known)}"
                     )
+        sets = [frozenset(names) for names in self.intersections]
+        if same := [names for names, one in zip(self.intersections, sets, strict=True)
+                    if sets.count(one) > 1]:  # fmt: skip
+            raise ValueError(
+                f"the intersection of {' and '.join(same[-1])} stands twice; keep one of them"
+            )
         return self
 
 

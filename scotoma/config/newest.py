@@ -9,10 +9,10 @@ from scotoma import storage
 from scotoma.config.model import Config
 from scotoma.config.reading import LOCATIONS
 from scotoma.config.registered import RegisteredModel
+from scotoma.credentials import masked
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
 from scotoma.printable import printable
-from scotoma.storage.files import redact
 
 __all__ = ["MARK", "Newest", "at_newest"]
 
@@ -99,7 +99,7 @@ class _Pattern:
         if not slash or bare or re.search(r"[*?\[{]", head) or re.search(r"[*?\[{]", after):
             raise DataError(
                 f"{key} must have {MARK} below a folder or bucket and before any wildcard, got "
-                f"{redact(path)}; move it to the level to choose from"
+                f"{masked(path)}; move it to the level to choose from"
             )
         return cls(key, path, folder or "/", before, after, bool(deeper) or key in FOLDERS)
 
@@ -121,7 +121,7 @@ def _newest(patterns: list[_Pattern]) -> str:
     for pattern, names in names_by_pattern.items():
         if not names:
             raise DataError(
-                f"{pattern.key} must match a name at {MARK}, got none at {redact(pattern.path)}; "
+                f"{pattern.key} must match a name at {MARK}, got none at {masked(pattern.path)}; "
                 "correct the path, or put data there"
             )
     if common := set.intersection(*names_by_pattern.values()):

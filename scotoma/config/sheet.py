@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from scotoma.credentials import masked
 from scotoma.errors import ConfigError
 from scotoma.printable import nearest, printable
 
@@ -88,7 +89,9 @@ class Sheet:
         >>> print(Sheet.read("a: 1\nb: 2", "gate.yaml").refusal([(("b",), "b must be odd")]))
         gate.yaml:2 b must be odd
         """
-        sentences = [f"{self.origin}:{_line(self.tree, place)} {fault}" for place, fault in faults]
+        sentences = [
+            f"{self.origin}:{_line(self.tree, place)} {masked(fault)}" for place, fault in faults
+        ]
         return ConfigError(printable("; ".join(dict.fromkeys(sentences))))
 
 

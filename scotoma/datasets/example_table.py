@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from scotoma import storage
+from scotoma.columns import doubled_column
 from scotoma.config import PredictionsSource
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.datasets.select_examples import absent_column
@@ -41,8 +42,8 @@ def load_example_table(
         get ids of their own, since two tables may count from 0 each.
 
     Raises:
-        DataError: A table cannot be read, has no row or lacks a column, or a row has no id or names
-            an image outside the table's folder.
+        DataError: A table cannot be read, has no row, lacks a column or has two of one name, or a
+            row has no id or names an image outside the table's folder.
     """
     table = _test_examples(source.examples, limits)
     if source.training is None:
@@ -114,9 +115,12 @@ def _read(place: str, key: str, columns: str, limits: ReaderLimits) -> pl.DataFr
 
 def _table(path: Path, place: str) -> pl.DataFrame:
     try:
-        if place.lower().endswith(".parquet"):
-            return pl.read_parquet(path, glob=False, hive_partitioning=False)
-        return pl.read_csv(path, infer_schema=False, glob=False)
+        is_parquet = place.lower().endswith(".parquet")
+        table = (
+            pl.read_parquet(path, glob=False, hive_partitioning=False)
+            if is_parquet
+            else pl.read_csv(path, infer_schema=False, glob=False)
+        )
     except pl.exceptions.NoDataError:
         return pl.DataFrame({KEY: []})
     except UNREADABLE as error:
@@ -124,3 +128,8 @@ def _table(path: Path, place: str) -> pl.DataFrame:
             f"{printable(place)} cannot be read ({reason(error)}); write it as "
             "Parquet, or as CSV in UTF-8 with one header line"
         ) from error
+    if doubled := doubled_column(table.columns):
+        raise DataError(
+            f"{printable(place)} has two columns {printable(doubled)!r}; rename one of them"
+        )
+    return table

@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from scotoma import storage
+from scotoma.columns import doubled_column
 from scotoma.config import FolderSource, OnnxSource
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.datasets.join import Join, join_images
@@ -39,14 +40,19 @@ def load_folder(
 
     Returns:
         One row an image of the train or test split: `example_id` (the value of the key column
-        `image`), `split`, every other column of the CSV as text, and `image` (encoded bytes, and
-        the name as `path`) if `images` is set. Beside it how table and folder match.
+        `image`, as a plain path), `split`, every other column of the CSV as text, and `image`
+        (encoded bytes, and the name as `path`) if `images` is set. Beside it how table and folder
+        match.
 
     Raises:
         DataError: The CSV or the folder cannot be read, the key or split column is absent, a row
             has no image, a folder in the folder is empty, or a path leads out of it.
     """
     table = _attributes(source.attributes, limits)
+    if doubled := doubled_column(table.columns):
+        raise DataError(
+            f"{source.attributes} has two columns {printable(doubled)!r}; rename one of them"
+        )
     for column, role in (("image", "key"), (source.split.column, "split")):
         if column not in table.columns:
             raise DataError(
@@ -64,7 +70,9 @@ def load_folder(
     if source.split.calibrate is not None:
         chosen = pl.col(source.split.column) == str(source.split.calibrate)
         split = split.when(chosen).then(pl.lit("calibrate"))
-    table = table.with_columns(pl.col("image").fill_null(""), split.alias("split"))
+    # One image has one name, or it would be two examples: ./40.png is 40.png.
+    image = pl.Series([name and posixpath.normpath(name) for name in table["image"].fill_null("")])
+    table = table.with_columns(image.cast(pl.String).alias("image"), split.alias("split"))
     rows = table.filter(pl.col("split").is_not_null())
     names = rows["image"].to_list()
     files, empty = image_files(source.images, names, source.attributes)

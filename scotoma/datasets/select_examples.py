@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from scotoma.columns import is_plain
+from scotoma.columns import is_plain, present
 from scotoma.config import Config, PredictionsSource
 from scotoma.config.model import threshold_classes
 from scotoma.datasets.examples import Examples
@@ -32,8 +32,8 @@ def examples_from_source(
         notes: Notes of the source itself.
 
     Returns:
-        The examples of the audit. Values that are absent, empty or nan are missing: of an
-        attribute they form the group `(missing)`, with a note.
+        The examples of the audit. Values that are absent, empty, nan or null are missing:
+        of an attribute they form the group `(missing)`, with a note.
 
     Raises:
         DataError: A column is absent or holds no plain values, an id stands twice, a split is
@@ -147,7 +147,11 @@ def _text(source: pl.DataFrame, name: str, role: str, origin: str) -> pl.Expr:
         source.select(text)
     except pl.exceptions.PolarsError as error:  # a span of time, which has no text
         raise refusal from error
-    return pl.when(text.str.strip_chars() != "").then(text)
+    return present(text)
+
+
+def _is_present(name: str) -> bool:
+    return pl.select(present(pl.lit(name))).item() is not None
 
 
 def _thresholded(table: pl.DataFrame, threshold: float, origin: str) -> pl.Expr:
@@ -177,6 +181,11 @@ def _classes(table: pl.DataFrame, config: Config, origin: str) -> tuple[list[str
     where = f"the train split of {origin}"
     if isinstance(config.source, PredictionsSource):  # models may know more than is tested
         train, where, known = table, origin, set(config.source.classes)
+        if no_class := [name for name in config.source.classes if not _is_present(name)]:
+            raise DataError(
+                f"source.classes names {no_class[0]!r}, which stands for a missing value; rename "
+                "the class"
+            )
         if config.label.threshold is not None:
             known |= set(threshold_classes(config.label.threshold))
     for split, part in (("train", train), ("test", test)):

@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from scotoma import storage
+from scotoma.columns import doubled_column
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
@@ -172,7 +173,7 @@ def read_columns(
         limits: Memory and time for reading it.
 
     Raises:
-        DataError: It cannot be read within the limits, or lacks a column.
+        DataError: It cannot be read within the limits, lacks a column, or has two of one name.
     """
     return _read_apart(_rows, table, needed, limits)
 
@@ -210,6 +211,10 @@ def _scan(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.Laz
         known = scan.collect_schema().names()
     except UNREADABLE as error:
         raise _unreadable(table, error) from error
+    if doubled := doubled_column(known):
+        raise DataError(
+            f"{printable(table.place)} has two columns {printable(doubled)!r}; rename one of them"
+        )
     own = [name for name in NAME_COLUMNS if name not in table.from_name and name in known]
     if "variant" not in [*table.from_name, *own]:
         needed = (*needed, "variant")

@@ -22,6 +22,7 @@ from scotoma.report.model_card import model_card
 from scotoma.report.numbers import Interval, absolute, mirrored, normalised, scaled
 from scotoma.report.readable import in_names, with_group_names
 from scotoma.uncertainty import few_runs
+from scotoma.variance import NO_POWER, THIS_TEST_SET
 
 __all__ = ["Beside", "page_context"]
 
@@ -180,6 +181,7 @@ def page_context(
         "clarify": {"questions": questions, "known_notes": KNOWN_NOTES} if questions else None,
         "spread": [_spread(audit, variant.name) for variant in audit.variants],
         "trap": _trap(audit, names),
+        "known_of_runs": (THIS_TEST_SET, NO_POWER),  # above the tables, not in every cell
         "run_to_run": [
             (name, audit.run_to_run[name][:MOST_RUN_ROWS])
             for name in names

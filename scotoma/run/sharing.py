@@ -7,7 +7,7 @@ import re
 import yaml
 
 from scotoma.config import Config
-from scotoma.storage.files import redact
+from scotoma.credentials import masked
 
 __all__ = ["portable", "shareable"]
 
@@ -16,7 +16,7 @@ def shareable(config: Config) -> str:
     """A configuration as YAML, with every default filled in and no credentials."""
     values = config.model_dump(mode="json", exclude_none=True)
     if config.tracking.uri:
-        values["tracking"]["uri"] = redact(config.tracking.uri)
+        values["tracking"]["uri"] = masked(config.tracking.uri)
     return yaml.safe_dump(values, sort_keys=False)
 
 

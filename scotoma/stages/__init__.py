@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from scotoma.credentials import masked
 from scotoma.errors import DataError, ScotomaError
 from scotoma.exhausted import exhausted
 from scotoma.run import Run, checksums, read_json, write_json
@@ -128,7 +129,7 @@ def leave_error(error: ScotomaError, run_uri: str) -> None:
     mirror = Mirror.of(run_uri)
     record = mirror.root / "error.json"
     if mirror.root.is_dir():
-        write_json(record, {"message": str(error), "exit_code": error.exit_code})
+        write_json(record, {"message": masked(str(error)), "exit_code": error.exit_code})
         if mirror.exists(mirror.root / "config.yaml"):
             mirror.publish([record])
 

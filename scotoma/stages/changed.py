@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scotoma import progress
-from scotoma.config import OnnxSource, PredictionsSource
+from scotoma.config import Config, OnnxSource, PredictionsSource
 from scotoma.datasets.parts import ExamplesPart, part_digest
 from scotoma.datasets.sources import source_files
 from scotoma.printable import printable
@@ -14,7 +14,7 @@ from scotoma.run import Run
 from scotoma.run.sources import Sources, examine, read_sources, write_sources
 from scotoma.storage import Files
 
-__all__ = ["Changed"]
+__all__ = ["Changed", "look"]
 
 # The first part that differs says what is made again.
 AGAIN: dict[ExamplesPart, str] = {
@@ -24,6 +24,34 @@ AGAIN: dict[ExamplesPart, str] = {
     "measured": "all is measured again, no model is trained or predicts",
 }
 NOTHING = "no example that models are trained or tested on differs"
+
+
+def look(config: Config, known: Sources) -> Sources:
+    """Look at every file that an audit would read, where no run has begun; not registered models.
+
+    Args:
+        config: What would be audited.
+        known: From an earlier look.
+
+    Raises:
+        ScotomaError: The files cannot be listed or read.
+    """
+    files, remarks = _files_read(config)
+    return examine(files, known, remarks)
+
+
+def _files_read(config: Config) -> tuple[dict[str, Files], dict[str, str]]:
+    """The files that an audit reads, but registered models; see `source_files`."""
+    files, remarks = source_files(config)
+    if isinstance(config.source, PredictionsSource):
+        from scotoma.stages.external.predictions import prediction_sources
+
+        files["files"] = prediction_sources(config.source)
+    if isinstance(config.source, OnnxSource) and config.source.registered is None:
+        from scotoma.stages.external.models import model_sources
+
+        files["models"] = model_sources(config)
+    return files, remarks
 
 
 @dataclass(frozen=True)
@@ -47,15 +75,12 @@ class Changed:
     @classmethod
     def since_last_look(cls, run: Run) -> Changed:
         """Look at every file that the audit reads; those that nobody wrote to are not read."""
-        files, remarks = source_files(run.config)
-        if isinstance(run.config.source, PredictionsSource):
-            from scotoma.stages.external.predictions import prediction_sources
+        config = run.config
+        if isinstance(config.source, OnnxSource):
+            from scotoma.stages.external.registered import models_here
 
-            files["files"] = prediction_sources(run.config.source)
-        if isinstance(run.config.source, OnnxSource):
-            from scotoma.stages.external.models import model_sources
-
-            files["models"] = model_sources(run)
+            config = models_here(run)
+        files, remarks = _files_read(config)
         before = read_sources(run.mirror)
         parts = {part: part_digest(run, part) for part in AGAIN}
         return cls(run, files, before, examine(files, before, remarks), parts)

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from scotoma import storage
-from scotoma.config import Config
+from scotoma.config import Config, OnnxSource
 from scotoma.config.gate import GateRules
 from scotoma.errors import ConfigError, ScotomaError
 from scotoma.run import Run, code_digest, read_json, write_json
 from scotoma.run.mirror import Mirror, local_folder
+from scotoma.run.sources import Sources, read_sources, write_sources
 from scotoma.stages.begin import begin_run, read_configuration, read_rules
+from scotoma.stages.changed import look
 from scotoma.stages.judging.terms import Judging
 from scotoma.stages.newest import resolved
 
@@ -54,7 +56,9 @@ def begin(root: str, job: str, config: str, rules: str) -> str:
     # An earlier try may have left it, and a run begins in an empty folder.
     storage.remove(storage.join(run_uri, "error.json"))
     begun = _has(run_uri, "config.yaml")
-    if newest and not begun and _finished(root) == _ingredients(audited, str(newest), gate):
+    seen = _seen(audited, read_sources(Mirror.of(root))) if newest and not begun else Sources()
+    ingredients = _ingredients(audited, str(newest), gate, seen)
+    if newest and not begun and _finished(root) == ingredients:
         _log_skip(Run(local_folder(run_uri), audited), str(newest))
         return NOTHING
     begin_run(run_uri, audited, gate, newest)
@@ -84,15 +88,30 @@ def end(root: str, job: str, config: str, pointer: str, ended: str) -> None:
     execute("log", run_uri, pointer, ended=ended)
     if ended == "SUCCEEDED":
         run = Run.open(run_uri)
-        ingredients = _ingredients(run.config, run.newest, Judging.of(run).rules)
+        read = read_sources(run.mirror)
+        write_sources(Mirror.of(root), read)
+        ingredients = _ingredients(run.config, run.newest, Judging.of(run).rules, read)
         _write(root, "schedule.json", ingredients)
 
 
-def _ingredients(config: Config, newest: str | None, rules: GateRules | None) -> dict[str, Any]:
-    """All that an audit is made of."""
+def _seen(config: Config, known: Sources) -> Sources:
+    """The files that the audit would read; of none that prepare would refuse anything is known."""
+    try:
+        return look(config, known)
+    except ScotomaError:
+        return Sources()
+
+
+def _ingredients(
+    config: Config, newest: str | None, rules: GateRules | None, sources: Sources
+) -> dict[str, Any]:
+    """All that an audit is made of; `newest` tells the version of registered models."""
+    registered = isinstance(config.source, OnnxSource) and config.source.registered is not None
+    keys = sorted({*sources.files} - ({"models"} if registered else set()))
     gate = rules.model_dump_json(exclude_unset=True) if rules else ""
     return {
         "newest": newest,
+        "inputs": sources.key(*keys),
         "config": config.digest(),
         "rules": hashlib.sha256(gate.encode()).hexdigest(),
         "code": code_digest(),

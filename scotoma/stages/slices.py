@@ -20,7 +20,7 @@ from scotoma.storage.files import written
 if TYPE_CHECKING:
     from scotoma.slices import Slice, SliceReport
 
-__all__ = ["features_of", "slices"]
+__all__ = ["conditions_together", "features_of", "slices"]
 
 SHOWN = 20  # slices that audit.json describes
 POINTS = 200  # candidates of the lattice view
@@ -99,7 +99,7 @@ def _search(
     from scotoma.slices import find_slices
 
     labels = examples.labels[:, None]
-    together = _together(features.width, features.height)
+    together = conditions_together(features.width, features.height)[0]
     report = find_slices(
         features,
         comparison.compressed != labels,
@@ -128,14 +128,18 @@ def _search(
     }
 
 
-def _together(features: int, rows: int) -> int:
+def conditions_together(features: int, rows: int) -> tuple[int, int]:
     """Choose the most conditions of a slice that the time of an audit allows.
 
-    >>> _together(6, 1_800), _together(60, 20_000)
-    (3, 2)
+    Returns:
+        The most conditions, and the sets of features that slices of so many are made of.
+
+    >>> conditions_together(6, 1_800), conditions_together(60, 20_000)
+    ((3, 41), (2, 1830))
     """
-    sets = (sum(comb(features, cross) for cross in range(1, most + 1)) for most in (2, 3))
-    return 1 + sum(rows * count <= WORK for count in sets)
+    sets = [sum(comb(features, cross) for cross in range(1, most + 1)) for most in (1, 2, 3)]
+    most = 1 + sum(rows * count <= WORK for count in sets[1:])
+    return most, sets[most - 1]
 
 
 def _described(one: Slice) -> dict[str, Any]:

@@ -31,10 +31,11 @@ def train(run: Run, shard: Shard) -> list[Path]:
 def _take_in(run: Run, shard: Shard) -> list[Path]:
     needs("onnxruntime", "train", "source.kind onnx")
     from scotoma.stages.external.models import model_sources, take_in
+    from scotoma.stages.external.registered import models_here
 
     names = [variant.name for variant in run.config.resolved_variants]
     outputs = member_files(run, names, shard)
-    models = {"models": model_sources(run, shard)}
+    models = {"models": model_sources(models_here(run), shard)}
     seen = confirmed(models, read_sources(run.mirror))
     made_with = f"{seen.key('models')}/{part_digest(run, 'shown')}"
     with run.step(

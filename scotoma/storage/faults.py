@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+from scotoma.credentials import masked
 from scotoma.errors import DataError
 from scotoma.storage.client import ATTEMPTS, endpoint, s3_exceptions
-from scotoma.storage.files import redact
 
 __all__ = ["storage_sentences"]
 
@@ -47,8 +47,8 @@ def _is_address(uri: str) -> bool:
 
 def _no_address(uri: str, verb: str) -> str:
     return (
-        f"{redact(uri)} cannot be {verb}: AWS_ENDPOINT_URL must be an address such as "
-        f"http://host:9000, got {redact(endpoint())!r}; correct it"
+        f"{masked(uri)} cannot be {verb}: AWS_ENDPOINT_URL must be an address such as "
+        f"http://host:9000, got {masked(endpoint())!r}; correct it"
     )
 
 
@@ -56,7 +56,7 @@ def _refused(uri: str, verb: str, listed: bool, response: dict[str, Any]) -> str
     """The sentence for what the service answered."""
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     code = re.sub(r"[^A-Za-z0-9]", "", str(response.get("Error", {}).get("Code", "")))[:60]
-    place, bucket = redact(uri), uri.removeprefix("s3://").partition("/")[0]
+    place, bucket = masked(uri), uri.removeprefix("s3://").partition("/")[0]
     credentials = "InvalidAccessKeyId SignatureDoesNotMatch InvalidToken ExpiredToken TokenRefresh"
     if code == "NoSuchBucket":
         return f"{place} cannot be {verb}: the bucket {bucket!r} does not exist; correct its name"
@@ -88,8 +88,8 @@ def _refused(uri: str, verb: str, listed: bool, response: dict[str, Any]) -> str
 def _failed(uri: str, verb: str, error: Exception) -> str:
     """The sentence for what happened before there was an answer, or within its body."""
     of = s3_exceptions()
-    place = f"{redact(uri)} cannot be {verb}"
-    at = f" at {redact(endpoint())}" if endpoint() else ""
+    place = f"{masked(uri)} cannot be {verb}"
+    at = f" at {masked(endpoint())}" if endpoint() else ""
     if isinstance(error, of.NoCredentialsError | of.PartialCredentialsError):
         return (
             f"{place}: there are no credentials, or half of them; set AWS_ACCESS_KEY_ID and "

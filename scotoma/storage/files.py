@@ -1,10 +1,9 @@
-"""How files get to their place whole, how they are told apart, and how places are shown."""
+"""How files get to their place whole, and how they are told apart."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import BinaryIO
 
 from scotoma.storage.regular import open_regular
 
-__all__ = ["file_digest", "new_file", "redact", "remove_partial", "written"]
+__all__ = ["file_digest", "new_file", "remove_partial", "written"]
 
 PARTIAL = ".partial"
 
@@ -61,22 +60,3 @@ def file_digest(path: Path) -> str:
     """SHA-256 of a file, hexadecimal."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def redact(uri: str) -> str:
-    """A URI without the user and password in it.
-
-    >>> redact("postgresql://mlflow:s3cret@db:5432/mlflow")
-    'postgresql://***@db:5432/mlflow'
-    >>> redact("https://host/path?token=abc&x=1")
-    'https://host/path?***'
-    """
-    scheme, separator, rest = uri.partition("://")
-    if not separator:
-        return uri
-    head, query, tail = rest.partition("?")
-    if "@" in tail:  # a password may hold a question mark
-        return f"{scheme}://***"
-    # Up to the last @: a password may hold a slash, a colon or an @ of its own.
-    shown = re.sub(r"^.*@", "***@", head, flags=re.DOTALL)
-    return f"{scheme}://{shown}" + ("?***" if query else "")

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from scotoma.credentials import masked
 from scotoma.errors import ConfigError, DataError
 from scotoma.storage.client import ATTEMPTS, LOG, s3_client, s3_exceptions
 from scotoma.storage.faults import storage_sentences
-from scotoma.storage.files import file_digest, redact, written
+from scotoma.storage.files import file_digest, written
 from scotoma.storage.regular import open_regular
 
 __all__ = [
@@ -66,7 +67,7 @@ def is_remote(uri: str) -> bool:
         return False
     if scheme[1] != "s3":
         raise ConfigError(
-            f"{redact(uri)} has the scheme {scheme[1]}://, which cannot be read; name a path of "
+            f"{masked(uri)} has the scheme {scheme[1]}://, which cannot be read; name a path of "
             "this machine or s3://BUCKET/PREFIX"
         )
     return True
@@ -85,8 +86,8 @@ def split_uri(uri: str) -> tuple[str, str]:
     # As the services check it: uploads of older, laxer buckets keep working.
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]", bucket):
         raise DataError(
-            f"{redact(uri)} must be s3://BUCKET/PREFIX with a bucket of letters, digits, dots and "
-            f"dashes, got {redact(f's3://{bucket}')[5:] or 'none'!r}; correct the address"
+            f"{masked(uri)} must be s3://BUCKET/PREFIX with a bucket of letters, digits, dots and "
+            f"dashes, got {masked(f's3://{bucket}')[5:] or 'none'!r}; correct the address"
         )
     if any("\ud800" <= character <= "\udfff" for character in key):
         raise DataError(f"{uri[:200]!r} must be text in UTF-8; correct the address")
@@ -162,8 +163,8 @@ def list_objects(uri: str) -> dict[str, dict[str, Any]]:
     for name in entries:
         if {"", ".", ".."} & set(name.split("/")) or "\0" in name:
             raise DataError(
-                f"the object {redact(join(uri, name))!r} must have a name that is a path below "
-                f"{redact(uri)}, got {name[:200]!r}; rename or remove it"
+                f"the object {masked(join(uri, name))!r} must have a name that is a path below "
+                f"{masked(uri)}, got {name[:200]!r}; rename or remove it"
             )
     return dict(sorted(entries.items()))
 
@@ -433,10 +434,10 @@ def _whole(uri: str, listed: bool, consume: Callable[[Iterator[bytes]], _T]) -> 
                     return result
                 if attempt == ATTEMPTS:
                     raise DataError(
-                        f"{redact(uri)} must have its recorded SHA-256, {carried}, got "
+                        f"{masked(uri)} must have its recorded SHA-256, {carried}, got "
                         f"{hashing.hexdigest()}; upload it again"
                     )
                 why = "another SHA-256"
-        LOG.warning("%s broke off in attempt %d (%s)", redact(uri), attempt, why)
+        LOG.warning("%s broke off in attempt %d (%s)", masked(uri), attempt, why)
         time.sleep(random.uniform(0, 2 ** (attempt - 2)))
     raise AssertionError("unreachable")

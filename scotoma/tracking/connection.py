@@ -6,13 +6,13 @@ import contextlib
 import importlib
 import logging
 import os
-import re
 import warnings
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
+from scotoma.credentials import masked
 from scotoma.errors import ConfigError
-from scotoma.storage.files import redact
 from scotoma.tracking.database import sqlite_file
 
 __all__ = ["experiment_id", "fault", "import_client", "quiet"]
@@ -23,6 +23,7 @@ SILENCE = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
+CREDENTIALS = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
 # Unless set: MLflow's own are 7 retries of 120 s, minutes of silence before a dead server.
 PATIENCE = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
@@ -31,13 +32,32 @@ PATIENCE = {
 }
 
 
+def _is_named_by_environment(uri: str) -> bool:
+    """Whether a server is the one in MLFLOW_TRACKING_URI: its scheme, host and port."""
+    named = os.environ.get("MLFLOW_TRACKING_URI", "")
+    return _origin(uri) == _origin(named) != ("", "")
+
+
+def _origin(uri: str) -> tuple[str, str]:
+    parts = urlsplit(uri)
+    return parts.scheme.lower(), parts.netloc.rpartition("@")[2].lower()
+
+
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Keep MLflow from the terminal, from its makers, and from waiting long."""
+def quiet(uri: str) -> Iterator[None]:
+    """Keep MLflow from the terminal, from its makers, and from waiting long.
+
+    Args:
+        uri: Tracking URI. Unless MLFLOW_TRACKING_URI names its host, MLflow does not see the
+            password of the environment: a configuration may come from anybody.
+    """
     wanted = {**{k: v for k, v in PATIENCE.items() if k not in os.environ}, **SILENCE}
-    before = {name: os.environ.get(name) for name in wanted}
+    withheld = () if _is_named_by_environment(uri) else CREDENTIALS
+    before = {name: os.environ.get(name) for name in (*wanted, *withheld)}
     disabled = logging.root.manager.disable
     os.environ.update(wanted)
+    for name in withheld:
+        os.environ.pop(name, None)
     # By level and for all: alembic's migrations configure their loggers anew. What goes wrong
     # arrives as an exception.
     logging.disable(logging.ERROR)
@@ -49,14 +69,14 @@ def quiet() -> Iterator[None]:
         logging.disable(disabled)
         for name, value in before.items():
             if value is None:
-                del os.environ[name]
+                os.environ.pop(name, None)
             else:
                 os.environ[name] = value
 
 
 def import_client(uri: str) -> None:
     """Import what a client of a tracking URI needs, as far as it is installed."""
-    with quiet(), contextlib.suppress(ImportError):
+    with quiet(uri), contextlib.suppress(ImportError):
         importlib.import_module("mlflow")
         if sqlite_file(uri):
             importlib.import_module("mlflow.store.tracking.sqlalchemy_store")
@@ -88,14 +108,13 @@ def fault(error: BaseException, uri: str) -> str:
     chain = [error]
     while (below := chain[-1].__cause__ or chain[-1].__context__) and below not in chain:
         chain.append(below)
-    where = _without_secrets(uri)
+    where = masked(uri)
     if any(type(e).__name__ in ("ConnectionError", "ConnectTimeout", "ReadTimeout") for e in chain):
         words = next((e.strerror for e in chain if isinstance(e, OSError) and e.strerror), "")
         return f"tracking server {where} does not answer ({words or type(chain[-1]).__name__})"
-    words = _without_secrets(" ".join(str(error).replace(uri, where).split()))
-    return f"MLflow at {where} failed ({type(error).__name__}: {words[:300].rstrip('.')})"
-
-
-def _without_secrets(text: str) -> str:
-    # Up to the last @: a password with a slash in it is one that a URI parser does not find.
-    return re.sub(r"://\S*@", "://***@", redact(text))
+    words = masked(" ".join(str(error).replace(uri, where).split()))
+    sentence = f"MLflow at {where} failed ({type(error).__name__}: {words[:300].rstrip('.')})"
+    unsent = [name for name in CREDENTIALS if name in os.environ]
+    if unsent and uri.startswith("http") and not _is_named_by_environment(uri):
+        return f"{sentence}; {unsent[-1]} is sent only to the host that MLFLOW_TRACKING_URI names"
+    return sentence

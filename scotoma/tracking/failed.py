@@ -48,7 +48,7 @@ def log_skip(config: Config, newest: str, why: str, uri: str) -> str:
 def _log(config: Config, name: str, state: str, why: str, tags: dict[str, str], uri: str) -> str:
     """A run with the configuration and the reason; what kept it from being logged."""
     try:
-        with quiet():
+        with quiet(uri):
             mlflow = needs("mlflow", "tracking", "tracking")
             prepare_store(uri)
             client = mlflow.MlflowClient(tracking_uri=uri)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.audit.logged import LoggedAudit
+from scotoma.credentials import masked
 from scotoma.errors import DataError
 from scotoma.extras import home_of, needs
-from scotoma.storage.files import redact
 from scotoma.tracking.connection import fault, quiet
 from scotoma.tracking.database import holds_experiments, prepare_store, sqlite_file
 
@@ -37,7 +37,7 @@ def history(project: str, uri: str) -> list[LoggedAudit]:
     database = sqlite_file(uri)
     if database is not None and not holds_experiments(database):
         raise DataError(f"{database} must hold the runs of MLflow, got none; correct the path")
-    with quiet():
+    with quiet(uri):
         mlflow = needs("mlflow", "tracking", "tracking")
         try:
             prepare_store(uri)
@@ -49,7 +49,7 @@ def history(project: str, uri: str) -> list[LoggedAudit]:
         except Exception as error:
             raise DataError(f"the audits cannot be read: {fault(error, uri)}") from error
     raise DataError(
-        f"project {project!r} must have an experiment in MLflow, got none at {redact(uri)}; "
+        f"project {project!r} must have an experiment in MLflow, got none at {masked(uri)}; "
         "correct the name, or name the server in MLFLOW_TRACKING_URI"
     )
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.config.registered import RegisteredModel
+from scotoma.credentials import masked
 from scotoma.errors import DataError, ScotomaError
 from scotoma.extras import needs
 from scotoma.printable import printable
-from scotoma.storage.files import redact
 from scotoma.tracking.connection import fault, quiet
 from scotoma.tracking.database import holds_experiments, prepare_store, sqlite_file
 
@@ -80,7 +80,7 @@ def download_model(model: RegisteredModel, variants: Sequence[str], folder: Path
 
 def _unknown(model: RegisteredModel, uri: str) -> DataError:
     return DataError(
-        f"source.models must be in MLflow's registry at {redact(uri)}, got "
+        f"source.models must be in MLflow's registry at {masked(uri)}, got "
         f"{printable(str(model))}; correct it, or tracking.uri"
     )
 
@@ -92,7 +92,7 @@ def _registry(model: RegisteredModel, uri: str) -> Iterator[tuple[Any, Any]]:
     if database is not None and not holds_experiments(database):
         raise _unknown(model, uri)  # the check creates none
     try:
-        with quiet():
+        with quiet(uri):
             mlflow = needs("mlflow", "tracking", f"source.models {model}")
             prepare_store(uri)
             yield mlflow, mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)

@@ -39,7 +39,7 @@ def logged_previous(project: str, uri: str, besides: str = "") -> tuple[str, byt
     database = sqlite_file(uri)
     if database is not None and not holds_experiments(database):  # nothing was ever logged there
         return None
-    with quiet():
+    with quiet(uri):
         mlflow = needs("mlflow", "tracking", "tracking")
         try:
             prepare_store(uri)

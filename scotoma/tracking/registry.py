@@ -57,7 +57,7 @@ def register(
     if gate.verdict != "PASS":
         return Registered(model)
     try:
-        with quiet():
+        with quiet(uri):
             mlflow = needs("mlflow", "tracking", "tracking")
             prepare_store(uri)
             client = mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)

@@ -28,7 +28,7 @@ def forget_pages(runs: Iterable[str], note: str, uri: str) -> str:
         What kept it from being done, as a sentence without credentials; empty if it was.
     """
     try:
-        with quiet():
+        with quiet(uri):
             mlflow = needs("mlflow", "tracking", "tracking")
             prepare_store(uri)
             client = mlflow.MlflowClient(tracking_uri=uri)

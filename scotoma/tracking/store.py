@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from scotoma.audit import Audit, GateResult
+from scotoma.credentials import masked
 from scotoma.errors import ScotomaError
 from scotoma.extras import needs
 from scotoma.run import Run, portable, read_json
-from scotoma.storage.files import redact
 from scotoma.tracking.connection import experiment_id, fault, quiet
 from scotoma.tracking.database import prepare_store
 from scotoma.tracking.records import RunRecord, member_records, variant_records
@@ -113,7 +114,7 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
     end = time.monotonic() + PATIENCE_S + PATIENCE_A_RUN_S * total
     link, logged, reason, mended = "", 0, "", ""
     try:
-        with quiet():
+        with quiet(uri):
             mlflow = needs("mlflow", "tracking", "tracking")
             mended = prepare_store(uri)
             client = mlflow.MlflowClient(tracking_uri=uri)
@@ -212,9 +213,8 @@ class _Writer:
 def _link(uri: str, experiment_id: str, result: str) -> str:
     """The comparison of this audit's variants, as an address or as the command that serves it."""
     if not uri.startswith(("http://", "https://")):
-        return f"mlflow ui --backend-store-uri {shlex.quote(redact(uri))}"
-    parts = urlsplit(uri)
-    base = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")
+        return f"mlflow ui --backend-store-uri {shlex.quote(masked(uri))}"
+    base = re.split("[?#;]", masked(uri).replace("***@", ""))[0]
     # Without order and start time MLflow drops the filter; without a workflow it shows the menu of
     # chat applications, in which runs are called evaluations.
     query = {
@@ -227,4 +227,4 @@ def _link(uri: str, experiment_id: str, result: str) -> str:
         "workflowType": "machine_learning",
     }
     path = f"#/experiments/{experiment_id}/runs?{urlencode(query, quote_via=quote)}"
-    return f"{base.geturl().rstrip('/')}/{path}"
+    return f"{base.rstrip('/')}/{path}"

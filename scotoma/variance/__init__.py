@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scotoma.variance.comparing import (
+    NO_POWER,
     Comparison,
     RunSpread,
     compare,
@@ -12,6 +13,7 @@ from scotoma.variance.comparing import (
 from scotoma.variance.effects import THIS_TEST_SET
 
 __all__ = [
+    "NO_POWER",
     "THIS_TEST_SET",
     "Comparison",
     "RunSpread",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import posixpath
 from pathlib import Path
 
 import pytest
@@ -162,9 +163,9 @@ def test_a_path_out_of_the_folder_is_refused(folder: Path) -> None:
     outside = str(folder / "outside.png")
     for name in ("../outside.png", "sub/../../outside.png", outside):
         (folder / "table.csv").write_text(TABLE.replace("a.png", name))
+        plain, table = posixpath.normpath(name), folder / "table.csv"
         assert refused(folder) == (
-            f"image {name!r} in {folder / 'table.csv'} leads out of {folder / 'pictures'}; name "
-            "files inside it"
+            f"image {plain!r} in {table} leads out of {folder / 'pictures'}; name files inside it"
         )
 
 
@@ -176,7 +177,7 @@ def test_a_link_out_of_the_folder_is_refused(folder: Path) -> None:
 
 def test_a_path_that_leaves_the_folder_and_comes_back_is_inside_it(folder: Path) -> None:
     (folder / "table.csv").write_text(TABLE.replace("a.png", "sub/../a.png"))
-    assert load_folder(source(folder))[0]["example_id"][1] == "sub/../a.png"
+    assert load_folder(source(folder))[0]["example_id"][1] == "a.png"
 
 
 def test_a_folder_that_is_itself_a_link_is_fine(folder: Path) -> None:

@@ -19,6 +19,7 @@ from scotoma.config import PredictionsSource, load_config, parse_config
 from scotoma.config.gate import load_rules
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.config.model import CelebaSource, FolderSource, Split
+from scotoma.credentials import masked
 from scotoma.datasets.celeba import load_celeba
 from scotoma.datasets.cifar_binary import binary_files, load_binary
 from scotoma.datasets.example_table import load_example_table
@@ -42,7 +43,6 @@ from scotoma.run.mirror import Mirror, cache_folder
 from scotoma.stages.judging.previous import read_previous
 from scotoma.stages.verdict import give_verdict
 from scotoma.storage import is_remote, join, split_uri
-from scotoma.storage.files import redact
 from tests.bombs import (
     constant_of_gigabytes,
     csv_of_empty_cells,
@@ -124,7 +124,7 @@ def gate(data: bytes, folder: Path) -> object:
 def place(data: bytes, folder: Path) -> object:
     """An address: read as a place, and as what a message shows."""
     uri = text(data)
-    shown = redact(uri)
+    shown = masked(uri)
     assert ":s3cr3t@" not in shown.partition("://")[2], shown
     if not is_remote(uri):
         return shown

@@ -348,8 +348,14 @@ def test_what_a_cluster_cannot_have_is_refused_when_the_pipeline_is_built(
         (('cpu: "4"', "cpu: four"), "kubeflow.training.cpu must be cores, such as 4 or 500m"),
         (("memory: 16Gi", "memory: 16 GB"), "kubeflow.training.memory must be a size such as 16Gi"),
         (("operator: Exists", "operator: Exists, value: 'true'"), "with operator Exists has no"),
-        (('AWS_ENDPOINT_URL: "http://minio:9000"', "MY_TOKEN: abc"), "names MY_TOKEN, which every"),
-        (("http://minio:9000", "http://u:p@minio:9000"), "AWS_ENDPOINT_URL has credentials in its"),
+        (
+            ('AWS_ENDPOINT_URL: "http://minio:9000"', "MY_TOKEN: abc"),
+            "environment.MY_TOKEN looks secret, and every",
+        ),
+        (
+            ("http://minio:9000", "http://u:p@minio:9000"),
+            "environment.AWS_ENDPOINT_URL looks secret, a",
+        ),
         (("shards: 3", "shards: 0"), "kubeflow.shards must be at least 1"),
         (("claim: audits", "claim: My_Audits"), "kubeflow.volume.claim must be a name as Kub"),
         (("retries: 2", "retrys: 2"), "did you mean 'retries'?"),

@@ -16,8 +16,10 @@ import pytest
 from scotoma.config.registered import RegisteredModel
 from scotoma.errors import DataError
 from scotoma.run import Run
+from scotoma.run.sources import Sources, write_sources
 from scotoma.stages import execute
 from scotoma.stages import schedule as scheduled
+from scotoma.stages.changed import look
 from scotoma.stages.log import UNKNOWN
 from scotoma.stages.steps import STEPS, Step
 from tests.pipelines.test_schedule import CONFIG
@@ -120,6 +122,23 @@ def test_nothing_new_is_skipped_and_logged(schedule: Schedule) -> None:
     schedule.data("2026-08")
     schedule.audit("job-3")
     assert len(schedule.skipped) == 1
+
+
+def test_what_is_newest_and_was_replaced_is_audited_again(schedule: Schedule) -> None:
+    table = b"image,s,smiling\na.png,b,no\n"
+
+    def data(labels: bytes) -> None:
+        schedule.data("2026-06")
+        schedule.s3.put("data/2026-06/people.csv", labels)
+
+    data(table)
+    run = Run.open(schedule.begin("job-1"))
+    write_sources(run.mirror, look(run.config, Sources()))  # as the step prepare does
+    schedule.end("job-1")
+    data(table)
+    assert schedule.begin("job-2") == scheduled.NOTHING
+    data(table.replace(b"no", b"yes"))
+    assert schedule.begin("job-3") == f"{schedule.root}/job-3"
 
 
 @pytest.mark.parametrize("what", ["configuration", "gate", "code", "an audit that failed"])
@@ -236,7 +255,8 @@ from kfp import components, local
 from scotoma.config import load_config
 from scotoma.pipelines import compile_pipeline
 from scotoma.stages.newest import resolved
-from scotoma.stages.schedule import _ingredients
+from scotoma.run.sources import Sources
+from scotoma.stages.schedule import _ingredients, _seen
 here = Path(sys.argv[1])
 compile_pipeline(load_config(here / "audit.yaml"), here / "made.yaml", scheduled=True)
 os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -247,7 +267,9 @@ pipeline = components.load_component_from_file(str(here / "made.yaml"))
 (here / "old").mkdir()
 config = load_config(here / "audit.yaml")
 audited, newest = resolved(config, "")
-(here / "old" / "schedule.json").write_text(json.dumps(_ingredients(audited, str(newest), None)))
+(here / "old" / "schedule.json").write_text(json.dumps(_ingredients(
+    audited, str(newest), None, _seen(audited, Sources())
+)))
 for root in ("old", "new"):
     pipeline(root=str(here / root))
 """

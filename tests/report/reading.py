@@ -92,7 +92,7 @@ def walk(value):
 def printed(value: float) -> set[str]:
     """All the ways in which the page may print a number, without its sign."""
     sizes = {abs(value), 100 * abs(value), abs(1 - value) * 100}
-    found = {f"{size:,.{digits}f}" for size in sizes for digits in (0, 1, 2, 3, 4)}
+    found = {f"{size:,.{digits}f}" for size in sizes for digits in (0, 1, 2, 3, 4, 5)}
     return found | ({f"{value:,.2f}".rstrip("0")} if value >= 0 else set())
 
 

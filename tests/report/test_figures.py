@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import unicodedata
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import vl_convert
 
 from scotoma.report.figures import Figure
 from scotoma.report.figures.drawing import drawn
+from scotoma.report.figures.figure import FigureTable
 from tests.report.drawing import figures, frontier, readable
 from tests.report.reading import HOSTILE
 
@@ -229,3 +231,20 @@ def test_a_drawing_is_the_same_each_time_and_its_colours_are_the_pages(plots, mo
             "none",
             "transparent",
         }, plot.slug
+
+
+def test_a_name_with_any_control_separator_or_format_character_is_drawn():
+    odd = [
+        chr(c) for c in range(0x3100) if unicodedata.category(chr(c)) in ("Cc", "Cf", "Zl", "Zp")
+    ]
+    names = [
+        f"a{one}b" for one in [*odd, "\ufeff", "\ufffe", "\uffff", "'", '"', "\\", "`", "${x}"]
+    ]
+    spec = {
+        "data": {"values": [{"c0": name} for name in names]},
+        "mark": "point",
+        "transform": [{"filter": {"field": "c0", "oneOf": names}}],
+        "encoding": {"y": {"field": "c0", "sort": names, "scale": {"domain": names}}},
+    }
+    plot = Figure("odd", "t", "s", spec, FigureTable("c", ("name",), (("x",),)))
+    assert drawn(plot).svg.startswith("<svg ")

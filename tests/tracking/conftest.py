@@ -378,6 +378,7 @@ def team(
 
 
 @pytest.fixture
-def login(monkeypatch: pytest.MonkeyPatch) -> None:
+def login(team: Mlflow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", team.address)
     monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", ADMIN)
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", PASSWORD)

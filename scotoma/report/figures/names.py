@@ -1,4 +1,4 @@
-"""Names that fit a drawing: cut between characters, fit for XML, and still told apart."""
+"""Names that fit a drawing: cut between characters, fit for XML and Vega, and told apart."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ __all__ = ["shorten", "with_short_names"]
 
 COLUMNS = 34  # of text, where a specification names no other number
 WIDE = {"W", "F"}  # East Asian widths that take two columns, emoji among them
-# What XML cannot hold: vl-convert ends the whole process at the first of them.
-NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# What XML cannot hold: vl-convert ends the whole process at the first of them. And what ends a line
+# of JavaScript: Vega-Lite writes names into expressions, which then cannot be read.
+NOT_DRAWN = re.compile("[^\t\n\r\x20-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def with_short_names(spec: dict[str, Any]) -> dict[str, Any]:
     r"""The specification with every long text of its data cut, wherever it stands in it.
 
-    Vega's own limit cuts emoji in half, which the drawing without scripts cannot measure. What XML
-    cannot hold is shown as a replacement character. Names that would look alike are numbered, for a
-    name decides where its row stands.
+    Vega's own limit cuts emoji in half, which the drawing without scripts cannot measure. What
+    cannot be drawn is shown as a replacement character. Names that would look alike are numbered,
+    for a name decides where its row stands.
 
     Args:
         spec: Vega-Lite; `usermeta.cut` is the longest text in columns.
@@ -32,7 +33,7 @@ def with_short_names(spec: dict[str, Any]) -> dict[str, Any]:
     """
     columns = spec.get("usermeta", {}).get("cut", COLUMNS)
     texts = dict.fromkeys(_texts(spec))
-    fits = (text for text in texts if _columns(text) <= columns and not NO_XML.search(text))
+    fits = (text for text in texts if _columns(text) <= columns and not NOT_DRAWN.search(text))
     shown = {text: text for text in fits}
     taken = set(shown)
     for text in texts:
@@ -46,7 +47,7 @@ def with_short_names(spec: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, list | tuple):
             return [replaced(item) for item in value]
         if isinstance(value, str):
-            return shown.get(value) or NO_XML.sub("\ufffd", value)
+            return shown.get(value) or NOT_DRAWN.sub("\ufffd", value)
         return value
 
     shortened: dict[str, Any] = replaced(spec)
@@ -75,7 +76,7 @@ def shorten(text: str, columns: int, ending: str = "…") -> str:
 
 def _free(text: str, columns: int, taken: set[str]) -> str:
     """The text as it can be shown, numbered where another already looks like it."""
-    text = NO_XML.sub("\ufffd", text)
+    text = NOT_DRAWN.sub("\ufffd", text)
     name, number = shorten(text, columns), 1
     while name in taken:
         number += 1

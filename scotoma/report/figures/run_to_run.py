@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from scotoma.audit import Audit
@@ -43,7 +44,8 @@ def draw_run_to_run(audit: Audit) -> Figure | None:
         summary=_summary(defined),
         spec=_strips(kept, metrics),
         table=FigureTable(
-            "Fairness metrics over members, fractions; 0 is fair",
+            "Fairness metrics over members, fractions; 0 is fair. Intervals take training runs as "
+            "normal, on this test set",
             ("Attribute", "Metric", "Variant", "Mean", "MaxDiff", "Standard deviation", "Members"),
             tuple(
                 (
@@ -52,7 +54,7 @@ def draw_run_to_run(audit: Audit) -> Figure | None:
                     name,
                     _plain(row.mean, row.reason),
                     _plain(row.max_diff, row.reason),
-                    cell_text(numbers.unitless(row.sigma)),
+                    cell_text(replace(numbers.unitless(row.sigma), notes=())),
                     str(row.members),
                 )
                 for name, row in rows

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from scotoma.credentials import masked
 from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.hashing import hash_ids
@@ -21,7 +22,6 @@ from scotoma.slices.judging.crossed import Centre
 from scotoma.slices.search.coding import Coding
 from scotoma.slices.search.column_types import infer_type
 from scotoma.slices.search.predicates import codings
-from scotoma.storage.files import redact
 
 PURPOSE = "searching slices on Beam"
 SAMPLE = 100_000  # examples whose outcomes are dealt out, and that are looked at for leakage
@@ -53,7 +53,7 @@ class Files:
         paths = tuple(file.path for file in systems.match([pattern])[0].metadata_list)
         if not paths:
             raise DataError(
-                f"pattern must name Parquet files, got none at {redact(pattern)}: correct the path"
+                f"pattern must name Parquet files, got none at {masked(pattern)}: correct the path"
             )
         return cls(paths)
 
@@ -69,7 +69,7 @@ class Files:
                 names = set(parquet.schema_arrow.names)
             if missing := [name for name in columns if name not in names]:
                 raise DataError(
-                    f"every file must hold the column {missing[0]!r}, got {redact(path)} without: "
+                    f"every file must hold the column {missing[0]!r}, got {masked(path)} without: "
                     "leave the file out, or name another column"
                 )
 
@@ -88,7 +88,7 @@ class Files:
                 file = parquet.ParquetFile(opened)
             except ValueError as error:  # what Arrow's own errors are
                 raise DataError(
-                    f"{redact(path)} cannot be read as Parquet ({error}): on Beam a table must be "
+                    f"{masked(path)} cannot be read as Parquet ({error}): on Beam a table must be "
                     "Parquet files"
                 ) from error
             with file:

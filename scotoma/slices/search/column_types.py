@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from scotoma.columns import present
 from scotoma.printable import printable
 
 __all__ = ["convert", "infer_type"]
@@ -69,4 +70,4 @@ def convert(column: pl.Series, kind: pl.DataType) -> pl.Series:
 
 def _clean(column: pl.Series) -> pl.Series:
     text = column.str.strip_chars()
-    return text.set((text == "") | (text.str.to_lowercase() == "nan"), None)
+    return pl.select(present(pl.lit(text))).to_series()

@@ -68,9 +68,8 @@ def find_models(config: Config) -> dict[str, list[Path]]:
     return files_by_variant
 
 
-def model_sources(run: Run, shard: Shard | None = None) -> Files:
+def model_sources(config: Config, shard: Shard | None = None) -> Files:
     """List the models of a shard, or of all, and the files beside them, which may hold weights."""
-    config = models_here(run)
     assert isinstance(config.source, OnnxSource)
     folder, names = Path(config.source.models), []
     for variant, files in find_models(config).items():
