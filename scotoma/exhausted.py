@@ -6,11 +6,12 @@ import errno
 import re
 from collections.abc import Iterator
 
-__all__ = ["exhausted"]
+__all__ = ["exhausted", "lacks_memory"]
 
 # Libraries written in Rust, C++ and SQL tell it in words of their own.
 WORDS = {
-    "memory": r"can't allocate memory|bad_alloc|out of memory|std::bad|memory allocation of",
+    "memory": r"can't allocate memory|bad_alloc|out of memory|std::bad|memory allocation of|"
+    r"[Ff]ailed to allocate memory",
     "disk": r"No space left on device|os error 28\b|disk is full|[Qq]uota exceeded|os error 122\b|"
     r"File too large|os error 27\b",
     "descriptors": r"Too many open files|os error 24\b",
@@ -44,6 +45,18 @@ def exhausted(error: BaseException) -> str:
     ''
     """
     return next((SENTENCES[kind] for kind in map(_kind, _chain(error)) if kind), "")
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Whether memory ran out.
+
+    Args:
+        error: What was raised, with what it was raised from.
+
+    >>> lacks_memory(MemoryError()), lacks_memory(ValueError("no number"))
+    (True, False)
+    """
+    return "memory" in map(_kind, _chain(error))
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -68,7 +68,7 @@ CONFIG_CASES = {
         2,
         "audit.yaml:12 populaton is not a key here; known are version, project, source, label, "
         "groups, cluster, advantaged, baseline, variants, population, tracking, kubeflow, "
-        "retraining, keep_scores, deterministic; "
+        "retraining, limits, keep_scores, deterministic; "
         "did you mean 'population'?",
         change=("population:", "populaton:"),
     ),

@@ -31,7 +31,8 @@ SERVING |= {
     "processes",
     "run",
 }
-SERVING |= {"credentials", "own_code", "columns", "exhausted", "unreadable", "published"}
+SERVING |= {"credentials", "own_code", "columns", "exhausted", "published"}
+SERVING |= {"unreadable", "untrusted"}
 CHAIN = [
     {"datasets"},
     {"training"},

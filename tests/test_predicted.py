@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from PIL import Image, PngImagePlugin
 from scipy import stats
 
 from scotoma.config import load_config, parse_config
@@ -304,3 +308,64 @@ def test_check_tells_the_groups_of_predictions_and_nothing_of_training(tmp_path:
     code, _, err = scotoma("audit", tmp_path / "audit.yaml", "--dry-run")
     assert code == 2
     assert err.endswith("source.kind predictions trains nothing; run scotoma check\n")
+
+
+def with_images(home: Path, images: dict[int, str]) -> None:
+    """The examples, some of which name an image."""
+    table = pl.read_csv(home / "examples.csv", infer_schema=False)
+    names = [images.get(row, "") for row in range(table.height)]
+    table.with_columns(pl.Series("image", names)).write_csv(home / "examples.csv")
+
+
+@pytest.mark.parametrize("name", ["../key.png", "/etc/passwd", "sub/../../key.png", "s3://b/k.png"])
+def test_an_image_outside_the_folder_of_its_table_is_refused(name: str, tmp_path: Path) -> None:
+    write(tmp_path)
+    with_images(tmp_path, {7: name})
+    (tmp_path / "audit.yaml").write_text(CONFIG)
+    code, out, said = scotoma("audit", tmp_path / "audit.yaml", "--out", tmp_path / "run")
+    assert (code, out) == (4, "")
+    assert said.endswith(
+        f"scotoma: image {name!r} in {tmp_path / 'examples.csv'} leads out of the folder of its "
+        "table; name files inside it\n"
+    )
+    assert not (tmp_path / "run").exists()
+
+
+def test_nothing_but_decoded_pixels_leaves(tmp_path: Path) -> None:
+    """Neither other files that a table names as images, nor what cameras write into images."""
+    secret, place = b"aws_secret_access_key = S3CR3T", b"Seat 12, S3CR3T street"
+    write(tmp_path)
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "credentials").write_bytes(secret)
+    (tmp_path / "fake.png").write_bytes(b"\x89PNG\r\n\x1a\n" + secret)
+    image = Image.new("RGB", (16, 16), (200, 40, 10))
+    exif = Image.Exif()
+    exif[0x010E] = place.decode()
+    image.save(tmp_path / "a.jpg", exif=exif, comment=place, icc_profile=place)
+    text = PngImagePlugin.PngInfo()
+    text.add_text("Comment", place.decode())
+    image.save(tmp_path / "b.png", pnginfo=text, icc_profile=place)
+    image.save(tmp_path / "c.webp", exif=exif, icc_profile=place)
+    image.save(tmp_path / "d.gif", comment=place)
+    named = ["a.jpg", "b.png", "c.webp", "d.gif", ".aws/credentials", "fake.png"]
+    with_images(tmp_path, {row: named[row % len(named)] for row in range(300)})
+    (tmp_path / "audit.yaml").write_text(CONFIG)
+    out = tmp_path / "run"
+    assert scotoma("audit", tmp_path / "audit.yaml", "--out", out, "--quiet")[0] == 0
+    kept = pl.read_parquet(out / "thumbnails.parquet")["image"].to_list()
+    page = base64_images(out / "report.html")
+    assert {Image.open(io.BytesIO(one)).format for one in kept} == {"JPEG", "PNG"}
+    assert set(page) <= set(kept)
+    assert page
+    for one in kept:
+        assert b"S3CR3T" not in one
+        opened = Image.open(io.BytesIO(one))
+        opened.load()
+        assert not {"exif", "comment", "icc_profile", "Comment"} & opened.info.keys()
+    for path in out.rglob("*"):
+        assert path.is_dir() or b"S3CR3T" not in path.read_bytes(), path
+
+
+def base64_images(page: Path) -> list[bytes]:
+    found = re.findall(r"data:image/[a-z]+;base64,([\w+/=]+)", page.read_text(encoding="utf-8"))
+    return [base64.b64decode(one) for one in found]

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import re
+import time
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import polars as pl
@@ -19,6 +22,7 @@ from scotoma.predictions import (
     write_predictions,
 )
 from scotoma.predictions.files import ROWS
+from scotoma.predictions.tables import _expression
 
 CLASSES = ("0", "one", "zwei, drei", "\u2028")
 
@@ -348,3 +352,27 @@ def test_gathered_scores_follow_their_members() -> None:
     assert gathered.scores.tolist() == [[0, 2]]
     bare = Predictions("v", ("a",), (1,), CLASSES, np.zeros((1, 1), np.uint8))
     assert Predictions.gather([part(2), bare]).scores is None  # not of every member
+
+
+def test_a_pattern_matches_what_its_wildcards_can_stand_for() -> None:
+    """Compared with an expression that tries everything."""
+    random, tokens = Random(0), ["a", "b", "-", "/", "*", "*", "{variant}", "{model}"]
+    matched = 0
+    for _ in range(4000):
+        pattern = [random.choice(tokens) for _ in range(random.randint(1, 8))]
+        if max(map(pattern.count, ("{variant}", "{model}"))) > 1:
+            continue
+        name = "".join(random.choice("ab-/") for _ in range(random.randint(1, 9)))
+        each = {"*": "[^/]*", "{variant}": "[^/]+", "{model}": "[^/]+"}
+        every = re.fullmatch("".join(each.get(token, token) for token in pattern), name)
+        ours = re.fullmatch(_expression("".join(pattern)), name)
+        assert (ours is None) == (every is None), (pattern, name)
+        matched += ours is not None
+    assert matched > 100
+
+
+@pytest.mark.parametrize("pattern", [12 * "*a" + "*.csv", 12 * "{model}*a" + "{variant}.csv"])
+def test_a_pattern_of_many_wildcards_is_matched_at_once(pattern: str) -> None:
+    began = time.process_time()
+    assert re.fullmatch(_expression(pattern), 250 * "a" + ".cs") is None
+    assert time.process_time() - began < 1

@@ -6,15 +6,25 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
 import pytest
 
 from scotoma.errors import ConfigError, DataError
-from scotoma.processes import CrashedError, IsolatedProcess, kept_workers, worker_pool
+from scotoma.processes import (
+    CrashedError,
+    IsolatedProcess,
+    MemoryLimitError,
+    kept_workers,
+    worker_pool,
+)
+from scotoma.storage import is_remote
 
 pytestmark = pytest.mark.slow
 
@@ -195,6 +205,72 @@ def test_a_process_that_is_killed_is_told_from_one_that_crashed_and_replaced() -
                 process.call(signal.raise_signal, number, limit_s=60)
             assert caught.value.killed == killed
         assert process.call(abs, -1, limit_s=60) == 1
+
+
+def taken(mib: int) -> int:
+    held = bytearray(mib * 2**20), np.ones(mib * 2**17)
+    return len(held[0]) + held[1].nbytes
+
+
+def written_file(mib: int) -> None:
+    with tempfile.TemporaryFile() as file:
+        file.truncate(mib * 2**20)
+
+
+def test_a_call_has_the_memory_that_it_is_given_and_no_more() -> None:
+    given = {"limit_s": 60, "memory_bytes": 2**28}
+    with IsolatedProcess(do_nothing) as process:
+        assert process.call(taken, 100, **given) == 200 * 2**20
+        with pytest.raises(MemoryLimitError):
+            process.call(taken, 200, **given)
+        with pytest.raises(MemoryLimitError):
+            process.call(written_file, 400, **given)
+        assert process.call(taken, 100, **given) == 200 * 2**20
+
+
+def test_what_a_call_refuses_or_raises_comes_back_as_text() -> None:
+    with IsolatedProcess(do_nothing) as process:
+        with pytest.raises(ConfigError, match="a place must be a path or a URI without NUL"):
+            process.call(is_remote, "\0", limit_s=60)
+        with pytest.raises(RuntimeError, match="ZeroDivisionError: integer division"):
+            process.call(divmod, 1, 0, limit_s=60)
+        pid = process.call(os.getpid, limit_s=60)
+        assert process.call(os.getpid, limit_s=60) == pid
+
+
+def test_an_interrupted_call_leaves_no_answer_for_the_next() -> None:
+    with IsolatedProcess(do_nothing) as process:
+        process.call(os.getpid, limit_s=60)
+        timer = threading.Timer(0.2, signal.raise_signal, [signal.SIGINT])
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            process.call(time.sleep, 1, limit_s=60)
+        assert process.call(abs, -7, limit_s=60) == 7
+
+
+def test_a_process_ends_with_the_one_that_started_it_and_leaves_no_files(tmp_path: Path) -> None:
+    text = """
+import os, time
+from scotoma.processes import IsolatedProcess
+from tests.test_processes import do_nothing
+process = IsolatedProcess(do_nothing)
+print(process.call(os.getpid, limit_s=60), flush=True)
+process.call(time.sleep, 600, limit_s=600)
+"""
+    environment = os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": str(Path.cwd())}
+    with subprocess.Popen(
+        [sys.executable, "-c", text], stdout=subprocess.PIPE, env=environment, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        child = Path("/proc", parent.stdout.readline().strip())
+        assert child.exists()
+        time.sleep(0.2)
+        parent.kill()
+    end = time.monotonic() + 10
+    while (child.exists() or list(tmp_path.iterdir())) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not child.exists()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_call_that_takes_too_long_is_ended() -> None:

@@ -14,6 +14,7 @@ from scotoma.audit.gate import GATE_VERSION, GateFile
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.storage.files import written
+from scotoma.storage.regular import open_regular
 
 __all__ = [
     "LIMIT_BYTES",
@@ -143,7 +144,8 @@ def _content(path: Path, shown: str) -> bytes:
         raise DataError(
             f"{shown} must have at most {LIMIT_BYTES:,} bytes, got {size:,}; audit fewer groups"
         )
-    return path.read_bytes()
+    with open_regular(path) as file:
+        return file.read()
 
 
 @cache

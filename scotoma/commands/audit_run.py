@@ -33,7 +33,7 @@ from scotoma.stages.judging.terms import Judging
 from scotoma.stages.newest import resolved, with_variants
 from scotoma.stages.run_steps import refuse_too_early
 from scotoma.stages.steps import named
-from scotoma.storage.files import remove_partial
+from scotoma.storage.files import new_file, remove_partial
 
 if TYPE_CHECKING:
     from scotoma.stages.verdict import Judged
@@ -177,7 +177,9 @@ def _audit(
         except Exception as error:
             log = run.path("logs", "audit.log")
             log.parent.mkdir(exist_ok=True)
-            log.write_text(masked("".join(traceback.format_exception(error))), encoding="utf-8")
+            with new_file(log) as file:
+                text = masked("".join(traceback.format_exception(error)))
+                file.write(text.encode("utf-8", "replace"))
             raise ScotomaError(
                 f"the audit ended with an internal error ({type(error).__name__}); its traceback "
                 f"is in {log}"

@@ -147,6 +147,7 @@ def day(text: str | None) -> datetime.date:
 
 
 def _folder(place: str) -> Mirror:
+    from scotoma.run.links import refuse_links
     from scotoma.run.mirror import Mirror
 
     folder = Mirror.of(place)
@@ -154,4 +155,5 @@ def _folder(place: str) -> Mirror:
         folder.root.mkdir(parents=True, exist_ok=True)
     elif not folder.root.is_dir():
         raise ConfigError(f"run {place} is not a folder; name one that scotoma audit made")
+    refuse_links(folder.root)
     return folder

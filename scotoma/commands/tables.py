@@ -19,6 +19,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable
 from scotoma.uncertainty import Estimate
 from scotoma.unreadable import UNREADABLE, reason
+from scotoma.untrusted import table_apart
 
 MISSING = "(missing)"
 
@@ -38,23 +39,26 @@ def read_table(path: Path) -> pl.DataFrame:
     kind = re.search(r"\.(csv|csv\.gz|parquet)$", path.name.lower())
     if not kind:
         raise ConfigError(f"table must be a .csv, .csv.gz or .parquet file, got {name}: convert it")
-    try:
-        if kind[1] == "parquet":
-            table = pl.read_parquet(path, glob=False)
-        else:
-            table = pl.read_csv(path, infer_schema=False, glob=False)
-    except pl.exceptions.NoDataError:
-        table = pl.DataFrame()
-    except UNREADABLE as error:
-        raise DataError(
-            f"table {name} cannot be read as {kind[1]} ({reason(error)}): write it in UTF-8 with "
-            "one header line and the same number of fields in every row"
-        ) from error
+    table = table_apart(_table, path, kind[1], name, path=path, called=path.name)
     if not table.height:
         raise DataError(f"table {name} holds no rows: give it one row per example or run")
     if doubled := doubled_column(table.columns):
         raise DataError(f"table {name} has two columns {quoted(doubled)}: rename one of them")
     return table
+
+
+def _table(path: Path, kind: str, name: str) -> pl.DataFrame:
+    try:
+        if kind == "parquet":
+            return pl.read_parquet(path, glob=False, hive_partitioning=False)
+        return pl.read_csv(path, infer_schema=False, glob=False)
+    except pl.exceptions.NoDataError:
+        return pl.DataFrame()
+    except UNREADABLE as error:
+        raise DataError(
+            f"table {name} cannot be read as {kind} ({reason(error)}): write it in UTF-8 with "
+            "one header line and the same number of fields in every row"
+        ) from error
 
 
 def column(table: pl.DataFrame, name: str, option: str) -> str:

@@ -22,11 +22,13 @@ def verify(
     not ended. This detects corruption, not tampering.
     """
     from scotoma.run import checksums
+    from scotoma.run.links import refuse_links
     from scotoma.run.mirror import Mirror
 
     folder = Mirror.of(run)
     if not (folder.uri or folder.root.is_dir()):
         raise ConfigError(f"run {run} is not a folder; name one that scotoma audit made")
+    refuse_links(folder.root)
     check = checksums.compare_checksums(folder)
     by_kind = {"damaged": check.damaged, "missing": check.missing, "extra": check.extra}
     if as_json:

@@ -16,9 +16,10 @@ from pydantic import (
     model_validator,
 )
 
-from scotoma.config.sheet import Location, Sheet, sentence, unknown_key
-from scotoma.errors import ConfigError
+from scotoma.config.sheet import MOST_CHARACTERS, Location, Sheet, sentence, unknown_key
+from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
+from scotoma.storage.regular import open_regular
 
 __all__ = [
     "ChangeRule",
@@ -284,7 +285,10 @@ def load_rules(path: Path) -> GateRules:
         ConfigError: The file cannot be read or breaks a rule; every fault is named with its line.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        with open_regular(path) as file:
+            text = file.read(4 * MOST_CHARACTERS + 4).decode("utf-8")
+    except DataError as error:
+        raise ConfigError(f"gate file {error}") from None
     except (OSError, ValueError) as error:  # also bytes that no path and no UTF-8 text has
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ConfigError(f"gate file {printable(str(path))} cannot be read: {reason}") from error

@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from scotoma.config.kubeflow import Kubeflow
+from scotoma.config.limits import ReaderLimits
 from scotoma.config.recipe import Recipe
 from scotoma.config.retraining import Retraining
 from scotoma.config.sources import (
@@ -225,6 +226,7 @@ class Config(Frozen):
     tracking: Tracking = Tracking()
     kubeflow: Kubeflow | None = None
     retraining: Retraining | None = None
+    limits: ReaderLimits = ReaderLimits()
     keep_scores: bool = Field(
         False, description="Keep the softmax probability of every predicted class, in float16."
     )
@@ -360,6 +362,7 @@ class Config(Frozen):
                 "tracking": True,
                 "kubeflow": True,
                 "retraining": True,
+                "limits": True,
                 "source": {
                     "images",
                     "attributes",

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from scotoma.config.kubeflow import Gpu, Images, Kubeflow, Limits, Place, Toleration, Volume
+from scotoma.config.limits import ReaderLimits
 from scotoma.config.model import (
     CelebaSource,
     Cifar10Source,
@@ -35,8 +36,9 @@ from scotoma.config.model import (
 )
 from scotoma.config.registered import SCHEME
 from scotoma.config.retraining import Keep, Retraining
-from scotoma.config.sheet import Location, Sheet, sentence, unknown_key
-from scotoma.errors import ConfigError
+from scotoma.config.sheet import MOST_CHARACTERS, Location, Sheet, sentence, unknown_key
+from scotoma.errors import ConfigError, DataError
+from scotoma.storage.regular import open_regular
 
 __all__ = ["DEFAULT_CONFIG", "default_config", "load_config", "parse_config"]
 
@@ -107,7 +109,10 @@ def load_config(path: Path) -> Config:
         ConfigError: The file cannot be read or breaks a rule; every fault is named with its line.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        with open_regular(path) as file:
+            text = file.read(4 * MOST_CHARACTERS + 4).decode("utf-8")
+    except DataError as error:
+        raise ConfigError(f"configuration {error}") from None
     except (OSError, ValueError) as error:  # also bytes that no path and no UTF-8 text has
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ConfigError(f"configuration {path} cannot be read: {reason}") from error
@@ -232,7 +237,7 @@ _SECTIONS: dict[str, tuple[type[BaseModel], ...]] = {
     "gpu": (Gpu,),
     "tolerations": (Toleration,),
     "volume": (Volume,),
-    "limits": (Limits,),
+    "limits": (Limits, ReaderLimits),
     "retraining": (Retraining,),
     "keep": (Keep,),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 
@@ -22,6 +23,7 @@ from scotoma.datasets import Survey, load_examples
 from scotoma.datasets.image_decoding import image_opener
 from scotoma.datasets.parquet import IMAGES
 from scotoma.datasets.sources import image_place
+from scotoma.untrusted import table_apart
 
 __all__ = ["ImageFacts", "look_at_images"]
 
@@ -80,11 +82,17 @@ def look_at_images(config: Config, survey: Survey) -> ImageFacts:
     if isinstance(source, Cifar10Source):
         return ImageFacts((32, 32), sum(sizes.values()))
     with storage.at_hand(storage.join(source.data, min(sizes, key=lambda n: sizes[n]))) as path:
-        table = pl.scan_parquet(path, glob=False)
-        column = next(name for name in IMAGES if name in table.collect_schema())
-        images = table.select(column).head(1).collect()[column]
+        table = table_apart(_first, path, path=path, called=source.data, limits=config.limits)
+    images = table.to_series()
     images = images.struct.field("bytes") if images.dtype.is_nested() else images
     return _facts(images[0] if len(images) else None, sum(sizes.values()), size)
+
+
+def _first(path: Path) -> pl.DataFrame:
+    """Read the first image of a Parquet file."""
+    table = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+    column = next(name for name in IMAGES if name in table.collect_schema())
+    return table.select(column).head(1).collect()
 
 
 def _facts(first: bytes | None, encoded: int | None, size: int | None) -> ImageFacts:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from scotoma import storage
 from scotoma.config import Cifar10Source
+from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.datasets.cifar_binary import binary_files, load_binary
 from scotoma.datasets.image_decoding import decode_rows
 from scotoma.datasets.parquet import named_classes, read_shards
@@ -44,7 +45,9 @@ CHUNK = 4096  # images made grey at a time
 MADE_WITH_SEED = b"CIFAR-10S 20"  # of who is rare: the data are the same for every audit
 
 
-def load_cifar10(source: Cifar10Source, label: str, *, images: bool = True) -> pl.DataFrame:
+def load_cifar10(
+    source: Cifar10Source, label: str, *, images: bool = True, limits: ReaderLimits = LIMITS
+) -> pl.DataFrame:
     """Read CIFAR-10, and turn it into CIFAR-10S if the source is of that kind.
 
     Args:
@@ -52,6 +55,7 @@ def load_cifar10(source: Cifar10Source, label: str, *, images: bool = True) -> p
         label: Column of the class ids, `label` of binary files; they are shown by the names of
             their classes.
         images: Whether the table is to hold the images.
+        limits: Memory and time for reading each Parquet file.
 
     Returns:
         One row an image; see `load_parquet`. CIFAR-10S adds `style` (colour or grey), `exposure`
@@ -68,7 +72,7 @@ def load_cifar10(source: Cifar10Source, label: str, *, images: bool = True) -> p
     if files := binary_files(source.data, storage.list_files(source.data)):
         table = load_binary(source.data, files, CLASSES, images=read)
     else:
-        table = read_shards(source.data, [label], images=read).table
+        table = read_shards(source.data, [label], images=read, limits=limits).table
     if label not in table.columns:
         raise absent_column(label, "label", table.columns, source.data)
     table = table.with_columns(
@@ -83,7 +87,7 @@ def load_cifar10(source: Cifar10Source, label: str, *, images: bool = True) -> p
             "it, or use kind parquet"
         )
     table = _in_two_styles(table, label, source.skew)
-    return _greyed(table) if images else table.drop("image")
+    return _greyed(table, limits) if images else table.drop("image")
 
 
 def _in_two_styles(table: pl.DataFrame, label: str, skew: float) -> pl.DataFrame:
@@ -113,7 +117,7 @@ def _lots(encoded: pl.Series) -> NDArray[np.uint64]:
     return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
 
 
-def _greyed(table: pl.DataFrame) -> pl.DataFrame:
+def _greyed(table: pl.DataFrame, limits: ReaderLimits) -> pl.DataFrame:
     """Turn the pixels of grey rows grey.
 
     They become PNG files: exact, unlike a second JPEG, about as large as the first, and images
@@ -123,7 +127,7 @@ def _greyed(table: pl.DataFrame) -> pl.DataFrame:
     encoded = table["image"].struct.field("bytes").to_list()
     for start in range(0, len(grey), CHUNK):
         rows = grey[start : start + CHUNK]
-        pixels = decode_rows(table["source_id"][rows], table["image"][rows])
+        pixels = decode_rows(table["source_id"][rows], table["image"][rows], limits=limits)
         for row, png in zip(rows.tolist(), grey_pngs(grey_of(pixels)), strict=True):
             encoded[row] = png
     return table.with_columns(

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import io
 import os
+import posixpath
 from collections.abc import Mapping
+from pathlib import Path
 
 import polars as pl
 
 from scotoma import storage
 from scotoma.columns import doubled_column
 from scotoma.config import PredictionsSource
+from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.datasets.select_examples import absent_column
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.unreadable import UNREADABLE, reason
+from scotoma.untrusted import table_apart
 
 __all__ = ["load_example_table"]
 
@@ -22,13 +25,16 @@ KEY = "example_id"
 OWN = (KEY, "split", "image", "image_name")  # columns that training examples do not bring
 
 
-def load_example_table(source: PredictionsSource, needed: Mapping[str, str]) -> pl.DataFrame:
+def load_example_table(
+    source: PredictionsSource, needed: Mapping[str, str], limits: ReaderLimits = LIMITS
+) -> pl.DataFrame:
     """Read the table of examples, and that of training examples where one is named.
 
     Args:
         source: `examples` and `training` are CSV (also .csv.gz) or Parquet files, or `s3://` URIs
             of them.
         needed: Columns that training examples must have, and what each is for.
+        limits: Memory and time for reading a table.
 
     Returns:
         One row an example: `example_id` as text, `split`, its other columns, and `image_name` where
@@ -36,13 +42,13 @@ def load_example_table(source: PredictionsSource, needed: Mapping[str, str]) -> 
         get ids of their own, since two tables may count from 0 each.
 
     Raises:
-        DataError: A table cannot be read, has no row, lacks a column or has two of one name, or
-            a row has no id.
+        DataError: A table cannot be read, has no row, lacks a column or has two of one name, or a
+            row has no id or names an image outside the table's folder.
     """
-    table = _test_examples(source.examples)
+    table = _test_examples(source.examples, limits)
     if source.training is None:
         return table
-    training = _read(source.training, "source.training", "the columns label and attributes")
+    training = _read(source.training, "source.training", "the columns label and attributes", limits)
     for name, role in needed.items():
         if name not in training.columns:
             raise absent_column(name, role, training.columns, printable(source.training))
@@ -63,8 +69,8 @@ def load_example_table(source: PredictionsSource, needed: Mapping[str, str]) -> 
         ) from error
 
 
-def _test_examples(place: str) -> pl.DataFrame:
-    table = _read(place, "source.examples", f"the columns {KEY}, label and attributes")
+def _test_examples(place: str, limits: ReaderLimits) -> pl.DataFrame:
+    table = _read(place, "source.examples", f"the columns {KEY}, label and attributes", limits)
     if KEY not in table.columns:
         raise DataError(
             f"{printable(place)} must have the column {KEY!r}, got "
@@ -82,19 +88,39 @@ def _test_examples(place: str) -> pl.DataFrame:
     named = "image" in table.columns and table.schema["image"] == pl.String
     if "image" in table.columns and not named:
         table = table.drop("image")
-    table = table.rename({"image": "image_name"}) if named else table
+    if named:
+        _refuse_outside(table["image"], place)
+        table = table.rename({"image": "image_name"})
     return table.with_columns(pl.col(KEY).cast(pl.String), pl.lit("test").alias("split"))
 
 
-def _read(place: str, key: str, columns: str) -> pl.DataFrame:
+def _refuse_outside(names: pl.Series, place: str) -> None:
+    """Refuse names of images that lead out of the folder of their table."""
+    for name in names.filter(names.str.contains(r"^/|\.\.|://|\x00")):
+        if "\0" in name or "://" in name or posixpath.normpath(name).startswith(("/", "..")):
+            raise DataError(
+                f"image {printable(name)[:60]!r} in {printable(place)} leads out of the folder of "
+                "its table; name files inside it"
+            )
+
+
+def _read(place: str, key: str, columns: str, limits: ReaderLimits) -> pl.DataFrame:
     if not storage.is_remote(place) and not os.path.isfile(place):
         raise DataError(
             f"{key} {printable(place)} is not a file; name a CSV or Parquet file with {columns}"
         )
-    content = io.BytesIO(storage.read_bytes(place))
+    with storage.at_hand(place) as path:
+        return table_apart(_table, path, place, path=path, called=place, limits=limits)
+
+
+def _table(path: Path, place: str) -> pl.DataFrame:
     try:
         is_parquet = place.lower().endswith(".parquet")
-        table = pl.read_parquet(content) if is_parquet else pl.read_csv(content, infer_schema=False)
+        table = (
+            pl.read_parquet(path, glob=False, hive_partitioning=False)
+            if is_parquet
+            else pl.read_csv(path, infer_schema=False, glob=False)
+        )
     except pl.exceptions.NoDataError:
         return pl.DataFrame({KEY: []})
     except UNREADABLE as error:

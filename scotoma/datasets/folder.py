@@ -13,9 +13,12 @@ import polars as pl
 from scotoma import storage
 from scotoma.columns import doubled_column
 from scotoma.config import FolderSource, OnnxSource
+from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.datasets.join import Join, join_images
 from scotoma.errors import DataError
 from scotoma.printable import printable
+from scotoma.unreadable import UNREADABLE
+from scotoma.untrusted import table_apart
 
 __all__ = ["image_files", "load_folder", "read_images"]
 
@@ -26,13 +29,14 @@ IMAGE = pl.Struct({"bytes": pl.Binary, "path": pl.String})
 
 
 def load_folder(
-    source: FolderSource | OnnxSource, *, images: bool = True
+    source: FolderSource | OnnxSource, *, images: bool = True, limits: ReaderLimits = LIMITS
 ) -> tuple[pl.DataFrame, Join]:
     """Read the attributes and the image files they name.
 
     Args:
         source: Folder or `s3://` prefix, CSV and split.
         images: Whether to read the files. If not, rows without image are counted, not refused.
+        limits: Memory and time for reading the CSV.
 
     Returns:
         One row an image of the train or test split: `example_id` (the value of the key column
@@ -44,7 +48,7 @@ def load_folder(
         DataError: The CSV or the folder cannot be read, the key or split column is absent, a row
             has no image, a folder in the folder is empty, or a path leads out of it.
     """
-    table = _attributes(source.attributes)
+    table = _attributes(source.attributes, limits)
     if doubled := doubled_column(table.columns):
         raise DataError(
             f"{source.attributes} has two columns {printable(doubled)!r}; rename one of them"
@@ -92,13 +96,18 @@ def load_folder(
     return rows.with_columns(read_images(source.images, names)), join
 
 
-def _attributes(uri: str) -> pl.DataFrame:
+def _attributes(uri: str, limits: ReaderLimits) -> pl.DataFrame:
     """Read the CSV, every column as text."""
     if not storage.is_remote(uri) and not os.path.isfile(uri):
         raise DataError(f"source.attributes {uri} is not a file; name a CSV with column 'image'")
+    with storage.at_hand(uri) as path:
+        return table_apart(_table, path, uri, path=path, called=uri, limits=limits)
+
+
+def _table(path: Path, uri: str) -> pl.DataFrame:
     try:
-        return pl.read_csv(storage.read_bytes(uri), infer_schema=False)
-    except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
+        return pl.read_csv(path, infer_schema=False, glob=False)
+    except (*UNREADABLE, UnicodeDecodeError) as error:
         raise DataError(
             f"{uri} cannot be read as CSV: {printable(' '.join(str(error).split()))}"
         ) from error

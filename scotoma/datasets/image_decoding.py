@@ -5,14 +5,18 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
+from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.datasets.memory import available_memory
 from scotoma.errors import DataError
 from scotoma.machine import cores
@@ -31,8 +35,10 @@ __all__ = [
     "decode_parts_to",
     "decode_rows",
     "image_shape",
+    "most_pixels",
 ]
 
+BYTES_A_PIXEL = 16  # that decoding, converting and cropping take at most
 CHUNK = 32  # images of a task: what a thread holds beside the array
 
 # Pixels from which threads are used. Pillow reads a header in Python, one thread at a time, and
@@ -72,9 +78,17 @@ def decode_images(examples: Examples, *, threads: int | None = None) -> NDArray[
 
 
 def decode_rows(
-    ids: pl.Series, images: pl.Series, size: int | None = None, *, threads: int | None = None
+    ids: pl.Series,
+    images: pl.Series,
+    size: int | None = None,
+    *,
+    threads: int | None = None,
+    limits: ReaderLimits | None = None,
 ) -> NDArray[np.uint8]:
-    """Decode some rows as `decode_images` does: their ids, and structs of `bytes` and `path`."""
+    """Decode some rows as `decode_images` does: their ids, and structs of `bytes` and `path`.
+
+    Images of more pixels than `limits` allow are refused before they are decoded.
+    """
     shape = image_shape(ids, images, size)
     needed, free = int(np.prod(shape)), available_memory()
     if free is not None and needed > free:
@@ -83,12 +97,16 @@ def decode_rows(
         pixels = np.empty(shape, dtype=np.uint8)
     except MemoryError as error:
         raise DataError(_too_large(shape, needed, "the system refuses them")) from error
-    _decode(ids, images, shape, size, threads, pixels)
+    _decode(ids, images, shape, size, threads, pixels, limits)
     return pixels
 
 
 def checked_parts(
-    parts: Iterable[pl.DataFrame], size: int | None, *, threads: int | None = None
+    parts: Iterable[pl.DataFrame],
+    size: int | None,
+    *,
+    threads: int | None = None,
+    limits: ReaderLimits = LIMITS,
 ) -> Iterator[pl.DataFrame]:
     """Pass on tables with `example_id` and `image`, each once its images have been decoded.
 
@@ -96,15 +114,16 @@ def checked_parts(
         parts: The tables; their images have one size all together.
         size: See `Examples`.
         threads: See `decode_images`.
+        limits: Memory for decoding one image.
 
     Raises:
-        DataError: See `decode_images`; memory is not checked.
+        DataError: See `decode_images`; an image has more pixels than `limits` allow.
     """
     shape: tuple[int, ...] = ()
     for part in parts:
         ids, images = part["example_id"], part["image"]
         shape = shape or image_shape(ids, images, size)[1:]
-        _decode(ids, images, (part.height, *shape), size, threads, None)
+        _decode(ids, images, (part.height, *shape), size, threads, None, limits)
         yield part
 
 
@@ -199,6 +218,8 @@ def image_opener() -> Callable[[bytes | None], Any]:
     """Build the function that opens an image of an allowed format."""
     from PIL import Image
 
+    # Sizes are checked here, before pixels are decoded.
+    warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
     Image.init()
     formats = tuple(name for name in FORMATS if name in Image.OPEN)
     return lambda encoded: Image.open(io.BytesIO(encoded or b""), formats=formats)
@@ -211,9 +232,12 @@ def _decode(
     side: int | None,
     threads: int | None,
     pixels: NDArray[np.uint8] | None,
+    limits: ReaderLimits | None = None,
 ) -> None:
     """Decode every row into its place, or into none."""
     n, _, height, width = shape
+    most = most_pixels(limits) if limits else None
+    one_large = threading.Lock()
     opening, encoded = image_opener(), images.struct.field("bytes")
 
     def decode(start: int) -> None:
@@ -221,13 +245,19 @@ def _decode(
             try:
                 with opening(data) as opened:
                     size, mode = opened.size, opened.mode
+                    if most is not None and size[0] * size[1] > most:
+                        raise DataError(_too_many_pixels(ids[row], images[row], size, most))
+                    large = most is not None and size[0] * size[1] > most // 4
                     if (side or size == (width, height)) and mode[0] not in DEEP:
-                        rgb = opened if mode == "RGB" else opened.convert("RGB")
-                        rgb.load()
-                        rgb = rgb if side is None else _squared(rgb, side)
-                        if pixels is not None:
-                            pixels[row] = np.asarray(rgb).transpose(2, 0, 1)
+                        with one_large if large else nullcontext():
+                            rgb = opened if mode == "RGB" else opened.convert("RGB")
+                            rgb.load()
+                            rgb = rgb if side is None else _squared(rgb, side)
+                            if pixels is not None:
+                                pixels[row] = np.asarray(rgb).transpose(2, 0, 1)
                         continue
+            except DataError:
+                raise
             except Exception as error:  # what a broken file may raise has no common base
                 raise DataError(_undecodable(ids[row], images[row], error)) from error
             called = _called(ids[row], images[row])
@@ -249,6 +279,24 @@ def _decode(
     with ThreadPoolExecutor(workers) as pool:
         for _ in pool.map(decode, starts):  # in order, so that the first fault of all is raised
             pass
+
+
+def most_pixels(limits: ReaderLimits) -> int:
+    """Compute how many pixels an image may have to be decoded within the memory of a reader.
+
+    >>> most_pixels(LIMITS)
+    67108864
+    """
+    return limits.memory_bytes(0) // BYTES_A_PIXEL
+
+
+def _too_many_pixels(
+    example_id: str, image: dict[str, Any], size: tuple[int, int], most: int
+) -> str:
+    return (
+        f"{_called(example_id, image)} must have at most {most:,} pixels, got "
+        f"{size[0]:,}x{size[1]:,}; make it smaller, or raise limits.reader_memory_gib"
+    )
 
 
 def _squared(image: Any, side: int) -> Any:

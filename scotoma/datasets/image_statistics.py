@@ -29,6 +29,8 @@ STATISTICS = {
     "image aspect": "width over height of the original file",
 }
 
+BAND = 2**22  # pixels that are measured at a time
+
 Row = tuple[float, float, float | None, int, int, float]
 
 
@@ -72,15 +74,56 @@ def image_statistics(examples: Examples) -> pl.DataFrame:
     return table.insert_column(0, examples.table["example_id"])
 
 
+def _of_bands(grey: NDArray[np.uint8]) -> tuple[float, float, float | None]:
+    """Compute the same of a large image, some lines at a time, in a tenth of the memory."""
+    height, width = grey.shape
+    lines = max(1, BAND // width)
+    levels, edges = _Moments(), _Moments()
+    for start in range(0, height, lines):
+        levels.add(grey[start : start + lines].astype(np.float64))
+        # The Laplacian of the lines themselves needs one more on each side.
+        band = grey[max(start - 1, 0) : start + lines + 1].astype(np.float64)
+        if min(band.shape) >= 3:
+            edges.add(_laplacian(band))
+    sharpness = edges.variance if edges.n else None
+    return levels.mean, float(np.sqrt(levels.variance)), sharpness
+
+
+class _Moments:
+    """Mean and variance of values that come some at a time (Chan, Golub and LeVeque 1983)."""
+
+    def __init__(self) -> None:
+        self.n, self.mean, self.squares = 0, 0.0, 0.0
+
+    def add(self, values: NDArray[np.float64]) -> None:
+        n, mean = values.size, float(values.mean())
+        squares = float(((values - mean) ** 2).sum())
+        step = mean - self.mean
+        self.squares += squares + step**2 * self.n * n / (self.n + n)
+        self.mean += step * n / (self.n + n)
+        self.n += n
+
+    @property
+    def variance(self) -> float:
+        return self.squares / self.n
+
+
+def _laplacian(levels: NDArray[np.float64]) -> NDArray[np.float64]:
+    around = levels[:-2, 1:-1] + levels[2:, 1:-1] + levels[1:-1, :-2] + levels[1:-1, 2:]
+    inside: NDArray[np.float64] = 4.0 * levels[1:-1, 1:-1] - around
+    return inside
+
+
 def _of_pixels(grey: NDArray[np.uint8]) -> tuple[float, float, float | None]:
     """Compute mean, deviation and variance of the Laplacian of grey levels, shape (H, W).
 
     >>> _of_pixels(np.array([[0, 0, 0], [0, 9, 0], [0, 0, 0]], np.uint8))
     (1.0, 2.8284271247461903, 0.0)
     """
+    if grey.size > BAND:
+        return _of_bands(grey)
     levels = grey.astype(np.float64)
     sharpness = None
     if min(levels.shape) >= 3:
-        around = levels[:-2, 1:-1] + levels[2:, 1:-1] + levels[1:-1, :-2] + levels[1:-1, 2:]
-        sharpness = float((4.0 * levels[1:-1, 1:-1] - around).var())
+        sharpness = float(_laplacian(levels).var())
     return float(levels.mean()), float(levels.std()), sharpness

@@ -15,9 +15,11 @@ from pathlib import Path
 import polars as pl
 
 from scotoma import storage
+from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.unreadable import UNREADABLE
+from scotoma.untrusted import read_apart, table_apart
 
 __all__ = ["Shards", "load_parquet", "named_classes", "read_shards", "split_files"]
 
@@ -42,7 +44,12 @@ class Shards:
 
 
 def load_parquet(
-    uri: str, label: str, wanted: Collection[str] = (), *, images: bool = True
+    uri: str,
+    label: str,
+    wanted: Collection[str] = (),
+    *,
+    images: bool = True,
+    limits: ReaderLimits = LIMITS,
 ) -> pl.DataFrame:
     """Read a data set and check its labels.
 
@@ -52,6 +59,7 @@ def load_parquet(
         label: Column of the label. Where the hub declares it as classes, their names are shown.
         wanted: The other columns that must be there.
         images: Whether to read the images.
+        limits: Memory and time for reading each file.
 
     Returns:
         One row an image: `example_id` (the column of that name, else split and row: `test-00042`),
@@ -62,7 +70,7 @@ def load_parquet(
         DataError: No such files, a shard missing, a file that is no Parquet or no table of images,
             an image without bytes, columns that differ between files, or a label that is no class.
     """
-    shards = read_shards(uri, [label, *wanted], images=images)
+    shards = read_shards(uri, [label, *wanted], images=images, limits=limits)
     table = shards.table
     if label not in table.columns:
         return table  # refused with all other absent columns
@@ -123,13 +131,20 @@ def _refuse(wrong: pl.Series, table: pl.DataFrame, rule: str) -> None:
         )
 
 
-def read_shards(uri: str, wanted: Collection[str] = (), *, images: bool = True) -> Shards:
+def read_shards(
+    uri: str,
+    wanted: Collection[str] = (),
+    *,
+    images: bool = True,
+    limits: ReaderLimits = LIMITS,
+) -> Shards:
     """Read the files of both splits, shard after shard in the order of their names.
 
     Args:
         uri: See `load_parquet`.
         wanted: Columns that are needed; of the others those with plain values are read too.
         images: See `load_parquet`.
+        limits: See `load_parquet`.
 
     Raises:
         DataError: See `load_parquet`; labels are not checked.
@@ -142,13 +157,21 @@ def read_shards(uri: str, wanted: Collection[str] = (), *, images: bool = True) 
     with _local(uri, [name for names in files.values() for name in names]) as paths:
         for split, names in files.items():
             for name in names:
-                part = _read(paths[name], storage.join(uri, name), wanted, images=images)
+                called = storage.join(uri, name)
+                part = table_apart(
+                    *(_read, paths[name], called, wanted, images),
+                    path=paths[name], called=called, limits=limits,
+                )  # fmt: skip
                 path = pl.concat_str(pl.lit(f"{name} row "), pl.int_range(pl.len()))
                 if images:
+                    _refuse_absent_bytes(part["image"], called)
                     bytes_ = pl.col("image").struct.field("bytes")
                     part = part.with_columns(pl.struct(bytes_, path.alias("path")).alias("image"))
                 parts.append(part.with_columns(pl.lit(split).alias("split")))
-                _declare(class_names, _class_names(paths[name]), storage.join(uri, name))
+                declared = read_apart(
+                    _class_names, paths[name], path=paths[name], called=called, limits=limits
+                )
+                _declare(class_names, {c: tuple(names) for c, names in declared.items()}, called)
     names = [name for one in files.values() for name in one]
     return Shards(_identified(_stacked(parts, names, uri, wanted), uri), class_names)
 
@@ -209,10 +232,11 @@ def _local(uri: str, names: list[str]) -> Iterator[dict[str, Path]]:
         yield paths
 
 
-def _read(path: Path, called: str, wanted: Collection[str], *, images: bool) -> pl.DataFrame:
-    """Read one file: `image`, `example_id` if it has one, wanted and plain columns."""
+def _read(path: Path, called: str, wanted: Collection[str], images: bool) -> pl.LazyFrame:
+    """Scan one file: `image`, `example_id` if it has one, wanted and plain columns."""
     try:
-        schema = pl.scan_parquet(path, glob=False).collect_schema()
+        scan = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+        schema = scan.collect_schema()
     except UNREADABLE as error:
         raise DataError(_unreadable(called, error)) from error
     column = next((name for name in IMAGES if _holds_images(schema.get(name))), None)
@@ -229,26 +253,23 @@ def _read(path: Path, called: str, wanted: Collection[str], *, images: bool) -> 
         and name not in OURS
         and (name in wanted or not (kind.is_nested() or kind in (pl.Binary, pl.Null)))
     ]
-    try:
-        part = pl.read_parquet(
-            path,
-            glob=False,
-            hive_partitioning=False,
-            columns=[*plain, *([column] if images else [])],
-        )
-    except UNREADABLE as error:
-        raise DataError(_unreadable(called, error)) from error
-    part = part.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
+    texts = [pl.col(n).cast(pl.String) for n in plain if schema[n] in (pl.Categorical, pl.Enum)]
+    scan = scan.select([*plain, *([column] if images else [])]).with_columns(texts)
     if not images:
-        return part
-    encoded = part[column].struct.field("bytes") if schema[column].is_nested() else part[column]
+        return scan
+    encoded = pl.col(column)
+    encoded = encoded.struct.field("bytes") if schema[column].is_nested() else encoded
+    return scan.select(*plain, pl.struct(encoded.alias("bytes")).alias("image"))
+
+
+def _refuse_absent_bytes(images: pl.Series, called: str) -> None:
+    encoded = images.struct.field("bytes")
     if absent := encoded.null_count():
         raise DataError(
             f"{called} has {absent:,} image{'s' if absent > 1 else ''} without bytes, the first "
             f"in row {encoded.is_null().arg_max()}, counted from 0; store the image files, not "
             "only their paths"
         )
-    return part.drop(column).with_columns(pl.struct(encoded.alias("bytes")).alias("image"))
 
 
 def _holds_images(kind: pl.DataType | None) -> bool:

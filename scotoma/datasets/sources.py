@@ -190,18 +190,22 @@ def _source(config: Config, *, images: bool) -> tuple[pl.DataFrame, str, Join | 
     if isinstance(source, FolderSource | OnnxSource):
         from scotoma.datasets.folder import load_folder
 
-        table, join = load_folder(source, images=images)
+        table, join = load_folder(source, images=images, limits=config.limits)
         return table, source.attributes, join
     if isinstance(source, PredictionsSource):
         from scotoma.datasets.example_table import load_example_table
 
         needed = {config.label.column: "label"}
         needed |= {own.column: f"groups.{name}" for name, own in config.groups.attributes.items()}
-        return load_example_table(source, needed), source.examples, None
+        return load_example_table(source, needed, config.limits), source.examples, None
     if isinstance(source, Cifar10Source):
         from scotoma.datasets.cifar10 import load_cifar10
 
-        return load_cifar10(source, config.label.column, images=images), source.data, None
+        return (
+            load_cifar10(source, config.label.column, images=images, limits=config.limits),
+            source.data,
+            None,
+        )
     wanted = [group.column for group in config.groups.attributes.values()]
     wanted += [config.cluster.column] if config.cluster else []
     if isinstance(source, CelebaSource):
@@ -211,7 +215,9 @@ def _source(config: Config, *, images: bool) -> tuple[pl.DataFrame, str, Join | 
         return table, storage.join(source.data, "list_attr_celeba"), join
     from scotoma.datasets.parquet import load_parquet
 
-    table = load_parquet(source.data, config.label.column, wanted, images=images)
+    table = load_parquet(
+        source.data, config.label.column, wanted, images=images, limits=config.limits
+    )
     return table, source.data, None
 
 

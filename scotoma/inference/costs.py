@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma.inference.engines import Engine, Network, open_engine
+from scotoma.inference.model_process import call_limited
+from scotoma.processes import IsolatedProcess
 
-__all__ = ["costs", "file_sizes", "latency"]
+__all__ = ["costs", "costs_apart", "file_sizes", "latency"]
 
 BATCHES = (1, 64)  # images at once
 RUNS, LIMIT_S = 100, 2.0  # of one batch size, whichever comes first
@@ -38,6 +40,17 @@ def costs(path: Path, network: Network, images: NDArray[np.uint8]) -> dict[str, 
             for batch in BATCHES
         },
     }
+
+
+def costs_apart(
+    process: IsolatedProcess, path: Path, network: Network, images: NDArray[np.uint8]
+) -> dict[str, Any]:
+    """Measure as `costs` does, in a process that the member may take down."""
+    measured: dict[str, Any] = call_limited(
+        *(process, costs, path, network, images),
+        path=path, network=network, images=max(BATCHES), batches=len(BATCHES) * (FEWEST + 2),
+    )  # fmt: skip
+    return measured
 
 
 def file_sizes(path: Path) -> dict[str, Any]:

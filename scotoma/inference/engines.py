@@ -22,6 +22,7 @@ from scotoma.inference.weights import read_weights
 from scotoma.machine import has_gpu_driver
 
 if TYPE_CHECKING:
+    from scotoma.config.limits import ReaderLimits
     from scotoma.quantization.architecture import Architecture
 
 __all__ = ["Engine", "Network", "OnnxEngine", "TorchEngine", "open_engine", "providers"]
@@ -42,6 +43,7 @@ class Network:
         deterministic: Nothing but the inputs may decide a result.
         graph: The file of its `Architecture`; None where it was not exported.
         as_trained: Run weights by torch, batch normalisation unfolded, as they were trained.
+        limits: Of external models: memory and time for a batch. None for members made here.
     """
 
     model: str
@@ -50,6 +52,7 @@ class Network:
     deterministic: bool = False
     graph: Path | None = None
     as_trained: bool = False
+    limits: ReaderLimits | None = None
 
 
 class Engine(Protocol):

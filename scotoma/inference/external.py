@@ -16,9 +16,12 @@ from onnx import TensorProto
 from scotoma.errors import DataError
 from scotoma.inference.engines import Network
 from scotoma.printable import printable
+from scotoma.storage.regular import bytes_on_disk, open_regular
 
 __all__ = ["model_files", "read_model"]
 
+MOST_BYTES = 2**31 - 2**20  # of a model as one file
+SHARED_BYTES = 2**28  # that several tensors may read from one place
 DOMAINS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft", "com.ms.internal.nhwc"}
 
 
@@ -82,7 +85,10 @@ def read_model(path: Path, network: Network, sides: tuple[int, int]) -> onnx.Mod
     """
     name = printable(f"{path.parent.name}/{path.name}")
     try:
-        model = onnx.load_model(path, load_external_data=False)
+        with open_regular(path) as file:
+            model = onnx.load_model_from_string(file.read())
+    except DataError:
+        raise
     except Exception as error:  # what protobuf raises is another class in every version
         raise DataError(
             f"{name} cannot be read as ONNX ({path.stat().st_size:,} bytes that are no whole "
@@ -142,6 +148,7 @@ def _check_external_data(model: onnx.ModelProto, path: Path, name: str) -> None:
     tensors = list(_tensors(model.graph))
     for function in model.functions:
         tensors += _tensors_of_nodes(function.node)
+    declared, beside = 0, set()
     for tensor in tensors:
         if tensor.data_location != TensorProto.EXTERNAL:
             continue
@@ -161,6 +168,15 @@ def _check_external_data(model: onnx.ModelProto, path: Path, name: str) -> None:
                 f"{name} keeps weights in {printable(location)!r}, which is not beside it; copy it "
                 "there"
             )
+        length, rest = facts.get("length", ""), place.stat().st_size
+        declared += int(length) if length.isdecimal() and len(length) < 20 else rest
+        beside.add(place)
+    held = sum(map(bytes_on_disk, beside))
+    if declared > min(held + SHARED_BYTES, MOST_BYTES):
+        raise DataError(
+            f"{name} names {declared:,} bytes of external data, and may name the {held:,} that are "
+            "on the disk, less than 2 GiB; export it again"
+        )
 
 
 def _shape(value: onnx.ValueInfoProto) -> list[int | None]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 from pathlib import Path
+from queue import SimpleQueue
+from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,8 +19,9 @@ from numpy.typing import NDArray
 
 from scotoma.errors import DataError
 from scotoma.inference.engines import Engine, Network, gpu_at_hand, open_engine, runs_as_graph
+from scotoma.inference.model_process import call_limited, runtime_process
 from scotoma.machine import cores
-from scotoma.processes import worker_pool
+from scotoma.processes import IsolatedProcess, map_in_order, worker_pool
 
 __all__ = ["Answers", "PixelArray", "images_at_once", "needs_torch", "predict_members"]
 
@@ -71,7 +75,8 @@ def predict_members(
     The same labels whatever the number of workers: batches are cut at the same places. Where ONNX
     Runtime runs all members, this process begins; once it has worked for a second and more than two
     seem left, as many workers as there are cores take over, one thread each. torch runs in workers
-    only. A worker's memory is that of one member and of what it makes of one batch.
+    only. A worker's memory is that of one member and of what it makes of one batch. External models
+    run in processes of their own, with the limits of `network` for each batch.
 
     Args:
         members: Their files, `.safetensors` or `.onnx`.
@@ -99,6 +104,9 @@ def predict_members(
     work = _Work(tuple(members), pixels, network, keep_scores)
     if workers is None and needs_torch(members, network):
         workers = _most_workers(members)
+    if network.limits is not None:
+        yield from _apart(work, file, tasks, cores() if workers is None else max(1, workers))
+        return
     done = 0
     if not workers:
         began = time.perf_counter()
@@ -129,7 +137,7 @@ def _shared_out(
     work: _Work, file: Path | None, tasks: list[tuple[int, slice]], workers: int
 ) -> Iterator[Answers]:
     """Tasks dealt to workers; few wait in line, so that answers do not pile up unread."""
-    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
+    with TemporaryDirectory(prefix="scotoma-") as folder:
         if file is None:
             file = Path(folder, "images.npy")
             np.save(file, work.images)
@@ -151,6 +159,67 @@ def _ready(waiting: set[Future[Answers]]) -> Iterator[Answers]:
     for future in wait(waiting, return_when=FIRST_COMPLETED).done:
         waiting.remove(future)
         yield future.result()
+
+
+def _apart(
+    work: _Work, file: Path | None, tasks: list[tuple[int, slice]], workers: int
+) -> Iterator[Answers]:
+    """Run external models, each batch by a call that may take so much memory and time."""
+    batch = images_at_once(work.images)
+    small = np.uint8 if work.network.classes <= 2**8 else np.uint16
+    idle: SimpleQueue[IsolatedProcess] = SimpleQueue()
+
+    def run(task: tuple[int, slice]) -> Answers:
+        member, rows = task
+        path, process = work.members[member], idle.get()
+        parts = []
+        try:
+            for start in range(rows.start, rows.stop, batch):
+                stop = min(start + batch, rows.stop)
+                parts += call_limited(
+                    *(process, _batch, work.members, file, work.network, work.keep_scores),
+                    *(member, start, stop),
+                    path=path, network=work.network, images=stop - start,
+                )  # fmt: skip
+        finally:
+            idle.put(process)
+        predicted = np.concatenate([np.array(part, np.int64) for part in parts[::3]])
+        if predicted.min() < 0 or predicted.max() >= work.network.classes:
+            raise DataError(f"{path.name} must predict class ids; export it again")
+        kept = [np.array(part, np.float16) for part in parts[1::3]] if work.keep_scores else []
+        scores = np.concatenate(kept) if kept else None
+        return Answers(member, rows, predicted.astype(small), scores, parts[2])
+
+    with ExitStack() as stack:
+        if file is None:
+            file = Path(stack.enter_context(TemporaryDirectory(prefix="scotoma-")), "images.npy")
+            np.save(file, work.images)
+        idle.put(stack.enter_context(runtime_process()))
+        done, began = 0, time.perf_counter()
+        for done, task in zip(count(1), tasks, strict=False):
+            yield run(task)
+            worked = time.perf_counter() - began
+            left = worked / done * (len(tasks) - done)
+            if workers > 1 and worked > ALONE_S and left > WORTH_S:
+                break
+        for _ in range(1, min(workers, len(tasks) - done)):
+            idle.put(stack.enter_context(runtime_process()))
+        yield from map_in_order(run, tasks[done:], workers)
+
+
+def _batch(
+    members: tuple[Path, ...],
+    images: Path,
+    network: Network,
+    keep_scores: bool,
+    member: int,
+    start: int,
+    stop: int,
+) -> list[Any]:
+    """Class ids of a batch, their probabilities and the runtime, as JSON can hold them."""
+    answers = _opened_work(members, images, network, keep_scores)(member, slice(start, stop))
+    scores = None if answers.scores is None else answers.scores.tolist()
+    return [answers.predicted.tolist(), scores, answers.runtime]
 
 
 class _Work:
@@ -201,6 +270,13 @@ class _Work:
                 "train it with a smaller learning rate"
             )
         return scores
+
+
+@lru_cache(maxsize=1)
+def _opened_work(
+    members: tuple[Path, ...], images: Path, network: Network, keep_scores: bool
+) -> _Work:
+    return _start_worker(members, images, network, keep_scores)
 
 
 def _start_worker(

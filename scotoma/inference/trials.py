@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma.errors import DataError
+from scotoma.exhausted import lacks_memory
 from scotoma.inference.engines import Network, OnnxEngine
+from scotoma.inference.model_process import call_limited, runtime_process
+from scotoma.inference.population import images_at_once
 from scotoma.printable import printable
-from scotoma.processes import CrashedError, IsolatedProcess, worker_died
 
 __all__ = ["Trial", "trials"]
-
-TRIAL_S = 10.0  # that a model may take for a few images
-BYTES_A_SECOND = 10_000_000  # and to be read: a gigabyte takes its time
 
 
 class Trial(Protocol):
@@ -36,8 +35,8 @@ class Trial(Protocol):
             called: What messages call it; its folder and name where empty.
 
         Raises:
-            DataError: ONNX Runtime refuses it, dies of it or does not end, or its scores are no
-                finite numbers.
+            DataError: ONNX Runtime refuses it, dies of it, does not end or lacks memory, or its
+                scores are no finite numbers.
         """
 
 
@@ -45,44 +44,33 @@ class Trial(Protocol):
 def trials() -> Iterator[Trial]:
     """Try models one after the other in a process that they may take down.
 
-    A model has 10 s, and one more for every 10 MB of it; what has not ended then is ended.
+    Each is run on the images, and on as many as a batch of the audit has.
     """
-    with IsolatedProcess(_import_runtime) as process:
+    with runtime_process() as process:
 
         def attempt(
             path: Path, network: Network, images: NDArray[np.uint8], *, called: str = ""
         ) -> None:
-            name = printable(called or f"{path.parent.name}/{path.name}")
-            limit_s = TRIAL_S + path.stat().st_size / BYTES_A_SECOND
-            try:
-                complaint = process.call(_complaint, path, network, images, limit_s=limit_s)
-            except TimeoutError as error:
-                raise DataError(
-                    f"{name} must give the scores of {len(images)} images within {limit_s:.0f} s, "
-                    "and did not; export a faster one, or leave its variant out"
-                ) from error
-            except CrashedError as error:
-                if error.killed:
-                    raise worker_died(f"trying {name}") from error
-                raise DataError(
-                    f"{name} crashes ONNX Runtime; export it again with another opset, or leave "
-                    "its variant out"
-                ) from error
-            if complaint:
-                raise DataError(f"{name} {complaint}")
+            for count in dict.fromkeys((len(images), images_at_once(images))):
+                complaint = call_limited(
+                    *(process, _complaint, path, network, images, count),
+                    path=path, network=network, images=count, called=called,
+                )  # fmt: skip
+                if complaint:
+                    name = printable(called or f"{path.parent.name}/{path.name}")
+                    raise DataError(f"{name} {complaint}")
 
         yield attempt
 
 
-def _import_runtime() -> None:
-    import onnxruntime  # noqa: F401
-
-
-def _complaint(path: Path, network: Network, images: NDArray[np.uint8]) -> str:
+def _complaint(path: Path, network: Network, images: NDArray[np.uint8], count: int) -> str:
     """Return what is wrong with a model, as the rest of a sentence; empty if nothing is."""
+    images = np.resize(images, (count, *images.shape[1:]))
     try:
         scores = OnnxEngine(path, network).scores(images)
     except Exception as error:  # the runtime's errors have no common base that it exports
+        if lacks_memory(error):
+            raise
         reason = printable(" ".join(str(error).split()))[:200]
         return f"is refused by ONNX Runtime ({reason}); export it again"
     if scores.shape != (len(images), network.classes):

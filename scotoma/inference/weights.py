@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from scotoma.errors import DataError
 from scotoma.extras import needs
-from scotoma.unreadable import reason
 
 __all__ = ["read_weights"]
 
@@ -32,6 +31,8 @@ def read_weights(path: Path) -> dict[str, NDArray[Any]]:
             "safetensors.numpy", "train", "prediction"
         ).load_file(path)
     except (OSError, KeyError, ValueError, safetensors.SafetensorError) as error:
+        from scotoma.unreadable import reason  # Polars comes with it
+
         raise DataError(
             f"weights {path} cannot be read ({reason(error)}); repeat the audit to make them again"
         ) from error

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.config.model import threshold_classes
 from scotoma.errors import DataError
 from scotoma.predictions.matrix import smallest_type
 from scotoma.predictions.tables import (
     NAME_COLUMNS,
     PredictionTable,
-    read_rows,
+    read_columns,
     refuse_missing,
-    scan_columns,
-    with_names,
 )
 from scotoma.printable import nearest, printable
 
@@ -39,6 +38,7 @@ class PredictionRequest:
         scores: Whether the column `score` is to be read too.
         threshold: Where labels are numbers, the one from which they are of the class
             `at least T`; None where they are class names.
+        limits: Memory and time for reading each file.
     """
 
     models: Mapping[str, Sequence[str]]
@@ -46,6 +46,7 @@ class PredictionRequest:
     classes: Sequence[str]
     scores: bool = False
     threshold: float | None = None
+    limits: ReaderLimits = LIMITS
 
 
 @dataclass(frozen=True)
@@ -112,10 +113,8 @@ def _parts(
         {table.from_name["variant"]} if "variant" in table.from_name else set()
     ):
         return
-    with scan_columns(
-        table, "example_id", "predicted", *(["score"] if request.scores else [])
-    ) as scan:
-        frame = read_rows(with_names(scan, table), table)
+    score = ["score"] if request.scores else []
+    frame = read_columns(table, "example_id", "predicted", *score, limits=request.limits)
     for name in (*NAME_COLUMNS, "example_id", "predicted"):
         refuse_missing(frame[name], table)
     for variant, models in request.models.items():

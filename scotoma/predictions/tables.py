@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 
 from scotoma import storage
 from scotoma.columns import doubled_column
+from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
 from scotoma.printable import nearest, printable
 from scotoma.unreadable import UNREADABLE, reason
+from scotoma.untrusted import table_apart
 
 __all__ = [
     "NAME_COLUMNS",
     "PredictionTable",
     "find_tables",
     "models_by_variant",
-    "read_rows",
+    "read_columns",
     "refuse_missing",
-    "scan_columns",
     "split_pattern",
-    "with_names",
 ]
 
 ONLY_MODEL = "0"  # what the model of a variant is called where nothing names it
@@ -95,26 +95,42 @@ def split_pattern(pattern: str) -> tuple[str, str]:
 
 
 def _expression(rest: str) -> str:
-    """The regular expression of a pattern; a name that stands twice must be the same twice."""
-    expression, seen = "", set()
-    for part in re.split(r"(\*|\{variant\}|\{model\})", rest):
-        name = part.strip("{}")
-        if part == "*":
-            expression += "[^/]*"
-        elif part.startswith("{") and name in NAME_COLUMNS:
-            expression += f"(?P={name})" if name in seen else f"(?P<{name}>[^/]+?)"
-            seen.add(name)
+    """Build the regular expression of a pattern; a name that stands twice must be the same twice.
+
+    `*` and names take as few characters as fit. What a wildcard has taken up to the text behind it
+    is never tried again, as in `fnmatch`, since the next wildcard can take the rest: otherwise a
+    dozen of them would take for ever. A name that stands twice is tried again, for it need not fit.
+
+    >>> re.fullmatch(_expression("{variant}-*.csv"), "int8-a-b.csv")["variant"]
+    'int8'
+    """
+    first, *others = re.split(r"(\*|\{variant\}|\{model\})", rest)
+    wildcards = others[::2]
+    chunks: list[str] = []  # a wildcard each, and all up to the next
+    again: set[int] = set()
+    for place, (wildcard, text) in enumerate(zip(wildcards, others[1::2], strict=True)):
+        name = wildcard.strip("{}")
+        if wildcard == "*":
+            chunks.append("[^/]*?" + re.escape(text))
+        elif wildcard in wildcards[:place]:
+            chunks[-1] += f"(?P={name})" + re.escape(text)
         else:
-            expression += re.escape(part)
-    return expression
+            again |= {len(chunks)} if wildcards.count(wildcard) > 1 else set()
+            chunks.append(f"(?P<{name}>[^/]+?)" + re.escape(text))
+    again.add(len(chunks) - 1)  # must reach the end of the name
+    parts = [one if place in again else f"(?>{one})" for place, one in enumerate(chunks)]
+    return re.escape(first) + "".join(parts)
 
 
-def models_by_variant(tables: Sequence[PredictionTable]) -> dict[str, list[str]]:
+def models_by_variant(
+    tables: Sequence[PredictionTable], limits: ReaderLimits = LIMITS
+) -> dict[str, list[str]]:
     """List the models of every variant, both in natural order.
 
     Args:
         tables: From `find_tables`. What their names do not say stands in columns; without a column
             `model` there is one model per variant, called `0`.
+        limits: Memory and time for reading each file.
 
     Raises:
         DataError: A file that cannot be read or lacks a column, or a row without a name.
@@ -124,11 +140,7 @@ def models_by_variant(tables: Sequence[PredictionTable]) -> dict[str, list[str]]
         if len(table.from_name) == len(NAME_COLUMNS):
             models.setdefault(table.from_name["variant"], set()).add(table.from_name["model"])
             continue
-        with scan_columns(table) as scan:
-            if not scan.collect_schema():  # the name says the variant, nothing says a model
-                models.setdefault(table.from_name["variant"], set()).add(ONLY_MODEL)
-                continue
-            pairs = read_rows(with_names(scan, table).select(NAME_COLUMNS).unique(), table)
+        pairs = _read_apart(_pairs, table, (), limits)
         for name in NAME_COLUMNS:
             refuse_missing(pairs[name], table)
         for variant, model in pairs.iter_rows():
@@ -150,48 +162,75 @@ def refuse_missing(values: pl.Series, table: PredictionTable) -> None:
         )
 
 
-@contextmanager
-def scan_columns(table: PredictionTable, *needed: str) -> Iterator[pl.LazyFrame]:
-    """Open a file with the columns that are needed beside the names, as they stand in it.
+def read_columns(
+    table: PredictionTable, *needed: str, limits: ReaderLimits = LIMITS
+) -> pl.DataFrame:
+    """Read the names and the columns that are needed, as text but for `score`.
 
     Args:
         table: The file.
         *needed: Columns beside those of the names.
+        limits: Memory and time for reading it.
 
     Raises:
-        DataError: It cannot be read, lacks a column, or has two of one name.
+        DataError: It cannot be read within the limits, lacks a column, or has two of one name.
     """
+    return _read_apart(_rows, table, needed, limits)
+
+
+def _read_apart(
+    read: Callable[[Path, PredictionTable, tuple[str, ...]], pl.DataFrame],
+    table: PredictionTable,
+    needed: tuple[str, ...],
+    limits: ReaderLimits,
+) -> pl.DataFrame:
     with storage.at_hand(table.place, listed=True) as path:
-        try:
-            scan = (
-                pl.scan_parquet(path, glob=False)
-                if table.place.lower().endswith(".parquet")
-                else pl.scan_csv(path, infer_schema=False, glob=False)
-            )
-            known = scan.collect_schema().names()
-        except UNREADABLE as error:
-            raise _unreadable(table, error) from error
-        if doubled := doubled_column(known):
+        return table_apart(read, path, table, needed, path=path, called=table.place, limits=limits)
+
+
+def _rows(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.DataFrame:
+    return _collected(_with_names(_scan(path, table, needed), table), table)
+
+
+def _pairs(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.DataFrame:
+    """Read the variants and models of a file."""
+    scan = _scan(path, table, needed)
+    if not scan.collect_schema():  # the name says the variant, nothing says a model
+        return pl.DataFrame({"variant": [table.from_name["variant"]], "model": [ONLY_MODEL]})
+    return _collected(_with_names(scan, table).select(NAME_COLUMNS).unique(), table)
+
+
+def _scan(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.LazyFrame:
+    """Scan the columns that are needed and those of the names, as they stand in a file."""
+    try:
+        scan = (
+            pl.scan_parquet(path, glob=False, hive_partitioning=False)
+            if table.place.lower().endswith(".parquet")
+            else pl.scan_csv(path, infer_schema=False, glob=False)
+        )
+        known = scan.collect_schema().names()
+    except UNREADABLE as error:
+        raise _unreadable(table, error) from error
+    if doubled := doubled_column(known):
+        raise DataError(
+            f"{printable(table.place)} has two columns {printable(doubled)!r}; rename one of them"
+        )
+    own = [name for name in NAME_COLUMNS if name not in table.from_name and name in known]
+    if "variant" not in [*table.from_name, *own]:
+        needed = (*needed, "variant")
+    for name in needed:
+        if name not in known:
             raise DataError(
-                f"{printable(table.place)} has two columns {printable(doubled)!r}; rename one of "
-                "them"
-            )
-        own = [name for name in NAME_COLUMNS if name not in table.from_name and name in known]
-        if "variant" not in [*table.from_name, *own]:
-            needed = (*needed, "variant")
-        for name in needed:
-            if name not in known:
-                raise DataError(
-                    printable(
-                        f"{table.place} must have the column {name!r}, got "
-                        f"{', '.join(known)}{nearest(name, known)}; rename a column"
-                        + (", or write {variant} in source.files" if name == "variant" else "")
-                    )
+                printable(
+                    f"{table.place} must have the column {name!r}, got "
+                    f"{', '.join(known)}{nearest(name, known)}; rename a column"
+                    + (", or write {variant} in source.files" if name == "variant" else "")
                 )
-        yield scan.select(*dict.fromkeys((*needed, *own)))
+            )
+    return scan.select(*dict.fromkeys((*needed, *own)))
 
 
-def with_names(scan: pl.LazyFrame, table: PredictionTable) -> pl.LazyFrame:
+def _with_names(scan: pl.LazyFrame, table: PredictionTable) -> pl.LazyFrame:
     """Read the columns as text, and add those that the name of the file stands for."""
     kinds = scan.collect_schema()
     texts = [_text(name, kind) for name, kind in kinds.items() if name != "score"]
@@ -211,12 +250,7 @@ def _text(name: str, kind: pl.DataType) -> pl.Expr:
     return value.cast(pl.String)
 
 
-def read_rows(scan: pl.LazyFrame, table: PredictionTable) -> pl.DataFrame:
-    """Read the rows of a file.
-
-    Raises:
-        DataError: They cannot be read.
-    """
+def _collected(scan: pl.LazyFrame, table: PredictionTable) -> pl.DataFrame:
     try:
         return scan.collect()
     except UNREADABLE as error:

@@ -30,6 +30,7 @@ from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.processes.guardian import dismiss_guardian, end_group
 from scotoma.progress import PROGRESS_VARIABLE, read_events
 from scotoma.run import Run, read_json
+from scotoma.storage.files import new_file
 
 __all__ = ["run_steps_in_child"]
 
@@ -71,7 +72,7 @@ def run_steps_in_child(
     error.unlink(missing_ok=True)
     command = [sys.executable, "-m", "scotoma.stages.run_steps", run.place, *filter(None, [only])]
     log.parent.mkdir(exist_ok=True)
-    with _temporary(run.root) as temporary, log.open("wb") as sink:
+    with _temporary(run.root) as temporary, new_file(log) as sink:
         events = temporary / "progress"
         environment = STEP_ENVIRONMENT | os.environ
         environment |= {"TMPDIR": str(temporary), PROGRESS_VARIABLE: str(events)}

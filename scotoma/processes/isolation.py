@@ -1,20 +1,33 @@
-"""Calls that may take their process down, or never come back."""
+"""Calls that may take their process down, take all memory, or never come back."""
 
 from __future__ import annotations
 
+import json
 import os
+import pickle
+import select
+import shutil
 import signal
+import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Callable
-from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerProcess
+from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, NoReturn
 
-from scotoma.processes.server import context, enter_worker
+from scotoma.errors import ConfigError, DataError, ScotomaError
+from scotoma.exhausted import lacks_memory
 
-__all__ = ["CrashedError", "IsolatedProcess"]
+__all__ = ["CrashedError", "IsolatedProcess", "MemoryLimitError"]
 
-Result = TypeVar("Result")
+CHUNK = 2**16  # bytes of an answer that are read at a time
+WORDS = 4096  # last bytes that a process has printed
+START_S = 120.0  # to import what a call needs, on a machine with much else to do
+# One thread each: calls side by side would stall each other.
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 class CrashedError(Exception):
@@ -29,18 +42,31 @@ class CrashedError(Exception):
         self.killed = code == -signal.SIGKILL
 
 
+class MemoryLimitError(Exception):
+    """A call needed more memory than it was given."""
+
+
 class IsolatedProcess:
     """A process for one call after the other, replaced where a call has ended it.
 
+    Calls are pickled and sent to it. What comes back is JSON: nothing that a library made of a
+    hostile file is ever unpickled here.
+
     Args:
         prepare: Called first in each such process; can be pickled, and raises nothing.
+
+    The folder for temporary files of each such process goes with it.
     """
 
     def __init__(self, prepare: Callable[[], None]) -> None:
         self._prepare = prepare
-        self._running: tuple[ForkServerProcess, Connection] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._answers, self._read = -1, b""
+        self._prepared = False
+        self._folder = Path()
 
     def __enter__(self) -> IsolatedProcess:
+        self.start()
         return self
 
     def __exit__(
@@ -49,71 +75,141 @@ class IsolatedProcess:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._end()
+        self.end()
 
-    def call(self, function: Callable[..., Result], *arguments: Any, limit_s: float) -> Result:
+    def call(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        limit_s: float,
+        memory_bytes: int | None = None,
+    ) -> Any:
         """Call a function.
 
         Args:
-            function: Can be pickled, as can its arguments and what it returns; raises nothing.
+            function: Can be pickled, as can its arguments. Returns what JSON can hold.
             *arguments: Its arguments.
             limit_s: How long the call may take, in seconds, once the process is prepared.
+            memory_bytes: How much memory it may take beyond what the process holds; None for no
+                limit. Enforced on Linux.
 
         Returns:
-            Its result.
+            Its result, as JSON holds it: tuples are lists.
 
         Raises:
             CrashedError: The process ended without one.
+            MemoryLimitError: The call needed more memory.
             TimeoutError: The call took longer.
+            ScotomaError: What the function refused.
+            RuntimeError: What else it raised, as text.
         """
+        used = self._prepared
         try:
-            _, connection = self._running = self._running or self._start()
-            connection.send((function, arguments))
-            if not connection.poll(limit_s):
-                self._end()
-                raise TimeoutError
-            return connection.recv()  # type: ignore[no-any-return]  # what was pickled has no type
-        except (EOFError, BrokenPipeError, ConnectionResetError) as error:
-            raise CrashedError(self._end()) from error
+            reply = self._replied((function, arguments, memory_bytes), limit_s)
+        except MemoryLimitError:
+            if not used:
+                raise
+            # What earlier calls have left in the process counts too.
+            reply = self._replied((function, arguments, memory_bytes), limit_s)
+        if "refused" in reply:
+            kinds = {kind.exit_code: kind for kind in (ScotomaError, ConfigError, DataError)}
+            raise kinds[reply["exit_code"]](reply["refused"])
+        if "failed" in reply:
+            raise RuntimeError(reply["failed"])
+        return reply["value"]
 
-    def _start(self) -> tuple[ForkServerProcess, Connection]:
-        ours, theirs = context().Pipe()
-        process = context().Process(
-            target=_answer, args=(theirs, dict(os.environ), self._prepare), daemon=True
-        )
-        try:
-            process.start()
-        except (EOFError, ConnectionError) as error:  # the server was killed that would fork it
-            raise CrashedError(-signal.SIGKILL) from error
-        theirs.close()
-        self._running = process, ours
-        ours.recv_bytes()  # it is prepared
-        return self._running
+    def start(self) -> None:
+        """Start the process, unless it is running; what it needs is imported meanwhile."""
+        if self._process is not None:
+            return
+        self._folder = Path(tempfile.mkdtemp(prefix="scotoma-"))
+        self._answers, theirs = os.pipe()
+        self._read = b""
+        importing = {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        importing["TMPDIR"] = str(self._folder)
+        with (self._folder / "printed").open("wb") as printed:
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "scotoma.processes.answer_calls"),
+                    *(str(theirs), str(self._folder)),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=printed,
+                stderr=printed,
+                env=os.environ | ONE_THREAD | importing,
+                pass_fds=(theirs,),
+            )
+        os.close(theirs)
+        self._send(self._prepare, (), None)
 
-    def _end(self) -> int | None:
+    def end(self) -> int | None:
         """End the process, if there is one; return its exit code if it had ended by itself."""
-        if self._running is None:
+        process, self._process = self._process, None
+        self._prepared = False
+        if process is None:
             return None
-        process, connection = self._running
-        self._running = None
-        connection.close()
-        process.join(0.1 if process.is_alive() else None)
+        os.close(self._answers)
+        code = process.poll()
         process.kill()
-        process.join()
-        code = process.exitcode
-        process.close()
+        process.wait()
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
         return code
 
-
-def _answer(
-    connection: Connection, environment: dict[str, str], prepare: Callable[[], None]
-) -> None:
-    enter_worker(environment)
-    prepare()
-    connection.send_bytes(b"prepared")
-    while True:
+    def _replied(self, call: tuple[Any, ...], limit_s: float) -> dict[str, Any]:
+        self.start()
+        if not self._prepared:
+            for _ in ("begun", "prepared"):
+                self._answer(START_S)
+            self._prepared = True
         try:
-            function, arguments = connection.recv()
-        except EOFError:
-            return
-        connection.send(function(*arguments))
+            self._send(*call)
+            self._answer(START_S)  # it has begun: what the function needs is imported
+            reply = self._answer(limit_s)
+        except BaseException:  # an interrupt too: no later call may take this one's answer
+            self.end()
+            raise
+        if "memory" in reply:
+            self.end()
+            raise MemoryLimitError
+        return reply
+
+    def _send(self, *call: Any) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        try:
+            pickle.dump(call, self._process.stdin)
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            self._crashed()
+
+    def _answer(self, limit_s: float) -> dict[str, Any]:
+        """Wait for the next answer."""
+        deadline = time.monotonic() + limit_s
+        waiting = select.poll()
+        waiting.register(self._answers, select.POLLIN)
+        while b"\n" not in self._read:
+            left = deadline - time.monotonic()
+            if left <= 0 or not waiting.poll(1000 * left):
+                self.end()
+                raise TimeoutError
+            part = os.read(self._answers, CHUNK)
+            if not part:
+                self._crashed()
+            self._read += part
+        line, _, self._read = self._read.partition(b"\n")
+        reply: dict[str, Any] = json.loads(line)
+        return reply
+
+    def _crashed(self) -> NoReturn:
+        assert self._process is not None
+        printed = b""
+        with suppress(subprocess.TimeoutExpired, OSError):
+            self._process.wait(1)
+            printed = (self._folder / "printed").read_bytes()[-WORDS:]
+        code = self.end()
+        if lacks_memory(RuntimeError(printed.decode("utf-8", "replace"))):
+            raise MemoryLimitError
+        raise CrashedError(code)

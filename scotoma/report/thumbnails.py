@@ -1,9 +1,15 @@
-"""Images as small as a page needs them, and blurred beyond recognition where that is asked."""
+"""Images as small as a page needs them, and blurred beyond recognition where that is asked.
+
+Only pixels that were decoded leave an audit: no bytes of a file, and none of its metadata.
+"""
 
 from __future__ import annotations
 
 import io
 from typing import Any
+
+from scotoma.config.limits import LIMITS
+from scotoma.datasets.image_decoding import image_opener, most_pixels
 
 __all__ = ["BLURRED", "blurred", "shrunk"]
 
@@ -11,24 +17,29 @@ SIDE = 128  # pixels of the longer side, at most
 SQUARES = 8  # along the longer side of a blurred image
 BLURRED = f"Each image is reduced to {SQUARES} squares along its longer side."
 QUALITY = 80  # of JPEG
+LOSSLESS = ("PNG", "GIF")
+SHOWN = (*LOSSLESS, "JPEG", "MPO", "WEBP")
 
 
 def shrunk(data: bytes) -> bytes:
-    """An encoded image, no longer than 128 pixels a side.
-
-    One that is small already stays as it is.
+    """An image encoded anew, no longer than 128 pixels a side.
 
     Args:
         data: PNG, JPEG, GIF or WebP.
 
+    Returns:
+        A PNG of what was small and lossless, else a JPEG; nothing where the image cannot be read.
+
     >>> shrunk(b"no image")
-    b'no image'
+    b''
     """
     image = _opened(data)
-    if image is None or max(image.size) <= SIDE:
-        return data
+    if image is None:
+        return b""
+    lossless = image.format in LOSSLESS and max(image.size) <= SIDE
     image.thumbnail((SIDE, SIDE))
-    return _encoded(image.convert("RGB"), "JPEG", quality=QUALITY)
+    pixels = image.convert("RGB")
+    return _encoded(pixels, "PNG") if lossless else _encoded(pixels, "JPEG", quality=QUALITY)
 
 
 def blurred(data: bytes) -> bytes:
@@ -55,10 +66,10 @@ def blurred(data: bytes) -> bytes:
 
 def _opened(data: bytes) -> Any:
     """The image, read whole; None where Pillow cannot."""
-    from PIL import Image
-
     try:
-        image = Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "WEBP"))
+        image = image_opener()(data)
+        if image.format not in SHOWN or image.width * image.height > most_pixels(LIMITS):
+            return None
         image.load()
     except Exception:  # what a broken file may raise has no common base
         return None
@@ -67,5 +78,6 @@ def _opened(data: bytes) -> Any:
 
 def _encoded(image: Any, kind: str, **options: int) -> bytes:
     content = io.BytesIO()
+    image.info.clear()  # a comment, a colour profile: Pillow would write them too
     image.save(content, kind, **options)
     return content.getvalue()

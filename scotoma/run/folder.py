@@ -17,6 +17,7 @@ from scotoma.config.differing import differing
 from scotoma.config.newest import Newest
 from scotoma.errors import ConfigError, DataError
 from scotoma.run.code import code_digest
+from scotoma.run.links import refuse_links
 from scotoma.run.lock import LOCK
 from scotoma.run.mirror import Mirror, cache_folder
 from scotoma.run.records import read_json, read_record, write_json
@@ -52,7 +53,7 @@ class Run:
             config: What is to be audited.
 
         Raises:
-            ConfigError: It holds the run of another configuration, or something else.
+            ConfigError: It holds the run of another configuration, a link, or something else.
             DataError: The object storage cannot be read or written.
         """
         if isinstance(place, str) and storage.is_remote(place):
@@ -63,6 +64,7 @@ class Run:
             raise ConfigError(f"output folder {root} is a file; choose another --out")
         if any(parent.is_file() for parent in root.parents):
             raise ConfigError(f"output folder {root} is below a file; choose another --out")
+        refuse_links(root)
         if run.path("config.yaml").exists():
             run._refuse_another(load_config(run.path("config.yaml")), place)
         elif root.is_dir() and any(path.name not in BEFORE for path in root.iterdir()):
@@ -85,6 +87,7 @@ class Run:
             raise ConfigError(
                 f"output folder {uri} holds other objects and no config.yaml; choose another --out"
             )
+        refuse_links(run.root)
         here = run.path("config.yaml")
         if here.exists() and load_config(here).digest() != config.digest():
             shutil.rmtree(run.root)  # the copy of a run that is no longer in the storage
@@ -97,12 +100,14 @@ class Run:
         """A folder, or place in object storage, that `create` made.
 
         Raises:
-            ConfigError: Its configuration cannot be read.
+            ConfigError: Its configuration cannot be read, or it holds a link.
             DataError: The object storage cannot be read, or holds no run there.
         """
         if not (isinstance(place, str) and storage.is_remote(place)):
+            refuse_links(Path(place))
             return cls(Path(place), load_config(Path(place) / "config.yaml"))
         mirror = Mirror(cache_folder(place), place)
+        refuse_links(mirror.root)
         here = mirror.root / "config.yaml"
         try:
             mirror.fetch([here])

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,14 +29,14 @@ def locked(folder: Path) -> Iterator[int]:
         when the last process that inherited the descriptor has ended.
 
     Raises:
-        ConfigError: Another audit is at work there.
+        ConfigError: Another audit is at work there, or a lock of no audit.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, locked(Path(folder)):
     ...     Path(folder, LOCK).read_text() == f"{os.getpid()}"
     True
     """
-    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    descriptor = _opened(folder)
     try:
         end = time.monotonic() + WINDING_UP_S
         while not try_lock(descriptor):
@@ -53,6 +54,22 @@ def locked(folder: Path) -> Iterator[int]:
         with contextlib.suppress(OSError):  # of a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_UN)  # closing frees nothing that is inherited
         os.close(descriptor)
+
+
+def _opened(folder: Path) -> int:
+    """Open the lock, never through a link, nor a file of other content under another name."""
+    descriptor = -1
+    try:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        descriptor = os.open(folder / LOCK, flags, 0o666)
+        if re.fullmatch(rb"\d*", os.pread(descriptor, 64, 0)):
+            return descriptor
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ESPIPE, errno.ENXIO):
+            raise
+    if descriptor >= 0:
+        os.close(descriptor)
+    raise ConfigError(f"{folder / LOCK} must be the lock of an audit, and is not; remove it")
 
 
 def try_lock(descriptor: int) -> bool:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from scotoma import storage
 from scotoma.credentials import masked
 from scotoma.errors import ScotomaError
-from scotoma.run.mirror import Mirror, local_folder
+from scotoma.run.mirror import local_folder
 from scotoma.storage.files import written
 
 __all__ = ["FOLDER", "StepLog", "ended_well", "step_log", "step_logs"]

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from scotoma import progress
 from scotoma.datasets import Examples, decode_images_to
 from scotoma.inference import Answers, Network, PixelArray, costs, predict_members
+from scotoma.inference.costs import costs_apart
+from scotoma.inference.model_process import runtime_process
 from scotoma.inference.population import needs_torch
 from scotoma.predictions import Predictions, smallest_type
 from scotoma.processes import WorkerPool, worker_pool
@@ -92,8 +94,10 @@ def _measure(run: Run, names: list[str], network: Network, images: PixelArray) -
         if needs_torch(members, network):  # which workers share
             pool = pools.enter_context(worker_pool(1))
             measure = partial(_measure_in, pool)
+        elif network.limits is not None:
+            measure = partial(costs_apart, pools.enter_context(runtime_process()))
         for name, member in zip(names, members, strict=True):
-            by_variant[name] = measure(member, network, images[:64])
+            by_variant[name] = measure(member, network, np.asarray(images[:64]))
             progress.advance("measure latency")
     write_json(run.costs, by_variant)
     run.publish(run.costs)
@@ -103,7 +107,7 @@ def _measure_in(
     pool: WorkerPool, member: Path, network: Network, images: PixelArray
 ) -> dict[str, Any]:
     task = f"measuring {member.parent.name}/{member.name}"
-    return pool.submit(costs, member, network, np.asarray(images), task=task).result()
+    return pool.submit(costs, member, network, images, task=task).result()
 
 
 @dataclass

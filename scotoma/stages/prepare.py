@@ -83,7 +83,7 @@ def _decode(run: Run) -> None:
     digests = PartDigests(examples)
     with written(run.examples) as temporary:
         # A broken image is refused before anything is trained.
-        checked = checked_parts(parts, examples.size)
+        checked = checked_parts(parts, examples.size, limits=run.config.limits)
         examples.write_parts(temporary, digests.passing(checked))
     digests.write(run)
     progress.advance("decode images")

@@ -130,7 +130,7 @@ def _kept(run: Run) -> Path:
 def _keep(path: Path, images: Mapping[str, bytes]) -> None:
     from scotoma.report.thumbnails import shrunk
 
-    small = {name: shrunk(data) for name, data in sorted(images.items()) if data}
+    small = {name: pixels for name, data in sorted(images.items()) if (pixels := shrunk(data))}
     table = pl.DataFrame(
         {"example_id": list(small), "image": list(small.values())},
         schema={"example_id": pl.String, "image": pl.Binary},

@@ -7,8 +7,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["file_digest", "remove_partial", "written"]
+from scotoma.storage.regular import open_regular
+
+__all__ = ["file_digest", "new_file", "remove_partial", "written"]
 
 PARTIAL = ".partial"
 
@@ -23,8 +26,8 @@ def written(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
     try:
-        temporary.touch()
-        mode = temporary.stat().st_mode
+        with new_file(temporary) as file:
+            mode = os.fstat(file.fileno()).st_mode
         temporary.unlink()  # so that a writer that writes nothing is noticed
         yield temporary
         if temporary.stat().st_mode != mode:  # safetensors puts a file for its owner alone there
@@ -36,6 +39,17 @@ def written(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def new_file(path: Path) -> BinaryIO:
+    """Open a new file for writing. What had its name, a link too, is removed, not written to.
+
+    Args:
+        path: Its folder is there.
+    """
+    path.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    return os.fdopen(os.open(path, flags, 0o666), "wb")
+
+
 def remove_partial(folder: Path) -> None:
     """Remove what writers that were killed have left below a folder in which nobody writes now."""
     for path in folder.rglob(f".*{PARTIAL}*"):
@@ -44,5 +58,5 @@ def remove_partial(folder: Path) -> None:
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a file, hexadecimal."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

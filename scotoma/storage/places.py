@@ -20,6 +20,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.storage.client import ATTEMPTS, LOG, s3_client, s3_exceptions
 from scotoma.storage.faults import storage_sentences
 from scotoma.storage.files import file_digest, written
+from scotoma.storage.regular import open_regular
 
 __all__ = [
     "Stored",
@@ -269,7 +270,8 @@ def read_bytes(uri: str, *, listed: bool = False) -> bytes:
     """
     if not is_remote(uri):
         try:
-            return Path(uri).read_bytes()
+            with open_regular(uri) as file:
+                return file.read()
         except OSError as error:
             raise DataError(f"{uri} cannot be read: {error.strerror}; correct the path") from error
     return _whole(uri, listed, lambda chunks: b"".join(chunks))
@@ -316,7 +318,7 @@ def download(uri: str, path: Path, *, listed: bool = False) -> None:
             _whole(uri, listed, save)
         else:
             try:
-                with Path(uri).open("rb") as source:
+                with open_regular(uri) as source:
                     save(iter(lambda: source.read(CHUNK), b""))
             except FileNotFoundError as error:
                 raise DataError(f"{uri} is not there; correct the path") from error

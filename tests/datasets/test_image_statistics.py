@@ -9,6 +9,7 @@ from PIL import Image, ImageFilter
 from scipy import ndimage
 
 from scotoma.datasets import Examples
+from scotoma.datasets import image_statistics as measuring
 from scotoma.datasets.image_statistics import STATISTICS, image_statistics
 
 
@@ -64,3 +65,13 @@ def test_pictures_of_any_size_and_mode_are_measured_as_they_are():
     assert table["image brightness"][1:].to_list() == [7.0, 76.0]
     none = examples(pictures).table.clear()
     assert image_statistics(Examples(none, ("a",), (), ())).height == 0
+
+
+def test_a_large_image_is_measured_in_bands_as_it_would_be_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (61, 40), dtype=np.uint8)
+    whole = measuring._of_pixels(pixels)
+    for band in (40, 41, 100, 400, 2000):
+        monkeypatch.setattr(measuring, "BAND", band)
+        np.testing.assert_allclose(measuring._of_pixels(pixels), whole, rtol=1e-12)

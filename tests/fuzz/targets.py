@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from scotoma.audit.logged import LoggedAudit
 from scotoma.commands.tables import numbers, read_table, texts
 from scotoma.config import PredictionsSource, load_config, parse_config
 from scotoma.config.gate import load_rules
+from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.config.model import CelebaSource, FolderSource, Split
 from scotoma.credentials import masked
 from scotoma.datasets.celeba import load_celeba
@@ -42,9 +43,16 @@ from scotoma.run.mirror import Mirror, cache_folder
 from scotoma.stages.judging.previous import read_previous
 from scotoma.stages.verdict import give_verdict
 from scotoma.storage import is_remote, join, split_uri
+from tests.bombs import (
+    constant_of_gigabytes,
+    csv_of_empty_cells,
+    endless_on_batches,
+    image_of_gigabytes,
+    parquet_of_gigabytes,
+)
 from tests.fuzz.words import CELLS, JSON, ONNX, PIXELS, PLACES, TENSORS, YAML
 
-__all__ = ["CORPUS", "TARGETS", "Target", "seeds"]
+__all__ = ["CORPUS", "TARGETS", "Target", "bombs_of", "seeds"]
 
 CORPUS = Path(__file__).parent / "corpus"
 TODAY = datetime.date(2027, 3, 1)
@@ -65,17 +73,28 @@ class Target:
         corpus: Folder of the corpus that holds inputs for it.
         words: What is spliced into them.
         quick: Inputs that the tests try.
+        bombs: Writers of small files that take gigabytes, or for ever; each is tried first.
     """
 
     read: Callable[[bytes, Path], object]
     corpus: str
     words: tuple[bytes, ...] = ()
     quick: int = 40
+    bombs: tuple[Callable[[Path], object], ...] = ()
 
 
 def seeds(target: Target) -> list[bytes]:
     """The corpus of a target, in the order of its names."""
     return [path.read_bytes() for path in sorted((CORPUS / target.corpus).iterdir())]
+
+
+def bombs_of(target: Target, folder: Path) -> list[bytes]:
+    """The bombs of a target, made in a folder that is there."""
+    made = []
+    for write in target.bombs:
+        write(folder / "bomb")
+        made.append((folder / "bomb").read_bytes())
+    return made
 
 
 def file(data: bytes, folder: Path, name: str) -> Path:
@@ -183,7 +202,7 @@ def shards(data: bytes, folder: Path) -> object:
     file(data, folder, "train.parquet")
     file(data, folder, "test.parquet")
     table = load_parquet(str(folder), "label")
-    return decode_rows(table["example_id"], table["image"], 8)
+    return decode_rows(table["example_id"], table["image"], 8, limits=LIMITS)
 
 
 def scored(data: bytes, folder: Path) -> object:
@@ -229,7 +248,7 @@ def celeba(data: bytes, folder: Path) -> object:
 def image(data: bytes, folder: Path) -> object:
     ids = pl.Series(["a"])
     images = pl.DataFrame({"bytes": [data], "path": ["a.png"]}).to_struct("image")
-    return decode_rows(ids, images, 8 if len(data) % 2 else None)
+    return decode_rows(ids, images, 8 if len(data) % 2 else None, limits=LIMITS)
 
 
 def thumbnail(data: bytes, folder: Path) -> object:
@@ -247,7 +266,7 @@ def cifar(data: bytes, folder: Path) -> object:
 
 # --- models --------------------------------------------------------------------------------------
 
-NETWORK = Network("onnx", 4, Preprocessing(255.0))
+NETWORK = Network("onnx", 4, Preprocessing(255.0), limits=ReaderLimits(reader_seconds=5))
 
 
 def onnx(data: bytes, folder: Path) -> object:
@@ -312,14 +331,24 @@ def configured(data: bytes, folder: Path) -> object:
     return portable(given.read_text(encoding="utf-8"))
 
 
+EMPTY_CELLS = partial(csv_of_empty_cells, header="example_id,label,sex")
+EQUAL_ROWS = partial(
+    parquet_of_gigabytes, values={"example_id": "e0", "label": "cat", "sex": "m"}, rows=25_000_000
+)
+CONSTANT = partial(constant_of_gigabytes, width=8, classes=4)
+ENDLESS = partial(endless_on_batches, width=8, classes=4)
 TARGETS = {
     "config": Target(config, "config", YAML, quick=30),
     "config of a run": Target(configured, "config", YAML, quick=15),
     "gate rules": Target(gate, "gate", YAML),
     "address": Target(place, "place", PLACES),
     "path": Target(path, "place", PLACES),
-    "examples, CSV": Target(examples("examples.csv"), "examples-csv", CELLS),
-    "examples, Parquet": Target(examples("examples.parquet"), "examples-parquet", CELLS),
+    "examples, CSV": Target(
+        examples("examples.csv"), "examples-csv", CELLS, bombs=(EMPTY_CELLS,)
+    ),
+    "examples, Parquet": Target(
+        examples("examples.parquet"), "examples-parquet", CELLS, bombs=(EQUAL_ROWS,)
+    ),
     "predictions, CSV": Target(predictions("p.csv"), "predictions-csv", CELLS),
     "predictions, Parquet": Target(predictions("p.parquet"), "predictions-parquet", CELLS),
     "command's table, CSV": Target(command("t.csv"), "examples-csv", CELLS),
@@ -328,10 +357,12 @@ TARGETS = {
     "CelebA's lists": Target(celeba, "celeba", CELLS),
     "CIFAR-10, binary": Target(cifar, "cifar", CELLS),
     "data set, Parquet": Target(shards, "shards", CELLS),
-    "image": Target(image, "image", PIXELS),
-    "thumbnail": Target(thumbnail, "image", PIXELS),
+    "image": Target(image, "image", PIXELS, bombs=(image_of_gigabytes,)),
+    "thumbnail": Target(thumbnail, "image", PIXELS, bombs=(image_of_gigabytes,)),
     "ONNX": Target(onnx, "onnx", ONNX),
-    "ONNX Runtime": Target(runtime, "onnx", ONNX, quick=0),
+    "ONNX Runtime": Target(
+        runtime, "onnx", ONNX, quick=0, bombs=(CONSTANT, ENDLESS)
+    ),
     "safetensors": Target(weights, "safetensors", TENSORS),
     "predictions of a run": Target(scored, "scored", CELLS),
     "examples of a run": Target(ours, "ours", CELLS),

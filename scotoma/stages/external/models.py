@@ -35,7 +35,7 @@ def network_of(config: Config, classes: int) -> Network:
     asked = config.source.preprocessing
     mean, std = ((a, b, c) for a, b, c in (asked.mean, asked.std))
     ready = Preprocessing(asked.scale, mean, std, asked.layout)
-    return Network("onnx", classes, ready, deterministic=config.deterministic)
+    return Network("onnx", classes, ready, deterministic=config.deterministic, limits=config.limits)
 
 
 def find_models(config: Config) -> dict[str, list[Path]]:

@@ -62,7 +62,7 @@ def complete(config: Config) -> Config:
     source = config.source
     if not isinstance(source, PredictionsSource):
         return config
-    supplied = models_by_variant(find_tables(source.files))
+    supplied = models_by_variant(find_tables(source.files), config.limits)
     for name in supplied:
         if not NAME.fullmatch(name) or len(name.encode()) > NAME_BYTES:
             raise DataError(
@@ -173,7 +173,8 @@ def prepare_predicted(run: Run) -> None:
     assert isinstance(run.config.source, PredictionsSource)
     progress.start("read examples", 1)
     examples = load_examples(run.config)
-    left = _left_out(run.config, models_by_variant(find_tables(run.config.source.files)))
+    tables = find_tables(run.config.source.files)
+    left = _left_out(run.config, models_by_variant(tables, run.config.limits))
     digests = PartDigests(examples)
     with written(run.examples) as temporary:
         parts = digests.passing([examples.table])
@@ -234,11 +235,16 @@ def import_predictions(run: Run) -> list[Path]:
 def _import(run: Run, tables: Sequence[PredictionTable]) -> None:
     config, names = run.config, _named(run.config)
     examples = Examples.read(run.examples, images=False, split="test")
-    supplied = models_by_variant(tables)
+    supplied = models_by_variant(tables, config.limits)
     models = {called: supplied[called][: config.models_of(name)] for name, called in names.items()}
     progress.start("import predictions", len(names))
     asked = PredictionRequest(
-        models, examples.ids, examples.classes, config.keep_scores, config.label.threshold
+        models,
+        examples.ids,
+        examples.classes,
+        config.keep_scores,
+        config.label.threshold,
+        config.limits,
     )
     answers = read_external(tables, asked)
     for name, called in names.items():
