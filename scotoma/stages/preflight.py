@@ -100,7 +100,7 @@ def _mlflow_fault(run_uri: str, config: Config) -> str:
     uri = tracking_uri(run, dict(os.environ))
     if not uri or uri.startswith("sqlite:"):
         return ""
-    with quiet():
+    with quiet(uri):
         import mlflow
 
         try:
