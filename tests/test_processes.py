@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NoReturn
@@ -238,10 +239,21 @@ def test_what_a_call_refuses_or_raises_comes_back_as_text() -> None:
         assert process.call(os.getpid, limit_s=60) == pid
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Workers of xdist ignore SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_call_leaves_no_answer_for_the_next() -> None:
     with IsolatedProcess(do_nothing) as process:
         process.call(os.getpid, limit_s=60)
-        timer = threading.Timer(0.2, signal.raise_signal, [signal.SIGINT])
+        main = threading.main_thread().ident
+        assert main is not None
+        timer = threading.Timer(0.2, signal.pthread_kill, [main, signal.SIGINT])
         timer.start()
         with pytest.raises(KeyboardInterrupt):
             process.call(time.sleep, 1, limit_s=60)

@@ -131,8 +131,8 @@ def inputs_of(step: Step, config: Config) -> dict[str, str]:
     In the place of a skipped step stands what that step would have read. No output is handed twice:
     an input that would repeat another is left out.
 
-    >>> from scotoma.config import default_config
-    >>> config = default_config().model_copy(update={"variants": ["dense", {"int8": ["static"]}]})
+    >>> from scotoma.config import parse_config
+    >>> config = parse_config("variants: [dense, {int8: [static]}]", "audit.yaml")
     >>> inputs_of(named("predict"), config)
     {'examples': 'prepare', 'dense': 'train', 'quantized': 'quantize'}
     """

@@ -28,7 +28,9 @@ def test_a_bomb_is_refused_in_a_sentence(bomb: str, tmp_path: Path) -> None:
     """Smaller ones, and less for each reader."""
     plant, expected = BOMBS[bomb]
     config = plant(tmp_path, 0.25)
-    config.write_text(config.read_text() + LESS)
+    # Of this one the time ends before memory does, and a fast machine reads it in three seconds.
+    less = LESS.replace("seconds: 3", "seconds: 0.5") if bomb == "predictions, gz" else LESS
+    config.write_text(config.read_text() + less)
     command = ("audit", "--out", tmp_path / "run") if bomb == "image" else ("check",)
     code, out, said = scotoma(*command, config, "--quiet")
     assert (code, out) == (4, "")

@@ -246,7 +246,7 @@ def test_predictions_in_object_storage_that_were_replaced_are_read_again(
 
     again, audit, err = made_again(tmp_path, replace)
     assert audit["accuracy"]["dense"]["top1"]["value"] < 0.6
-    assert again >= MEASURING | {"train-000"}
+    assert again >= MEASURING | {"prepare-000"}
     assert "note    source.files (2 of 2 files, such as dense.csv) changed since the last" in err
 
 

@@ -21,6 +21,7 @@ from scotoma.config import Config
 from scotoma.datasets import Examples
 from scotoma.machine import versions
 from scotoma.predictions import Predictions
+from scotoma.report.thumbnails import shrunk
 from scotoma.run import Run
 from scotoma.stages import report as reporting
 from scotoma.stages import slices as slicing
@@ -147,9 +148,9 @@ def make_audit(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]
         slicing.slices(run)
         content, gate = judging.verdict(run)
         page, _ = reporting.report(run)
-        images = dict(
-            zip(table["example_id"], (row["bytes"] for row in table["image"]), strict=True)
-        )
+        # The page shows no bytes of a file, but its pixels encoded anew.
+        pixels = (shrunk(row["bytes"]) for row in table["image"])
+        images = dict(zip(table["example_id"], pixels, strict=True))
         judged = json.loads(gate.read_text())
         found = json.loads(content.read_text())
         rows = frontier_rows(read_audit(content), read_part(gate, GateResult), {})

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 LONG = "n" * 300
 DOTTED = """a.b[0] "'\\ \u05e9\u05dc\u05d5\u05dd \U0001f600"""
 FIGURE = "#figure-{}"
+FIGURES = 11  # on the page of the audit that the fixture writes
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +66,8 @@ def test_every_figure_is_live_and_axe_finds_no_fault_in_it(
 ) -> None:
     page = live(open_page(written[1]))
     figures = page.locator("figure.figure")
-    assert figures.count() == 10
-    assert page.locator("figure.figure .plot[data-live] .live svg[role=img]").count() == 10
+    assert figures.count() == FIGURES
+    assert page.locator("figure.figure .plot[data-live] .live svg[role=img]").count() == FIGURES
     assert page.locator("figure.figure .still").count() == 0
     page.evaluate(axe)
     faults = page.evaluate(
@@ -83,7 +84,7 @@ def test_figures_are_live_in_a_frame_without_an_origin(
     around.write_text(f'<iframe sandbox="allow-scripts" src="{written[1].as_uri()}"></iframe>')
     frame = open_page(around).frame_locator("iframe")
     frame.locator("html[data-figures=live]").wait_for()
-    assert frame.locator(".plot[data-live]").count() == 10
+    assert frame.locator(".plot[data-live]").count() == FIGURES
 
 
 def test_threshold_moved_by_keys_says_what_lies_beyond_it(
