@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import io
 import os
 import re
 import select
@@ -152,6 +153,9 @@ class _Copier:
 
     def __enter__(self) -> _Copier:
         _flush()
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # else a child's words stand before ours
+                stream.reconfigure(line_buffering=True)
         self.source, sink = os.pipe()
         self.before = os.dup(1), os.dup(2)
         os.dup2(sink, 1)
