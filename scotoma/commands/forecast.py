@@ -298,6 +298,7 @@ def _shape(config: Config, test: Examples) -> AuditShape:
         pairs=sum(1 if number == 2 else number for number in values),
         slice_sets=conditions_together(features, test.table.height)[1],
         by_class=config.label.positive is None,
+        attributes=len(test.attributes),
     )
 
 

@@ -18,6 +18,8 @@ PREDICTION_S, PREDICTION_BYTES = 3.7e-6, 230  # of one model for one example
 PAIR_S = 6.9e-8  # of one prediction under one pair of groups
 SLICE_S = 3.7e-7  # of one example in one set of features
 JSON_S, JSON_BYTES = 3.5e-6, 54  # of a byte of audit.json, which stands for every number in it
+FAIRNESS_BYTES = 12_500  # of the seven metrics of an attribute under one variant, dense too
+FAIRNESS_S = 0.018  # of the same
 RATE_BYTES = 470  # of a rate of one class in one group
 
 
@@ -35,6 +37,7 @@ class AuditShape:
             value of more.
         slice_sets: Sets of features of which the search makes slices.
         by_class: Whether every class has an FPR and an FNR, as without a positive class.
+        attributes: Number of attributes.
     """
 
     examples: int
@@ -45,6 +48,7 @@ class AuditShape:
     pairs: int
     slice_sets: int
     by_class: bool
+    attributes: int = 1
 
     @property
     def class_rates(self) -> int:
@@ -79,13 +83,16 @@ def measuring_cost(shape: AuditShape, speed: float = 1.0) -> MeasuringCost:
     (32, 5.7)
     """
     predictions = shape.examples * shape.models * (1 + shape.variants)
-    json_bytes = _audit_json_bytes(shape)
+    fairness = shape.attributes * (1 + shape.variants)
+    others = _audit_json_bytes(shape)
+    json_bytes = others + FAIRNESS_BYTES * fairness
     seconds = (
         AUDIT_S
         + PREDICTION_S * predictions
         + PAIR_S * predictions * shape.pairs
         + SLICE_S * shape.examples * shape.slice_sets * shape.variants
-        + JSON_S * json_bytes
+        + JSON_S * others
+        + FAIRNESS_S * fairness
     )
     at_once = min(shape.variants, AT_ONCE) / max(shape.variants, 1)
     memory = (
