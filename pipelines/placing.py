@@ -9,8 +9,8 @@ from kfp import dsl
 
 from scotoma import storage
 from scotoma.config import Config, Kubeflow
-from scotoma.config.reading import LOCATIONS
 from scotoma.config.registered import SCHEME
+from scotoma.config.sources import LOCATIONS
 from scotoma.credentials import looks_secret, masked
 from scotoma.errors import ConfigError
 from scotoma.own_code import is_code

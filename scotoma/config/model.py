@@ -21,6 +21,7 @@ from scotoma.config.limits import ReaderLimits
 from scotoma.config.recipe import Recipe
 from scotoma.config.retraining import Retraining
 from scotoma.config.sources import (
+    LOCATIONS,
     CelebaSource,
     Cifar10Source,
     DigitsSource,
@@ -363,15 +364,7 @@ class Config(Frozen):
                 "kubeflow": True,
                 "retraining": True,
                 "limits": True,
-                "source": {
-                    "images",
-                    "attributes",
-                    "data",
-                    "models",
-                    "files",
-                    "examples",
-                    "training",
-                },
+                "source": set(LOCATIONS),
             },
         )
 

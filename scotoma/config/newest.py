@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from scotoma import storage
 from scotoma.config.model import Config
-from scotoma.config.reading import LOCATIONS
 from scotoma.config.registered import RegisteredModel
+from scotoma.config.sources import LOCATIONS
 from scotoma.credentials import masked
 from scotoma.errors import DataError
 from scotoma.natural import natural_order

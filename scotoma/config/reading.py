@@ -37,20 +37,12 @@ from scotoma.config.model import (
 from scotoma.config.registered import SCHEME
 from scotoma.config.retraining import Keep, Retraining
 from scotoma.config.sheet import MOST_CHARACTERS, Location, Sheet, sentence, unknown_key
+from scotoma.config.sources import LOCATIONS
 from scotoma.errors import ConfigError, DataError
 from scotoma.storage.regular import open_regular
 
 __all__ = ["DEFAULT_CONFIG", "default_config", "load_config", "parse_config"]
 
-LOCATIONS = (
-    "images",
-    "attributes",
-    "data",
-    "models",
-    "files",
-    "examples",
-    "training",
-)  # keys of a source that hold a path or an s3:// URI
 KINDS = (
     "digits-s",
     "image_folder",

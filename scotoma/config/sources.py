@@ -12,6 +12,7 @@ from scotoma.config.registered import RegisteredModel
 from scotoma.config.variants import Frozen
 
 __all__ = [
+    "LOCATIONS",
     "CelebaSource",
     "Cifar10Source",
     "DigitsSource",
@@ -25,6 +26,8 @@ __all__ = [
 ]
 
 
+# Keys of a source that hold a path or an s3:// URI: what is there counts, not where it is.
+LOCATIONS = ("images", "attributes", "data", "models", "files", "examples", "training")
 MODEL = "A built-in or torchvision network, or package.module:function with --allow-code."
 
 Size = Annotated[

@@ -32,6 +32,7 @@ __all__ = [
     "point",
     "points_by_verdict",
     "single",
+    "strip",
     "upright",
     "whisker",
     "words",
@@ -216,6 +217,19 @@ def point(value: str, **more: Any) -> Spec:
         "mark": {"type": "point", **SOLID, **more},
         "encoding": {"x": {"field": value, "type": "quantitative"}},
     }
+
+
+def strip(value: str, title: str, *, zero: bool) -> list[Spec]:
+    """Layers of a tick for every row and a diamond at the mean; the axis begins at 0 or not."""
+    tick = {"type": "tick", "opacity": 0.75, "thickness": 1.5, "size": 13, "color": FAMILY[0]}
+    mean = {"type": "point", "shape": "diamond", "filled": True, "opacity": 1, "size": 60}
+    return [
+        {"mark": tick, "encoding": {"x": numeric(value, title, scale={"zero": zero})}},
+        {
+            "mark": mean | {"color": INK},
+            "encoding": {"x": {"aggregate": "mean", "field": value, "type": "quantitative"}},
+        },
+    ]
 
 
 def cross(value: str, at: float) -> Spec:

@@ -11,15 +11,13 @@ from scotoma.audit.run_to_run import FairnessRuns
 from scotoma.report import numbers
 from scotoma.report.figures.figure import Figure, FigureTable, cell_text, isolated
 from scotoma.report.figures.grammar import (
-    FAMILY,
-    INK,
     QUIET,
     category,
     data,
     fields,
-    numeric,
     picker,
     single,
+    strip,
 )
 
 __all__ = ["draw_run_to_run"]
@@ -118,16 +116,7 @@ def _strips(rows: Rows, metrics: Sequence[str]) -> dict[str, Any]:
         height={"step": 20},
         encoding={"y": category(label)},
         layer=[
-            {
-                "mark": {"type": "tick", "opacity": 0.75, "thickness": 1.5, "size": 13,
-                         "color": FAMILY[0]},
-                "encoding": {"x": numeric(value, "0 is fair", scale={"zero": True})},
-            },
-            {
-                "mark": {"type": "point", "shape": "diamond", "filled": True, "opacity": 1,
-                         "size": 60, "color": INK},
-                "encoding": {"x": {"aggregate": "mean", "field": value, "type": "quantitative"}},
-            },
+            *strip(value, "0 is fair", zero=True),
             {
                 "data": {"values": [{}]},
                 "transform": [{"filter": "metric === 'DI'"}],

@@ -11,12 +11,12 @@ from scotoma.report import numbers
 from scotoma.report.figures.figure import Figure, FigureTable, isolated
 from scotoma.report.figures.grammar import (
     FAMILY,
-    INK,
     category,
     data,
     fields,
     numeric,
     panels,
+    strip,
 )
 
 __all__ = ["draw_variance"]
@@ -108,16 +108,7 @@ def _members(members: Mapping[str, Sequence[float]]) -> dict[str, Any]:
         "height": {"step": 22},
         "encoding": {"y": category(variant, scale={"domain": list(members)})},
         "layer": [
-            {
-                "mark": {"type": "tick", "opacity": 0.75, "thickness": 1.5, "size": 13,
-                         "color": FAMILY[0]},
-                "encoding": {"x": numeric(top1, "per cent", scale={"zero": False})},
-            },
-            {
-                "mark": {"type": "point", "shape": "diamond", "filled": True, "opacity": 1,
-                         "size": 60, "color": INK},
-                "encoding": {"x": {"aggregate": "mean", "field": top1, "type": "quantitative"}},
-            },
+            *strip(top1, "per cent", zero=False),
         ],
     }  # fmt: skip
 
