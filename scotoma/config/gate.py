@@ -23,6 +23,7 @@ from scotoma.storage.regular import open_regular
 
 __all__ = [
     "ChangeRule",
+    "ChangedRule",
     "CieRule",
     "ClassesRule",
     "GateRules",
@@ -38,7 +39,8 @@ __all__ = [
 ]
 
 METRICS = (
-    "fpr", "fnr", "error", "cie_share_excess", "classes_hurt", "slices_hurt", "since_previous",
+    "fpr", "fnr", "error", "cie_share_excess", "labels_changed", "classes_hurt", "slices_hurt",
+    "since_previous",
 )  # fmt: skip
 Id = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -124,6 +126,17 @@ class CieRule(_Frozen):
     max: float = Field(ge=0, lt=1, description="Share of the examples: 0.01 for one point.")
 
 
+class ChangedRule(_Frozen):
+    """No more than a share of the predictions change, so that no error rises by more."""
+
+    id: Id
+    metric: Literal["labels_changed"]
+    over: Literal["groups", "all"] = Field(
+        "groups", description="Every group; all examples together."
+    )
+    max: float = Field(gt=0, lt=1, description="Share of the predictions: 0.01 for one point.")
+
+
 class ClassesRule(_Frozen):
     """No class loses more recall than the model loses accuracy, but for a margin."""
 
@@ -149,7 +162,7 @@ class SincePreviousRule(_Frozen):
 
 
 Rule = Annotated[
-    ChangeRule | CieRule | ClassesRule | SlicesRule | SincePreviousRule,
+    ChangeRule | CieRule | ChangedRule | ClassesRule | SlicesRule | SincePreviousRule,
     Field(discriminator="metric"),
 ]
 
@@ -238,17 +251,23 @@ _RATES = """\
 _CIE = """\
   - {id: cie, metric: cie_share_excess, max: 0.01}
 """
+_CHANGED = """\
+  - {{id: changed, metric: labels_changed, over: {over}, max: 0.01}}
+"""
 _CLASSES = """\
   - {id: classes, metric: classes_hurt, margin: 0.01}
 """
 
 
-def default_rules(*, positive: bool, groups: bool = True, shipped: bool = False) -> GateRules:
+def default_rules(
+    *, positive: bool, groups: bool = True, shipped: bool = False, labelled: bool = True
+) -> GateRules:
     """The rules that hold where no file is given.
 
     No group's rate rises by more than a fifth and half a point, a dense and a compressed model
     differ on no more than 1% of the examples beyond what two dense models do, no class loses a
-    point of recall beyond the loss of accuracy.
+    point of recall beyond the loss of accuracy. Without labels there is only the second of these;
+    where it has no floor, no more than 1% of a group's predictions change.
 
     Args:
         positive: The audit names a positive class, so that FPR and FNR of a group are one number
@@ -257,6 +276,7 @@ def default_rules(*, positive: bool, groups: bool = True, shipped: bool = False)
         groups: The audit has groups; without any, the rates of all examples are judged.
         shipped: Fewer than 5 models a side: their flips have no floor, so that no rule asks how far
             they exceed it.
+        labelled: The examples have labels.
 
     >>> [rule.id for rule in default_rules(positive=True).rules]
     ['fpr_groups', 'fnr_groups', 'cie']
@@ -264,8 +284,13 @@ def default_rules(*, positive: bool, groups: bool = True, shipped: bool = False)
     ['error_all', 'cie', 'classes']
     >>> [rule.id for rule in default_rules(positive=False, shipped=True).rules]
     ['error_groups', 'classes']
+    >>> [rule.id for rule in default_rules(positive=False, shipped=True, labelled=False).rules]
+    ['changed']
     """
     over = "groups" if groups else "all"
+    if not labelled:
+        text = _CHANGED.format(over=over) if shipped else _CIE
+        return parse_rules(f"rules:\n{text}", "the default rules")
     names = ["fpr", "fnr"] if positive else ["error"]
     text = "".join(_RATES.format(name=name, over=over) for name in names)
     text += ("" if shipped else _CIE) + ("" if positive else _CLASSES)
@@ -348,6 +373,7 @@ def _keys_beside(location: Location, values: dict[str, Any]) -> list[str]:
     kinds: dict[str, type[BaseModel]]
     kinds = {
         "cie_share_excess": CieRule,
+        "labels_changed": ChangedRule,
         "classes_hurt": ClassesRule,
         "slices_hurt": SlicesRule,
         "since_previous": SincePreviousRule,

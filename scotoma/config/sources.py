@@ -100,7 +100,13 @@ class OnnxSource(Frozen):
     preprocessing: Preprocess = Preprocess()
     images: str = Field(description="Folder or s3:// prefix of image files, all of one size.")
     attributes: str = Field(description="CSV with the key column `image`, one row per image.")
-    split: Split
+    split: Split | None = Field(
+        None, description="Needed with labels; without it every row is a test example."
+    )
+    classes: list[Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=list,
+        description="With label: none, the classes in the order of the models' scores.",
+    )
 
     @field_validator("models")
     @classmethod

@@ -109,7 +109,7 @@ def _audit_json_bytes(shape: AuditShape) -> int:
     if shape.class_rates <= MOST_CLASS_ROWS:
         rates += shape.class_rates
     each = 60_000 + 3_500 * shape.models  # of a variant: slices, gallery, members
-    per_variant = 1_600 * shape.groups + 13_900 * shape.pairs + 600 * shape.classes + each
+    per_variant = 2_000 * shape.groups + 13_900 * shape.pairs + 600 * shape.classes + each
     return round(
         ROW_BYTES * rates
         + shape.variants * per_variant

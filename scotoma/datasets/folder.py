@@ -12,7 +12,7 @@ import polars as pl
 
 from scotoma import storage
 from scotoma.columns import doubled_column
-from scotoma.config import FolderSource, OnnxSource
+from scotoma.config import FolderSource, OnnxSource, Split
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.datasets.join import Join, join_images
 from scotoma.errors import DataError
@@ -53,23 +53,17 @@ def load_folder(
         raise DataError(
             f"{source.attributes} has two columns {printable(doubled)!r}; rename one of them"
         )
-    for column, role in (("image", "key"), (source.split.column, "split")):
-        if column not in table.columns:
+    asked = source.split
+    own = None if asked is None else asked.column
+    for column, role in (("image", "key"), (own, "split")):
+        if column is not None and column not in table.columns:
             raise DataError(
                 f"{role} column {column!r} is not in {source.attributes}; it has "
                 f"{', '.join(map(printable, table.columns))}"
             )
-    for ours in ({"example_id", "split"} & set(table.columns)) - {source.split.column}:
+    for ours in ({"example_id", "split"} & set(table.columns)) - {own}:
         raise DataError(f"column {ours!r} in {source.attributes} has a reserved name; rename it")
-    split = (
-        pl.when(pl.col(source.split.column) == str(source.split.train))
-        .then(pl.lit("train"))
-        .when(pl.col(source.split.column) == str(source.split.test))
-        .then(pl.lit("test"))
-    )
-    if source.split.calibrate is not None:
-        chosen = pl.col(source.split.column) == str(source.split.calibrate)
-        split = split.when(chosen).then(pl.lit("calibrate"))
+    split = pl.lit("test") if asked is None else _split(asked)
     # One image has one name, or it would be two examples: ./40.png is 40.png.
     image = pl.Series([name and posixpath.normpath(name) for name in table["image"].fill_null("")])
     table = table.with_columns(image.cast(pl.String).alias("image"), split.alias("split"))
@@ -94,6 +88,20 @@ def load_folder(
     if not images:
         return rows, join
     return rows.with_columns(read_images(source.images, names)), join
+
+
+def _split(asked: Split) -> pl.Expr:
+    """Say to which split a row belongs; null to none."""
+    value = pl.col(asked.column)
+    split = (
+        pl.when(value == str(asked.train))
+        .then(pl.lit("train"))
+        .when(value == str(asked.test))
+        .then(pl.lit("test"))
+    )
+    if asked.calibrate is None:
+        return split
+    return split.when(value == str(asked.calibrate)).then(pl.lit("calibrate"))
 
 
 def _attributes(uri: str, limits: ReaderLimits) -> pl.DataFrame:

@@ -6,7 +6,15 @@ from dataclasses import dataclass, replace
 
 from scotoma.audit.gate import JudgedVariant, TestResult
 from scotoma.audit.groups import RATE_NAMES
-from scotoma.config.gate import ChangeRule, CieRule, ClassesRule, GateRules, Rule, SincePreviousRule
+from scotoma.config.gate import (
+    ChangedRule,
+    ChangeRule,
+    CieRule,
+    ClassesRule,
+    GateRules,
+    Rule,
+    SincePreviousRule,
+)
 from scotoma.report import numbers
 from scotoma.report.numbers import Shown
 from scotoma.uncertainty import few_runs
@@ -84,6 +92,8 @@ def rule_words(rule: Rule) -> str:
         return f"the {RATE_NAMES[rule.metric]} of {OVER[rule.over]} rises {' and '.join(parts)}"
     if isinstance(rule, CieRule):
         return f"CIEs beyond seed noise are more than {100 * rule.max:.2f}% of the examples"
+    if isinstance(rule, ChangedRule):
+        return f"more than {100 * rule.max:.2f}% of the labels of {OVER[rule.over]} change"
     points = f"{100 * rule.margin:.2f} points"
     if isinstance(rule, ClassesRule):
         return f"a class loses more recall than the model loses accuracy, by more than {points}"

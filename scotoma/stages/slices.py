@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from scotoma import progress
 from scotoma.datasets import Examples
 from scotoma.datasets.image_statistics import STATISTICS, image_statistics
 from scotoma.jsonable import jsonable
+from scotoma.predictions import label_counts
 from scotoma.run import Run, write_json
-from scotoma.stages.measures.pairs import PopulationPair, measure_inputs, measure_variants
+from scotoma.stages.measures.pairs import (
+    PopulationPair,
+    measure_inputs,
+    measure_variants,
+    read_predictions,
+)
 from scotoma.storage.files import written
 
 if TYPE_CHECKING:
@@ -36,7 +43,9 @@ def slices(run: Run) -> list[Path]:
     with run.step("slices", [section], [*measure_inputs(run), *looks]) as due:
         if due:
             examples = Examples.read(run.examples, images=False, split="test")
-            features = features_of(examples, pl.read_parquet(looks[0]) if looks else None)
+            dense = read_predictions(run, "dense", examples)
+            statistics = pl.read_parquet(looks[0]) if looks else None
+            features = features_of(examples, statistics, dense.predicted)
             reports = measure_variants(
                 run,
                 examples,
@@ -44,6 +53,7 @@ def slices(run: Run) -> list[Path]:
                 lambda comparison: _search(
                     comparison, examples, features, run.config.population.seed
                 ),
+                dense,
             )
             write_json(section, jsonable(reports))
     return [section, *looks]
@@ -66,24 +76,33 @@ def _measured(run: Run) -> list[Path]:
     return [table]
 
 
-def features_of(examples: Examples, looks: pl.DataFrame | None) -> pl.DataFrame:
+def features_of(
+    examples: Examples, looks: pl.DataFrame | None, dense: NDArray[np.integer[Any]]
+) -> pl.DataFrame:
     """Collect the features: attributes, the class and the statistics of the images.
 
     Args:
         examples: The test examples.
         looks: From `image_statistics`, in the same order; None where there are no images.
+        dense: Class ids of the dense members, shape (N, K): their majority stands for the class
+            where there are no labels.
 
     Returns:
         One row an example. An attribute keeps its name where another column has it too; what all
         images share is left out.
 
     >>> table = pl.DataFrame({"example_id": ["a", "b"], "label": ["x", "y"], "sex": ["m", "f"]})
-    >>> features_of(Examples(table, ("x", "y"), ("sex",), ()), None).columns
+    >>> predicted = np.array([[0], [1]])
+    >>> features_of(Examples(table, ("x", "y"), ("sex",), ()), None, predicted).columns
     ['sex', 'class']
-    >>> features_of(Examples(table, ("x", "y"), (), ()), None).shape
-    (2, 1)
+    >>> features_of(Examples(table.drop("label"), ("x", "y"), (), ()), None, predicted).columns
+    ['predicted']
     """
-    own = examples.table.select(pl.col("label").alias("class"))
+    if examples.labelled:
+        own = examples.table.select(pl.col("label").alias("class"))
+    else:
+        modal = label_counts(dense, len(examples.classes)).argmax(axis=1)
+        own = pl.DataFrame({"predicted": [examples.classes[one] for one in modal]})
     if looks is not None:
         varied = [name for name in STATISTICS if looks[name].n_unique() > 1]
         own = own.hstack(looks.select(varied))
@@ -98,13 +117,10 @@ def _search(
 ) -> dict[str, Any]:
     from scotoma.slices import find_slices
 
-    labels = examples.labels[:, None]
     together = conditions_together(features.width, features.height)[0]
     report = find_slices(
         features,
-        comparison.compressed != labels,
-        baseline=comparison.dense != labels,
-        paired=comparison.variant.paired,
+        **_outcome(comparison, examples),
         max_cross=together,
         ids=np.array(examples.ids),
         clusters=examples.clusters,
@@ -126,6 +142,26 @@ def _search(
         "notes": notes,
         "lattice": _lattice(report),
     }
+
+
+def _outcome(comparison: PopulationPair, examples: Examples) -> dict[str, Any]:
+    """What is compared: the errors; without labels, on which examples the label changes.
+
+    That is a prediction where members are paired, or one stands against one; else the majority's.
+    """
+    dense, compressed = comparison.dense, comparison.compressed
+    if examples.labelled:
+        labels = examples.labels[:, None]
+        return {
+            "outcome": compressed != labels,
+            "baseline": dense != labels,
+            "paired": comparison.variant.paired,
+        }
+    if comparison.variant.paired or dense.shape[1] == compressed.shape[1] == 1:
+        return {"metric": "flip", "outcome": compressed != dense}
+    from scotoma.divergence import score
+
+    return {"metric": "flip", "outcome": score(dense, compressed, len(examples.classes)).cie}
 
 
 def conditions_together(features: int, rows: int) -> tuple[int, int]:
