@@ -302,6 +302,7 @@ def _shape(config: Config, test: Examples) -> AuditShape:
         slice_sets=conditions_together(features, test.table.height)[1],
         by_class=config.label.positive is None,
         attributes=len(test.attributes),
+        labelled=test.labelled,
     )
 
 

@@ -181,11 +181,21 @@ def _worst_class(audit: Audit, variant: str) -> Fact:
     )
 
 
-def next_steps(gate: GateResult) -> list[str]:
-    """Say what to do, most pressing first."""
+def next_steps(gate: GateResult, *, labelled: bool = True) -> list[str]:
+    """Say what to do, most pressing first.
+
+    Args:
+        gate: The verdict.
+        labelled: Whether the examples have labels: without, a FAIL shows change and not harm.
+    """
     failed, unsure, passed = (_of(gate, verdict) for verdict in ("FAIL", "UNSURE", "PASS"))
     steps = []
-    if failed:
+    if failed and not labelled:
+        steps.append(
+            f"Before {_names(failed)} {'ships' if len(failed) == 1 else 'ship'}: label the "
+            "examples that change; scotoma examples RUN --unlabelled ranks them."
+        )
+    elif failed:
         steps.append(
             f"Do not ship {_names(failed)}. Compress less, or train with more examples "
             "of the groups that it harms; the gallery shows changed images."

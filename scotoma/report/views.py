@@ -194,7 +194,7 @@ def page_context(
         "facts": answers.facts(audit, focus.name),
         "answers": answers.answers(audit, gate, focus.name),
         "verdict_sentence": answers.verdict_sentence(gate) if gate else "",
-        "next_steps": answers.next_steps(gate) if gate else [],
+        "next_steps": answers.next_steps(gate, labelled=audit.labelled) if gate else [],
         "open_tests": {v.name: open_tests(v) for v in gate.variants} if gate else {},
         "rule_words": rule_words,
         "certainty_words": certainty_words,
@@ -213,7 +213,8 @@ def page_context(
         "classes": audit.labelled,
         "variance": audit.labelled or shown["run_to_run"],
     }
-    shown["contents"] = [(key, name) for key, name in CONTENTS.items() if there.get(key, True)]
+    titles = CONTENTS | ({} if audit.labelled else {"topline": "CIEs and floor"})
+    shown["contents"] = [(key, name) for key, name in titles.items() if there.get(key, True)]
     return shown
 
 

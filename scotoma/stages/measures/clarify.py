@@ -259,10 +259,11 @@ class ClarifyMetrics:
 
     @cached_property
     def _of_models(self) -> tuple[str, ...]:
-        """Metrics of predictions; without labels those that no label enters."""
+        """Metrics of predictions; without labels those that can be computed without."""
         if self.examples.labelled:
             return MODELS
-        return tuple(name for name in MODELS if "y" not in METRICS[name].needs)
+        absent = {"y", "features"} if self.positive is not None else {"p", "y", "features"}
+        return tuple(name for name in MODELS if not absent & set(METRICS[name].needs))
 
     @cached_property
     def _facets(self) -> list[FacetPair]:
