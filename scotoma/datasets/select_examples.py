@@ -10,6 +10,7 @@ from scotoma.columns import is_plain, present
 from scotoma.config import Config, PredictionsSource
 from scotoma.config.model import threshold_classes
 from scotoma.datasets.examples import Examples
+from scotoma.datasets.group_values import group_values
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
 from scotoma.printable import nearest, printable
@@ -46,9 +47,13 @@ def examples_from_source(
     chosen = [pl.col("example_id"), pl.col("split")]
     if config.label.column is not None:
         chosen.append(_label(source, config.label.column, config.label.threshold, origin))
+    tested = source["split"] == "test"
+    put_together: list[str] = []
     for name, group in attributes.items():
-        value = _text(source, group.column, f"groups.{name}", origin)
-        chosen.append(value.replace(group.names or {}).fill_null(MISSING).alias(name))
+        text = source.select(_text(source, group.column, f"groups.{name}", origin)).to_series()
+        formed = group_values(text, group, tested, repr(printable(name)))
+        chosen.append(pl.lit(formed.values).fill_null(MISSING).alias(name))
+        put_together += formed.notes
     if config.cluster is not None:
         alone = pl.concat_str(pl.lit("row "), pl.col("example_id"))  # no source named: its own
         cluster = _text(source, config.cluster.column, "cluster", origin)
@@ -73,7 +78,7 @@ def examples_from_source(
         tuple(classes),
         tuple(attributes),
         tuple(tuple(names) for names in config.groups.intersections),
-        (*notes, *untested, *_missing(table, config)),
+        (*notes, *untested, *_missing(table, config), *put_together),
         size=getattr(config.source, "size", None),
     )
 
