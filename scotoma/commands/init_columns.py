@@ -120,6 +120,8 @@ def _entry(values: pl.Series) -> dict[str, Any] | str:
     if kind == "numbers":
         return {"bins": BINS}
     if kind == "dates":
+        if known.str.slice(0, 7).n_unique() == 1:
+            return "holds dates of one month"
         return {"period": "year" if known.str.slice(0, 4).n_unique() > 1 else "month"}
     times = known.value_counts(sort=True)["count"].to_list()
     fewest = min(FEWEST, max(1, len(known) // 20))

@@ -40,6 +40,7 @@ def read_table(path: Path) -> pl.DataFrame:
     kind = re.search(r"\.(csv|csv\.gz|parquet)$", path.name.lower())
     if not kind:
         raise ConfigError(f"table must be a .csv, .csv.gz or .parquet file, got {name}: convert it")
+    path = path.absolute()  # the process that reads it may have been started elsewhere
     table = table_apart(_table, path, kind[1], name, path=path, called=path.name)
     if not table.height:
         raise DataError(f"table {name} holds no rows: give it one row per example or run")
