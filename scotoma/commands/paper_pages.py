@@ -27,8 +27,8 @@ __all__ = ["as_csv", "as_markdown", "as_text", "run_tables"]
 GAPS = (2, 1)  # cells between two columns; the smaller where a table then fits
 LONGEST = 24  # cells of a name
 NOTE = (
-    "Rows of this run and rows of the paper are of different data and models: the figures show "
-    "the same question asked twice, not one result repeated."
+    "The run and the paper are of different data and models: the same question asked twice, not "
+    "one result repeated."
 )
 
 
@@ -55,7 +55,7 @@ def run_tables(place: str, paper: str, *, csv: bool, markdown: bool) -> None:
     from scotoma.papers.finished import FinishedAudit
 
     finished = FinishedAudit(open_run(place))
-    made = paper_tables(paper)(finished)
+    made = paper_tables(paper, finished)
     if all(table.run is None for table in made):
         raise DataError(f"{made[0].name} of {paper} cannot be made: {made[0].missing}")
     if csv:
@@ -66,10 +66,7 @@ def run_tables(place: str, paper: str, *, csv: bool, markdown: bool) -> None:
 
 
 def _head(paper: str, finished: FinishedAudit) -> str:
-    from scotoma import published
-
-    source = getattr(published, paper)().source
-    return f"{finished.audit.project} in the tables of {source}. {NOTE}"
+    return f"{finished.audit.project} in the tables of {PAPERS[paper]().source}. {NOTE}"
 
 
 def as_text(head: str, tables: Sequence[PaperTable]) -> Iterator[str]:

@@ -6,22 +6,28 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from scotoma import published
 from scotoma.papers.table import Grid, PaperTable
+from scotoma.published.records import Paper
 
 if TYPE_CHECKING:
     from scotoma.papers.finished import FinishedAudit
 
 __all__ = ["PAPERS", "Grid", "PaperTable", "paper_tables"]
 
-PAPERS = ("pie", "cie")
+PAPERS: dict[str, Callable[[], Paper]] = {"pie": published.pie, "cie": published.cie}
 
 
-def paper_tables(paper: str) -> Callable[[FinishedAudit], list[PaperTable]]:
-    """Return the function that makes a paper's tables.
+def paper_tables(paper: str, finished: FinishedAudit) -> list[PaperTable]:
+    """Make the tables of a paper from a run.
 
     Args:
-        paper: One of `PAPERS`, which is also the module that holds its function `tables`.
+        paper: One of `PAPERS`; the module of that name has a function `tables`.
+        finished: The run.
+
+    Raises:
+        DataError: A file of the run is missing or was changed.
     """
-    module = importlib.import_module(f"scotoma.papers.{paper}")
-    made: Callable[[FinishedAudit], list[PaperTable]] = module.tables
-    return made
+    make: Callable[[FinishedAudit], list[PaperTable]]
+    make = importlib.import_module(f"scotoma.papers.{paper}").tables
+    return make(finished)
