@@ -148,8 +148,17 @@ def _rate_table(
         ),
         published=published,
         conclusion=conclusion,
-        notes=[*([] if audit.examples.positive else [NO_POSITIVE]), cie().notes[0]],
+        notes=[*_of_classes(audit), cie().notes[0]],
     )
+
+
+def _of_classes(audit: Audit) -> list[str]:
+    positive = audit.examples.positive
+    if positive is None:
+        return [NO_POSITIVE]
+    if len(audit.examples.classes) > 2:
+        return [f"Error: {positive} taken for another class, or another for it."]
+    return []
 
 
 def _rates(audit: Audit, variant: str) -> dict[tuple[str, str], RateChange]:
