@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from scotoma.audit import read_audit
 from scotoma.commands.paper_pages import as_markdown, as_text
 from scotoma.config import load_config
 from scotoma.papers import Grid, PaperTable
@@ -74,6 +75,7 @@ groups:
   sex: {column: sex}
   age: {column: age}
   intersections: [[sex, age]]
+over_index: all
 tracking: {uri: "off"}
 """
 
@@ -120,6 +122,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
                 "label": rng.choice(CLASSES, n),
                 "sex": rng.choice(["f", "m"], n, p=[0.3, 0.7]),
                 "age": rng.choice(["old", "young"], n),
+                "hat": rng.choice([-1, 1], n, p=[0.8, 0.2]),
+                "height": rng.integers(150, 200, n),
             }
         )
 
@@ -128,12 +132,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     training.drop("example_id").write_csv(home / "training.csv")
     truth = np.array([CLASSES.index(label) for label in examples["label"]])
     hard = rng.random((500, 1)) * 3
+    hit = (truth < 2)[:, None]  # classes that compression hits
     top5 = {}
-    for variant, blur in {"dense": 0.6, "prune-0.9": 1.1}.items():
+    for variant, blur in {"dense": 0.6, "prune-0.9": 0.8}.items():
         (home / "preds" / variant).mkdir(parents=True)
         best = []
         for model in range(MODELS):
-            noise = blur * hard * rng.gumbel(size=(500, 12))
+            noise = (blur + 3 * hit * (blur > 0.6)) * hard * rng.gumbel(size=(500, 12))
             order = np.argsort(-(2 * (np.arange(12) == truth[:, None]) + noise))[:, :5]
             names = np.array(CLASSES)[order]
             best.append(names)
@@ -211,6 +216,16 @@ def test_the_tables_of_pie_are_those_of_a_slow_version(made: Made) -> None:
             assert row[f"{word} abs"] == pytest.approx(absolutes[c])
 
 
+def test_every_binary_column_is_over_indexed_and_makes_no_group(made: Made) -> None:
+    audit = read_audit(made.run / "audit.json")
+    rows = {row.attribute: row for row in audit.divergence["prune-0.9"].over_index}
+    assert set(rows) - {group.key for group in audit.groups} == {"hat=1"}
+    cie = pl.read_parquet(made.run / "divergence.parquet")["cie"]
+    hat = made.examples["hat"] == 1
+    assert (rows["hat=1"].n, rows["hat=1"].n_flagged) == (hat.sum(), (hat & cie).sum())
+    assert rows["hat=1"].share_in_training == (made.training["hat"] == 1).mean()
+
+
 def test_the_tables_of_cie_are_those_of_a_slow_version(made: Made) -> None:
     cells, labels = made.cells("cie"), made.examples["label"].to_numpy()
     dense, pruned = (made.top5[variant][:, :, 0] for variant in ("dense", "prune-0.9"))
@@ -232,10 +247,12 @@ def test_the_tables_of_cie_are_those_of_a_slow_version(made: Made) -> None:
             cell = cells["Figure 4", f"prune-0.9, {models}", f"{percentile}th"]
             assert cell == pytest.approx(mean, abs=0.1)
         if percentile == 80:
-            for sex in ("f", "m"):
-                mask = (made.examples["sex"] == sex).to_numpy()
+            for name, column, value in (("f", "sex", "f"), ("hat=1", "hat", 1)):
+                mask = (made.examples[column] == value).to_numpy()
                 mean = mask[order].mean() / mask.mean()
-                assert cells["Figure 2", sex, "prune-0.9"] == pytest.approx(mean, abs=0.005)
+                assert cells["Figure 2", name, "prune-0.9"] == pytest.approx(mean, abs=0.005)
+                share = 100 * (made.training[column] == value).mean()
+                assert cells["Figure 2", name, "% of training"] == pytest.approx(share)
 
     group = {"aggregate": np.full(500, True)}
     for sex in ("f", "m"):

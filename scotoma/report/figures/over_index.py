@@ -40,6 +40,12 @@ def draw_over_index(audit: Audit) -> Figure | None:
     if not by_variant or not train:
         return None
     shares = {group.name: group.train / train for group in audit.groups}
+    shares |= {
+        row.attribute: row.share_in_training
+        for rows in by_variant.values()
+        for row in rows
+        if row.share_in_training is not None
+    }
     chosen = max(by_variant, key=lambda name: audit.divergence[name].cie.cie.count)
     rows = [
         (name, label, round(100 * shares[row.attribute], 4), *_ratio(row.change))
