@@ -50,7 +50,7 @@ def over_indexed(finished: FinishedAudit) -> PaperTable:
         ),
         notes=[TIES],
         conclusion=f"among the modal CIEs, Benjamini-Hochberg over the {len(rows)} attributes, "
-        "over-represented are "
+        "over-represented: "
         f"{under(one)}.",
     )
 

@@ -121,8 +121,8 @@ def _moved(rows: tuple[ClassRow, ...]) -> str:
     up = sum(change > 0 for change in moved)
     change, row = max(moved.items(), key=lambda pair: abs(pair[0]))
     return (
-        f"{up} up and {len(moved) - up} down, most of all {row.class_name} ({change:+.1f} points "
-        f"[{row.low:+.1f}, {row.high:+.1f}], n {row.n:,})"
+        f"{up} up and {len(moved) - up} down, most of all {row.class_name}, {change:+.1f} points "
+        f"[{row.low:+.1f}, {row.high:+.1f}] (n {row.n:,})"
     )
 
 

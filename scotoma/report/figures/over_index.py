@@ -140,7 +140,7 @@ def _spec(rows: list[tuple[Any, ...]], names: list[str], chosen: str) -> dict[st
     within = {"test": f"!datum.{beyond}", "value": GROUND}
     y = {"field": ratio, "type": "quantitative"}
     known = {"filter": f"isValid(datum.{ratio})"}
-    left_of = f"datum.{share} > 70"  # per cent: there a name has no room to the right
+    left_of = f"datum.{share} > 55"  # per cent: there a name has no room to the right
     at = f"isValid(datum.{ratio}) ? datum.{ratio} : {domain[0]}"
     named: dict[str, Any] = {
         "transform": [{"calculate": at, "as": "at"}],
