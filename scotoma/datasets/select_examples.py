@@ -61,6 +61,8 @@ def examples_from_source(
         alone = pl.concat_str(pl.lit("row "), pl.col("example_id"))  # no source named: its own
         cluster = _text(source, config.cluster.column, "cluster", origin)
         chosen.append(cluster.fill_null(alone).alias("cluster"))
+    binary = _binary_columns(source, config) if config.over_index == "all" else {}
+    chosen += [value.fill_null(MISSING).alias(name) for name, (value, _) in binary.items()]
     shown = [name for name in ("image", "image_name") if name in source.columns]
     table = source.select(*chosen, *shown)
 
@@ -83,7 +85,28 @@ def examples_from_source(
         tuple(tuple(names) for names in config.groups.intersections),
         (*notes, *_untested(classes, classes_tested), *_missing(table, config), *put_together),
         size=getattr(config.source, "size", None),
+        over_indexed=tuple((name, counted) for name, (_, counted) in binary.items()),
     )
+
+
+def _binary_columns(source: pl.DataFrame, config: Config) -> dict[str, tuple[pl.Expr, str]]:
+    """Columns of two values beside label, groups and cluster: each, and the value that counts.
+
+    That is the one that sorts last: `1` of `-1` and `1`, `yes` of `no` and `yes`.
+    """
+    used = {config.label.column, *RESERVED, *config.groups.attributes}
+    used |= {group.column for group in config.groups.attributes.values()}
+    used |= {config.cluster.column} if config.cluster else set()
+    used |= {split.column} if (split := getattr(config.source, "split", None)) else set()
+    binary = {}
+    for name in source.columns:
+        if name in used or not is_plain(source.schema[name]):
+            continue
+        value = _text(source, name, "over_index", "the source")
+        known = source.select(value.drop_nulls().unique()).to_series()
+        if len(known) == 2:
+            binary[name] = (value, natural_order(known)[-1])
+    return binary
 
 
 def _refuse_unknown_advantaged(
