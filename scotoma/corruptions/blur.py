@@ -17,7 +17,6 @@ __all__ = [
     "gaussian_blur",
     "glass_blur",
     "motion_blur",
-    "moved",
     "zoom_blur",
     "zoomed",
 ]
@@ -138,12 +137,9 @@ def _copied_from(moves: NDArray[np.int8], height: int, width: int, delta: int) -
     return state[:, pixels:]
 
 
-def motion_blur(images: Images, angles: Floats, *, radius: float, sigma: float) -> Floats:
-    """Blur along a line at each image's angle, degrees; see `moved`."""
-    return moved(images, angles, radius=radius, sigma=sigma)
-
-
-def moved(images: NDArray[np.generic], angles: Floats, *, radius: float, sigma: float) -> Floats:
+def motion_blur(
+    images: Images, angles: NDArray[np.float64], *, radius: float, sigma: float
+) -> Floats:
     """Average each image with itself moved pixel by pixel along its angle, by half a Gaussian.
 
     Args:
@@ -189,13 +185,12 @@ def zoomed(pixels: Floats, zoom: float) -> Floats:
     """Enlarge the middle of images of shape (n, h, w, channels), bilinearly, to their size."""
     for axis in (1, 2):
         before, after, share = _zoom_places(pixels.shape[axis], zoom)
-        place = (slice(None),) * axis
         here = pixels.take(before, axis=axis)
         step = pixels.take(after, axis=axis)
         step -= here
         step *= share.reshape([-1 if a == axis else 1 for a in range(pixels.ndim)])
         step += here
-        pixels = step[place]
+        pixels = step
     return pixels
 
 
