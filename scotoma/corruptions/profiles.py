@@ -123,8 +123,9 @@ def profile(name: str, size: int, *, frost: Path | None = None, jpeg85: bool = F
             and tiny-imagenet-c were.
 
     Raises:
-        ConfigError: Unknown name; images below 8 pixels, or of another size than the profile's; `jpeg85` with a profile whose
-            files are not JPEGs; no picture in the folder, or one that is too small.
+        ConfigError: Unknown name; images below 8 pixels, or of another size than the profile's;
+            `jpeg85` with a profile whose files are not JPEGs; no picture in the folder of frost, or
+            one that is too small.
 
     >>> profile("scaled", 8).left_out["motion_blur"]
     'from severity 3 on it moves or blurs by at most 0.71 pixels'
