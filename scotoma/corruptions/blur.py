@@ -125,13 +125,11 @@ def _copied_from(moves: NDArray[np.int8], height: int, width: int, delta: int) -
     column = across + moves[..., 0]
     here = (down[:, None] * width + across).astype(np.int32)
     there = (row * width + column).astype(np.int32)
-    copied = (row > delta) & (row <= height - delta) & (column > delta)
-    copied &= column <= width - delta
-    earlier = (there > here) & copied
-    # States 0 to pixels - 1 are the image before the round, the next as many after it.
+    # States 0 to pixels - 1 are the image before the round, the next as many after it: those at
+    # the border, which is not copied, as they were.
     after = np.arange(pixels, dtype=np.int32)
     state = np.broadcast_to(np.concatenate([after, after]), (n, 2 * pixels)).copy()
-    state[:, pixels + here.ravel()] = np.where(earlier, there + pixels, there).reshape(n, -1)
+    state[:, pixels + here.ravel()] = np.where(there > here, there + pixels, there).reshape(n, -1)
     while (state[:, pixels:] >= pixels).any():
         state[:, pixels:] = np.take_along_axis(state, state[:, pixels:], axis=1)
     return state[:, pixels:]
