@@ -18,7 +18,7 @@ from tests.test_config import CONFIG, FOLDER, changed, refused
 
 KEYS = (
     "version, project, source, label, groups, cluster, advantaged, baseline, variants, population, "
-    "tracking, kubeflow, retraining, limits"
+    "slices, clarify, tracking, kubeflow, retraining, limits"
 )
 RECIPE = ", ".join(Recipe.model_fields)
 FAULTS = {

@@ -18,6 +18,7 @@ from pydantic import (
 
 from scotoma.config.kubeflow import Kubeflow
 from scotoma.config.limits import ReaderLimits
+from scotoma.config.measuring import ClarifyFeatures, SliceSettings
 from scotoma.config.recipe import Recipe
 from scotoma.config.retraining import Retraining
 from scotoma.config.sources import (
@@ -224,6 +225,8 @@ class Config(Frozen):
     )
     variants: list[VariantEntry] = Field(default_factory=list, validate_default=True)
     population: Population = Population()
+    slices: SliceSettings = SliceSettings()
+    clarify: ClarifyFeatures = ClarifyFeatures()
     tracking: Tracking = Tracking()
     kubeflow: Kubeflow | None = None
     retraining: Retraining | None = None

@@ -9,14 +9,15 @@ import polars as pl
 from scotoma.columns import is_plain, present
 from scotoma.config import Config, PredictionsSource
 from scotoma.config.model import threshold_classes
-from scotoma.datasets.examples import Examples
+from scotoma.datasets.examples import FEATURES, Examples
+from scotoma.datasets.image_statistics import STATISTICS
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
 from scotoma.printable import nearest, printable
 
-__all__ = ["absent_column", "examples_from_source", "refuse_empty_labels"]
+__all__ = ["absent_column", "examples_from_source", "feature_columns", "refuse_empty_labels"]
 
-RESERVED = ("example_id", "split", "label", "cluster", "image", "image_name")
+RESERVED = ("example_id", "split", "label", "cluster", "image", "image_name", FEATURES)
 MISSING = "(missing)"
 
 
@@ -38,7 +39,8 @@ def examples_from_source(
     Raises:
         DataError: A column is absent or holds no plain values, an id stands twice, a split is
             empty, a label has one value or is not met in training, or an attribute has one value
-            among the test examples, or not its advantaged one.
+            among the test examples, or not its advantaged one; or a test example has no number in
+            a column of `clarify.features`.
     """
     attributes = config.groups.attributes
     if clash := sorted(set(attributes) & set(RESERVED)):
@@ -56,6 +58,8 @@ def examples_from_source(
         alone = pl.concat_str(pl.lit("row "), pl.col("example_id"))  # no source named: its own
         cluster = _text(source, config.cluster.column, "cluster", origin)
         chosen.append(cluster.fill_null(alone).alias("cluster"))
+    if features := _features(source, config, origin):
+        chosen.append(pl.struct(features).alias(FEATURES))
     shown = [name for name in ("image", "image_name") if name in source.columns]
     table = source.select(*chosen, *shown)
 
@@ -78,6 +82,49 @@ def examples_from_source(
         tuple(tuple(names) for names in config.groups.intersections),
         (*notes, *_untested(classes, tested), *_missing(table, config)),
         size=getattr(config.source, "size", None),
+    )
+
+
+def feature_columns(config: Config) -> dict[str, str]:
+    """Name the columns that are features beside the attributes, and the key that asks for each.
+
+    >>> from scotoma.config import default_config
+    >>> feature_columns(default_config())
+    {}
+    """
+    own = {*config.groups.attributes, "class"}
+    if not isinstance(config.source, PredictionsSource):  # which has no images to measure
+        own |= STATISTICS.keys()
+    columns = {name: "slices.features" for name in config.slices.features if name not in own}
+    return columns | dict.fromkeys(config.clarify.features, "clarify.features")
+
+
+def _features(source: pl.DataFrame, config: Config, origin: str) -> list[pl.Expr]:
+    """Read the columns that are features: numbers as float64, all others as text."""
+    features = []
+    for name, key in feature_columns(config).items():
+        value = _text(source, name, key, origin)
+        if name in config.clarify.features:
+            number = value.str.strip_chars().cast(pl.Float64, strict=False)
+            _refuse_no_numbers(source.with_columns(number.alias(name)), source, name, origin)
+            value = number
+        elif source.schema[name].is_numeric():
+            value = pl.col(name).cast(pl.Float64)
+        features.append(value.alias(name))
+    return features
+
+
+def _refuse_no_numbers(numbers: pl.DataFrame, source: pl.DataFrame, name: str, origin: str) -> None:
+    """Refuse a column that holds something else than a finite number for a test example."""
+    good = numbers[name].is_finite().fill_null(value=False)
+    if not (bad := source.filter(~good & (source["split"] == "test"))).height:
+        return
+    raise DataError(
+        printable(
+            f"clarify.features column {name!r} of {origin} must hold a finite number for every "
+            f"test example, got {bad[name][0]!r} in the row of {bad['example_id'][0]!r}; correct "
+            "it, or name another column"
+        )
     )
 
 

@@ -15,6 +15,7 @@ from scotoma.inputs import Flags, Floats
 from scotoma.slices.null import Null
 from scotoma.slices.search.findings import Key, SliceFinding, SliceTestResult
 from scotoma.slices.search.predicates import Predicate
+from scotoma.slices.search.priority import Iteration
 from scotoma.slices.search.sweep import Hits
 from scotoma.slices.view import Description
 from scotoma.uncertainty import Estimate
@@ -180,6 +181,7 @@ class SliceReport:
         notes: Sentences for the reader: columns left out, leakage.
         view: Describes slices.
         lattice_of: Makes the lattice from the texts of the slices reported.
+        iterations: What each iteration proposed and found; none but in priority mode.
     """
 
     slices: tuple[Slice, ...]
@@ -193,6 +195,7 @@ class SliceReport:
     notes: tuple[str, ...]
     view: Description = field(repr=False)
     lattice_of: Callable[[set[str]], Lattice] = field(repr=False)
+    iterations: tuple[Iteration, ...] = ()
 
     @classmethod
     def of(
@@ -207,6 +210,7 @@ class SliceReport:
         settings: dict[str, Any],
         notes: tuple[str, ...],
         lattice_of: Callable[[set[str]], Lattice],
+        iterations: tuple[Iteration, ...] = (),
     ) -> SliceReport:
         """Report a search: at most `limit` of its findings, and the counts of its hits."""
         return cls(
@@ -221,6 +225,7 @@ class SliceReport:
             notes=notes,
             view=view,
             lattice_of=lattice_of,
+            iterations=iterations,
         )
 
     @cached_property

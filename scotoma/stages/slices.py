@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import comb
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,12 @@ import numpy as np
 import polars as pl
 
 from scotoma import progress
+from scotoma.config import Config
 from scotoma.datasets import Examples
 from scotoma.datasets.image_statistics import STATISTICS, image_statistics
 from scotoma.jsonable import jsonable
 from scotoma.run import Run, write_json
+from scotoma.slices.search.column_types import infer_type
 from scotoma.stages.measures.pairs import PopulationPair, measure_inputs, measure_variants
 from scotoma.storage.files import written
 
@@ -36,14 +39,13 @@ def slices(run: Run) -> list[Path]:
     with run.step("slices", [section], [*measure_inputs(run), *looks]) as due:
         if due:
             examples = Examples.read(run.examples, images=False, split="test")
-            features = features_of(examples, pl.read_parquet(looks[0]) if looks else None)
+            looked = pl.read_parquet(looks[0]) if looks else None
+            features = features_of(examples, looked, run.config.slices.features)
             reports = measure_variants(
                 run,
                 examples,
                 "find slices",
-                lambda comparison: _search(
-                    comparison, examples, features, run.config.population.seed
-                ),
+                lambda comparison: _search(comparison, examples, features, run.config),
             )
             write_json(section, jsonable(reports))
     return [section, *looks]
@@ -66,12 +68,15 @@ def _measured(run: Run) -> list[Path]:
     return [table]
 
 
-def features_of(examples: Examples, looks: pl.DataFrame | None) -> pl.DataFrame:
+def features_of(
+    examples: Examples, looks: pl.DataFrame | None, chosen: Sequence[str] = ()
+) -> pl.DataFrame:
     """Collect the features: attributes, the class and the statistics of the images.
 
     Args:
         examples: The test examples.
         looks: From `image_statistics`, in the same order; None where there are no images.
+        chosen: The only features, which may be other columns of the examples; none for all.
 
     Returns:
         One row an example. An attribute keeps its name where another column has it too; what all
@@ -84,6 +89,12 @@ def features_of(examples: Examples, looks: pl.DataFrame | None) -> pl.DataFrame:
     (2, 1)
     """
     own = examples.table.select(pl.col("label").alias("class"))
+    if chosen:
+        every = [examples.table.select(examples.attributes), own, examples.features]
+        every += [] if looks is None else [looks]
+        return pl.DataFrame(
+            [next(infer_type(t[name])[0] for t in every if name in t.columns) for name in chosen]
+        )
     if looks is not None:
         varied = [name for name in STATISTICS if looks[name].n_unique() > 1]
         own = own.hstack(looks.select(varied))
@@ -94,28 +105,32 @@ def features_of(examples: Examples, looks: pl.DataFrame | None) -> pl.DataFrame:
 
 
 def _search(
-    comparison: PopulationPair, examples: Examples, features: pl.DataFrame, seed: int
+    comparison: PopulationPair, examples: Examples, features: pl.DataFrame, config: Config
 ) -> dict[str, Any]:
     from scotoma.slices import find_slices
 
-    labels = examples.labels[:, None]
-    together = conditions_together(features.width, features.height)[0]
+    labels, asked = examples.labels[:, None], config.slices
+    together, sets = conditions_together(features.width, features.height, asked.max_cross)
     report = find_slices(
         features,
         comparison.compressed != labels,
         baseline=comparison.dense != labels,
         paired=comparison.variant.paired,
+        mode=asked.mode,
+        alpha=asked.alpha,
+        min_size=asked.min_size,
         max_cross=together,
+        max_candidates=max(WORK, sets * features.height),  # what was asked for is not refused
         ids=np.array(examples.ids),
         clusters=examples.clusters,
         limit=SHOWN,
         permutations=SHUFFLED,
         threads=1,  # variants are searched side by side
-        seed=seed,
+        seed=config.population.seed,
     )
     option = "scotoma slices --reference rest"
     notes = [note.replace("reference='rest'", option) for note in report.notes]
-    if together < 3:
+    if together < 3 and asked.max_cross is None:
         notes.append(
             f"{features.width} features and {features.height:,} examples allow slices of up to "
             f"{together} conditions in the time of an audit; scotoma slices searches further"
@@ -128,8 +143,13 @@ def _search(
     }
 
 
-def conditions_together(features: int, rows: int) -> tuple[int, int]:
+def conditions_together(features: int, rows: int, asked: int | None = None) -> tuple[int, int]:
     """Choose the most conditions of a slice that the time of an audit allows.
+
+    Args:
+        features: Features that may define slices.
+        rows: Test examples.
+        asked: The most conditions, where the configuration says so.
 
     Returns:
         The most conditions, and the sets of features that slices of so many are made of.
@@ -137,8 +157,8 @@ def conditions_together(features: int, rows: int) -> tuple[int, int]:
     >>> conditions_together(6, 1_800), conditions_together(60, 20_000)
     ((3, 41), (2, 1830))
     """
-    sets = [sum(comb(features, cross) for cross in range(1, most + 1)) for most in (1, 2, 3)]
-    most = 1 + sum(rows * count <= WORK for count in sets[1:])
+    sets = [sum(comb(features, cross) for cross in range(1, most + 1)) for most in (1, 2, 3, 4)]
+    most = asked or 1 + sum(rows * count <= WORK for count in sets[1:3])
     return most, sets[most - 1]
 
 
