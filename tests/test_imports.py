@@ -43,7 +43,7 @@ CHAIN = [
     {"divergence", "impact", "bias", "variance", "slices"},
     {"verdict"},
     {"summary", "costs"},
-    {"report", "tracking"},
+    {"report", "tracking", "papers"},
 ]
 TOP = {"cli", "__main__", "commands", "components", "pipelines", "stages"}
 RANK = {name: rank for rank, names in enumerate([SERVING, *CHAIN, TOP]) for name in names}
