@@ -285,7 +285,7 @@ def _forecast(
 
 
 def _shape(config: Config, test: Examples) -> AuditShape:
-    from scotoma.stages.slices import conditions_together
+    from scotoma.slices.features import conditions_together
 
     values = [test.table[attribute].n_unique() for attribute in test.attributes]
     asked = config.slices

@@ -174,7 +174,8 @@ class SliceReport:
         slice_count: How many there are: more than `slices` holds where `limit` cut them.
         null: The same search on shuffled outcomes.
         candidates: Slices that could hold a row, over all feature subsets.
-        nonempty: Candidates that hold a row, of those that the search visited.
+        proposed: Candidates that the search visited; not counted on Beam.
+        nonempty: Those of them that hold a row.
         tested: Candidates tested: the family of the correction.
         settings: All that decided the search.
         features: Features that could define slices.
@@ -188,6 +189,7 @@ class SliceReport:
     slice_count: int
     null: Null
     candidates: int
+    proposed: int
     nonempty: int
     tested: int
     settings: dict[str, Any]
@@ -218,6 +220,7 @@ class SliceReport:
             slice_count=len(findings),
             null=null,
             candidates=candidates,
+            proposed=hits.proposed,
             nonempty=hits.nonempty,
             tested=hits.tested,
             settings=settings,

@@ -86,9 +86,11 @@ class Twin:
         """Algorithm 1, and the number of slices computed."""
         S, E, computed = set(), set(), 0
         N_prev = {frozenset()}
+        self.proposed = 0
         for _ in range(L):
             C = {child for P in N_prev for child in self.extend(P, S, E)}
             N_prev = set()
+            self.proposed += len(C)
             for P in C:
                 size, p = self.test(P)
                 computed += size > 0
@@ -172,7 +174,7 @@ def test_strategies_find_what_the_papers_algorithms_find(seed, N_min):
     S, computed = twin.iterative(3, N_min, 0.01)
     found, hits = ours(encoded, evidence, "iterative", 0.01)
     assert found == S
-    assert hits.nonempty == computed
+    assert (hits.nonempty, hits.proposed) == (computed, twin.proposed)
     assert S
     assert ours(encoded, evidence, "batch", 0.01)[0] == twin.batch(3, N_min, 0.01) == S
     for K, I in ((5, 2), (30, 3)):  # noqa: E741

@@ -14,7 +14,7 @@ from scotoma.inputs import Flags, Floats
 from scotoma.slices.evidence.interface import Evidence
 from scotoma.slices.search.lattice import Subset, below, blocks, feature_subsets, shape_of
 from scotoma.slices.search.predicates import Encoded
-from scotoma.slices.search.sweep import Budget, Decide, Hits, flag, join_hits, visit
+from scotoma.slices.search.sweep import Budget, Decide, Hits, flag, join_hits, minimal, visit
 
 Order = Literal["p-value", "breadth-first", "random"]
 Scores = Callable[[Hits], Floats]
@@ -31,7 +31,7 @@ class Iteration:
         candidates: Slices that it proposed.
         expected: How many of them it expected to hold a row.
         nonempty: How many of them did.
-        significant: Significant slices found by it and by those before.
+        significant: Significant slices found so far that lie below no other.
     """
 
     candidates: int
@@ -129,7 +129,6 @@ def prioritise(
         Liu et al. 2022, section 4 and Algorithm 2.
     """
     state, tested, past = _State(), list[Hits](), list[Iteration]()
-    found = 0
     for iteration in range(iterations):
         if iteration == 0:
             chosen = {
@@ -144,13 +143,13 @@ def prioritise(
         new = _evaluate(encoded, evidence, chosen, state, budget)
         tested.append(new)
         so_far = join_hits(tested)
-        significant = decide(so_far)[so_far.p.size - new.p.size :]
+        every = decide(so_far)
+        significant = every[so_far.p.size - new.p.size :]
         flag(state.blocked, new.take(significant))
         others = new.take(~significant)
         _enqueue(state, others, scores(others), max_cross)
-        found += int(np.count_nonzero(significant))
-        proposed = sum(int(np.count_nonzero(cells)) for cells in chosen.values())
-        past.append(Iteration(proposed, expected, new.nonempty, found))
+        found = int(np.count_nonzero(minimal(encoded, so_far.take(every))))
+        past.append(Iteration(new.proposed, float(expected), new.nonempty, found))
     return join_hits(tested), tuple(past)
 
 
