@@ -13,7 +13,7 @@ from scotoma import storage
 from scotoma.columns import doubled_column
 from scotoma.config import PredictionsSource
 from scotoma.config.limits import LIMITS, ReaderLimits
-from scotoma.datasets.select_examples import absent_column
+from scotoma.datasets.text_columns import absent_column
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.unreadable import UNREADABLE, reason

@@ -10,12 +10,14 @@ from scotoma.columns import is_plain, present
 from scotoma.config import Config, PredictionsSource
 from scotoma.config.model import threshold_classes
 from scotoma.datasets.examples import FEATURES, Examples
-from scotoma.datasets.image_statistics import STATISTICS
+from scotoma.datasets.feature_columns import features_of_source
+from scotoma.datasets.group_values import group_values
+from scotoma.datasets.text_columns import text_column
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
 from scotoma.printable import nearest, printable
 
-__all__ = ["absent_column", "examples_from_source", "feature_columns", "refuse_empty_labels"]
+__all__ = ["examples_from_source", "refuse_empty_labels"]
 
 RESERVED = ("example_id", "split", "label", "cluster", "image", "image_name", FEATURES)
 MISSING = "(missing)"
@@ -46,27 +48,35 @@ def examples_from_source(
     if clash := sorted(set(attributes) & set(RESERVED)):
         raise DataError(f"groups.{clash[0]} has a reserved name; rename the attribute")
     chosen = [pl.col("example_id"), pl.col("split")]
-    label = _text(source, config.label.column, "label", origin)
+    label = text_column(source, config.label.column, "label", origin)
     if config.label.threshold is not None:
         labels = source.select("example_id", label.alias(config.label.column))
         label = _thresholded(labels, config.label.threshold, origin)
     chosen.append(label.alias("label"))
+    tested = source["split"] == "test"
+    put_together: list[str] = []
     for name, group in attributes.items():
-        value = _text(source, group.column, f"groups.{name}", origin)
-        chosen.append(value.replace(group.names or {}).fill_null(MISSING).alias(name))
+        text = source.select(
+            text_column(source, group.column, f"groups.{name}", origin)
+        ).to_series()
+        formed = group_values(text, group, tested, repr(printable(name)))
+        chosen.append(pl.lit(formed.values).fill_null(MISSING).alias(name))
+        put_together += formed.notes
     if config.cluster is not None:
         alone = pl.concat_str(pl.lit("row "), pl.col("example_id"))  # no source named: its own
-        cluster = _text(source, config.cluster.column, "cluster", origin)
+        cluster = text_column(source, config.cluster.column, "cluster", origin)
         chosen.append(cluster.fill_null(alone).alias("cluster"))
-    if features := _features(source, config, origin):
+    if features := features_of_source(source, config, origin):
         chosen.append(pl.struct(features).alias(FEATURES))
+    binary = _binary_columns(source, config) if config.over_index == "all" else {}
+    chosen += [value.fill_null(MISSING).alias(name) for name, (value, _) in binary.items()]
     shown = [name for name in ("image", "image_name") if name in source.columns]
     table = source.select(*chosen, *shown)
 
     if table["example_id"].n_unique() < table.height:
         twice = table.filter(pl.col("example_id").is_duplicated())["example_id"][0]
         raise DataError(f"example id {twice!r} stands in {origin} twice; ids must be unique")
-    classes, tested = _classes(table, config, origin)
+    classes, classes_tested = _classes(table, config, origin)
     for name in attributes:
         values = table.filter(pl.col("split") == "test")[name].unique().to_list()
         if len(values) < 2:
@@ -80,52 +90,30 @@ def examples_from_source(
         tuple(classes),
         tuple(attributes),
         tuple(tuple(names) for names in config.groups.intersections),
-        (*notes, *_untested(classes, tested), *_missing(table, config)),
+        (*notes, *_untested(classes, classes_tested), *_missing(table, config), *put_together),
         size=getattr(config.source, "size", None),
+        over_indexed=tuple((name, counted) for name, (_, counted) in binary.items()),
     )
 
 
-def feature_columns(config: Config) -> dict[str, str]:
-    """Name the columns that are features beside the attributes, and the key that asks for each.
+def _binary_columns(source: pl.DataFrame, config: Config) -> dict[str, tuple[pl.Expr, str]]:
+    """Columns of two values beside label, groups and cluster: each, and the value that counts.
 
-    >>> from scotoma.config import default_config
-    >>> feature_columns(default_config())
-    {}
+    That is the one that sorts last: `1` of `-1` and `1`, `yes` of `no` and `yes`.
     """
-    own = {*config.groups.attributes, "class"}
-    if not isinstance(config.source, PredictionsSource):  # which has no images to measure
-        own |= STATISTICS.keys()
-    columns = {name: "slices.features" for name in config.slices.features if name not in own}
-    return columns | dict.fromkeys(config.clarify.features, "clarify.features")
-
-
-def _features(source: pl.DataFrame, config: Config, origin: str) -> list[pl.Expr]:
-    """Read the columns that are features: numbers as float64, all others as text."""
-    features = []
-    for name, key in feature_columns(config).items():
-        value = _text(source, name, key, origin)
-        if name in config.clarify.features:
-            number = value.str.strip_chars().cast(pl.Float64, strict=False)
-            _refuse_no_numbers(source.with_columns(number.alias(name)), source, name, origin)
-            value = number
-        elif source.schema[name].is_numeric():
-            value = pl.col(name).cast(pl.Float64)
-        features.append(value.alias(name))
-    return features
-
-
-def _refuse_no_numbers(numbers: pl.DataFrame, source: pl.DataFrame, name: str, origin: str) -> None:
-    """Refuse a column that holds something else than a finite number for a test example."""
-    good = numbers[name].is_finite().fill_null(value=False)
-    if not (bad := source.filter(~good & (source["split"] == "test"))).height:
-        return
-    raise DataError(
-        printable(
-            f"clarify.features column {name!r} of {origin} must hold a finite number for every "
-            f"test example, got {bad[name][0]!r} in the row of {bad['example_id'][0]!r}; correct "
-            "it, or name another column"
-        )
-    )
+    used = {config.label.column, *RESERVED, *config.groups.attributes}
+    used |= {group.column for group in config.groups.attributes.values()}
+    used |= {config.cluster.column} if config.cluster else set()
+    used |= {split.column} if (split := getattr(config.source, "split", None)) else set()
+    binary = {}
+    for name in source.columns:
+        if name in used or not is_plain(source.schema[name]):
+            continue
+        value = text_column(source, name, "over_index", "the source")
+        known = source.select(value.drop_nulls().unique()).to_series()
+        if len(known) == 2:
+            binary[name] = (value, natural_order(known)[-1])
+    return binary
 
 
 def _refuse_unknown_advantaged(
@@ -140,19 +128,6 @@ def _refuse_unknown_advantaged(
             f"advantaged.{attribute} is {advantaged!r}, but the test split of {origin} holds "
             f"{', '.join(known[:10])}{nearest(advantaged, known)}"
         )
-    )
-
-
-def absent_column(name: str, role: str, columns: Sequence[str], origin: str) -> DataError:
-    """Build the refusal of a table that lacks a column.
-
-    >>> str(absent_column("Male", "groups.sex", ["male", "split"], "t.csv"))
-    "groups.sex column 'Male' is not in t.csv; it has male; did you mean 'male'?"
-    """
-    known = sorted(c for c in columns if c not in ("example_id", "split", "image"))
-    return DataError(
-        f"{role} column {printable(name)!r} is not in {origin}; it has "
-        f"{printable(', '.join(known))}{nearest(name, known)}"
     )
 
 
@@ -171,30 +146,6 @@ fill or remove them
             f"label column {labels.name!r} is empty in {empty:,} of {len(labels):,} rows of "
             f"{origin}, the first is {printable(first)!r}; fill or remove them"
         )
-
-
-def _text(source: pl.DataFrame, name: str, role: str, origin: str) -> pl.Expr:
-    """Read the values of a column as text; null where there is none."""
-    if name not in source.columns:
-        raise absent_column(name, role, source.columns, origin)
-    kind, value = source.schema[name], pl.col(name)
-    refusal = DataError(
-        f"{role} column {name!r} of {origin} must hold words or numbers, got {kind}; name "
-        "another column"
-    )
-    if not is_plain(kind):
-        raise refusal
-    if kind.is_float():
-        value = value.fill_nan(None)
-        # What other libraries make of whole numbers as soon as one of them is missing.
-        if source.select((value == value.round()).all() & value.is_finite().all()).item():
-            value = value.cast(pl.Int64, strict=False)
-    text = value.cast(pl.String)
-    try:
-        source.select(text)
-    except pl.exceptions.PolarsError as error:  # a span of time, which has no text
-        raise refusal from error
-    return present(text)
 
 
 def _is_present(name: str) -> bool:

@@ -19,8 +19,9 @@ from scotoma.config import (
     PredictionsSource,
 )
 from scotoma.datasets.examples import Examples
+from scotoma.datasets.feature_columns import feature_columns
 from scotoma.datasets.join import Join
-from scotoma.datasets.select_examples import examples_from_source, feature_columns
+from scotoma.datasets.select_examples import examples_from_source
 from scotoma.errors import DataError
 
 __all__ = [

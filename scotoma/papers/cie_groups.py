@@ -80,7 +80,7 @@ def normalised_rates(finished: FinishedAudit) -> PaperTable:
         rates = _rates(audit, variant)
         if not number:
             rows += [("dense", *row) for row in _cells(rates, "dense")]
-        rows += [(variant, *row) for row in _cells(rates, "relative")]
+        rows += [(variant, *row) for row in _cells(rates, "normalized")]
     return _rate_table(
         finished,
         "Tables 3 and 4",
@@ -148,8 +148,17 @@ def _rate_table(
         ),
         published=published,
         conclusion=conclusion,
-        notes=[*([] if audit.examples.positive else [NO_POSITIVE]), cie().notes[0]],
+        notes=[*_of_classes(audit), cie().notes[0]],
     )
+
+
+def _of_classes(audit: Audit) -> list[str]:
+    positive = audit.examples.positive
+    if positive is None:
+        return [NO_POSITIVE]
+    if len(audit.examples.classes) > 2:
+        return [f"Error: {positive} taken for another class, or another for it."]
+    return []
 
 
 def _rates(audit: Audit, variant: str) -> dict[tuple[str, str], RateChange]:
@@ -165,10 +174,17 @@ def _cells(rates: dict[tuple[str, str], RateChange], part: str) -> list[tuple[Ce
     for metric, name in RATE_NAMES.items():
         if (metric, groups[0]) not in rates:
             continue
-        values = [getattr(rates[metric, group], part).value for group in groups]
-        factor = 1 if part == "relative" else 100
-        rows.append((name, *(None if value is None else factor * value for value in values)))
+        rows.append((name, *(_percent(rates[metric, group], part) for group in groups)))
     return rows
+
+
+def _percent(rate: RateChange, part: str) -> float | None:
+    """A rate, or as the paper has it the difference over the dense rate, however few the events."""
+    before, after = rate.dense.value, rate.compressed.value
+    if part == "normalized":
+        return 100 * (after - before) / before if before and after is not None else None
+    value = before if part == "dense" else after
+    return None if value is None else 100 * value
 
 
 def _gaps(audit: Audit) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t
 
-from scotoma.audit import Quantity
+from scotoma.audit import Audit, Quantity
 from scotoma.audit.divergence import Representation
 from scotoma.divergence import subset_weights
 from scotoma.papers.cie_groups import NO_GROUPS
@@ -19,6 +20,7 @@ from scotoma.uncertainty import benjamini_hochberg
 
 __all__ = ["over_indexed"]
 
+LISTED = 3  # attributes in the sentence, those most over-represented
 PERCENTILE = 80  # that the paper's figure cuts the ranking at
 
 
@@ -26,15 +28,18 @@ def over_indexed(finished: FinishedAudit) -> PaperTable:
     """Figure 2."""
     name = "Figure 2"
     title = f"Relative representation among the taxicab CIEs beyond the {PERCENTILE}th percentile"
-    audit, groups = finished.audit, finished.test.partition()
-    if len(groups.keys) < 2:
-        return PaperTable.lacking(name, title, NO_GROUPS)
-    train = audit.examples.train
-    weights = {variant: _weights(finished, variant) for variant in finished.compressed}
+    audit, masks = finished.audit, finished.test.over_index_masks()
+    if not masks:
+        return PaperTable.lacking(name, title, f"{NO_GROUPS}, or set over_index: all")
+    names, shares = audit.group_names, _training_shares(audit)
+    weights = [_weights(finished, variant) for variant in finished.compressed]
     rows: list[tuple[Cell, ...]] = []
-    for group, mask in zip(audit.groups[1:], groups.masks[1:], strict=True):
-        relative = [float(mask @ w / w.sum() / mask.mean()) for w in weights.values()]
-        rows.append((group.name, 100 * group.train / train if train else None, *relative))
+    for key, mask in masks.items():
+        relative = (
+            float(mask @ w / w.sum() / mask.mean()) if mask.any() else None for w in weights
+        )
+        rows.append((names.get(key, key), shares.get(key), *relative))
+    one = {v: _over(audit.divergence[v].over_index, names) for v in finished.compressed}
     return PaperTable(
         name=name,
         title=title,
@@ -45,10 +50,20 @@ def over_indexed(finished: FinishedAudit) -> PaperTable:
         ),
         notes=[TIES],
         conclusion=f"among the modal CIEs, Benjamini-Hochberg over the {len(rows)} attributes, "
-        "over-represented are "
-        + under({v: _over(audit.divergence[v].over_index) for v in finished.compressed})
-        + ".",
+        "over-represented: "
+        f"{under(one)}.",
     )
+
+
+def _training_shares(audit: Audit) -> dict[str, float]:
+    """Share of each group and binary column in the training examples, per cent."""
+    train = audit.examples.train
+    shares = {group.key: 100 * group.train / train for group in audit.groups} if train else {}
+    for divergence in audit.divergence.values():
+        for row in divergence.over_index:
+            if row.share_in_training is not None:
+                shares[row.attribute] = 100 * row.share_in_training
+    return shares
 
 
 def _weights(finished: FinishedAudit, variant: str) -> NDArray[np.float64]:
@@ -56,15 +71,18 @@ def _weights(finished: FinishedAudit, variant: str) -> NDArray[np.float64]:
     return subset_weights(rows["taxicab"].to_numpy(), PERCENTILE)
 
 
-def _over(rows: tuple[Representation, ...]) -> str:
+def _over(rows: tuple[Representation, ...], names: Mapping[str, str]) -> str:
     p = benjamini_hochberg(np.array([_p(row.change) for row in rows]))
     over = [
-        f"{row.attribute} ({_times(row.change.value)} times [{_times(row.change.low)}, "
-        f"{_times(row.change.high)}], {row.n_flagged:,} of {row.n:,})"
-        for row, adjusted in zip(rows, p, strict=True)
+        f"{names.get(row.attribute, row.attribute)} ({_times(row.change)}, {row.n_flagged:,} of "
+        f"{row.n:,})"
+        for row, adjusted in sorted(
+            zip(rows, p, strict=True), key=lambda pair: -(pair[0].change.value or 0.0)
+        )
         if adjusted <= 0.05 and (row.change.value or 0.0) > 0
     ]
-    return ", ".join(over) or "none"
+    more = f" and {len(over) - LISTED} more" if len(over) > LISTED else ""
+    return (", ".join(over[:LISTED]) or "none") + more
 
 
 def _p(change: Quantity) -> float:
@@ -75,5 +93,6 @@ def _p(change: Quantity) -> float:
     return float(2 * t.sf(statistic, math.inf if change.df is None else change.df))
 
 
-def _times(per_cent: float | None) -> str:
-    return "?" if per_cent is None else f"{1 + per_cent / 100:.2g}"
+def _times(change: Quantity) -> str:
+    value, low, high = (1 + (end or 0.0) / 100 for end in (change.value, change.low, change.high))
+    return f"{value:.2g} times [{low:.2g}, {high:.2g}]"

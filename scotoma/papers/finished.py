@@ -5,13 +5,15 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from scotoma.audit import Audit, read_audit
 from scotoma.audit.document import DENSE
 from scotoma.datasets import Examples
 from scotoma.errors import DataError
-from scotoma.predictions import Predictions
+from scotoma.predictions import PredictionFile, Predictions
 from scotoma.run import Run, checksums
 from scotoma.slices.features import features_of
 
@@ -24,6 +26,7 @@ class FinishedAudit:
     def __init__(self, run: Run) -> None:
         self.run = run
         self._predictions: dict[str, Predictions] = {}
+        self._top5_right: dict[str, NDArray[np.bool_] | None] = {}
 
     @cached_property
     def audit(self) -> Audit:
@@ -70,9 +73,25 @@ class FinishedAudit:
             self._predictions[variant] = Predictions.read(path)
         return self._predictions[variant]
 
+    def top5_right(self, variant: str) -> NDArray[np.bool_] | None:
+        """Whether the label is among the five best classes, shape (N, K); None if not kept."""
+        if variant not in self._top5_right:
+            file = PredictionFile.open(self._here(self.run.predictions(variant)))
+            self._top5_right[variant] = _within_five(file, self.test) if file.has_top5 else None
+        return self._top5_right[variant]
+
     def _here(self, path: Path) -> Path:
         self.run.fetch(path)
         if not path.exists():
             raise DataError(f"{self.run.mirror.place(path)} is not there; finish its audit first")
         checksums.refuse_changed(self.run.mirror, [path.relative_to(self.run.root).as_posix()])
         return path
+
+
+def _within_five(file: PredictionFile, test: Examples) -> NDArray[np.bool_]:
+    labels, right, at = test.labels, np.empty((file.rows, len(file.members)), np.bool_), 0
+    for ids, best in file.slices(top5=True):
+        rows = slice(at, at + len(ids))
+        right[rows] = (best == labels[rows, None, None]).any(axis=2)
+        at = rows.stop
+    return right

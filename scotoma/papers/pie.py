@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from scotoma.audit.divergence import SubsetAccuracy
 from scotoma.audit.groups import ClassRow
 from scotoma.errors import DataError
 from scotoma.impact import ClassImpact, class_impact
 from scotoma.papers.finished import FinishedAudit
+from scotoma.papers.pie_subsets import no_top5, top1_subsets, top5_accuracy, top5_subsets
 from scotoma.papers.table import Cell, Grid, PaperTable
-from scotoma.papers.words import divergence_sentence, interval, under
+from scotoma.papers.words import divergence_sentence, under
 from scotoma.published import pie
 from scotoma.uncertainty import benjamini_hochberg
 
@@ -22,7 +22,6 @@ CLASS_COLUMNS = (
     "acc. diff.", "signif. incr.", "signif. decr.", "largest incr.", "incr. norm", "incr. abs",
     "largest decr.", "decr. norm", "decr. abs",
 )  # fmt: skip
-SUBSETS = {"CIEs": "PIE", "non-CIEs": "non-PIE", "all": "all"}
 NO_WELCH = (
     "Welch's test compares models with models and needs 2 of each variant, got {}; raise "
     "population.models, or add predictions of more models"
@@ -38,7 +37,8 @@ def tables(finished: FinishedAudit) -> list[PaperTable]:
     return [
         _classes(finished, impacts, fewest),
         _topline(finished, impacts, fewest),
-        _excluding(finished),
+        top1_subsets(finished),
+        top5_subsets(finished),
     ]
 
 
@@ -121,14 +121,15 @@ def _moved(rows: tuple[ClassRow, ...]) -> str:
     up = sum(change > 0 for change in moved)
     change, row = max(moved.items(), key=lambda pair: abs(pair[0]))
     return (
-        f"{up} up and {len(moved) - up} down, most of all {row.class_name} ({change:+.1f} points "
-        f"[{row.low:+.1f}, {row.high:+.1f}], n {row.n:,})"
+        f"{up} up and {len(moved) - up} down, most of all {row.class_name}, {change:+.1f} points "
+        f"[{row.low:+.1f}, {row.high:+.1f}] (n {row.n:,})"
     )
 
 
 def _topline(finished: FinishedAudit, impacts: dict[str, ClassImpact], fewest: int) -> PaperTable:
     """Tables 2 and 3."""
     audit = finished.audit
+    missing = no_top5(finished)
     rows: list[tuple[Cell, ...]] = []
     for variant in audit.variants:
         name = variant.name
@@ -138,61 +139,32 @@ def _topline(finished: FinishedAudit, impacts: dict[str, ClassImpact], fewest: i
             (
                 name,
                 None if top1 is None else 100 * top1,
+                *([] if missing else [top5_accuracy(finished, name)]),
                 None if impact is None else int(impact.significant.sum()),
                 None if pies is None else pies.cie.cie.count,
             )
         )
-    columns = ("variant", "top 1", "signif. classes", "PIEs")
+    columns = ("top 1", "top 5", "signif. classes", "PIEs")
+    without = tuple(column for column in columns if column != "top 5")
     return PaperTable(
         name="Tables 2 and 3",
-        title="Top-1 accuracy, classes that change significantly, and PIEs",
-        run=Grid("This run: mean over the models of a variant", columns, tuple(rows)),
+        title="Accuracy, classes that change significantly, and PIEs",
+        run=Grid(
+            "This run: mean over the models of a variant",
+            ("variant", *(without if missing else columns)),
+            tuple(rows),
+        ),
         published=(
             Grid.published(
-                f"Paper, Table 2: {IMAGENET}",
-                pie().table2,
-                rows="sparsity",
-                columns=("top 1", "top 5", "signif. classes", "PIEs"),
+                f"Paper, Table 2: {IMAGENET}", pie().table2, rows="sparsity", columns=columns
             ),
             Grid.published(
-                f"Paper, Table 3: {CIFAR10}", pie().table3, rows="sparsity", columns=columns[1:]
+                f"Paper, Table 3: {CIFAR10}", pie().table3, rows="sparsity", columns=without
             ),
         ),
         conclusion=divergence_sentence(audit),
-        notes=[] if impacts else [f"No significant classes: {NO_WELCH.format(fewest)}."],
+        notes=[
+            *([] if impacts else [f"No significant classes: {NO_WELCH.format(fewest)}."]),
+            *([f"No top 5: {missing}."] if missing else []),
+        ],
     )
-
-
-def _excluding(finished: FinishedAudit) -> PaperTable:
-    """Figures 5 and 11."""
-    audit = finished.audit
-    rows, sound = [], {}
-    for name in finished.compressed:
-        subsets = {row.subset: row for row in audit.divergence[name].top1}
-        rows.append(
-            (
-                name,
-                subsets["CIEs"].n,
-                *_percents(subsets, "dense"),
-                *_percents(subsets, "compressed"),
-            )
-        )
-        lower = subsets["CIEs"].compressed
-        sound[name] = interval(lower, factor=100, unit="%")
-    columns = tuple(
-        f"{population} {subset}"
-        for population in ("dense", "compr.")
-        for subset in SUBSETS.values()
-    )
-    return PaperTable(
-        name="Figures 5 and 11",
-        title="Top-1 accuracy of dense and compressed models on PIEs and without them",
-        run=Grid("This run", ("variant", "PIEs", *columns), tuple(rows)),
-        conclusion=f"accuracy of the compressed models on the PIEs: {under(sound)}. PIEs are "
-        "examples on which models disagree: part of the gap to non-PIEs comes from choosing them.",
-    )
-
-
-def _percents(subsets: dict[str, SubsetAccuracy], population: str) -> list[Cell]:
-    values = [getattr(subsets[subset], population).value for subset in SUBSETS]
-    return [None if value is None else 100 * value for value in values]

@@ -19,7 +19,7 @@ def interval(
 
     >>> from scotoma.uncertainty import Estimate
     >>> interval(Quantity.of(Estimate(0.25, 0.125, 0.5, 40, 1, 9.0, 3.0)), factor=100, unit="%")
-    '25.0% [12.5, 50.0], n 40'
+    '25.0% [12.5, 50.0] (n 40)'
     """
     if quantity.value is None:
         return quantity.reason or "undefined"
@@ -30,7 +30,7 @@ def interval(
     shown = f"{text(quantity.value)}{unit}"
     if quantity.low is None or quantity.high is None:
         return f"{shown}, {quantity.reason or 'no interval'}"
-    return f"{shown} [{text(quantity.low)}, {text(quantity.high)}], n {quantity.n:,}"
+    return f"{shown} [{text(quantity.low)}, {text(quantity.high)}] (n {quantity.n:,})"
 
 
 def under(outcomes: Mapping[str, str]) -> str:

@@ -20,6 +20,7 @@ from scotoma.untrusted import table_apart
 
 __all__ = [
     "NAME_COLUMNS",
+    "TOP5",
     "PredictionTable",
     "find_tables",
     "models_by_variant",
@@ -28,6 +29,7 @@ __all__ = [
     "split_pattern",
 ]
 
+TOP5 = "predicted_top5"  # an optional column: five classes, the best first
 ONLY_MODEL = "0"  # what the model of a variant is called where nothing names it
 NAME_COLUMNS = ("variant", "model")  # columns that the name of a file can stand for
 
@@ -165,11 +167,11 @@ def refuse_missing(values: pl.Series, table: PredictionTable) -> None:
 def read_columns(
     table: PredictionTable, *needed: str, limits: ReaderLimits = LIMITS
 ) -> pl.DataFrame:
-    """Read the names and the columns that are needed, as text but for `score`.
+    """Read the names and the columns that are needed, as text but for `score` and lists.
 
     Args:
         table: The file.
-        *needed: Columns beside those of the names.
+        *needed: Columns beside those of the names; `predicted_top5` only if the file has it.
         limits: Memory and time for reading it.
 
     Raises:
@@ -218,6 +220,7 @@ def _scan(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.Laz
     own = [name for name in NAME_COLUMNS if name not in table.from_name and name in known]
     if "variant" not in [*table.from_name, *own]:
         needed = (*needed, "variant")
+    needed = tuple(name for name in needed if name != TOP5 or name in known)
     for name in needed:
         if name not in known:
             raise DataError(
@@ -233,7 +236,8 @@ def _scan(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.Laz
 def _with_names(scan: pl.LazyFrame, table: PredictionTable) -> pl.LazyFrame:
     """Read the columns as text, and add those that the name of the file stands for."""
     kinds = scan.collect_schema()
-    texts = [_text(name, kind) for name, kind in kinds.items() if name != "score"]
+    kept = ("score", TOP5)
+    texts = [_text(name, kind) for name, kind in kinds.items() if name not in kept]
     added = [pl.lit(value).alias(name) for name, value in table.from_name.items()]
     only = [] if "model" in [*kinds, *table.from_name] else [pl.lit(ONLY_MODEL).alias("model")]
     return scan.with_columns(*texts, *added, *only)

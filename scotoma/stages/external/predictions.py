@@ -266,6 +266,7 @@ def _write(
             predicted=answers.predicted,
             paired_with=paired,
             scores=answers.scores,
+            top5=answers.top5,
             runtimes=(ELSEWHERE,),
         ).write(temporary)
     for index, model in enumerate(models):
