@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from scipy import stats
 from scotoma.audit import read_audit
 from scotoma.commands.paper_pages import as_markdown, as_text
 from scotoma.config import load_config
+from scotoma.datasets import Examples
 from scotoma.papers import Grid, PaperTable
 from scotoma.predictions import Predictions
 from scotoma.published import pie
@@ -315,6 +317,30 @@ def test_what_a_run_cannot_give_is_named_in_a_sentence(made: Made, tmp_path: Pat
         2, "", "scotoma: --paper must be one of pie, cie, clarify, variance, autoslicer, got "
         "'pies'; did you mean 'pie'?\n",
     )  # fmt: skip
+
+    audit = json.loads((copy / "audit.json").read_text())
+    audit["groups"] = audit["groups"][:1]
+    audit["subgroups"] = {
+        name: [row for row in rows if row["group"] == "all"]
+        for name, rows in audit["subgroups"].items()
+    }
+    audit["variants"][1]["members"] = 1
+    (copy / "audit.json").write_text(json.dumps(audit))
+    bare = Examples.read(copy / "examples.parquet", images=False)
+    replace(bare, attributes=(), intersections=(), over_indexed=()).write(copy / "examples.parquet")
+    flat = " ".join(scotoma("tables", copy, "--paper", "cie")[1].split())
+    groups = (
+        "cannot give it: the audit has no groups; name attributes under groups in the "
+        "configuration and audit again"
+    )
+    assert flat.count(f"{groups}.") == 3
+    assert flat.count(f"{groups}, or set over_index: all.") == 1
+    flat = " ".join(scotoma("tables", copy, "--paper", "pie")[1].split())
+    assert flat.count(
+        "Welch's test compares models with models and needs 2 of each variant, got 1; raise "
+        "population.models, or add predictions of more models."
+    ) == 2  # fmt: skip
+
     (copy / "audit.json").unlink()
     code, _, err = scotoma("tables", copy, "--paper", "cie")
     assert (code, err) == (

@@ -26,6 +26,7 @@ __all__ = ["as_csv", "as_markdown", "as_text", "run_tables"]
 
 GAPS = (2, 1)  # cells between two columns; the smaller where a table then fits
 LONGEST = 24  # cells of a name
+CANNOT = "This run cannot give it"
 NOTE = (
     "The run and the paper are of different data and models: the same question asked twice, not "
     "one result repeated."
@@ -80,6 +81,8 @@ def as_text(head: str, tables: Sequence[PaperTable]) -> Iterator[str]:
     for table in tables:
         yield ""
         yield from wrapped(f"{table.name}. {table.title}", later="  ")
+        if table.missing:
+            yield from ("", *wrapped(f"{CANNOT}: {table.missing}.", later="  "))
         for grid in _grids(table):
             yield ""
             yield from wrapped(grid.caption)
@@ -99,6 +102,8 @@ def as_markdown(head: str, tables: Sequence[PaperTable]) -> Iterator[str]:
     yield head
     for table in tables:
         yield from ("", f"### {table.name}. {table.title}")
+        if table.missing:
+            yield from ("", f"{CANNOT}: {table.missing}.")
         for grid in _grids(table):
             rules = ["---" if at < grid.names else "---:" for at in range(len(grid.columns))]
             yield from ("", f"{grid.caption}:", "")
@@ -143,8 +148,6 @@ def _grids(table: PaperTable) -> list[Grid]:
 
 
 def _sentences(table: PaperTable) -> Iterator[str]:
-    if table.missing:
-        yield f"This run cannot give it: {table.missing}."
     yield from table.notes
     if table.conclusion:
         yield f"Sound protocol: {table.conclusion}"
