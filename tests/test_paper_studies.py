@@ -262,9 +262,12 @@ def test_shares_of_the_favourable_outcome_are_those_that_a_count_of_the_files_gi
 
 def test_what_a_run_lacks_is_named_with_the_way_to_get_it(finished: Run) -> None:
     out = " ".join(scotoma("tables", finished.root, "--paper", "clarify")[1].split())
-    assert "it needs a second attribute; add it to groups and audit again" in out
+    assert "CDDL needs a second attribute; add it to groups and audit again." in out
     assert "source.training names a table of them" in out
-    audit = SimpleNamespace(run_to_run={}, compressed=())
+    audit = SimpleNamespace(
+        run_to_run={}, compressed=(), dense=SimpleNamespace(name="dense"),
+        accuracy={"dense": SimpleNamespace(members=(0.9,))},
+    )  # fmt: skip
     empty: Any = SimpleNamespace(audit=audit, compressed=())
     spreads, worked, di, *others = variance.tables(empty)
     assert worked.run is not None  # the paper's example, whatever the run

@@ -35,6 +35,7 @@ WAYS = {
     "clarify.features": "name columns of numbers",
 }
 FACETLESS = "GE"
+NEEDS = "not computed (needs "  # how a reason begins that names a key of the configuration
 EXPECTED = 0.05  # share of 95% intervals that exclude a change of 0 where there is none
 
 
@@ -47,13 +48,13 @@ def _table(finished: FinishedAudit, question: str) -> PaperTable:
     title, names = QUESTIONS[question]
     pretraining = question.startswith("Pretraining")
     columns, rows = (_labels if pretraining else _predictions)(finished, names)
-    reasons = {one.reason for own in rows.values() for one in own if one.value is None}
+    reasons = _reasons(rows)
     printed = {name: (clarify().metrics.get(name),) for name in names}
     published = [
         Grid.published(ADULT, PublishedTable(columns=("printed",), rows=printed), rows="metric")
     ]
     if all(quantity.value is None for own in rows.values() for quantity in own):
-        absent = "; ".join(sorted(map(_way, reasons))) or "no groups; name attributes as groups"
+        absent = "; ".join(reasons) or "no groups; name attributes as groups and audit again"
         return PaperTable.lacking(question, title, absent, published)
     about = "labels of both splits" if pretraining else "predictions for the test examples"
     return PaperTable(
@@ -68,7 +69,7 @@ def _table(finished: FinishedAudit, question: str) -> PaperTable:
         ),
         published=published,
         conclusion=_of_labels(rows) if pretraining else _of_changes(finished, names),
-        notes=[*_notes(names, reasons)],
+        notes=[*_signs(names), *(f"{reason}." for reason in reasons)],
     )
 
 
@@ -132,7 +133,7 @@ def _of_labels(rows: Rows) -> str:
             f"chance alone lifts distances above 0; of the {split} labels: {'; '.join(sentences)}."
         )
     return (
-        f"{'; '.join(sentences)} ({split} labels); {len(beyond)} of {len(signed)} intervals "
+        f"of the {split} labels: {'; '.join(sentences)}; {len(beyond)} of {len(signed)} intervals "
         "exclude no bias."
     )
 
@@ -169,16 +170,25 @@ def _clear(quantity: Quantity) -> float:
     return abs(quantity.value or 0.0) / ((quantity.high or 0.0) - (quantity.low or 0.0))
 
 
-def _notes(names: Iterable[str], reasons: Iterable[str]) -> Iterator[str]:
+def _signs(names: Iterable[str]) -> Iterator[str]:
     if slips := [name for name in names if name in SIGNS]:
         signs = "; ".join(f"{name}: {METRICS[name].formula}" for name in slips)
         yield f"The paper's signs follow more than one formula; the run's follow {signs}."
-    for reason in sorted(reasons):
-        yield f"No figure: {_way(reason)}."
 
 
-def _way(reason: str) -> str:
-    """Add the way out to a reason without a number."""
-    needs = reason.removeprefix("not computed (needs ").removesuffix(")")
-    ways = [way for need, way in WAYS.items() if need in needs and needs != reason]
-    return f"it needs {needs}; {' and '.join(ways)} and audit again" if ways else reason
+def _reasons(rows: Rows) -> list[str]:
+    """Say of the metrics without a number what they need, and the way to it."""
+    names: dict[str, dict[str, None]] = {}
+    for (name, _), own in rows.items():
+        for quantity in own:
+            if quantity.value is None:
+                names.setdefault(quantity.reason, {})[name] = None
+    return [_way(reason, list(own)) for reason, own in names.items()]
+
+
+def _way(reason: str, names: list[str]) -> str:
+    if not reason.startswith(NEEDS):
+        return f"{', '.join(names)}: {reason}"
+    needs = reason.removeprefix(NEEDS).removesuffix(")")
+    ways = " and ".join(way for need, way in WAYS.items() if need in needs)
+    return f"{', '.join(names)} need{'s' * (len(names) == 1)} {needs}; {ways} and audit again"

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from scotoma.audit import Quantity
 from scotoma.audit.run_to_run import FairnessRuns, RunTests
 from scotoma.bias.fairness import NAMES
 from scotoma.inputs import StatisticsProtocol
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
+from scotoma.papers.words import interval
 from scotoma.published import PublishedTable, fairness_runs, fairness_variance
 from scotoma.variance import compare
 from scotoma.variance.effects import sawilowsky
@@ -83,16 +85,17 @@ def heatmaps(finished: FinishedAudit) -> list[PaperTable]:
         figure(
             "Figure 1", "Where mean bias moves, and how far", NAMES, _bias,
             f"adjusted for all metrics and attributes of a variant (Benjamini and Hochberg), bias "
-            f"moves in {len(moved)} of {len(sound)} pairs: {_counted(moved, 'bias')}.",
+            f"moves in {len(moved)} of {len(sound)} pairs: {_counted(moved, 'bias')}"
+            f"{_clearest(finished, 'u_p_adjusted')}.",
         ),
         figure(
             "Figure 2", "Where the variance of bias moves", NAMES, _variance,
             f"adjusted, the variance of bias moves in {len(wider)} of {len(sound)} pairs: "
-            f"{_counted(wider, 'bias_variance')}.",
+            f"{_counted(wider, 'bias_variance')}{_clearest(finished, 'levene_p_adjusted')}.",
         ),
         figure(
             "Figure 3", "Where accuracy and its variance move", ("accuracy", "variance"), _accuracy,
-            _accuracies(sound),
+            _accuracies(finished),
         ),
     ]  # fmt: skip
 
@@ -101,13 +104,8 @@ def costs(finished: FinishedAudit) -> list[PaperTable]:
     """Make the three costs of Finding 4 from a run."""
     name, title = "Finding 4", "Pairs of technique and metric that lower bias, and what it costs"
     printed = fairness_variance().costs
-    subset = PublishedTable(
-        columns=printed.columns,
-        rows={
-            **printed.rows,
-            "with published runs": cost_counts(published_experiments()),
-        },
-    )
+    recomputed = {"with published runs": cost_counts(published_experiments())}
+    subset = PublishedTable(columns=printed.columns, rows={**printed.rows, **recomputed})
     grids = [Grid.published("Paper, Finding 4 (section 3.3)", subset, rows="which", columns=COSTS)]
     own, sound = _of_run(finished, "published"), _of_run(finished, "sound")
     if not own:
@@ -133,8 +131,7 @@ def cost_counts(experiments: Sequence[Experiment]) -> tuple[int, ...]:
     """Count the pairs, those that lower bias, and of these the costs.
 
     Args:
-        experiments: Pairs of technique and metric. A technique that raises bias in all metrics is
-            left out of those that lower it, as in the study, by itself.
+        experiments: Pairs of technique and metric.
 
     Returns:
         One number for each of `COSTS`.
@@ -258,12 +255,42 @@ def _counted(experiments: Sequence[Experiment], what: Literal["bias", "bias_vari
     return f"{up} up, {len(experiments) - up} down"
 
 
-def _accuracies(sound: Sequence[Experiment]) -> str:
-    """Say how accuracy moves, two-sided."""
-    moves = {one.technique.split(", ")[0]: one for one in sound}
-    lower = [name for name, one in moves.items() if one.accuracy == "-"]
-    wider = [name for name, one in moves.items() if one.accuracy_variance == "+"]
+def _clearest(finished: FinishedAudit, test: Literal["u_p_adjusted", "levene_p_adjusted"]) -> str:
+    """Put the effect of the smallest adjusted p, with its interval over training runs."""
+    tested = [
+        (p, f"{row.metric} of {row.attribute} under {variant}", row.compared)
+        for variant in finished.compressed
+        for row in finished.audit.run_to_run.get(variant, ())
+        if row.compared is not None and (p := getattr(row.compared.sound, test)) is not None
+    ]
+    if not tested:
+        return ""
+    p, where, compared = min(tested, key=lambda one: one[0])
+    if test == "u_p_adjusted":
+        effect = f"Cohen's d {interval(compared.cohens_d, digits=2, sign='+')}"
+    else:
+        effect = f"ratio of standard deviations {interval(compared.sound.spread_ratio, digits=2)}"
+    return f"; smallest p {p:.2g}: {where}, {effect}"
+
+
+def _accuracies(finished: FinishedAudit) -> str:
+    """Put the change of accuracy over training runs, two-sided, and say where it varies more."""
+    members = {
+        name: [value for value in finished.audit.accuracy[name].members if value is not None]
+        for name in (finished.audit.dense.name, *finished.compressed)
+    }
+    before = members.pop(finished.audit.dense.name)
+    moves = {
+        name: compare(before, own)
+        for name, own in members.items()
+        if min(len(own), len(before)) > 1
+    }
+    changes = (
+        f"{name} {interval(Quantity.of(one.difference), factor=100, digits=2, sign='+')}"
+        for name, one in moves.items()
+    )
+    wider = [name for name, one in moves.items() if one.variance_moves() == "+"]
     return (
-        f"two-sided over training runs, accuracy falls under {', '.join(lower) or 'no variant'}, "
-        f"and varies more under {', '.join(wider) or 'no variant'}."
+        f"change of accuracy over training runs, in points: {'; '.join(changes)}; it varies more "
+        f"under {', '.join(wider) or 'no variant'}."
     )
