@@ -237,7 +237,7 @@ def test_a_run_gets_every_table_with_the_papers_own_and_a_sound_conclusion(
     assert "Sound protocol: " in out
     assert "Paper, " in out
     flat = " ".join(out.split())
-    assert {"clarify": "FT sex=m", "variance": "int8", "autoslicer": "features: sex, age."}[
+    assert {"clarify": "FT sex=m", "variance": "int8", "autoslicer": "features: `sex`, `age`."}[
         paper
     ] in flat
     code, csv, _ = scotoma("tables", finished.root, "--paper", paper, "--csv")

@@ -10,6 +10,7 @@ from typing import Any
 from scotoma.inputs import Flags
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
+from scotoma.printable import code_span
 from scotoma.published import autoslicer
 from scotoma.slices import SliceReport, find_slices
 from scotoma.slices.features import conditions_together
@@ -57,7 +58,7 @@ def tables(finished: FinishedAudit) -> list[PaperTable]:
     )
     notes = [
         f"Outcome: errors of {harmed}, the variant of lowest accuracy, against those of all "
-        f"examples; features: {', '.join(finished.features.columns)}."
+        f"examples; features: {', '.join(map(code_span, finished.features.columns))}."
     ]
     if together != autoslicer().defaults.max_cross_size:
         notes.append(

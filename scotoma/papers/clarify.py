@@ -11,6 +11,7 @@ from scotoma.bias.clarify import METRICS
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.papers.words import interval
+from scotoma.printable import code_span
 from scotoma.published import PublishedTable, clarify
 
 __all__ = ["QUESTIONS", "tables"]
@@ -121,7 +122,7 @@ def _of_labels(rows: Rows) -> str:
     basic = next(iter(rows))[0]
     at = 0 if any(own[0].value is not None for own in rows.values()) else 1
     sentences = [
-        f"{name} of {d} {interval(own[at], digits=3)}"
+        f"{name} of {code_span(d)} {interval(own[at], digits=3)}"
         for (name, d), own in rows.items()
         if name == basic and own[at].value is not None
     ]
@@ -141,7 +142,7 @@ def _of_labels(rows: Rows) -> str:
 def _of_changes(finished: FinishedAudit, names: tuple[str, ...]) -> str:
     """Say which metrics compression moves."""
     changes = [
-        (f"{name} of {_d(row)} under {variant}", row.change)
+        (f"{name} of {code_span(_d(row))} under {variant}", row.change)
         for name in names
         for variant, own in finished.audit.clarify.variants.items()
         for row in own

@@ -12,6 +12,7 @@ from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.papers.variance_costs import costs, heatmaps
 from scotoma.papers.words import interval
+from scotoma.printable import code_span
 from scotoma.published import PublishedTable, fairness_variance
 
 __all__ = ["tables"]
@@ -144,7 +145,7 @@ def _missing(finished: FinishedAudit, rows: Iterable[tuple[Cell, ...]]) -> str:
 def _sigmas(finished: FinishedAudit, metric: str) -> str:
     """Put the standard deviation behind further runs: of dense, and of the widest variant."""
     measured = [
-        (f"{variant}, {attribute}", own[metric].sigma)
+        (f"{variant}, {code_span(attribute)}", own[metric].sigma)
         for attribute, variant, own in _measured(finished)
         if own[metric].sigma.value is not None
     ]
@@ -168,7 +169,7 @@ def _notes(finished: FinishedAudit) -> Iterator[str]:
 
 def _reasons(finished: FinishedAudit) -> Iterator[str]:
     found = {
-        f"No figure for {row.metric}: {row.reason}."
+        f"No figure for {row.metric}: {code_span(row.reason)}."
         for own in finished.audit.run_to_run.values()
         for row in own
         if row.reason

@@ -13,6 +13,7 @@ from scotoma.inputs import StatisticsProtocol
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.papers.words import interval
+from scotoma.printable import code_span
 from scotoma.published import PublishedTable, fairness_runs, fairness_variance
 from scotoma.variance import compare
 from scotoma.variance.effects import sawilowsky
@@ -258,7 +259,7 @@ def _counted(experiments: Sequence[Experiment], what: Literal["bias", "bias_vari
 def _clearest(finished: FinishedAudit, test: Literal["u_p_adjusted", "levene_p_adjusted"]) -> str:
     """Put the effect of the smallest adjusted p, with its interval over training runs."""
     tested = [
-        (p, f"{row.metric} of {row.attribute} under {variant}", row.compared)
+        (p, f"{row.metric} of {code_span(row.attribute)} under {variant}", row.compared)
         for variant in finished.compressed
         for row in finished.audit.run_to_run.get(variant, ())
         if row.compared is not None and (p := getattr(row.compared.sound, test)) is not None
