@@ -31,7 +31,7 @@ SERVING |= {
     "processes",
     "run",
 }
-SERVING |= {"credentials", "own_code", "columns", "exhausted", "published"}
+SERVING |= {"credentials", "own_code", "columns", "csv_files", "exhausted", "published"}
 SERVING |= {"unreadable", "untrusted"}
 CHAIN = [
     {"datasets"},

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from scotoma.columns import is_plain, present
+from scotoma.columns import is_plain, present, refuse_doubled
 from scotoma.errors import DataError
 from scotoma.printable import nearest, printable
 
@@ -30,6 +30,7 @@ def text_column(source: pl.DataFrame, name: str, role: str, origin: str) -> pl.E
     """Read the values of a column as text; null where there is none."""
     if name not in source.columns:
         raise absent_column(name, role, source.columns, origin)
+    refuse_doubled(name, source.columns, origin)
     kind, value = source.schema[name], pl.col(name)
     refusal = DataError(
         f"{role} column {name!r} of {origin} must hold words or numbers, got {kind}; name "

@@ -21,6 +21,7 @@ from scotoma.uncertainty import benjamini_hochberg
 __all__ = ["over_indexed"]
 
 LISTED = 3  # attributes in the sentence, those most over-represented
+ALPHA = 0.05
 PERCENTILE = 80  # that the paper's figure cuts the ranking at
 
 
@@ -79,7 +80,7 @@ def _over(rows: tuple[Representation, ...], names: Mapping[str, str]) -> str:
         for row, adjusted in sorted(
             zip(rows, p, strict=True), key=lambda pair: -(pair[0].change.value or 0.0)
         )
-        if adjusted <= 0.05 and (row.change.value or 0.0) > 0
+        if adjusted <= ALPHA and (row.change.value or 0.0) > 0
     ]
     more = f" and {len(over) - LISTED} more" if len(over) > LISTED else ""
     return (", ".join(over[:LISTED]) or "none") + more
