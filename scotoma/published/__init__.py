@@ -4,7 +4,6 @@ from scotoma.published.loading import (
     autoslicer,
     cie,
     clarify,
-    fairness_runs,
     fairness_variance,
     pie,
 )
@@ -12,7 +11,6 @@ from scotoma.published.records import (
     AutoSlicer,
     Cie,
     Clarify,
-    FairnessRuns,
     FairnessVariance,
     Pie,
     PublishedTable,
@@ -23,7 +21,6 @@ __all__ = [
     "AutoSlicer",
     "Cie",
     "Clarify",
-    "FairnessRuns",
     "FairnessVariance",
     "Pie",
     "PublishedTable",
@@ -31,7 +28,6 @@ __all__ = [
     "autoslicer",
     "cie",
     "clarify",
-    "fairness_runs",
     "fairness_variance",
     "pie",
 ]
