@@ -19,6 +19,7 @@ import pytest
 from hypothesis import settings
 
 settings.register_profile("scotoma", deadline=None)  # no test asserts a time
+settings.register_profile("commit", deadline=None, max_examples=50)
 settings.register_profile("quick", deadline=None, max_examples=15)
 settings.load_profile("scotoma")
 
@@ -86,12 +87,14 @@ ROOM = 6 << 30
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw fewer examples where only the quick tests run, and keep files in memory if it has room.
+    """Draw fewer examples where not all tests run, and keep files in memory if it has room.
 
     PYTEST_DEBUG_TEMPROOT names another folder for them.
     """
     if _quick(config):
         settings.load_profile("quick")
+    elif "not thorough" in config.option.markexpr:
+        settings.load_profile("commit")
     if os.access(MEMORY, os.W_OK):
         memory = os.statvfs(MEMORY)
         if not memory.f_flag & os.ST_NOEXEC and memory.f_bavail * memory.f_frsize > ROOM:

@@ -166,7 +166,7 @@ def test_the_password_goes_only_to_the_host_that_the_environment_names(
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Catcher) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         uri = f"http://127.0.0.1:{server.server_port}"
         monkeypatch.setenv("MLFLOW_TRACKING_URI", uri if named is None else named)
         monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "anna")

@@ -224,6 +224,7 @@ variants: [dense, {prune: [0.5]}]
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="no /proc elsewhere")
 def test_prepare_holds_a_part_of_the_images(tmp_path: Path) -> None:
     """480 megabytes of files, of which a part is 8 and a row group 15."""
