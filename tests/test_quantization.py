@@ -206,7 +206,9 @@ NETWORKS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    "name", [*NETWORKS][:2] + [pytest.param(n, marks=pytest.mark.thorough) for n in [*NETWORKS][2:]]
+)
 def test_every_kind_of_network_is_folded_and_exported_alike(name: str) -> None:
     side = 32 if name == "torchvision" else 16
     shown = torch.randn(4, 3, side, side, generator=torch.Generator().manual_seed(1))
