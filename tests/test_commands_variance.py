@@ -13,7 +13,6 @@ from scipy.stats import mannwhitneyu
 from scotoma import published
 from scotoma.variance import compare_family, spread
 from tests.commands import scotoma
-from tests.fairness_runs import STUDIED, bias_of_runs
 
 HOSTILE = "\x1b[31mred\u202e\n"
 
@@ -47,7 +46,9 @@ def table(tmp_path: Path) -> Path:
 
 # Qian et al. 2021: 16 runs a technique (lin-tan/fairness-variance) and the tests that were printed.
 def test_published_tests_of_the_study_are_reproduced_by_the_command(tmp_path):
-    study = {name: bias_of_runs(*name)[:, -1] for name in STUDIED if name[0].startswith("S-")}
+    runs = published.fairness_runs()
+    names = [tuple(name.split("|")) for name in runs.bias if name.startswith("S-")]
+    study = {name: runs.values(*name)[:, -1] for name in names}
     path = tmp_path / "study.parquet"
     long_table(study).write_parquet(path)
     code, out, _ = scotoma(

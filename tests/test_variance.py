@@ -13,7 +13,6 @@ from scipy import stats
 from scotoma import published
 from scotoma.errors import DataError
 from scotoma.variance import compare, compare_family, spread
-from tests.fairness_runs import bias_of_runs
 
 METRICS = ["DP", "DI", "SPSF", "FPSF", "EOFP", "EOTP", "BA"]
 
@@ -37,7 +36,7 @@ def typed(line: str) -> np.ndarray:
     return np.array(line.split(), float) / 100_000
 
 
-STUDY = published.fairness_variance()
+STUDY, RUNS = published.fairness_variance(), published.fairness_runs()
 
 
 def percent(value: float) -> float:
@@ -62,8 +61,8 @@ def test_typed_runs_give_the_statistics_the_study_prints(technique):
 def test_every_published_test_is_reproduced_to_its_last_printed_digit():
     assert len(STUDY.tests) == 77
     for printed in STUDY.tests:
-        base = bias_of_runs(printed.base, printed.metric)[:, -1]
-        other = bias_of_runs(printed.technique, printed.metric)[:, -1]
+        base = RUNS.values(printed.base, printed.metric)[:, -1]
+        other = RUNS.values(printed.technique, printed.metric)[:, -1]
         seen = compare(base, other, protocol="published")
         where = f"{printed.technique} {printed.metric}"
         assert round(seen.u_p, 5) == printed.u_p, where
@@ -79,7 +78,7 @@ def test_every_published_test_is_reproduced_to_its_last_printed_digit():
 def test_table_2_of_the_study_is_reproduced():
     for technique, table in STUDY.table2.items():
         for metric in table.columns:
-            runs = bias_of_runs(technique, metric)
+            runs = RUNS.values(technique, metric)
             whole, classes = spread(runs[:, -1]), spread(runs[:, :-1])
             seen = {
                 "overall_maxdiff": percent(whole.max_diff),
@@ -93,7 +92,7 @@ def test_table_2_of_the_study_is_reproduced():
 def test_table_4_of_the_study_is_reproduced():
     assert len(STUDY.table4.rows) == 13
     for technique, printed in STUDY.table4.rows.items():
-        seen = spread(bias_of_runs(technique, "DI")[:, :-1])
+        seen = spread(RUNS.values(technique, "DI")[:, :-1])
         shown = (seen.max_diff, seen.std, seen.class_max_diff, seen.class_std)
         assert tuple(percent(value) for value in shown) == printed, technique
 
@@ -102,8 +101,8 @@ def test_huge_effects_of_the_study_are_called_huge():
     for printed in STUDY.tests:
         if printed.abs_cohen_d is None or printed.abs_cohen_d == 2.0:
             continue
-        base = bias_of_runs(printed.base, printed.metric)[:, -1]
-        seen = compare(base, bias_of_runs(printed.technique, printed.metric)[:, -1])
+        base = RUNS.values(printed.base, printed.metric)[:, -1]
+        seen = compare(base, RUNS.values(printed.technique, printed.metric)[:, -1])
         assert (seen.effect == "huge") == (printed.abs_cohen_d > 2.0)
 
 

@@ -4,6 +4,7 @@ from scotoma.published.loading import (
     autoslicer,
     cie,
     clarify,
+    fairness_runs,
     fairness_variance,
     pie,
 )
@@ -11,6 +12,7 @@ from scotoma.published.records import (
     AutoSlicer,
     Cie,
     Clarify,
+    FairnessRuns,
     FairnessVariance,
     Pie,
     PublishedTable,
@@ -21,6 +23,7 @@ __all__ = [
     "AutoSlicer",
     "Cie",
     "Clarify",
+    "FairnessRuns",
     "FairnessVariance",
     "Pie",
     "PublishedTable",
@@ -28,6 +31,7 @@ __all__ = [
     "autoslicer",
     "cie",
     "clarify",
+    "fairness_runs",
     "fairness_variance",
     "pie",
 ]

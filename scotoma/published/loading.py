@@ -9,12 +9,13 @@ from scotoma.published.records import (
     AutoSlicer,
     Cie,
     Clarify,
+    FairnessRuns,
     FairnessVariance,
     Pie,
     PublishedPart,
 )
 
-__all__ = ["autoslicer", "cie", "clarify", "fairness_variance", "pie"]
+__all__ = ["autoslicer", "cie", "clarify", "fairness_runs", "fairness_variance", "pie"]
 
 R = TypeVar("R", bound=PublishedPart)
 
@@ -62,6 +63,15 @@ def fairness_variance() -> FairnessVariance:
     77
     """
     return _load("fairness_variance", FairnessVariance)
+
+
+def fairness_runs() -> FairnessRuns:
+    """Load the 16 runs of each technique that Qian et al. 2021 published.
+
+    >>> fairness_runs().values("S-Base", "DP").shape
+    (16, 11)
+    """
+    return _load("fairness_variance_runs", FairnessRuns)
 
 
 def _load(name: str, kind: type[R]) -> R:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 __all__ = [
     "AutoSlicer",
     "Cie",
     "Clarify",
+    "FairnessRuns",
     "FairnessVariance",
     "Pie",
     "PublishedPart",
@@ -69,7 +71,7 @@ class PublishedTable(PublishedPart):
             ValueError: A cell holds text.
         """
         row = self.row(name)
-        return {column: math.nan if cell is None else float(cell) for column, cell in row.items()}
+        return {column: np.nan if cell is None else float(cell) for column, cell in row.items()}
 
 
 class PruningSchedule(PublishedPart):
@@ -272,3 +274,19 @@ class FairnessVariance(Paper):
     table4: PublishedTable
     tests: tuple[PublishedTest, ...]
     definitions: dict[str, str]
+
+
+class FairnessRuns(Paper):
+    """The runs behind the fairness-variance study.
+
+    Attributes:
+        accuracy: Accuracy of each run, by technique.
+        bias: Bias of each class and their mean in each run, by `TECHNIQUE|METRIC`.
+    """
+
+    accuracy: dict[str, tuple[float, ...]]
+    bias: dict[str, tuple[tuple[float, ...], ...]]
+
+    def values(self, technique: str, metric: str) -> NDArray[np.float64]:
+        """Return the bias of each class, and last their mean, shape (runs, C + 1), in [0, 1]."""
+        return np.array(self.bias[f"{technique}|{metric}"])
