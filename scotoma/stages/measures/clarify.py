@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from scotoma.bias.clarify import METRICS, all_metrics, metric_changes
 from scotoma.bias.clarify.guide import GUIDE
+from scotoma.bias.clarify.members import member_metrics
 from scotoma.datasets import Examples
 from scotoma.group_keys import group_key, parse_group_key
 from scotoma.uncertainty import Estimate, undefined
@@ -245,6 +246,27 @@ class ClarifyMetrics:
             for name in MODELS
         ]
 
+    def members(self, predicted: NDArray[np.unsignedinteger]) -> list[dict[str, Any]]:
+        """Measure every member: one row per facet and metric that is defined for one of them.
+
+        Args:
+            predicted: Class ids of a population, shape (N, K).
+        """
+        hits = self._hits(predicted)
+        if hits is None:
+            return []
+        rows = []
+        for facet in self._facets:
+            found = member_metrics(
+                d=facet.d, y=self._y, p=hits, strata=facet.strata, clusters=self._clusters
+            )
+            rows += [
+                self._named(facet, name) | {"values": values.tolist(), "se": se.tolist()}
+                for name, (values, se) in found.items()
+                if not (np.isnan(values).all() or self._lacking(facet, name))
+            ]
+        return rows
+
     @cached_property
     def _facets(self) -> list[FacetPair]:
         return facet_pairs(self.examples, self.advantaged, self.training)
@@ -272,14 +294,17 @@ class ClarifyMetrics:
 
     def _row(self, facet: FacetPair, name: str, **numbers: Estimate) -> dict[str, Any]:
         lacking = self._lacking(facet, name)
+        return self._named(facet, name) | {
+            part: replace(one, reason=f"not computed (needs {lacking})") if lacking else one
+            for part, one in numbers.items()
+        }
+
+    def _named(self, facet: FacetPair, name: str) -> dict[str, Any]:
         return {
             "attribute": facet.attribute,
             "disadvantaged": facet.disadvantaged,
             "advantaged": facet.advantaged,
             "metric": name,
-        } | {
-            part: replace(one, reason=f"not computed (needs {lacking})") if lacking else one
-            for part, one in numbers.items()
         }
 
     def _lacking(self, facet: FacetPair, name: str) -> str:
