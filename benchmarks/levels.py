@@ -25,8 +25,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from rich.console import Console
-from rich.table import Table
 from scipy.stats import norm
 
 from scotoma.audit import Audit
@@ -83,9 +81,8 @@ def main() -> None:
     parser.add_argument("--populations", type=int, default=200, help="of a row")
     populations = parser.parse_args().populations
     rules = parse_rules("rules: [{id: di, metric: clarify.DI, min: 0.8}]", "levels.py")
-    table = Table(
-        "runs", "models", "examples", "planted", "PASS", "UNSURE", "FAIL", "next runs hold", "s"
-    )
+    head = ("runs", "models", "examples", "planted", "PASS", "UNSURE", "FAIL", "hold", "s")
+    print(*head, sep="\t", flush=True)
     for row in ROWS:
         began, verdicts, held = time.process_time(), Counter[str](), []
         for seed in range(populations):
@@ -100,12 +97,11 @@ def main() -> None:
                 further = RUNS[row.runs](rng, NEXT)
                 held.append(further.min() >= clearing.at(rules.alpha / 2).low)
         took = (time.process_time() - began) / populations
-        table.add_row(
-            row.runs, str(row.members), f"{row.examples:,}", "yes" if row.planted else "",
-            *(str(verdicts[verdict]) for verdict in ("PASS", "UNSURE", "FAIL")),
-            f"{np.mean(held):.3f}" if held else "", f"{took:.3f}",
+        print(
+            row.runs, row.members, row.examples, "yes" if row.planted else "",
+            *(verdicts[verdict] for verdict in ("PASS", "UNSURE", "FAIL")),
+            f"{np.mean(held):.3f}" if held else "", f"{took:.3f}", sep="\t", flush=True,
         )  # fmt: skip
-    Console(width=100).print(table)
 
 
 def judged(
@@ -133,8 +129,10 @@ def findings_of(
     )
     examples = Examples(table, ("no", "yes"), ("sex",), ())
     measures = ClarifyMetrics(examples, 1, 0, {"sex": "male"})
-    before = measures.metrics(predicted)
-    rows = measures.models(before, predicted, predicted, paired=True)
+    (found,) = measures.metrics(predicted)
+    facets = {"attribute": "sex", "disadvantaged": "sex=female", "advantaged": "sex=male"}
+    number = dict.fromkeys(("dense", "compressed", "change"), found["DI"])
+    rows = [facets | {"metric": "DI"} | number]  # int8 models that are the dense ones
     outcomes = Outcomes.model_construct(
         questions=(),
         data=(),

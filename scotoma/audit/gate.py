@@ -65,6 +65,7 @@ class DecidingInterval(Part):
 class LevelTest(Part):
     """The limit of a level, and the numbers beside it."""
 
+    attribute: str = Field(description="The attribute whose groups are compared.")
     side: Literal["at least", "at most"] = Field(description="Which limit of the rule.")
     limit: Real = Field(description="The limit.")
     neutral: Real = Field(description="The value where both sides are treated alike.")

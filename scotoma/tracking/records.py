@@ -260,7 +260,7 @@ def _verdict(record: RunRecord, gate: GateResult, name: str) -> list[str]:
     record.number("0_gate/unsure", counted.count("UNSURE"))
     for test in judged.tests:
         if test.level is not None and test.level.mean is not None:
-            about = test.group if test.group != "all" else test.where.rpartition(" of ")[2]
+            about = test.group if test.group != "all" else test.level.attribute
             (short,) = metric_names([f"{test.metric}.{about}"]).values()
             record.quantity(f"level/{short}", test.level.mean)
     record.tags["scotoma.verdict"] = judged.verdict

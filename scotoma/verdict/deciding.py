@@ -199,7 +199,7 @@ def _of_level(
     finding = Finding(question, "PASS" if clear <= tail else "UNSURE", harm, adjusted, clear)
     if level.of == "labels" and level.mean is not None and not math.isnan(level.mean.value):
         # The training data are what they are: counted, not estimated.
-        value = replace(level.mean, low=math.nan, high=math.nan, reason="counted, not estimated")
+        value = replace(level.mean, low=math.nan, high=math.nan, note="counted, not estimated")
         counted = Deciding("level", level.limit, value, "the training data")
         verdict: Outcome = "FAIL" if level.breaks(level.mean.value) else "PASS"
         return replace(finding, verdict=verdict, deciding=counted)

@@ -64,6 +64,7 @@ class Level:
     """A limit of a rule, and what the audit knows about the number that must keep it.
 
     Attributes:
+        attribute: The attribute whose groups are compared.
         side: Whether the limit is the smallest or the largest acceptable value.
         limit: The limit, in the unit of the number.
         neutral: The value where both sides are treated alike.
@@ -79,6 +80,7 @@ class Level:
         spread: What a forecast of more models starts from; None where none can be made.
     """
 
+    attribute: str
     side: Side
     limit: float
     neutral: float

@@ -27,6 +27,7 @@ class _Measured:
     """A metric of one variant, for one attribute or pair of facets.
 
     Attributes:
+        attribute: The attribute.
         where: What it is of, in words.
         group: Key of the group that it is about; `all` for all.
         values: Of each model; nan where undefined, empty for what has no models.
@@ -37,6 +38,7 @@ class _Measured:
         scale: Scale of the standard errors.
     """
 
+    attribute: str
     where: str
     group: str
     values: tuple[float, ...]
@@ -65,7 +67,7 @@ def level_questions(audit: Audit, variant: str, rule: LevelRule) -> list[Questio
         found = list(_of_clarify(audit, variant, name))
     else:
         found = list(_of_fairness(audit, variant, name))
-    chosen = [one for attribute, one in found if attribute in (rule.attributes or [attribute])]
+    chosen = [one for one in found if one.attribute in (rule.attributes or [one.attribute])]
     limits: list[tuple[Side, float | None]] = [("at least", rule.min), ("at most", rule.max)]
     questions = [
         _question(rule, one, side, limit)
@@ -79,14 +81,14 @@ def level_questions(audit: Audit, variant: str, rule: LevelRule) -> list[Questio
     return questions or [nothing]
 
 
-def _of_labels(audit: Audit, name: str) -> Iterator[tuple[str, _Measured]]:
+def _of_labels(audit: Audit, name: str) -> Iterator[_Measured]:
     for row in audit.clarify.data:
         if (row.split, row.metric) == ("training", name):
             where, group = _facets(audit, f"clarify.{name}", row.disadvantaged, row.advantaged)
-            yield row.attribute, _Measured(where, group, (), (), read_estimate(row.value), None)
+            yield _Measured(row.attribute, where, group, (), (), read_estimate(row.value), None)
 
 
-def _of_clarify(audit: Audit, variant: str, name: str) -> Iterator[tuple[str, _Measured]]:
+def _of_clarify(audit: Audit, variant: str, name: str) -> Iterator[_Measured]:
     members = {
         (row.attribute, row.disadvantaged): row
         for row in audit.clarify.members.get(variant, ())
@@ -103,10 +105,10 @@ def _of_clarify(audit: Audit, variant: str, name: str) -> Iterator[tuple[str, _M
         se = () if own is None else tuple(map(known, own.se))
         dense = read_estimate(row.dense)
         scale: Literal["identity", "ratio"] = "ratio" if name == "DI" else "identity"
-        yield row.attribute, _Measured(where, group, values, se, mean, dense, scale=scale)
+        yield _Measured(row.attribute, where, group, values, se, mean, dense, scale=scale)
 
 
-def _of_fairness(audit: Audit, variant: str, name: str) -> Iterator[tuple[str, _Measured]]:
+def _of_fairness(audit: Audit, variant: str, name: str) -> Iterator[_Measured]:
     n = audit.examples.clusters
 
     def measured(of: str) -> dict[str, tuple[tuple[float, ...], tuple[float, ...], Estimate]]:
@@ -122,7 +124,7 @@ def _of_fairness(audit: Audit, variant: str, name: str) -> Iterator[tuple[str, _
     for attribute, (values, se, mean) in measured(variant).items():
         dense = before[attribute][2] if attribute in before else None
         where = f"fairness.{name} of {attribute}"
-        yield attribute, _Measured(where, "all", values, se, mean, dense, lifted=True)
+        yield _Measured(attribute, where, "all", values, se, mean, dense, lifted=True)
 
 
 def _facets(audit: Audit, metric: str, disadvantaged: str, advantaged: str) -> tuple[str, str]:
@@ -134,9 +136,11 @@ def _facets(audit: Audit, metric: str, disadvantaged: str, advantaged: str) -> t
 
 
 def _question(rule: LevelRule, one: _Measured, side: Side, limit: float) -> Question:
-    level = _level(rule, one, side, limit)
+    level, where = _level(rule, one, side, limit), one.where
+    if rule.min is not None and rule.max is not None:
+        where += " (min)" if side == "at least" else " (max)"
     return Question(
-        rule.id, rule.metric, one.group, None, one.where, None, None, None, _reason(one, level),
+        rule.id, rule.metric, one.group, None, where, None, None, None, _reason(one, level),
         level=level,
     )  # fmt: skip
 
@@ -161,7 +165,7 @@ def _level(rule: LevelRule, one: _Measured, side: Side, limit: float) -> Level:
     k, single = len(one.values), rule.of == "every_member"
     fair = neutral(rule.metric)
     if rule.metric in OF_LABELS:
-        return Level(side, limit, fair, "labels", 0, None, (), 0, mean=one.mean)
+        return Level(one.attribute, side, limit, fair, "labels", 0, None, (), 0, mean=one.mean)
     ends = (0.0, 1.0) if one.lifted else (-math.inf, math.inf)
     mean = Bound(f"the mean of {_models(k)}", one.mean, 1, *ends)
     spread = spread_of(one.values, one.mean, single=single)
@@ -182,6 +186,7 @@ def _level(rule: LevelRule, one: _Measured, side: Side, limit: float) -> Level:
             broken = value < limit if side == "at least" else value > limit
             outside = worst.subject if broken else ""
     return Level(
+        one.attribute,
         side, limit, fair, rule.of, rule.next_runs if single else 0, clearing, tuple(harms), k,
         outside=outside, mean=_clipped(one.mean, *ends), worst=worst,
         dense=None if one.dense is None else _clipped(one.dense, *ends), spread=spread,

@@ -116,6 +116,7 @@ def _level(level: Level) -> LevelTest:
         return None if estimate is None else Quantity.of(estimate)
 
     return LevelTest(
+        attribute=level.attribute,
         side=level.side,
         limit=level.limit,
         neutral=level.neutral,

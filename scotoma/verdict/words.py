@@ -73,7 +73,7 @@ def margin_words(finding: Finding) -> str:
 def limit_words(level: Level) -> str:
     """Write the limit of a level.
 
-    >>> limit_words(Level("at least", 0.8, 1.0, "mean", 0, None, (), 16))
+    >>> limit_words(Level("sex", "at least", 0.8, 1.0, "mean", 0, None, (), 16))
     'at least 0.800'
     """
     return f"{level.side} {amount(level.limit, 'level')}"

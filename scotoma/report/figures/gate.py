@@ -79,6 +79,8 @@ def _summary(gate: GateResult) -> str:
     many = {verdict: sum(t.verdict == verdict for t in tests) for verdict in ORDER}
     small = len(tests) - sum(many.values())
     aside = f" {small:,} not judged are left out." if small else ""
+    if any(test.level is not None for test in tests):
+        aside += " Of a level the distance from fair is drawn, in that of its limit."
     return (
         f"Of {numbers.count(len(tests))} tests {many['FAIL']} fail (triangles), {many['UNSURE']} "
         f"are unsure (diamonds), {many['PASS']} pass (circles). Crosses: no interval.{aside}"
@@ -89,9 +91,18 @@ def _drawn(name: str, test: TestResult) -> tuple[Any, ...]:
     decided, shown = test.decided_by, _in_margins(test)
     if decided is None or shown is None or shown.value is None:
         missing = clipped(numbers.Interval(None, None, None), DOMAIN)
-        return (name, test.where, test.verdict, *missing, f"{test.verdict}, no interval")
+        return (name, _label(test), test.verdict, *missing, f"{test.verdict}, no interval")
     label = f"{test.verdict} {_change(decided).value}"
-    return (name, test.where, test.verdict, *clipped(shown, DOMAIN), label)
+    return (name, _label(test), test.verdict, *clipped(shown, DOMAIN), label)
+
+
+def _label(test: TestResult) -> str:
+    """What a row is called: of a level with its limit, which another rule may set elsewhere."""
+    if test.level is None:
+        return test.where
+    sign = "\u2265" if test.level.side == "at least" else "\u2264"
+    mean = ", mean" if test.level.of == "mean" else ""
+    return f"{test.where} {sign} {test.level.limit:g}{mean}"
 
 
 def _in_margins(test: TestResult) -> numbers.Interval | None:
@@ -153,7 +164,7 @@ def _row(name: str, test: TestResult) -> tuple[str, ...]:
 
 def _spec(rows: list[tuple[Any, ...]], names: list[str], chosen: str) -> dict[str, Any]:
     variant, where, verdict, value, low, high, goes_left, goes_right, label = fields(9)
-    title = "change / margin; of a level, from fair to its limit (dashed: 1)"
+    title = "in margins (dashed: 1)"
     right = {"value": "width"}
     return single(
         title=PICKED,
