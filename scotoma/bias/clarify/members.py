@@ -50,7 +50,7 @@ def member_metrics(
     >>> hired = [[True, True]] * 10 + [[False, True]] * 40 + [[True, False]] * 20
     >>> values, se = member_metrics(d=women + men, p=hired + [[False, False]] * 30)["DPPL"]
     >>> values.round(2).tolist(), se.round(3).tolist()
-    ([0.2, -1.0], [0.091, 0.027])
+    ([0.2, -1.0], [0.089, 0.027])
     """
     case = merged(read_case(d=d, y=y, p=p, strata=strata, clusters=clusters))[0]
     inflation = rows_per_cluster(case.clusters)
