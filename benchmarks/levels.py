@@ -24,16 +24,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 from scipy.stats import norm
 
 from scotoma.audit import Audit
 from scotoma.audit.document import GroupSize
 from scotoma.audit.outcomes import MemberMetric, ModelMetric, Outcomes
+from scotoma.bias.clarify import all_metrics
+from scotoma.bias.clarify.members import member_metrics
 from scotoma.config.gate import GateRules, parse_rules
-from scotoma.datasets import Examples
 from scotoma.jsonable import jsonable
-from scotoma.stages.measures.clarify import ClarifyMetrics
 from scotoma.verdict import Finding, decide, questions
 
 NEXT = 16
@@ -60,10 +59,10 @@ class Row:
 
 
 ROWS = (
-    Row(examples=30_000, planted=True),
-    Row(examples=30_000),
     Row(planted=True),
     Row(),
+    Row(examples=30_000, planted=True),
+    Row(examples=30_000),
     Row(members=5),
     Row(members=8),
     Row(members=32),
@@ -119,34 +118,27 @@ def findings_of(
     predicted: npt.NDArray[np.uint8], women: npt.NDArray[np.bool_], rules: GateRules
 ) -> list[Finding]:
     """Measure a population as the step `bias` does, and judge it."""
-    table = pl.DataFrame(
-        {
-            "example_id": [f"e{row}" for row in range(len(women))],
-            "label": np.where(np.arange(len(women)) % 4 < 2, "yes", "no"),
-            "sex": np.where(women, "female", "male"),
-            "split": "test",
-        }
-    )
-    examples = Examples(table, ("no", "yes"), ("sex",), ())
-    measures = ClarifyMetrics(examples, 1, 0, {"sex": "male"})
-    (found,) = measures.metrics(predicted)
     facets = {"attribute": "sex", "disadvantaged": "sex=female", "advantaged": "sex=male"}
-    number = dict.fromkeys(("dense", "compressed", "change"), found["DI"])
-    rows = [facets | {"metric": "DI"} | number]  # int8 models that are the dense ones
+    hits = predicted.astype(bool)
+    mean = all_metrics(d=women, p=hits, only=["DI"])["DI"]
+    values, se = member_metrics(d=women, p=hits, only=["DI"])["DI"]
+    row = facets | {"metric": "DI"}
+    numbers = dict.fromkeys(("dense", "compressed", "change"), mean)  # dense is int8 here
     outcomes = Outcomes.model_construct(
         questions=(),
         data=(),
-        variants={"int8": tuple(ModelMetric.model_validate(jsonable(row)) for row in rows)},
+        variants={"int8": (ModelMetric.model_validate(jsonable(row | numbers)),)},
         members={
-            "int8": tuple(
-                MemberMetric.model_validate(jsonable(row)) for row in measures.members(predicted)
-            )
+            "int8": (MemberMetric.model_validate(jsonable(row | {"values": values, "se": se})),)
         },
     )
-    groups = examples.partition()
     sizes = [
-        GroupSize(key=key, name=name, n=int(mask.sum()), train=0)
-        for key, name, mask in zip(groups.keys, groups.names, groups.masks, strict=True)
+        GroupSize(key=key, name=name, n=n, train=0)
+        for key, name, n in (
+            ("all", "all", len(women)),
+            ("sex=female", "female", int(women.sum())),
+            ("sex=male", "male", int((~women).sum())),
+        )
     ]
     audit = Audit.model_construct(clarify=outcomes, groups=tuple(sizes), run_to_run={})
     return decide(questions(audit, "int8", rules), rules)
