@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from scotoma.columns import is_plain, present
+from scotoma.columns import is_plain, present, refuse_doubled
 from scotoma.config import Config, PredictionsSource
 from scotoma.config.model import threshold_classes
 from scotoma.datasets.examples import Examples
+from scotoma.datasets.group_values import group_values
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
 from scotoma.printable import nearest, printable
@@ -49,20 +50,26 @@ def examples_from_source(
         labels = source.select("example_id", label.alias(config.label.column))
         label = _thresholded(labels, config.label.threshold, origin)
     chosen.append(label.alias("label"))
+    tested = source["split"] == "test"
+    put_together: list[str] = []
     for name, group in attributes.items():
-        value = _text(source, group.column, f"groups.{name}", origin)
-        chosen.append(value.replace(group.names or {}).fill_null(MISSING).alias(name))
+        text = source.select(_text(source, group.column, f"groups.{name}", origin)).to_series()
+        formed = group_values(text, group, tested, repr(printable(name)))
+        chosen.append(pl.lit(formed.values).fill_null(MISSING).alias(name))
+        put_together += formed.notes
     if config.cluster is not None:
         alone = pl.concat_str(pl.lit("row "), pl.col("example_id"))  # no source named: its own
         cluster = _text(source, config.cluster.column, "cluster", origin)
         chosen.append(cluster.fill_null(alone).alias("cluster"))
+    binary = _binary_columns(source, config) if config.over_index == "all" else {}
+    chosen += [value.fill_null(MISSING).alias(name) for name, (value, _) in binary.items()]
     shown = [name for name in ("image", "image_name") if name in source.columns]
     table = source.select(*chosen, *shown)
 
     if table["example_id"].n_unique() < table.height:
         twice = table.filter(pl.col("example_id").is_duplicated())["example_id"][0]
         raise DataError(f"example id {twice!r} stands in {origin} twice; ids must be unique")
-    classes, tested = _classes(table, config, origin)
+    classes, classes_tested = _classes(table, config, origin)
     for name in attributes:
         values = table.filter(pl.col("split") == "test")[name].unique().to_list()
         if len(values) < 2:
@@ -76,9 +83,30 @@ def examples_from_source(
         tuple(classes),
         tuple(attributes),
         tuple(tuple(names) for names in config.groups.intersections),
-        (*notes, *_untested(classes, tested), *_missing(table, config)),
+        (*notes, *_untested(classes, classes_tested), *_missing(table, config), *put_together),
         size=getattr(config.source, "size", None),
+        over_indexed=tuple((name, counted) for name, (_, counted) in binary.items()),
     )
+
+
+def _binary_columns(source: pl.DataFrame, config: Config) -> dict[str, tuple[pl.Expr, str]]:
+    """Columns of two values beside label, groups and cluster: each, and the value that counts.
+
+    That is the one that sorts last: `1` of `-1` and `1`, `yes` of `no` and `yes`.
+    """
+    used = {config.label.column, *RESERVED, *config.groups.attributes}
+    used |= {group.column for group in config.groups.attributes.values()}
+    used |= {config.cluster.column} if config.cluster else set()
+    used |= {split.column} if (split := getattr(config.source, "split", None)) else set()
+    binary = {}
+    for name in source.columns:
+        if name in used or not is_plain(source.schema[name]):
+            continue
+        value = _text(source, name, "over_index", "the source")
+        known = source.select(value.drop_nulls().unique()).to_series()
+        if len(known) == 2:
+            binary[name] = (value, natural_order(known)[-1])
+    return binary
 
 
 def _refuse_unknown_advantaged(
@@ -130,6 +158,7 @@ def _text(source: pl.DataFrame, name: str, role: str, origin: str) -> pl.Expr:
     """Read the values of a column as text; null where there is none."""
     if name not in source.columns:
         raise absent_column(name, role, source.columns, origin)
+    refuse_doubled(name, source.columns, origin)
     kind, value = source.schema[name], pl.col(name)
     refusal = DataError(
         f"{role} column {name!r} of {origin} must hold words or numbers, got {kind}; name "
