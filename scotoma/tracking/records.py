@@ -258,11 +258,13 @@ def _verdict(record: RunRecord, gate: GateResult, name: str) -> list[str]:
     counted = [test.verdict for test in judged.tests if test.waived is None]
     record.number("0_gate/failed", counted.count("FAIL"))
     record.number("0_gate/unsure", counted.count("UNSURE"))
+    levels = {}
     for test in judged.tests:
         if test.level is not None and test.level.mean is not None:
             about = test.group if test.group != "all" else test.level.attribute
-            (short,) = metric_names([f"{test.metric}.{about}"]).values()
-            record.quantity(f"level/{short}", test.level.mean)
+            levels[f"{test.metric}.{about}"] = test.level.mean
+    for key, short in metric_names(levels).items():
+        record.quantity(f"level/{short}", levels[key])
     record.tags["scotoma.verdict"] = judged.verdict
     return [f"- gate: {judged.verdict}", *(f"  - {markdown(line)}" for line in judged.sentences)]
 

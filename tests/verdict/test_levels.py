@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scotoma.audit import Audit
 from scotoma.audit.reading import parse_gate
 from scotoma.bias.clarify import METRICS, all_metrics
 from scotoma.bias.clarify.members import member_metrics
@@ -23,6 +22,7 @@ from scotoma.errors import ConfigError
 from scotoma.jsonable import jsonable
 from scotoma.report.figures.gate import draw_gate
 from scotoma.report.judged import open_tests
+from scotoma.tracking.records import variant_records
 from scotoma.uncertainty import Estimate
 from scotoma.verdict import Finding, gate_file, gate_result
 from scotoma.verdict.documents import junit, markdown
@@ -262,4 +262,6 @@ def test_every_reader_of_a_verdict_gets_the_level_its_limit_and_the_dense_models
     figure = draw_gate(result)
     assert figure is not None
     assert figure.table.rows[0][4] == "at least 0.8"
-    assert isinstance(whole(content), Audit)
+    int8 = variant_records(whole(content), {}, result)[0]
+    levels = [(name, value) for name, value, _ in int8.metrics if name.startswith("level/")]
+    assert levels == [("level/clarify.DI.sex.female", low.level.mean and low.level.mean.value)]
