@@ -14,7 +14,7 @@ from scotoma.inputs import Floats
 
 __all__ = ["member_metrics", "rows_per_cluster"]
 
-SMOOTH = tuple(n for n, row in METRICS.items() if row.stage == "post-training" and n != "FT")
+OF_MODELS = tuple(name for name, row in METRICS.items() if row.stage == "post-training")
 
 
 def member_metrics(
@@ -23,8 +23,9 @@ def member_metrics(
     p: npt.ArrayLike,
     y: npt.ArrayLike | None = None,
     strata: npt.ArrayLike | None = None,
+    features: npt.ArrayLike | None = None,
     clusters: npt.ArrayLike | None = None,
-    only: Iterable[str] = SMOOTH,
+    only: Iterable[str] = OF_MODELS,
 ) -> dict[str, tuple[Floats, Floats]]:
     """Measure each metric on every member, with its standard error over examples.
 
@@ -33,9 +34,10 @@ def member_metrics(
         p: Positive predictions, shape (N,), or (N, K), one column per member.
         y: Positive labels, shape (N,).
         strata: The stratum of each example, shape (N,); for CDDPL.
+        features: Numbers by which examples are alike, shape (N, F), on one scale; for FT.
         clusters: Id of each example's cluster, shape (N,). Its examples are taken for one that
             stands for all of them, so that standard errors are too large rather than too small.
-        only: The metrics wanted, of those of predictions, without FT.
+        only: The metrics wanted, of those of predictions.
 
     Returns:
         Metric name to values and standard errors, of DI those of log DI, shape (K,) each; nan where
@@ -52,9 +54,13 @@ def member_metrics(
     >>> values.round(2).tolist(), se.round(3).tolist()
     ([0.2, -1.0], [0.089, 0.027])
     """
-    case = merged(read_case(d=d, y=y, p=p, strata=strata, clusters=clusters))[0]
-    inflation = rows_per_cluster(case.clusters)
-    return {name: _measured(name, case, inflation) for name in only if not missing(name, case)}
+    whole = read_case(d=d, y=y, p=p, strata=strata, features=features, clusters=clusters)
+    brief, inflation = merged(whole)[0], rows_per_cluster(whole.clusters)
+    return {
+        name: _flips(whole, inflation) if name == "FT" else _measured(name, brief, inflation)
+        for name in only
+        if not missing(name, whole)
+    }
 
 
 def rows_per_cluster(clusters: npt.NDArray[np.intp] | None) -> float:
@@ -87,3 +93,12 @@ def _measured(name: str, case: Case, inflation: float) -> tuple[Floats, Floats]:
         scale = values if name == "DI" else 1.0
         se = np.sqrt(variance) / scale
     return values, np.where(np.isfinite(values) & np.isfinite(se), se, np.nan)
+
+
+def _flips(case: Case, inflation: float) -> tuple[Floats, Floats]:
+    """The fliptest, whose influences are those of examples and not of cells."""
+    if not case.both_facets:
+        nothing = np.full(case.members, np.nan)
+        return nothing, nothing
+    flips = case.flips
+    return flips.values, np.sqrt(flips.influences.var(axis=0) * inflation / case.n)
