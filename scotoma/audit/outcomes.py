@@ -6,9 +6,16 @@ from typing import Literal
 
 from pydantic import Field
 
-from scotoma.audit.base import Part, Quantity, Real
+from scotoma.audit.base import Number, Part, Quantity, Real
 
-__all__ = ["LabelMetric", "MetricGuide", "ModelMetric", "OutcomeQuestion", "Outcomes"]
+__all__ = [
+    "LabelMetric",
+    "MemberMetric",
+    "MetricGuide",
+    "ModelMetric",
+    "OutcomeQuestion",
+    "Outcomes",
+]
 
 
 class MetricGuide(Part):
@@ -63,6 +70,22 @@ class ModelMetric(Part):
     change: Quantity = Field(description="compressed - dense, with an interval of its own.")
 
 
+class MemberMetric(Part):
+    """A metric of every member of a variant, for one pair of facets."""
+
+    attribute: str = Field(description="The attribute.")
+    disadvantaged: str = Field(description="Key of facet d, or `the rest`.")
+    advantaged: str = Field(description="Key of facet a, or `the rest`.")
+    metric: str = Field(description="Short name of the metric.")
+    values: tuple[Number | None, ...] = Field(
+        description="Of each member; null where it is undefined."
+    )
+    se: tuple[Number | None, ...] = Field(
+        description="Standard error of each value over examples, of DI that of its logarithm. "
+        "Examples of a cluster count as one that stands for all of them, which is cautious."
+    )
+
+
 class Outcomes(Part):
     """Clarify's 21 metrics: who gets the favourable outcome, of two facets of an attribute.
 
@@ -84,4 +107,8 @@ class Outcomes(Part):
     )
     variants: dict[str, tuple[ModelMetric, ...]] = Field(
         description="Metrics of the predictions, by compressed variant."
+    )
+    members: dict[str, tuple[MemberMetric, ...]] = Field(
+        default_factory=dict,
+        description="Metrics of every member, by variant, dense too: those that are defined.",
     )

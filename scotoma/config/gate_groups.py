@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scotoma.config.gate import ChangeRule, GateRules
+from scotoma.config.gate import ChangeRule, GateRules, LevelRule
 from scotoma.errors import DataError
 from scotoma.group_keys import parse_group_key
 from scotoma.printable import nearest, printable
@@ -38,7 +38,8 @@ def refuse_unknown_groups(rules: GateRules, keys: Iterable[str]) -> None:
     named = [("must", name, groups | attributes) for name in rules.must]
     named += [
         (f"attributes of rule {r.id}", name, attributes)
-        for r in chosen
+        for r in rules.rules
+        if isinstance(r, ChangeRule | LevelRule)
         for name in r.attributes or ()
     ]
     named += [

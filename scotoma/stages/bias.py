@@ -72,6 +72,7 @@ def bias(run: Run) -> list[Path]:
                     "one_model": accuracy.one_model_risk(dense_accuracy, paired=paired, seed=seed),
                     "gaps": gaps.under(comparison.compressed, paired=paired),
                     "run_to_run": runs.of_compressed(comparison.compressed),
+                    "members": clarify.members(comparison.compressed),
                     "clarify": clarify.models(
                         before, comparison.dense, comparison.compressed, paired=paired
                     ),
@@ -91,6 +92,8 @@ def bias(run: Run) -> list[Path]:
                 "questions": metric_guide(),
                 "data": clarify.data(),
                 "variants": {name: measures["clarify"] for name, measures in variants.items()},
+                "members": {"dense": clarify.members(dense.predicted)}
+                | {name: measures["members"] for name, measures in variants.items()},
             }
             parts["one_model"] = RISK_LIMITS | {
                 "variants": {name: measures["one_model"] for name, measures in variants.items()}

@@ -12,6 +12,7 @@ from scotoma.config.gate import (
     CieRule,
     ClassesRule,
     GateRules,
+    LevelRule,
     Rule,
     SincePreviousRule,
     SlicesRule,
@@ -20,6 +21,7 @@ from scotoma.config.gate_groups import refuse_unknown_groups
 from scotoma.group_keys import parse_group_key
 from scotoma.verdict.class_questions import class_questions
 from scotoma.verdict.evidence import difference_alone, read_estimate, read_variance
+from scotoma.verdict.level_questions import level_questions
 from scotoma.verdict.margins import clearing_margin, too_small
 from scotoma.verdict.question import Question
 
@@ -60,6 +62,8 @@ def _asked(audit: Audit, variant: str, rule: Rule, rules: GateRules) -> list[Que
         return [Question(rule.id, rule.metric, "all", None, "CIE excess", None, rule.max, change)]
     if isinstance(rule, ClassesRule):
         return class_questions(audit, variant, rule, rules)
+    if isinstance(rule, LevelRule):
+        return level_questions(audit, variant, rule)
     if isinstance(rule, SincePreviousRule):
         return []
     return list(_slices(audit, variant, rule)) or [_unasked(rule, NO_SLICES)]

@@ -77,6 +77,7 @@ class FairnessOfRuns:
             metrics = member_fairness(
                 self.examples.labels, predicted, groups.masks[rows],
                 n_classes=len(self.examples.classes), class_id=self.positive,
+                clusters=self.examples.clusters,
             )  # fmt: skip
             found |= {(attribute, name): metrics[name] for name in NAMES}
         return found
@@ -95,6 +96,7 @@ class FairnessOfRuns:
             "attribute": attribute,
             "metric": metric,
             "values": one.values.tolist(),
+            "se": one.se.tolist(),
             "mean": float(one.values.mean()),
             "max_diff": moved.max_diff,
             "std": moved.std,
