@@ -26,6 +26,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -40,7 +41,7 @@ from scotoma.inference import OURS, session
 from scotoma.machine import hardware, versions
 from scotoma.predictions import Predictions
 from scotoma.quantization.compress import compress
-from scotoma.quantization.graphs import export_graph, fold, numpy_weights
+from scotoma.quantization.graphs import export_graph, fold
 from scotoma.quantization.int8_static import plan_static
 from scotoma.run import Run, write_json
 from scotoma.stages import perform
@@ -68,6 +69,11 @@ tracking: {{uri: "off"}}
 """
 PRUNED = "  - {prune: [0.9], then: [int8-static]}\n"
 STATIC = Variant(name="int8-static", kind="int8", mode="static", bits=8)
+
+
+def numpy_weights(model: torch.nn.Module) -> dict[str, NDArray[Any]]:
+    """List parameters and buffers of a network, as `Architecture.with_weights` takes them."""
+    return {name: value.detach().numpy() for name, value in model.state_dict().items()}
 
 
 def main() -> None:

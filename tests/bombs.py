@@ -42,13 +42,13 @@ def csv_of_empty_cells(path: Path, header: str) -> Path:
     return path
 
 
-def parquet_of_gigabytes(path: Path, values: dict[str, str], rows: int = 40_000_000) -> Path:
+def parquet_of_gigabytes(path: Path, values: dict[str, str | bytes], rows: int) -> Path:
     """A table of 300 kB in which all rows are equal: in memory 16 bytes a row and column."""
     part = 10_000_000
     codes = pa.array(np.zeros(part, np.int8))
-    columns = {name: pa.DictionaryArray.from_arrays(codes, [text]) for name, text in values.items()}
+    columns = {name: pa.DictionaryArray.from_arrays(codes, [one]) for name, one in values.items()}
     table = pa.table(columns)
-    # Without what pyarrow would tell of the dictionary, readers see plain text.
+    # Without what pyarrow would tell of the dictionary, readers see plain values.
     with pq.ParquetWriter(path, table.schema, store_schema=False, compression="zstd") as writer:
         for _ in range(rows // part):
             writer.write_table(table, row_group_size=part)

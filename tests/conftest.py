@@ -18,7 +18,10 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from scotoma.machine import cores
+
 settings.register_profile("scotoma", deadline=None)  # no test asserts a time
+settings.register_profile("commit", deadline=None, max_examples=50)
 settings.register_profile("quick", deadline=None, max_examples=15)
 settings.load_profile("scotoma")
 
@@ -42,35 +45,32 @@ NO_SHARED = "no raw data"
 # No rights to run an engine, or a Python that is not the base image's.
 NO_ENGINE = ("no Docker engine can be had here", "the image's packages are for another Python")
 
-# Files are dealt whole to processes. These take the longest; dealt last, one of them would
-# keep one core busy while the others idle.
+# Files are dealt whole to processes, and these folders, whose tests share a browser and a server.
+TOGETHER = ("tests/report", "tests/tracking")
+# These take the longest; dealt last, one of them would keep one core busy while the others idle.
 LONGEST = (
-    "test_audit.py",
-    "test_docs.py",
-    "test_wheel.py",
     "test_images.py",
-    "test_server.py",
+    "test_wheel.py",
+    "test_docs.py",
+    "test_browser.py",  # and with it tests/report
+    "test_store.py",  # and with it tests/tracking
+    "test_audit.py",
     "test_local.py",
     "test_machines.py",
-    "test_postgres.py",
-    "test_subgroup_coverage.py",
-    "test_commands.py",
-    "test_store.py",
-    "test_schedule.py",
-    "test_divergence_excess.py",
-    "test_quantization.py",
-    "test_beam.py",
-    "test_models.py",
-    "test_clarify_coverage.py",
     "test_predicted.py",
-    "test_engine.py",
-    "test_cluster.py",
+    "test_quantization.py",
+    "test_divergence_members.py",
+    "test_numbers_gone_wrong.py",
     "test_rings.py",
-    "test_own.py",
-    "test_protocols.py",
-    "test_retraining.py",
-    "test_canaries.py",
-    "test_serving.py",
+    "test_clarify_coverage.py",
+    "test_few_flips.py",
+    "test_changed_inputs.py",
+    "test_compression.py",
+    "test_commands_slices.py",
+    "test_processes.py",
+    "test_engine.py",
+    "test_schedule.py",
+    "test_class_rates.py",
 )
 
 
@@ -86,12 +86,14 @@ ROOM = 6 << 30
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw fewer examples where only the quick tests run, and keep files in memory if it has room.
+    """Draw fewer examples where not all tests run, and keep files in memory if it has room.
 
     PYTEST_DEBUG_TEMPROOT names another folder for them.
     """
     if _quick(config):
         settings.load_profile("quick")
+    elif "not thorough" in config.option.markexpr:
+        settings.load_profile("commit")
     if os.access(MEMORY, os.W_OK):
         memory = os.statvfs(MEMORY)
         if not memory.f_flag & os.ST_NOEXEC and memory.f_bavail * memory.f_frsize > ROOM:
@@ -122,6 +124,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
     rank = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path.name, len(LONGEST)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than cores: a third of their time tests wait, for servers and other processes."""
+    return cores() + 1
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Deal files whole, and the folders of `TOGETHER`."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Folders(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            folder = file.rpartition("/")[0]
+            return folder if folder in TOGETHER else file
+
+    return Folders(config, log) if config.option.dist == "loadfile" else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

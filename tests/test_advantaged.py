@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from scotoma.datasets import Examples
-from scotoma.stages.measures.clarify import facet_pairs
+from scotoma.stages.measures.facets import facet_pairs
 from scotoma.stages.measures.gaps import Gaps
 
 # Value: examples, errors of the dense model, errors of the compressed one.

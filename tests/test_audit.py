@@ -243,6 +243,7 @@ def test_nothing_in_the_audit_names_a_path_or_a_time(run: Path) -> None:
     assert "time_s" not in text
 
 
+@pytest.mark.thorough
 def test_a_run_in_object_storage_has_the_same_bytes_and_is_taken_up_by_another_machine(
     run: Path, config: Path, s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

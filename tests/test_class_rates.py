@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from scotoma.audit import read_audit
+from scotoma.costs import measuring
 from scotoma.run import read_json
 from scotoma.stages.measures import rates
 from tests.commands import measured, scotoma
@@ -17,7 +18,8 @@ from tests.steps import steps_in_this_process
 
 pytestmark = pytest.mark.slow
 
-N, CLASSES, PLACES, MODELS = 3000, 60, 45, 5
+N, CLASSES, PLACES, MODELS = 1500, 20, 15, 3
+FEW = 500  # rates of single classes in audit.json; the audit has 640
 CONFIG = """\
 project: long
 source: {kind: predictions, files: preds.parquet, examples: examples.parquet}
@@ -69,8 +71,9 @@ def audit(home: Path, out: str) -> Path:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("long")
     write_tables(folder)
-    audit(folder, "run")
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rates, "MOST_CLASS_ROWS", FEW)
+        audit(folder, "run")
         patch.setattr(rates, "MOST_CLASS_ROWS", 10**9)
         audit(folder, "whole")
     return folder
@@ -104,6 +107,7 @@ def test_check_says_how_large_audit_json_will_be(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(home)
+    monkeypatch.setattr(measuring, "MOST_CLASS_ROWS", FEW)
     said = measured("check", "audit.yaml", "--quiet")["measuring"]
     size = (home / "run" / "audit.json").stat().st_size
     assert size / said["within_factor"] < said["audit_json_bytes"] < size * said["within_factor"]
@@ -148,8 +152,8 @@ def test_a_table_of_another_audit_is_refused(home: Path) -> None:
 def test_a_gate_asks_of_no_more_rates_than_it_can_judge(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rates, "MOST_JUDGED", 1000)
+    monkeypatch.setattr(rates, "MOST_JUDGED", 100)
     with steps_in_this_process(home):
         code, _, err = scotoma("gate", "run", "--rules", "rules.yaml")
     assert code == 4
-    assert "at most 1,000 rates of single classes may be asked for, got 2,760" in err
+    assert "at most 100 rates of single classes may be asked for, got 320" in err

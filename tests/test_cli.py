@@ -67,8 +67,8 @@ CONFIG_CASES = {
     "an unknown key": Case(
         2,
         "audit.yaml:12 populaton is not a key here; known are version, project, source, label, "
-        "groups, cluster, advantaged, baseline, variants, population, tracking, kubeflow, "
-        "retraining, limits, keep_scores, deterministic; "
+        "groups, cluster, advantaged, over_index, baseline, variants, population, slices, clarify, "
+        "tracking, kubeflow, retraining, limits, keep_scores, deterministic; "
         "did you mean 'population'?",
         change=("population:", "populaton:"),
     ),
@@ -97,7 +97,7 @@ CONFIG_CASES = {
         2,
         'output folder other belongs to another configuration: source.kind is "digits-s" there and '
         '"image_folder" here, source.skew is 0.95 there and absent here, source.recipe.steps is '
-        "400 there and 2 here, and 6 more; choose another --out, or remove it",
+        "400 there and 2 here, and 7 more; choose another --out, or remove it",
         options=("--out", "other"),
     ),
     "a folder with other things in it": Case(
@@ -119,7 +119,7 @@ CONFIG_CASES = {
 DATA_CASES = {
     "a missing table, in folders to be made": Case(
         4,
-        "source.attributes DIR/tabel.csv is not a file; name a CSV with column 'image'",
+        "source.attributes DIR/tabel.csv is not a file; name a CSV with a row for each image",
         change=("table.csv", "tabel.csv"),
         options=("--out", "deep/down/out"),
     ),

@@ -372,3 +372,10 @@ def test_damaged_text_is_read_or_refused_in_one_sentence(at: int, noise: str) ->
     except ConfigError as error:
         message = str(error)
     assert "\n" not in message
+
+
+@pytest.mark.parametrize("section", ["slices: {max_cross: 2}", "clarify: {features: [age]}"])
+def test_what_is_measured_decides_the_results_and_no_model(section: str) -> None:
+    before, after = (parse_config(text, "audit.yaml") for text in (CONFIG, f"{CONFIG}\n{section}"))
+    assert before.digest() != after.digest()
+    assert before.models_digest() == after.models_digest()

@@ -25,9 +25,10 @@ from scotoma.inference import (
 )
 from scotoma.inference.costs import file_sizes
 from scotoma.quantization.compress import compress
-from scotoma.quantization.graphs import export_graph, numpy_weights
+from scotoma.quantization.graphs import export_graph
 from scotoma.training.engine import normalise
 from scotoma.training.models import build_model
+from tests.networks import numpy_weights
 
 pytestmark = pytest.mark.slow
 

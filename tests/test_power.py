@@ -19,11 +19,12 @@ from scotoma.power import (
     Design,
     PlantedGroup,
     Probit,
-    expected_variance,
     planted_audit,
     promised_power,
     smallest_amplification,
 )
+from scotoma.power.model import expected_parts
+from scotoma.uncertainty.crossed import combine
 
 PAIRS = Design(group_n=400, rate=0.08, members=6, paired=True, errors=Probit(run_sd=0.3))
 
@@ -111,7 +112,7 @@ def test_extreme_designs_have_a_power_and_no_warning():
     assert promised_power(Design(group_n=10, rate=1e-6, members=1), 1.0) < 1e-3
     alike = Probit(correlation=1, inheritance=1)
     copies = Design(group_n=500, rate=0.1, members=4, paired=True, errors=alike)
-    assert expected_variance(copies, 0.0).total == pytest.approx(0, abs=1e-12)
+    assert combine(*expected_parts(copies, 0.0)).total == pytest.approx(0, abs=1e-12)
     assert promised_power(copies, 0.5) > 0.999
     hard = Design(group_n=10**9, rate=0.9, members=255, errors=Probit(difficulty_sd=20, run_sd=3))
     assert 0 < promised_power(hard, 0.01) < 1

@@ -17,11 +17,11 @@ from scotoma.power import (
     PlantedGroup,
     Probit,
     draw_events,
-    expected_variance,
     planted_audit,
 )
 from scotoma.power.model import both_below, expected_parts
 from scotoma.uncertainty import Moments, n_effective
+from scotoma.uncertainty.crossed import combine
 
 PURE = Probit(difficulty_sd=0, run_sd=0)  # every member errs on its own: binomial counts
 
@@ -48,7 +48,7 @@ def test_without_difficulty_and_run_effect_the_variance_is_that_of_two_binomials
     n, p, p_c = 700, 0.04, 0.05
     design = Design(group_n=n, rate=p, members=k, compressed_members=k_c, errors=PURE)
     expected = (1 - p) / (n * k * p) + (1 - p_c) / (n * k_c * p_c)
-    assert expected_variance(design, 0.25).total == pytest.approx(expected, rel=1e-9)
+    assert combine(*expected_parts(design, 0.25)).total == pytest.approx(expected, rel=1e-9)
 
 
 WORLDS = {
@@ -76,7 +76,7 @@ def test_expected_parts_of_the_variance_are_those_that_audits_find(world):
         found.append([variance.examples, variance.members, variance.residual])
         dense, compressed = moments.rates()
         values.append(compressed / rates[1] - dense / rates[0])
-    expected = expected_variance(design, relative)
+    expected = combine(*expected_parts(design, relative))
     parts = np.array([expected.examples, expected.members, expected.residual])
     error = np.std(found, axis=0, ddof=1) / math.sqrt(audits)
     assert (np.abs(np.mean(found, axis=0) - parts) <= 4 * error + 1e-12).all()
@@ -112,7 +112,7 @@ def test_quadrature_of_the_model_in_plain_notation_gives_the_same_variance():
     joint = (weight * chances[0]) @ chances[1] @ weight
     errors = Probit(difficulty_sd=su, run_sd=sr, correlation=rho)
     few, many = (
-        expected_variance(Design(group_n=n, rate=p, members=200, errors=errors), q / p - 1)
+        combine(*expected_parts(Design(group_n=n, rate=p, members=200, errors=errors), q / p - 1))
         for n in (1_000, 2_000)
     )
     alone = [  # V_ex of one population: what it has less the part shared

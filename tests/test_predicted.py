@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import math
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +28,6 @@ from tests.external_predictions import CONFIG, audited, said, write
 pytestmark = pytest.mark.slow
 
 # What a core installation lacks: importing any of it ends the process that tries.
-ABSENT = ("torch", "torchvision", "onnx", "onnxruntime", "sklearn", "safetensors", "mlflow")
 
 
 @pytest.fixture(scope="module")
@@ -272,30 +267,6 @@ def test_images_that_the_table_names_are_shown_unless_they_lie_elsewhere(tmp_pat
     source = load_config(home / "audit.yaml").source
     names = {"a": "a.png", "b": "../secret.png", "c": "link.png", "d": None, "e": "/etc/passwd"}
     assert named_images(source, names) == {"a": b"\x89PNG"}  # type: ignore[arg-type]
-
-
-def test_a_core_installation_audits_predictions(tmp_path: Path) -> None:
-    """The whole pipeline through kfp, in processes in which importing torch fails."""
-    home = tmp_path / "home"
-    home.mkdir()
-    write(home, n=120)
-    for name in ABSENT:
-        said = f"raise ModuleNotFoundError('no {name} here', name='{name}')\n"
-        blocked = tmp_path / "blocked"
-        blocked.mkdir(exist_ok=True)
-        (blocked / f"{name}.py").write_text(said)
-    text = CONFIG.replace('tracking: {uri: "off"}\n', "")
-    (home / "audit.yaml").write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "scotoma", "audit", "audit.yaml", "--out", "run", "--json"],
-        cwd=home, env=os.environ | {"PYTHONPATH": str(tmp_path / "blocked")}, capture_output=True,
-        text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["scope"] == "shipped"
-    assert (
-        "mlflow  not logged: tracking needs mlflow; pip install 'scotoma[tracking]'" in done.stderr
-    )
 
 
 def test_check_tells_the_groups_of_predictions_and_nothing_of_training(tmp_path: Path) -> None:

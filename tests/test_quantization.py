@@ -20,11 +20,12 @@ from scotoma.inference import scores_onnx
 from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.compress import compress
 from scotoma.quantization.float32_layers import float32_layers
-from scotoma.quantization.graphs import export_graph, fold, numpy_weights
+from scotoma.quantization.graphs import export_graph, fold
 from scotoma.quantization.int4 import quantize_blocks
 from scotoma.quantization.sequential_graph import sequential_graph
 from scotoma.training.models import build_model
 from scotoma.training.residual_networks import wide_resnet
+from tests.networks import numpy_weights
 
 pytestmark = pytest.mark.slow
 
@@ -205,7 +206,9 @@ NETWORKS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    "name", [*NETWORKS][:2] + [pytest.param(n, marks=pytest.mark.thorough) for n in [*NETWORKS][2:]]
+)
 def test_every_kind_of_network_is_folded_and_exported_alike(name: str) -> None:
     side = 32 if name == "torchvision" else 16
     shown = torch.randn(4, 3, side, side, generator=torch.Generator().manual_seed(1))

@@ -21,10 +21,11 @@ from scotoma.inference import scores_onnx
 from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.calibration import calibrated_tensors, value_ranges
 from scotoma.quantization.compress import compress
-from scotoma.quantization.graphs import export_graph, numpy_weights
+from scotoma.quantization.graphs import export_graph
 from scotoma.quantization.int8_static import OPERATORS, StaticPlan, plan_static, quantize_static
 from scotoma.training.models import build_model
 from scotoma.training.residual_networks import wide_resnet
+from tests.networks import numpy_weights
 
 pytestmark = pytest.mark.slow
 

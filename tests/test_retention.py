@@ -27,6 +27,7 @@ from scotoma.stages.retention import (
 from tests.audits import gate_file
 from tests.commands import measured, scotoma
 from tests.faults.made import predictions_made_elsewhere
+from tests.steps import steps_in_this_process
 
 pytestmark = pytest.mark.slow
 
@@ -159,9 +160,10 @@ def test_a_clock_that_jumped_ahead_deletes_nothing(tmp_path: Path) -> None:
         "the clock is right, run scotoma tidy --as-of 20"
     ) in err
     for seed in ("1", "2"):  # the second finds the first, which ended by the clock that jumped
-        code, _, err = scotoma(
-            "audit", config, "--seed", seed, "--out", runs / f"seed {seed}", "--quiet"
-        )
+        with steps_in_this_process(tmp_path):
+            code, _, err = scotoma(
+                "audit", config, "--seed", seed, "--out", runs / f"seed {seed}", "--quiet"
+            )
         assert code == 0, err
     assert before.items() <= storage.list_files(str(runs)).items()
     listed = measured("tidy", config, "--runs", runs, "--dry-run", "--as-of", "2021-05-02")
@@ -180,7 +182,8 @@ def test_an_audit_says_what_it_deletes(tmp_path: Path) -> None:
         left(str(tmp_path / "runs" / f"m{month}"), month, "FAIL", "killed")
     config = predictions_made_elsewhere(tmp_path)
     config.write_text(config.read_text() + 'retraining: {cron: "0 0 6 1 * *", keep: {audits: 2}}\n')
-    code, _, err = scotoma("audit", config, "--out", tmp_path / "runs" / "m3")
+    with steps_in_this_process(tmp_path):
+        code, _, err = scotoma("audit", config, "--out", tmp_path / "runs" / "m3")
     assert code == 0, err
     assert (
         f"keep    deleting models and predictions of {tmp_path}/runs/m1, which ended 2021-01-01 "

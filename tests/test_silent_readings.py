@@ -59,7 +59,7 @@ def test_text_that_says_nan_or_null_is_missing_in_audit_and_bias(
     assert "label column 'label' is empty in 20 of 300 rows" in err
 
 
-@pytest.mark.parametrize("word", ["inf", "nan-1"])
+@pytest.mark.parametrize("word", ["inf", pytest.param("nan-1", marks=pytest.mark.thorough)])
 def test_a_class_that_is_a_word_among_numbers_has_one_place_under_every_hash_seed(
     word: str, config: Path, tmp_path: Path
 ) -> None:

@@ -327,7 +327,7 @@ class Sick(BaseHTTPRequestHandler):
 @pytest.fixture
 def sick(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Sick]]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Sick) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
         monkeypatch.setattr(places.time, "sleep", lambda seconds: None)
         Sick.asked.clear()

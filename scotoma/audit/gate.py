@@ -18,6 +18,7 @@ __all__ = [
     "GateResult",
     "JudgedExamples",
     "JudgedVariant",
+    "LevelTest",
     "Margins",
     "PreviousReference",
     "TestResult",
@@ -44,11 +45,44 @@ class Margins(Part):
 class DecidingInterval(Part):
     """The interval that decided: beyond the margin in a FAIL, inside in a PASS, else across it."""
 
-    kind: Literal["relative", "absolute"] = Field(description="Which margin the test hangs on.")
-    margin: Real = Field(
-        description="The margin, in the unit of the interval: per cent, or a fraction."
+    kind: Literal["relative", "absolute", "level"] = Field(
+        description="Which margin the test hangs on; `level` for the limit of a metric itself."
     )
-    interval: Quantity = Field(description="The change, with its interval at the deciding level.")
+    margin: Real = Field(
+        description="The margin or limit, in the unit of the interval: per cent, or a fraction."
+    )
+    interval: Quantity = Field(
+        description="The change or the number, with its interval at the deciding level. Of `the "
+        "next 16 runs` it holds all of them together."
+    )
+    subject: str = Field(
+        "",
+        description="Of a level: whose number it is, `member 7`, `the mean of 16 models`, `the "
+        "next 16 runs`; else empty.",
+    )
+
+
+class LevelTest(Part):
+    """The limit of a level, and the numbers beside it."""
+
+    attribute: str = Field(description="The attribute whose groups are compared.")
+    side: Literal["at least", "at most"] = Field(description="Which limit of the rule.")
+    limit: Real = Field(description="The limit.")
+    neutral: Real = Field(description="The value where both sides are treated alike.")
+    of: Literal["every_member", "mean", "labels"] = Field(
+        description="What must keep it: as in the rule, or the labels of the training examples."
+    )
+    next_runs: Count = Field(
+        description="How many next training runs must keep it; 0 unless every member must."
+    )
+    mean: Quantity | None = Field(description="Mean over the models, or the number of the labels.")
+    worst_member: str = Field(
+        description="The model nearest to the limit or farthest outside; empty for none."
+    )
+    worst: Quantity | None = Field(description="Its number; the interval is over examples.")
+    dense: Quantity | None = Field(
+        description="Mean over the dense models, before compression; null for labels."
+    )
 
 
 class Forecast(Part):
@@ -87,16 +121,22 @@ class TestResult(Part):
     relative: Quantity | None = Field(
         description="The relative change, per cent; null where no rule asks for it."
     )
-    absolute: Quantity | None = Field(description="The change, a fraction; null without evidence.")
+    absolute: Quantity | None = Field(
+        description="The change, a fraction; null without evidence, and for levels."
+    )
+    level: LevelTest | None = Field(
+        None, description="The limit and its numbers, where the rule is about a level; else null."
+    )
     harm_p: Fraction | None = Field(
-        description="One-sided p-value that the margins are exceeded; null where too little is "
-        "known to show harm."
+        description="One-sided p-value that the margins are exceeded, or a limit broken; null "
+        "where too little is known to show harm."
     )
     harm_p_adjusted: Fraction | None = Field(
         description="The same, adjusted over the tests of the variant."
     )
     noninferiority_p: Fraction | None = Field(
-        description="P-value that the margins are not exceeded; null if untested."
+        description="P-value that the margins are not exceeded, or the limit kept; null if "
+        "untested."
     )
     decided_by: DecidingInterval | None = Field(
         description="The interval that decided; null if untested."

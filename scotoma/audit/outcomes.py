@@ -6,9 +6,16 @@ from typing import Literal
 
 from pydantic import Field
 
-from scotoma.audit.base import Part, Quantity, Real
+from scotoma.audit.base import Number, Part, Quantity, Real
 
-__all__ = ["LabelMetric", "MetricGuide", "ModelMetric", "OutcomeQuestion", "Outcomes"]
+__all__ = [
+    "LabelMetric",
+    "MemberMetric",
+    "MetricGuide",
+    "ModelMetric",
+    "OutcomeQuestion",
+    "Outcomes",
+]
 
 
 class MetricGuide(Part):
@@ -63,6 +70,22 @@ class ModelMetric(Part):
     change: Quantity = Field(description="compressed - dense, with an interval of its own.")
 
 
+class MemberMetric(Part):
+    """A metric of every member of a variant, for one pair of facets."""
+
+    attribute: str = Field(description="The attribute.")
+    disadvantaged: str = Field(description="Key of facet d, or `the rest`.")
+    advantaged: str = Field(description="Key of facet a, or `the rest`.")
+    metric: str = Field(description="Short name of the metric.")
+    values: tuple[Number | None, ...] = Field(
+        description="Of each member; null where it is undefined."
+    )
+    se: tuple[Number | None, ...] = Field(
+        description="Standard error of each value over examples, of DI that of its logarithm. "
+        "Examples of a cluster count as one that stands for all of them, which is cautious."
+    )
+
+
 class Outcomes(Part):
     """Clarify's 21 metrics: who gets the favourable outcome, of two facets of an attribute.
 
@@ -70,8 +93,8 @@ class Outcomes(Part):
     d is all others. If not, of two values the one that is rarer among the training examples (where
     there are none, among the test examples) is d, and of more each in turn, against the rest.
     Strata are the values of all other attributes together. A metric that cannot be computed says
-    what it needs: without `label.positive` there is no favourable outcome, and FT needs numbers
-    about every example, which only `scotoma bias --feature` takes.
+    what it needs: without `label.positive` there is no favourable outcome, and FT needs columns of
+    numbers, which `clarify.features` names.
     [Measuring](measuring.md#the-21-metrics-of-clarify) says what each one asks.
     """
 
@@ -85,4 +108,8 @@ class Outcomes(Part):
     variants: dict[str, tuple[ModelMetric, ...]] = Field(
         description="Metrics of the predictions, by compressed variant; without labels those that "
         "need none."
+    )
+    members: dict[str, tuple[MemberMetric, ...]] = Field(
+        default_factory=dict,
+        description="Metrics of every member, by variant, dense too: those that are defined.",
     )

@@ -52,6 +52,12 @@ class FairnessRuns(Part):
     values: tuple[Fraction | None, ...] = Field(
         description="Of each member: of the positive class, without one the mean over the classes."
     )
+    se: tuple[Number | None, ...] = Field(
+        (),
+        description="Standard error of each value over examples, the mean over its classes: no "
+        "class makes up for another. Examples of a cluster count as one that stands for all of "
+        "them, which is cautious.",
+    )
     mean: Fraction | None = Field(description="Mean over the members.")
     max_diff: Fraction | None = Field(description="MaxDiff: largest minus smallest value.")
     std: Number | None = Field(description="STDEV: standard deviation over the members, ddof=0.")

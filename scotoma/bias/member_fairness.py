@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from scotoma.bias.clarify.members import rows_per_cluster
 from scotoma.bias.fairness import (
     NAMES,
     OF_PREDICTIONS,
     examples_in_groups,
     fairness_of_cells,
 )
-from scotoma.bias.formulas import ClassConfusion
-from scotoma.inputs import Codes, Floats
+from scotoma.bias.formulas import FORMULAS, ClassConfusion
+from scotoma.inputs import Codes, Floats, cluster_ids
 
 __all__ = ["MemberFairness", "member_fairness"]
+
+STEP = 1e-3  # of an example, by which a count is moved for the slope of a metric
+CELLS = ("tp", "fp", "fn", "tn")
 
 
 @dataclass(frozen=True)
@@ -27,11 +31,14 @@ class MemberFairness:
         values: Mean over the classes, or the value of the one class; shape (M,), nan where it is
             undefined.
         per_class: Shape (M, C).
+        se: Standard error of each value over examples, shape (M,): the mean over its classes, since
+            chance lifts the absolute difference of every class, and none makes up for another.
         reason: Why a value is undefined for at least one member; empty otherwise.
     """
 
     values: Floats
     per_class: Floats
+    se: Floats
     reason: str = ""
 
 
@@ -42,6 +49,7 @@ def member_fairness(
     *,
     n_classes: int,
     class_id: int | None = None,
+    clusters: npt.ArrayLike | None = None,
 ) -> dict[str, MemberFairness]:
     """Measure the seven metrics on every member of a population.
 
@@ -51,6 +59,8 @@ def member_fairness(
         groups: Who belongs to which group, bool, shape (G, N), G at least 2; no row in two groups.
         n_classes: Number of classes.
         class_id: The class against the rest; None for the mean over all classes.
+        clusters: Id of each row's cluster, shape (N,), whose rows are taken for one that stands for
+            all of them; None where every row is its own.
 
     Returns:
         Name to values, each a fraction in [0, 1], 0 is fair; without labels DP, DI and SPSF only.
@@ -68,8 +78,11 @@ def member_fairness(
     """
     names = NAMES if labels is not None else OF_PREDICTIONS
     given = np.zeros(len(np.asarray(predicted)), np.intp) if labels is None else labels
-    y, p, group, _ = examples_in_groups(given, predicted, groups, n_classes)
+    y, p, group, rows = examples_in_groups(given, predicted, groups, n_classes)
     cells = _confusion(y, p, group, len(np.asarray(groups)), n_classes)
+    ids = cluster_ids(clusters, np.asarray(given).size)
+    inflation = rows_per_cluster(None if ids is None else ids[rows])
+    judged = cells if class_id is None else _of_class(cells, class_id)
     answer = {}
     for name in names:
         found = fairness_of_cells(name, cells)
@@ -78,8 +91,40 @@ def member_fairness(
         if np.isnan(values).any():
             lacking = next(iter(found.reasons)) if class_id is None else class_id
             reason = found.reasons[lacking]
-        answer[name] = MemberFairness(values, found.per_class, reason)
+        se = np.where(np.isfinite(values), _standard_errors(name, judged, inflation), np.nan)
+        answer[name] = MemberFairness(values, found.per_class, se, reason)
     return answer
+
+
+def _of_class(cells: ClassConfusion, class_id: int) -> ClassConfusion:
+    return ClassConfusion(*(getattr(cells, cell)[:, :, [class_id]] for cell in CELLS))
+
+
+def _standard_errors(name: str, cells: ClassConfusion, inflation: float) -> Floats:
+    """Standard error of each member over examples, the mean over the classes, shape (M,).
+
+    Counts of one class against the rest are multinomial and the metrics do not change with their
+    sum, so that V = sum over cells of count slope^2. Half an example more in every cell keeps a
+    rate of 0 or 1 from being known for certain. Of more than two groups the standard errors add up,
+    for chance lifts the largest pair, and the sum over groups, more than each of them.
+    """
+    more = ClassConfusion(*(getattr(cells, cell) + 0.5 for cell in CELLS))
+
+    def measured(at: ClassConfusion) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return FORMULAS[name](at, "examples")[0]
+
+    value, variance = measured(more), np.zeros(cells.tp.shape)
+    for cell in CELLS:
+        counts = getattr(more, cell)
+        for group in range(len(counts)):
+            moved = counts.copy()
+            moved[group] += STEP
+            slope = (measured(replace(more, **{cell: moved})) - value) / STEP
+            variance[group] += counts[group] * slope**2
+    few = len(variance) == 2
+    se = np.sqrt(variance.sum(axis=0)) if few else np.sqrt(variance).sum(axis=0)
+    return np.asarray((se * np.sqrt(inflation)).mean(axis=1), np.float64)
 
 
 def _confusion(y: Codes, p: Codes, group: Codes, groups: int, n_classes: int) -> ClassConfusion:

@@ -76,6 +76,14 @@ def bias(
         list[str] | None,
         typer.Option(help="Column of numbers, or a pattern, for the metric FT. Can be repeated."),
     ] = None,
+    four_fifths: Annotated[
+        bool,
+        typer.Option(
+            "--four-fifths",
+            help="Print only how often each group is selected beside the group selected most: the "
+            "four-fifths rule of US law. Needs --positive; missing values are counted as unknown.",
+        ),
+    ] = False,
     level: options.ConfidenceLevel = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap for upper bounds.", min=0)] = 0,
     explain: Annotated[
@@ -99,4 +107,6 @@ def bias(
         identifier=identifier, cluster=cluster, strata=strata, features=feature or (),
         paired=paired, level=level, seed=seed,
     )  # fmt: skip
-    run_bias(table, question, examples=examples, as_json=as_json, quiet=quiet)
+    run_bias(
+        table, question, examples=examples, four_fifths=four_fifths, as_json=as_json, quiet=quiet
+    )

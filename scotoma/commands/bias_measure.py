@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from scotoma.commands.bias_four_fifths import format_four_fifths, measure_four_fifths
 from scotoma.commands.bias_page import format_bias
 from scotoma.commands.bias_table import BiasQuestion, BiasTable, read_bias_table
 from scotoma.commands.long_table import widened
@@ -25,6 +26,7 @@ def run_bias(
     question: BiasQuestion,
     *,
     examples: Path | None = None,
+    four_fifths: bool = False,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -34,6 +36,7 @@ def run_bias(
         path: CSV or Parquet, one row per example; with `examples` one row per example and model.
         question: What is asked.
         examples: CSV or Parquet of labels and groups, where `path` has predictions alone.
+        four_fifths: Print the tables of the four-fifths rule instead.
         as_json: Print JSON instead of the tables.
         quiet: Write nothing to stderr.
 
@@ -46,11 +49,16 @@ def run_bias(
     audited = read_bias_table(table, question)
     if not quiet:
         sys.stderr.writelines(f"{message}\n" for message in audited.messages)
-    measures = measure_bias(audited, question)
+    if four_fifths:
+        measures = measure_four_fifths(audited, question)
+        lines = format_four_fifths(path.name, measures)
+    else:
+        measures = measure_bias(audited, question)
+        lines = format_bias(path.name, measures)
     if as_json:
         sys.stdout.write(json.dumps(jsonable(measures), indent=1, allow_nan=False) + "\n")
     else:
-        sys.stdout.write("\n".join(format_bias(path.name, measures)) + "\n")
+        sys.stdout.write("\n".join(lines) + "\n")
 
 
 def measure_bias(audited: BiasTable, question: BiasQuestion) -> dict[str, Any]:

@@ -6,16 +6,20 @@ import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, Field, ValidationError, ValidationInfo, field_validator
 
+from scotoma.config.gate_changes import (
+    ChangedRule,
+    ChangeRule,
+    CieRule,
+    ClassesRule,
+    Frozen,
+    Id,
+    MaxIncrease,
+    SincePreviousRule,
+    SlicesRule,
+)
+from scotoma.config.gate_levels import LEVEL_METRICS, LevelRule, neutral, twins
 from scotoma.config.sheet import MOST_CHARACTERS, Location, Sheet, sentence, unknown_key
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
@@ -27,6 +31,7 @@ __all__ = [
     "CieRule",
     "ClassesRule",
     "GateRules",
+    "LevelRule",
     "MaxIncrease",
     "Minimum",
     "Rule",
@@ -38,136 +43,21 @@ __all__ = [
     "parse_rules",
 ]
 
-METRICS = (
+CHANGES = (
     "fpr", "fnr", "error", "cie_share_excess", "labels_changed", "classes_hurt", "slices_hurt",
     "since_previous",
 )  # fmt: skip
-Id = Annotated[str, Field(min_length=1, max_length=200)]
-
-
-class _Frozen(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class MaxIncrease(_Frozen):
-    """How far a rate may rise; with both limits, both must be exceeded."""
-
-    relative: float | None = Field(
-        None, ge=0, description="Of compressed / dense - 1, a fraction: 0.2 for +20%."
-    )
-    absolute: float | None = Field(
-        None, ge=0, lt=1, description="Of compressed - dense, a fraction: 0.005 for half a point."
-    )
-
-    @model_validator(mode="after")
-    def _some_limit_in_fractions(self) -> MaxIncrease:
-        if self.relative is None and self.absolute is None:
-            raise ValueError("max_increase needs relative, absolute or both; add one of them")
-        if self.relative is not None and self.relative >= 10:
-            raise ValueError(
-                f"max_increase.relative must be less than 10, got {self.relative:g}; write 0.2 "
-                "for +20%"
-            )
-        return self
-
-
-class ChangeRule(_Frozen):
-    """No error, FPR or FNR rises beyond the limits."""
-
-    id: Id = Field(description="Name of the rule, for waivers and reports.")
-    metric: Literal["fpr", "fnr", "error"]
-    over: Literal["groups", "classes", "all"] = Field(
-        "groups", description="Every group; every class against the rest; all examples together."
-    )
-    max_increase: MaxIncrease
-    attributes: list[str] | None = Field(
-        None,
-        min_length=1,
-        description="Groups of these attributes only, and their intersections; null for all.",
-    )
-    exclude: list[str] = Field(
-        default_factory=list,
-        description="Keys of groups that are left out, such as country=IS, and intersections "
-        "with them.",
-    )
-    min_examples: int = Field(
-        0, ge=0, description="Groups with fewer test examples are left out, and listed."
-    )
-
-    @model_validator(mode="after")
-    def _only_groups_are_chosen(self) -> ChangeRule:
-        chosen = {
-            "attributes": self.attributes,
-            "exclude": self.exclude,
-            "min_examples": self.min_examples,
-        }
-        if self.over != "groups" and (names := [name for name, value in chosen.items() if value]):
-            raise ValueError(
-                f"rule {self.id!r} asks over {self.over} and chooses groups with {names[0]}; "
-                f"write over: groups or remove {names[0]}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _classes_have_no_error_of_their_own(self) -> ChangeRule:
-        if self.metric == "error" and self.over == "classes":
-            raise ValueError(
-                f"rule {self.id!r} asks for the error over classes, which is the fnr of each; "
-                "write metric: fnr"
-            )
-        return self
-
-
-class CieRule(_Frozen):
-    """Models differ on no more than a share of the examples beyond what seeds alone produce."""
-
-    id: Id
-    metric: Literal["cie_share_excess"]
-    max: float = Field(ge=0, lt=1, description="Share of the examples: 0.01 for one point.")
-
-
-class ChangedRule(_Frozen):
-    """No more than a share of the predictions change, so that no error rises by more."""
-
-    id: Id
-    metric: Literal["labels_changed"]
-    over: Literal["groups", "all"] = Field(
-        "groups", description="Every group; all examples together."
-    )
-    max: float = Field(gt=0, lt=1, description="Share of the predictions: 0.01 for one point.")
-
-
-class ClassesRule(_Frozen):
-    """No class loses more recall than the model loses accuracy, but for a margin."""
-
-    id: Id
-    metric: Literal["classes_hurt"]
-    margin: float = Field(ge=0, lt=1, description="Loss allowed: 0.01 for one point of recall.")
-
-
-class SlicesRule(_Frozen):
-    """No slice that nobody named is hurt beyond a margin."""
-
-    id: Id
-    metric: Literal["slices_hurt"]
-    margin: float = Field(ge=0, lt=1, description="Loss allowed: 0.01 for one point.")
-
-
-class SincePreviousRule(_Frozen):
-    """No rate of a group and no CIE excess rose since the previous audit beyond a margin."""
-
-    id: Id
-    metric: Literal["since_previous"]
-    margin: float = Field(ge=0, le=1, description="Rise allowed: 0.01 for one point.")
+METRICS = (*CHANGES, *LEVEL_METRICS)
+SOME_METRICS = f"{', '.join(CHANGES)}, clarify.DI, fairness.DI and 26 more of Clarify and fairness"
 
 
 Rule = Annotated[
-    ChangeRule | CieRule | ChangedRule | ClassesRule | SlicesRule | SincePreviousRule,
+    ChangeRule | CieRule | ChangedRule | ClassesRule | SlicesRule | SincePreviousRule | LevelRule,
     Field(discriminator="metric"),
 ]
 
 
-class Minimum(_Frozen):
+class Minimum(Frozen):
     """What a test must rest on: without events no harm is shown, without models nothing at all."""
 
     effective_events: float = Field(
@@ -183,7 +73,7 @@ class Minimum(_Frozen):
     )
 
 
-class Waiver(_Frozen):
+class Waiver(Frozen):
     """A rule that a variant may break, why, and until when."""
 
     rule: Id = Field(description="Id of the rule.")
@@ -193,7 +83,7 @@ class Waiver(_Frozen):
     until: datetime.date = Field(description="Last day on which it holds, YYYY-MM-DD.")
 
 
-class GateRules(_Frozen):
+class GateRules(Frozen):
     """What decides: rules, how certain to be, what to do where nothing is certain."""
 
     version: Literal[1] = 1
@@ -350,12 +240,9 @@ def _message(location: Location, fault: dict[str, Any], values: dict[str, Any]) 
         case "extra_forbidden":
             return unknown_key(path, str(location[-1]), _keys_beside(location, values))
         case "union_tag_invalid":
-            tag = fault["ctx"]["tag"]
-            return f"{path}.metric must be one of {', '.join(METRICS)}, got {tag!r}" + nearest(
-                tag, METRICS
-            )
+            return f"{path}.metric {_unknown_metric(fault['ctx']['tag'])}"
         case "union_tag_not_found":
-            return f"{path}.metric is missing; it is one of {', '.join(METRICS)}"
+            return f"{path}.metric is missing; it is one of {SOME_METRICS}"
         case "too_short":
             return (
                 f"{path} must hold at least one {'rule' if path == 'rules' else 'name'}, got none"
@@ -368,6 +255,13 @@ def _message(location: Location, fault: dict[str, Any], values: dict[str, Any]) 
             return sentence(path, fault)
 
 
+def _unknown_metric(name: str) -> str:
+    if meant := twins(name):
+        fair = " or ".join(f"{one}, fair at {neutral(one):g}" for one in meant)
+        return f"must say which {name}, got {name!r}; write {fair}"
+    return f"must be one of {SOME_METRICS}, got {name!r}" + nearest(name, METRICS)
+
+
 def _keys_beside(location: Location, values: dict[str, Any]) -> list[str]:
     """The keys allowed where an unknown one was found."""
     kinds: dict[str, type[BaseModel]]
@@ -377,6 +271,7 @@ def _keys_beside(location: Location, values: dict[str, Any]) -> list[str]:
         "classes_hurt": ClassesRule,
         "slices_hurt": SlicesRule,
         "since_previous": SincePreviousRule,
+        **dict.fromkeys(LEVEL_METRICS, LevelRule),
     }
     model: type[BaseModel] = GateRules
     match location[:-1]:

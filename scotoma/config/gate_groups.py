@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scotoma.config.gate import ChangeRule, ClassesRule, GateRules, SlicesRule
+from scotoma.config.gate import ChangeRule, ClassesRule, GateRules, LevelRule, SlicesRule
+from scotoma.config.gate_levels import OF_PREDICTIONS
 from scotoma.errors import DataError
 from scotoma.group_keys import parse_group_key
 from scotoma.printable import nearest, printable
@@ -31,7 +32,8 @@ def refuse_rules_about_labels(rules: GateRules) -> None:
 ask cie_share_excess or labels_changed
     """
     for rule in rules.rules:
-        if isinstance(rule, ChangeRule | ClassesRule | SlicesRule):
+        of_labels = isinstance(rule, LevelRule) and rule.metric not in OF_PREDICTIONS
+        if of_labels or isinstance(rule, ChangeRule | ClassesRule | SlicesRule):
             raise DataError(
                 f"rule {printable(rule.id)!r} needs labels, and the test examples have none; ask "
                 "cie_share_excess or labels_changed"
@@ -62,7 +64,8 @@ def refuse_unknown_groups(rules: GateRules, keys: Iterable[str]) -> None:
     named = [("must", name, groups | attributes) for name in rules.must]
     named += [
         (f"attributes of rule {r.id}", name, attributes)
-        for r in chosen
+        for r in rules.rules
+        if isinstance(r, ChangeRule | LevelRule)
         for name in r.attributes or ()
     ]
     named += [

@@ -17,6 +17,7 @@ from pydantic import (
 from scotoma.config.groups import GroupColumn, Groups
 from scotoma.config.kubeflow import Kubeflow
 from scotoma.config.limits import ReaderLimits
+from scotoma.config.measuring import ClarifyFeatures, SliceSettings
 from scotoma.config.recipe import Recipe
 from scotoma.config.retraining import Retraining
 from scotoma.config.sources import (
@@ -80,7 +81,16 @@ __all__ = [
 # Networks of plain layers: those of ours that members can be stacked into; a test holds it.
 STACKED = ("tiny-convnet",)
 # Keys that decide what is measured and no prediction.
-MEASURED = ("project", "label", "groups", "cluster", "advantaged")
+MEASURED = (
+    "project",
+    "label",
+    "groups",
+    "cluster",
+    "advantaged",
+    "over_index",
+    "slices",
+    "clarify",
+)
 
 
 class Label(Frozen):
@@ -180,11 +190,18 @@ class Config(Frozen):
     advantaged: dict[str, GroupValue] = Field(
         default_factory=dict, description="Attribute: the value that others are compared with."
     )
+    over_index: Literal["groups", "all"] = Field(
+        "groups",
+        description="Whose share among the CIEs is measured: groups, or every column of two "
+        "values too.",
+    )
     baseline: str | None = Field(
         None, description="source.kind predictions: the variant to use as dense."
     )
     variants: list[VariantEntry] = Field(default_factory=list, validate_default=True)
     population: Population = Population()
+    slices: SliceSettings = SliceSettings()
+    clarify: ClarifyFeatures = ClarifyFeatures()
     tracking: Tracking = Tracking()
     kubeflow: Kubeflow | None = None
     retraining: Retraining | None = None

@@ -18,7 +18,7 @@ PREDICTION_S, PREDICTION_BYTES = 3.7e-6, 230  # of one model for one example
 PAIR_S = 6.9e-8  # of one prediction under one pair of groups
 SLICE_S = 3.7e-7  # of one example in one set of features
 JSON_S, JSON_BYTES = 3.5e-6, 54  # of a byte of audit.json, which stands for every number in it
-FAIRNESS_BYTES = 12_500  # of the seven metrics of an attribute under one variant, dense too
+FAIRNESS_BYTES = 14_000  # of the seven metrics of an attribute under one variant, dense too
 FAIRNESS_S = 0.018  # of the same
 RATE_BYTES = 470  # of a rate of one class in one group
 
@@ -88,7 +88,8 @@ def measuring_cost(shape: AuditShape, speed: float = 1.0) -> MeasuringCost:
     predictions = shape.examples * shape.models * (1 + shape.variants)
     fairness = shape.attributes * (1 + shape.variants)
     others = _audit_json_bytes(shape)
-    json_bytes = others + round(FAIRNESS_BYTES * fairness * (1 if shape.labelled else 3 / 7))
+    fairness_bytes = round(FAIRNESS_BYTES * fairness * (1 if shape.labelled else 3 / 7))
+    json_bytes = others + fairness_bytes + _of_members(shape)
     seconds = (
         AUDIT_S
         + PREDICTION_S * predictions
@@ -124,6 +125,13 @@ def _audit_json_bytes(shape: AuditShape) -> int:
         + 16 * shape.classes
         + 30_000
     )
+
+
+def _of_members(shape: AuditShape) -> int:
+    """Bytes of Clarify's metrics of every member, which need a positive class."""
+    if shape.by_class:
+        return 0
+    return (1_300 + 650 * shape.models) * shape.pairs * (1 + shape.variants)
 
 
 def relative_speed() -> float:

@@ -20,8 +20,9 @@ from scotoma.unreadable import UNREADABLE, readable, reason
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Examples", "Partition"]
+__all__ = ["FEATURES", "Examples", "Partition"]
 
+FEATURES = "features"
 ROW_GROUP = 256  # rows with images, which are read back some at a time
 AGAIN = "repeat the audit to make it again"
 
@@ -53,13 +54,16 @@ class Examples:
 
     Attributes:
         table: Columns `example_id`, `split` (train or test), `label` unless the examples have none,
-            one column an attribute, `cluster` where the configuration names one, and `image`
+            one column an attribute, `cluster` where the configuration names one, `features` where
+            it names columns that are no attributes (a field each, float64 or text), and `image`
             (`bytes`, and as `path` where they came from) unless it was left out.
         classes: Label values in the order of their class ids.
         attributes: Names of the attribute columns.
         intersections: Sets of attributes whose combinations are groups too.
         notes: Sentences about the data that a reader of the results should know.
         size: Pixels of each side of a decoded image; None keeps its size.
+        over_indexed: Columns that are no groups and whose share among the CIEs is measured too,
+            each with the value that counts.
     """
 
     table: pl.DataFrame
@@ -68,6 +72,7 @@ class Examples:
     intersections: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
     size: int | None = None
+    over_indexed: tuple[tuple[str, str], ...] = ()
 
     def split(self, name: str) -> Examples:
         """Select the examples of one split, in their order."""
@@ -105,6 +110,13 @@ class Examples:
             return None
         return self.table["cluster"].rank("dense").to_numpy().astype(np.int64) - 1
 
+    @property
+    def features(self) -> pl.DataFrame:
+        """The columns that are features beside the attributes: float64 or text, one row each."""
+        if FEATURES not in self.table.columns:
+            return pl.DataFrame()
+        return self.table[FEATURES].struct.unnest()
+
     def partition(self) -> Partition:
         """Build the groups: all examples, every value of each attribute, then intersections."""
         values = {a: sorted(self.table[a].unique().to_list()) for a in self.attributes}
@@ -126,6 +138,14 @@ class Examples:
                 made_of.append(tuple(attributes))
                 rows.append(np.logical_and.reduce([masks[pair] for pair in pairs]))
         return Partition(tuple(keys), tuple(names), tuple(made_of), np.stack(rows))
+
+    def over_index_masks(self) -> dict[str, NDArray[np.bool_]]:
+        """Membership in every group but `all`, and in `over_indexed`, shape (N,), by key."""
+        groups = self.partition()
+        masks = dict(zip(groups.keys[1:], groups.masks[1:], strict=True))
+        for column, value in self.over_indexed:
+            masks[group_key([(column, value)])] = (self.table[column] == value).to_numpy()
+        return masks
 
     def write(self, path: Path) -> None:
         """Write the table as Parquet, with everything else in its metadata."""
@@ -150,6 +170,7 @@ class Examples:
                 "scotoma.intersections": json.dumps(self.intersections),
                 "scotoma.notes": json.dumps(self.notes),
                 "scotoma.size": json.dumps(self.size),
+                "scotoma.over_indexed": json.dumps(self.over_indexed),
             },
         )
 
@@ -186,8 +207,11 @@ class Examples:
                 for key in ("classes", "attributes", "intersections", "notes", "size")
             )
             crossed = tuple(map(tuple, intersections))
+            more = json.loads(metadata.get("scotoma.over_indexed", "[]"))
+            over_indexed = tuple((str(column), str(value)) for column, value in more)
             own = [] if "label" not in table.columns else ["label"]
-            _check(table.select("example_id", "split", *own, *attributes), classes)
+            named = (*own, *attributes, *(column for column, _ in over_indexed))
+            _check(table.select("example_id", "split", *named), classes)
         except (ValueError, LookupError, TypeError, RecursionError, *UNREADABLE) as error:
             raise DataError(
                 f"{path} must hold examples as an audit leaves them ({reason(error)}); {AGAIN}"
@@ -195,7 +219,9 @@ class Examples:
         if only is not None:
             wanted = pl.DataFrame({"example_id": list(only)}, schema={"example_id": pl.String})
             table = wanted.join(table, on="example_id", maintain_order="left").select(table.columns)
-        return cls(table, tuple(classes), tuple(attributes), crossed, tuple(notes), size)
+        return cls(
+            table, tuple(classes), tuple(attributes), crossed, tuple(notes), size, over_indexed
+        )
 
 
 def _check(table: pl.DataFrame, classes: Sequence[str]) -> None:

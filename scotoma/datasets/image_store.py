@@ -165,11 +165,6 @@ class StoredImages:
     ends: Rows | None = None
     size: int | None = None
 
-    @property
-    def streamed(self) -> bool:
-        """Whether they are decoded each time."""
-        return self.ends is not None
-
     def open(self) -> IndexedImages:
         """Map the images."""
         if self.ends is None:

@@ -9,15 +9,17 @@ import polars as pl
 from scotoma.columns import is_plain, present
 from scotoma.config import Config, PredictionsSource
 from scotoma.config.model import threshold_classes
-from scotoma.datasets.examples import Examples
+from scotoma.datasets.examples import FEATURES, Examples
+from scotoma.datasets.feature_columns import features_of_source
 from scotoma.datasets.group_values import group_values
+from scotoma.datasets.text_columns import text_column
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
 from scotoma.printable import nearest, printable
 
-__all__ = ["absent_column", "examples_from_source", "refuse_empty_labels"]
+__all__ = ["examples_from_source", "refuse_empty_labels"]
 
-RESERVED = ("example_id", "split", "label", "cluster", "image", "image_name")
+RESERVED = ("example_id", "split", "label", "cluster", "image", "image_name", FEATURES)
 MISSING = "(missing)"
 
 
@@ -39,7 +41,8 @@ def examples_from_source(
     Raises:
         DataError: A column is absent or holds no plain values, an id stands twice, a split is
             empty, a label has one value or is not met in training, or an attribute has one value
-            among the test examples, or not its advantaged one.
+            among the test examples, or not its advantaged one; or a test example has no number in
+            a column of `clarify.features`.
     """
     attributes = config.groups.attributes
     if clash := sorted(set(attributes) & set(RESERVED)):
@@ -50,14 +53,20 @@ def examples_from_source(
     tested = source["split"] == "test"
     put_together: list[str] = []
     for name, group in attributes.items():
-        text = source.select(_text(source, group.column, f"groups.{name}", origin)).to_series()
+        text = source.select(
+            text_column(source, group.column, f"groups.{name}", origin)
+        ).to_series()
         formed = group_values(text, group, tested, repr(printable(name)))
         chosen.append(pl.lit(formed.values).fill_null(MISSING).alias(name))
         put_together += formed.notes
     if config.cluster is not None:
         alone = pl.concat_str(pl.lit("row "), pl.col("example_id"))  # no source named: its own
-        cluster = _text(source, config.cluster.column, "cluster", origin)
+        cluster = text_column(source, config.cluster.column, "cluster", origin)
         chosen.append(cluster.fill_null(alone).alias("cluster"))
+    if features := features_of_source(source, config, origin):
+        chosen.append(pl.struct(features).alias(FEATURES))
+    binary = _binary_columns(source, config) if config.over_index == "all" else {}
+    chosen += [value.fill_null(MISSING).alias(name) for name, (value, _) in binary.items()]
     shown = [name for name in ("image", "image_name") if name in source.columns]
     table = source.select(*chosen, *shown)
 
@@ -80,7 +89,28 @@ def examples_from_source(
         tuple(tuple(names) for names in config.groups.intersections),
         (*notes, *untested, *_missing(table, config), *put_together),
         size=getattr(config.source, "size", None),
+        over_indexed=tuple((name, counted) for name, (_, counted) in binary.items()),
     )
+
+
+def _binary_columns(source: pl.DataFrame, config: Config) -> dict[str, tuple[pl.Expr, str]]:
+    """Columns of two values beside label, groups and cluster: each, and the value that counts.
+
+    That is the one that sorts last: `1` of `-1` and `1`, `yes` of `no` and `yes`.
+    """
+    used = {config.label.column, *RESERVED, *config.groups.attributes}
+    used |= {group.column for group in config.groups.attributes.values()}
+    used |= {config.cluster.column} if config.cluster else set()
+    used |= {split.column} if (split := getattr(config.source, "split", None)) else set()
+    binary = {}
+    for name in source.columns:
+        if name in used or not is_plain(source.schema[name]):
+            continue
+        value = text_column(source, name, "over_index", "the source")
+        known = source.select(value.drop_nulls().unique()).to_series()
+        if len(known) == 2:
+            binary[name] = (value, natural_order(known)[-1])
+    return binary
 
 
 def _refuse_unknown_advantaged(
@@ -95,19 +125,6 @@ def _refuse_unknown_advantaged(
             f"advantaged.{attribute} is {advantaged!r}, but the test split of {origin} holds "
             f"{', '.join(known[:10])}{nearest(advantaged, known)}"
         )
-    )
-
-
-def absent_column(name: str, role: str, columns: Sequence[str], origin: str) -> DataError:
-    """Build the refusal of a table that lacks a column.
-
-    >>> str(absent_column("Male", "groups.sex", ["male", "split"], "t.csv"))
-    "groups.sex column 'Male' is not in t.csv; it has male; did you mean 'male'?"
-    """
-    known = sorted(c for c in columns if c not in ("example_id", "split", "image"))
-    return DataError(
-        f"{role} column {printable(name)!r} is not in {origin}; it has "
-        f"{printable(', '.join(known))}{nearest(name, known)}"
     )
 
 
@@ -128,32 +145,8 @@ fill or remove them
         )
 
 
-def _text(source: pl.DataFrame, name: str, role: str, origin: str) -> pl.Expr:
-    """Read the values of a column as text; null where there is none."""
-    if name not in source.columns:
-        raise absent_column(name, role, source.columns, origin)
-    kind, value = source.schema[name], pl.col(name)
-    refusal = DataError(
-        f"{role} column {name!r} of {origin} must hold words or numbers, got {kind}; name "
-        "another column"
-    )
-    if not is_plain(kind):
-        raise refusal
-    if kind.is_float():
-        value = value.fill_nan(None)
-        # What other libraries make of whole numbers as soon as one of them is missing.
-        if source.select((value == value.round()).all() & value.is_finite().all()).item():
-            value = value.cast(pl.Int64, strict=False)
-    text = value.cast(pl.String)
-    try:
-        source.select(text)
-    except pl.exceptions.PolarsError as error:  # a span of time, which has no text
-        raise refusal from error
-    return present(text)
-
-
 def _label(source: pl.DataFrame, column: str, threshold: float | None, origin: str) -> pl.Expr:
-    label = _text(source, column, "label", origin)
+    label = text_column(source, column, "label", origin)
     if threshold is not None:
         label = _thresholded(source.select("example_id", label.alias(column)), threshold, origin)
     return label.alias("label")

@@ -7,7 +7,7 @@ from scotoma.power.detectable import (
     promised_power,
     smallest_amplification,
 )
-from scotoma.power.model import Design, Probit, expected_variance
+from scotoma.power.model import Design, Probit
 from scotoma.power.simulate import PlantedAudit, PlantedGroup, draw_events, planted_audit
 
 __all__ = [
@@ -17,7 +17,6 @@ __all__ = [
     "PlantedGroup",
     "Probit",
     "draw_events",
-    "expected_variance",
     "planted_audit",
     "promised_power",
     "smallest_amplification",

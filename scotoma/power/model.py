@@ -12,7 +12,6 @@ from scipy.special import ndtr, ndtri, owens_t
 
 from scotoma.errors import DataError
 from scotoma.inputs import Floats
-from scotoma.uncertainty.crossed import Variance, combine
 from scotoma.uncertainty.moments import MOST_MEMBERS
 from scotoma.uncertainty.rates import FEWEST
 
@@ -164,8 +163,10 @@ class Design:
         return first * (1 + (c11 - 2 * c12 + c22) / self.group_n), spread
 
 
-def expected_variance(design: Design, relative: float) -> Variance:
-    """The variance that an audit of this design finds on average, with its parts.
+def expected_parts(
+    design: Design, relative: float
+) -> tuple[Floats, Floats, int, list[tuple[Floats, Floats, int]]]:
+    """What `combine` adds up to the variance that an audit of this design finds on average.
 
     It is that of log(compressed rate / dense rate), to first order. Let v, c, a be the covariances
     of two events, each divided by its rate: of one event with itself, of two members on one
@@ -175,39 +176,24 @@ def expected_variance(design: Design, relative: float) -> Variance:
 
     unpaired populations add, less 2c/n for the examples that they share; pairs are one population
     of the differences of their events. Every covariance is a bivariate normal probability. The
-    degrees of freedom are Satterthwaite's at these parts, with the kurtosis by quadrature.
+    kurtosis, for Satterthwaite's degrees of freedom at these parts, is by quadrature.
 
     Args:
         design: The audit.
         relative: True relative increase, a fraction above -1; the compressed rate is below 1.
 
     Returns:
-        The variance, floats.
+        V_ex, kurtosis of psi less 1, n, and per independent population V_mod, V_res, members.
 
     References:
         Owen (1956), Annals of Mathematical Statistics 27:1075-1090, bivariate normal
         probabilities; McCulloch and Searle (2001), section 8.4.
 
+    >>> from scotoma.uncertainty.crossed import combine
     >>> pure = Probit(difficulty_sd=0, run_sd=0)
     >>> design = Design(group_n=1_000, rate=0.1, members=2, errors=pure)
-    >>> round(expected_variance(design, 0.0).total, 9)  # of two binomials: 2 (0.9/0.1)/2000
+    >>> round(combine(*expected_parts(design, 0.0)).total, 9)  # of two binomials: 2 (0.9/0.1)/2000
     0.009
-    """
-    return combine(*expected_parts(design, relative))
-
-
-def expected_parts(
-    design: Design, relative: float
-) -> tuple[Floats, Floats, int, list[tuple[Floats, Floats, int]]]:
-    """V_ex, kurtosis of psi less 1, n, and per independent population V_mod, V_res, members.
-
-    Args:
-        design: The audit.
-        relative: As `expected_variance`.
-
-    >>> design = Design(group_n=1_000, rate=0.1, members=2, paired=True)
-    >>> [size for _, _, size in expected_parts(design, 0.0)[3]]
-    [2]
     """
     n, (k, k_c) = design.group_n, design.sizes
     dense, compressed, between = _covariances(design, relative)

@@ -27,6 +27,7 @@ from rich.progress import (
 )
 
 from scotoma.errors import ConfigError, DataError, ScotomaError
+from scotoma.exhausted import exhausted
 from scotoma.processes.guardian import dismiss_guardian, end_group
 from scotoma.progress import PROGRESS_VARIABLE, read_events
 from scotoma.run import Run, read_json
@@ -44,6 +45,7 @@ STEP_ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": str(2**28),
 }
 FULL_BYTES = 2**16  # free on a disk on which no file of a run can be written
+LAST_WORDS = 4096  # bytes
 
 
 def run_steps_in_child(
@@ -127,6 +129,10 @@ def _unsaid(run: Run, code: int) -> str:
     log = run.path("logs", "pipeline.log")
     if shutil.disk_usage(run.root).free < FULL_BYTES:
         return f"the disk of {run.root} is full; free some of it, and repeat the command to resume"
+    # What it was writing is gone by now, and room with it.
+    words = log.read_bytes()[-LAST_WORDS:].decode("utf-8", "replace") if log.exists() else ""
+    if why := exhausted(RuntimeError(words)):
+        return f"{why}, and repeat the command to resume"
     how = f" ({signal.Signals(-code).name})" if code < 0 else ""
     return (
         f"a process of the audit was stopped{how}, most often by the system for want of memory, or "

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import onnx
 import torch
-from numpy.typing import NDArray
 from onnx import shape_inference
 from torch.fx.experimental.optimization import fuse, matches_module_pattern
 
 from scotoma.quantization.architecture import INPUT, OPSET, OUTPUT, Architecture, Folded
 from scotoma.quantization.sequential_graph import sequential_graph
 
-__all__ = ["export_graph", "fold", "numpy_weights"]
+__all__ = ["export_graph", "fold"]
 
 # What torch.fx folds.
 PATTERNS = [
@@ -117,8 +114,3 @@ def _exported(model: torch.nn.Module, images: torch.Tensor, *, optimize: bool) -
     for part in (graph, graph.graph, *graph.graph.node, *graph.graph.initializer):
         del part.metadata_props[:]
     return graph
-
-
-def numpy_weights(model: torch.nn.Module) -> dict[str, NDArray[Any]]:
-    """List parameters and buffers of a network, as `Architecture.with_weights` takes them."""
-    return {name: value.detach().numpy() for name, value in model.state_dict().items()}

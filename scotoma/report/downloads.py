@@ -138,12 +138,17 @@ def _gate(gate: GateResult | None) -> list[Row]:
             "reason": test.reason,
             "margin_absolute": test.margins.absolute,
             "margin_relative": test.margins.relative,
+            "limit": None if test.level is None else f"{test.level.side} {test.level.limit:g}",
             "harm_p": test.harm_p,
             "harm_p_adjusted": test.harm_p_adjusted,
             "noninferiority_p": test.noninferiority_p,
             "outlook": None if test.outlook is None else test.outlook.sentence,
         }
-        | _numbers(relative=test.relative, absolute=test.absolute)
+        | _numbers(
+            relative=test.relative,
+            absolute=test.absolute,
+            level=None if test.level is None else test.level.mean,
+        )
         for variant in gate.variants
         for test in variant.tests
     ]

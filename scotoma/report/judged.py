@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from scotoma.audit.gate import JudgedVariant, TestResult
+from scotoma.audit.gate import DecidingInterval, JudgedVariant, LevelTest, TestResult
 from scotoma.audit.groups import RATE_NAMES
 from scotoma.config.gate import (
     ChangedRule,
@@ -12,12 +12,14 @@ from scotoma.config.gate import (
     CieRule,
     ClassesRule,
     GateRules,
+    LevelRule,
     Rule,
     SincePreviousRule,
 )
+from scotoma.config.gate_levels import OF_LABELS
 from scotoma.report import numbers
 from scotoma.report.numbers import Shown
-from scotoma.uncertainty import few_runs
+from scotoma.uncertainty import FEW_RUNS, few_runs
 
 __all__ = ["OpenTest", "OpenTests", "certainty_words", "open_tests", "rule_words"]
 
@@ -81,6 +83,9 @@ def rule_words(rule: Rule) -> str:
     'the FPR of any group rises by more than 20.0% of what it was and by more than 0.50 points'
     >>> rule_words(CieRule(id="cie", metric="cie_share_excess", max=0.01))
     'CIEs beyond seed noise are more than 1.00% of the examples'
+    >>> rule_words(LevelRule(id="di", metric="clarify.DI", attributes=["sex"], min=0.8))
+    'clarify.DI of sex is not at least 0.8 in every model and in the worst of the next 16 training \
+runs'
     """
     if isinstance(rule, ChangeRule):
         relative, absolute = rule.max_increase.relative, rule.max_increase.absolute
@@ -94,6 +99,8 @@ def rule_words(rule: Rule) -> str:
         return f"CIEs beyond seed noise are more than {100 * rule.max:.2f}% of the examples"
     if isinstance(rule, ChangedRule):
         return f"more than {100 * rule.max:.2f}% of the labels of {OVER[rule.over]} change"
+    if isinstance(rule, LevelRule):
+        return _level_words(rule)
     points = f"{100 * rule.margin:.2f} points"
     if isinstance(rule, ClassesRule):
         return f"a class loses more recall than the model loses accuracy, by more than {points}"
@@ -102,6 +109,21 @@ def rule_words(rule: Rule) -> str:
             f"a group's rate or the CIE excess rose since the previous audit, by more than {points}"
         )
     return f"the error rises by more than {points} on a slice that nobody named"
+
+
+def _level_words(rule: LevelRule) -> str:
+    limits = [f"at least {rule.min:g}"] if rule.min is not None else []
+    limits += [f"at most {rule.max:g}"] if rule.max is not None else []
+    of = " or ".join(rule.attributes) if rule.attributes else "any attribute"
+    if rule.metric in OF_LABELS:
+        whose = "among the training examples"
+    elif rule.of == "mean":
+        whose = "on average over training runs"
+    else:
+        runs = f"the worst of the next {rule.next_runs} training runs"
+        runs = runs if rule.next_runs > 1 else "the next training run"
+        whose = f"in every model and in {runs}"
+    return f"{rule.metric} of {of} is not {' and '.join(limits)} {whose}"
 
 
 def certainty_words(rules: GateRules) -> str:
@@ -143,14 +165,17 @@ def _test(test: TestResult) -> OpenTest:
     if margins.absolute is not None:
         both.append(f"+{100 * margins.absolute:.2f} points")
     change, margin = None, " and ".join(both)
-    if decided is not None:
+    absolute = test.absolute
+    if test.level is not None:
+        margin, absolute = f"{test.level.side} {test.level.limit:g}", test.level.mean
+        change = None if decided is None else _held(decided, test.level)
+    elif decided is not None:
         relative = decided.kind == "relative"
         change = (numbers.percent if relative else numbers.points)(decided.interval)
         # The table says once above it that there were few training runs.
         few = few_runs(decided.interval.members)
         change = replace(change, notes=tuple(note for note in change.notes if note != few))
         margin = f"+{decided.margin:g}%" if relative else f"+{100 * decided.margin:.2f} points"
-    absolute = test.absolute
     return OpenTest(
         test.where,
         test.rule,
@@ -163,3 +188,12 @@ def _test(test: TestResult) -> OpenTest:
         test.waived,
         test.waived_until,
     )
+
+
+def _held(decided: DecidingInterval, level: LevelTest) -> Shown:
+    """The number that decided, whose it is, and what the dense models have."""
+    shown = numbers.unitless(decided.interval)
+    notes = [decided.subject, *(note for note in shown.notes if note not in FEW_RUNS)]
+    if level.dense is not None and level.dense.value is not None:
+        notes.append(f"dense {numbers.unitless(level.dense).value}")
+    return replace(shown, notes=tuple(notes))

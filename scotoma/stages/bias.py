@@ -42,7 +42,14 @@ def bias(run: Run) -> list[Path]:
             positive = run.config.label.positive
             positive_id = None if positive is None else examples.classes.index(str(positive))
             training = Examples.read(run.examples, images=False, split="train")
-            clarify = ClarifyMetrics(examples, positive_id, seed, run.config.advantaged, training)
+            clarify = ClarifyMetrics(
+                examples,
+                positive_id,
+                seed,
+                run.config.advantaged,
+                training,
+                run.config.clarify.features,
+            )
             dense = read_predictions(run, "dense", examples)
             before = clarify.metrics(dense.predicted)
             runs = FairnessOfRuns(examples, positive_id, dense.predicted)
@@ -57,6 +64,7 @@ def bias(run: Run) -> list[Path]:
                 return {
                     "labelled": None if labelled is None else labelled.measures(comparison),
                     "run_to_run": runs.of_compressed(comparison.compressed),
+                    "members": clarify.members(comparison.compressed),
                     "clarify": clarify.models(
                         before,
                         comparison.dense,
@@ -79,6 +87,8 @@ def bias(run: Run) -> list[Path]:
                 "questions": clarify.guide(),
                 "data": clarify.data(),
                 "variants": {name: measures["clarify"] for name, measures in variants.items()},
+                "members": {"dense": clarify.members(dense.predicted)}
+                | {name: measures["members"] for name, measures in variants.items()},
             }
             parts["collapsed"] = [
                 *constant_members(dense, examples.known_labels),

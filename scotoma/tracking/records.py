@@ -13,8 +13,10 @@ from typing import Any
 from scotoma._version import __version__
 from scotoma.audit import Audit, GateResult, Quantity
 from scotoma.audit.groups import Gap
+from scotoma.audit.outcomes import MemberMetric
 from scotoma.audit.slices import SliceSearch
 from scotoma.audit.worst_change import highest_error, largest_gap, most_changed, worst_change
+from scotoma.group_keys import parse_group_key
 from scotoma.printable import printable
 
 __all__ = ["NOTE", "RunRecord", "markdown", "member_records", "metric_names", "variant_records"]
@@ -257,6 +259,13 @@ def _verdict(record: RunRecord, gate: GateResult, name: str) -> list[str]:
     counted = [test.verdict for test in judged.tests if test.waived is None]
     record.number("0_gate/failed", counted.count("FAIL"))
     record.number("0_gate/unsure", counted.count("UNSURE"))
+    levels = {}
+    for test in judged.tests:
+        if test.level is not None and test.level.mean is not None:
+            about = test.group if test.group != "all" else test.level.attribute
+            levels[f"{test.metric}.{about}"] = test.level.mean
+    for key, short in metric_names(levels).items():
+        record.quantity(f"level/{short}", levels[key])
     record.tags["scotoma.verdict"] = judged.verdict
     return [f"- gate: {judged.verdict}", *(f"  - {markdown(line)}" for line in judged.sentences)]
 
@@ -356,12 +365,22 @@ def _member(
     for row in audit.run_to_run.get(name, ()):
         fairness = f"fairness/{row.metric}.{attributes[row.attribute]}"
         record.number(fairness, row.values[place], row.reason)
+    rows = [(_about(row), row) for row in audit.clarify.members.get(name, ())]
+    facets = metric_names(about for about, _ in rows)
+    for about, one in rows:
+        value = one.values[place]
+        record.number(f"clarify/{one.metric}.{facets[about]}", value, "undefined for this model")
     # A point of the curve is the mean over a tenth of the steps, up to the step it stands at.
     for point, loss in enumerate(member.get("loss", []), start=1):
         if _finite(loss):
             tenth = max(1, int(member.get("steps") or record.params["recipe.steps"]) // 10)
             record.metrics.append(("loss", loss, point * tenth))
     return record
+
+
+def _about(row: MemberMetric) -> str:
+    """Key of the group that a metric of two facets is about."""
+    return row.disadvantaged if parse_group_key(row.disadvantaged) else row.advantaged
 
 
 def markdown(text: str) -> str:

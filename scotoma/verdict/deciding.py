@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from scotoma.config.gate import GateRules, Waiver
 from scotoma.uncertainty import Estimate
+from scotoma.verdict.level import Level
+from scotoma.verdict.next_runs import level_outlook
 from scotoma.verdict.outlook import Outlook, outlook
 from scotoma.verdict.question import Question
 
@@ -30,14 +32,17 @@ class Deciding:
     UNSURE.
 
     Attributes:
-        kind: `relative` or `absolute`: of two margins the one that the verdict hangs on.
-        margin: The margin, in the unit of the estimate: per cent, or a fraction.
-        estimate: The change with its interval at the level that decides.
+        kind: `relative` or `absolute`: of two margins the one that the verdict hangs on. `level`:
+            a limit of the number itself.
+        margin: The margin or limit, in the unit of the estimate: per cent, or a fraction.
+        estimate: The change, or the number, with its interval at the level that decides.
+        subject: Of a level: what has the number; else empty.
     """
 
-    kind: Literal["relative", "absolute"]
+    kind: Literal["relative", "absolute", "level"]
     margin: float
     estimate: Estimate
+    subject: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,9 @@ def decide(family: Sequence[Question], rules: GateRules) -> list[Finding]:
     return [
         replace(
             finding,
-            outlook=outlook(
+            outlook=level_outlook(finding.question.level, alpha=rules.alpha, together=opened)
+            if finding.question.level is not None
+            else outlook(
                 finding.question,
                 alpha=rules.alpha,
                 multiplier=1.0 if math.isnan(multiplier) else float(multiplier),
@@ -152,6 +159,9 @@ def multipliers(p: npt.ArrayLike, correct: Correction) -> npt.NDArray[np.float64
 
 def _harm_p(question: Question, rules: GateRules) -> float:
     """P-value of harm; nan where too little is known to show any."""
+    if question.level is not None:
+        few = _too_few_models(question, rules)
+        return math.nan if few else question.level.harm_p(rules.min.effective_events)
     change = question.change
     if change is None or _too_few_models(question, rules):
         return math.nan
@@ -163,6 +173,8 @@ def _harm_p(question: Question, rules: GateRules) -> float:
 def _answer(question: Question, rules: GateRules, harm: float, multiplier: float) -> Finding:
     tail = rules.alpha / 2
     adjusted = min(harm * multiplier, 1.0)  # in this order nan stays nan
+    if question.level is not None:
+        return _of_level(question, question.level, rules, harm, multiplier)
     if adjusted <= tail:
         return _failed(question, harm, adjusted, tail / multiplier)
     cleared = [] if _too_few_models(question, rules) else question.clearing_margins
@@ -177,6 +189,31 @@ def _answer(question: Question, rules: GateRules, harm: float, multiplier: float
     return replace(finding, deciding=Deciding(kind, margin, _at(estimate, tail)))
 
 
+def _of_level(
+    question: Question, level: Level, rules: GateRules, harm: float, multiplier: float
+) -> Finding:
+    tail = rules.alpha / 2
+    adjusted = min(harm * multiplier, 1.0)
+    few = _too_few_models(question, rules)
+    clear = math.nan if few else level.clear_p
+    finding = Finding(question, "PASS" if clear <= tail else "UNSURE", harm, adjusted, clear)
+    if level.of == "labels" and level.mean is not None and not math.isnan(level.mean.value):
+        # The training data are what they are: counted, not estimated.
+        value = replace(level.mean, low=math.nan, high=math.nan, note="counted, not estimated")
+        counted = Deciding("level", level.limit, value, "the training data")
+        verdict: Outcome = "FAIL" if level.breaks(level.mean.value) else "PASS"
+        return replace(finding, verdict=verdict, deciding=counted)
+    if adjusted <= tail:
+        bound = level.harm
+        assert bound is not None
+        deciding = Deciding("level", level.limit, bound.at(tail / multiplier), bound.subject)
+        return replace(finding, verdict="FAIL", deciding=deciding)
+    if level.clearing is None or level.outside or few:
+        return replace(finding, reason=_unknown(question, rules))
+    held = level.clearing.at(tail, jointly=True)
+    return replace(finding, deciding=Deciding("level", level.limit, held, level.clearing.subject))
+
+
 def _failed(question: Question, harm: float, adjusted: float, chance: float) -> Finding:
     assert question.change is not None
     kind, estimate, margin = max(question.margins, key=lambda one: one[1].p_above(one[2]))
@@ -186,20 +223,30 @@ def _failed(question: Question, harm: float, adjusted: float, chance: float) -> 
 
 
 def _too_few_models(question: Question, rules: GateRules) -> bool:
-    return question.change is not None and question.change.absolute.members < rules.min.models
+    members = _members(question)
+    return members is not None and members < rules.min.models
+
+
+def _members(question: Question) -> int | None:
+    """Models that a question rests on; None where it rests on none."""
+    if question.level is not None:
+        return None if question.level.of == "labels" else question.level.members
+    return None if question.change is None else question.change.absolute.members
 
 
 def _unknown(question: Question, rules: GateRules) -> str:
     """Say why a question has no interval to judge by."""
     change = question.change
-    if change is None:
+    if question.level is not None and question.reason:
         return question.reason
-    if math.isnan(change.absolute.value):
+    if change is not None and math.isnan(change.absolute.value):
         return change.absolute.reason
     if _too_few_models(question, rules):
-        members = change.absolute.members
+        members = _members(question)
         noun = "model" if members == 1 else "models"
         return f"{members} {noun} a variant, min.models asks for {rules.min.models}"
+    if change is None:
+        return question.reason
     return next((e.reason for _, e, _ in question.margins if e.reason), "no interval")
 
 

@@ -88,13 +88,16 @@ def _outcome(case: ElementTree.Element, finding: Finding, *, fail_unsure: bool) 
 
 def _numbers(finding: Finding) -> str:
     question = finding.question
-    parts = [f"margin {margin_words(finding)}"] if margin_words(finding) else []
+    name = "margin" if question.level is None else "limit"
+    parts = [f"{name} {margin_words(finding)}"] if margin_words(finding) else []
     parts += [
         f"{name} change {interval(estimate, name)} at {level_words(estimate.level)}"
         for name, estimate, _ in question.margins
     ]
     if not math.isnan(finding.harm_p):
         parts.append(f"harm p {finding.harm_p:.3g}, adjusted {finding.harm_p_adjusted:.3g}")
+    if question.level is not None and question.level.mean is not None:
+        parts.append(f"n {question.level.mean.n}, members {question.level.members}")
     if question.change is not None:
         absolute = question.change.absolute
         parts.append(f"n {absolute.n}, members {absolute.members}")
@@ -185,13 +188,17 @@ def _tests(gate: Gate) -> list[str]:
     if not rows:
         return ["Every test passed."]
     level = level_words(gate.facts.level)
-    head = f"| | variant | rule | where | change, {level} | margin | what decides |"
+    head = (
+        f"| | variant | rule | where | change or level, {level} | margin or limit | what decides |"
+    )
     return [head, "|---|---|---|---|---|---|---|", *rows]
 
 
 def _plain(finding: Finding) -> str:
     """Write the change with its pointwise interval, on the scale of the margin that decides."""
-    margins = finding.question.margins
+    margins, level = finding.question.margins, finding.question.level
+    if level is not None and level.mean is not None:
+        return interval(level.mean, "level")
     if not margins:
         return ""
     chosen = finding.deciding.kind if finding.deciding else margins[-1][0]

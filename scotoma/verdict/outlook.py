@@ -13,7 +13,7 @@ from scotoma.inputs import Floats
 from scotoma.uncertainty import FEWEST_RUNS, Variance
 from scotoma.verdict.question import Margin, Question
 
-__all__ = ["MOST_MODELS", "Outlook", "outlook"]
+__all__ = ["MOST_MODELS", "Outlook", "first_numbers", "numbers_to", "outlook"]
 
 MOST_MODELS = 255  # of a population; a forecast never asks for more
 MOST_TIMES = 100  # as many examples as there are
@@ -34,6 +34,7 @@ class Outlook:
         now: The number that the audit has; of models where `by` is None.
         passing_margin: The absolute margin, a fraction, that would pass today; nan without
             interval.
+        limit: Whether it is the limit of a level instead of a margin.
     """
 
     leaning: Literal["PASS", "FAIL"]
@@ -42,6 +43,7 @@ class Outlook:
     high: float
     now: int
     passing_margin: float
+    limit: bool = False
 
     def __str__(self) -> str:
         """The forecast as words that follow the name of a test.
@@ -59,6 +61,8 @@ class Outlook:
             return f"{lead}{span} {noun} would settle it ({self.now:,} now)"
         if math.isnan(self.passing_margin):
             return f"{lead}no forecast"
+        if self.limit:
+            return f"{lead}no forecast; the limit that passes today is {self.passing_margin:.3f}"
         return f"{lead}no forecast; the margin that passes today is {_points(self.passing_margin)}"
 
 
@@ -177,13 +181,13 @@ def outlook(
     # Harm exceeds every margin, a PASS keeps one of them.
     chance = min if harmful else max
     if members >= FEWEST_RUNS:
-        more = _numbers(members, MOST_MODELS)
-        models = _first(more, lambda k: chance(way.by_models(k) for way in ways), sure)
+        more = numbers_to(members, MOST_MODELS)
+        models = first_numbers(more, lambda k: chance(way.by_models(k) for way in ways), sure)
         if models is not None:
             return Outlook(leaning, "models", *models, members, upper)
     n = change.absolute.n
-    more = _numbers(n, MOST_TIMES * n)
-    examples = _first(more, lambda m: chance(way.by_examples(m) for way in ways), sure)
+    more = numbers_to(n, MOST_TIMES * n)
+    examples = first_numbers(more, lambda m: chance(way.by_examples(m) for way in ways), sure)
     if examples is not None:
         return Outlook(leaning, "examples", *examples, n, upper)
     return none
@@ -213,8 +217,8 @@ def _way(
     return _Way(distance, sampling, widest, variance, estimate.members, estimate.n, quantile)
 
 
-def _numbers(now: int, most: int) -> list[int]:
-    """Numbers to try, each a twentieth above the one before."""
+def numbers_to(now: int, most: int) -> list[int]:
+    """List numbers to try, each a twentieth above the one before."""
     numbers, number = [], now
     while number < most:
         number = min(most, max(number + 1, math.ceil(1.05 * number)))
@@ -222,10 +226,10 @@ def _numbers(now: int, most: int) -> list[int]:
     return numbers
 
 
-def _first(
+def first_numbers(
     numbers: Sequence[int], chance: Callable[[int], float], sure: float
 ) -> tuple[float, float] | None:
-    """The first numbers with a chance of one half, and with one of `sure`."""
+    """Find the first numbers with a chance of one half, and with one of `sure`."""
     half = math.nan
     for number in numbers:
         known = chance(number)

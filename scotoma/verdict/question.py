@@ -8,6 +8,7 @@ from typing import Literal
 
 from scotoma.bias.results import GroupChange
 from scotoma.uncertainty import Estimate
+from scotoma.verdict.level import Level
 
 __all__ = ["Margin", "Question"]
 
@@ -34,6 +35,7 @@ class Question:
         not_judged: Why a PASS does not need it, as a sentence to print; else empty. Harm is looked
             for all the same.
         too_small: Whether it is the size of the test set that keeps it from being judged.
+        level: The limit and the evidence, where a level is asked for instead of a rise.
     """
 
     rule: str
@@ -48,6 +50,7 @@ class Question:
     clearing: float | None = None
     not_judged: str = ""
     too_small: bool = False
+    level: Level | None = None
 
     @property
     def margins(self) -> list[Margin]:

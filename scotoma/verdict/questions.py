@@ -13,6 +13,7 @@ from scotoma.config.gate import (
     CieRule,
     ClassesRule,
     GateRules,
+    LevelRule,
     Rule,
     SincePreviousRule,
     SlicesRule,
@@ -21,12 +22,14 @@ from scotoma.config.gate_groups import refuse_rules_about_labels, refuse_unknown
 from scotoma.group_keys import parse_group_key
 from scotoma.verdict.class_questions import class_questions
 from scotoma.verdict.evidence import difference_alone, read_estimate, read_variance
+from scotoma.verdict.level_questions import level_questions
 from scotoma.verdict.margins import clearing_margin, too_small
 from scotoma.verdict.question import Question
 
 __all__ = ["questions"]
 
 NO_SLICES = "the audit measured no slices"
+UNCONFIRMED = "slices.mode {} confirms no slice on other examples; slices.mode cover does"
 
 
 def questions(audit: Audit, variant: str, rules: GateRules) -> list[Question]:
@@ -66,6 +69,8 @@ def _asked(audit: Audit, variant: str, rule: Rule, rules: GateRules) -> list[Que
         return asked or [_unasked(rule, "the audit has no groups")]
     if isinstance(rule, ClassesRule):
         return class_questions(audit, variant, rule, rules)
+    if isinstance(rule, LevelRule):
+        return level_questions(audit, variant, rule)
     if isinstance(rule, SincePreviousRule):
         return []
     return list(_slices(audit, variant, rule)) or [_unasked(rule, NO_SLICES)]
@@ -163,6 +168,9 @@ def _slices(audit: Audit, variant: str, rule: SlicesRule) -> Iterator[Question]:
     """Ask for the rise of the error on each slice; where none stands out, on all examples."""
     search = audit.slices.get(variant)
     if search is None:
+        return
+    if not search.settings.get("confirm", True):
+        yield _unasked(rule, UNCONFIRMED.format(search.settings.get("mode")))
         return
     rises = [(f"error of slice {row.text}", row.effect) for row in search.slices]
     for where, rise in rises or [("error of all examples, as no slice stands out", search.change)]:

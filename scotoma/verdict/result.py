@@ -10,11 +10,14 @@ from scotoma.audit.gate import (
     DecidingInterval,
     Forecast,
     JudgedVariant,
+    LevelTest,
     Margins,
     TestResult,
 )
+from scotoma.uncertainty import Estimate
 from scotoma.verdict.deciding import Deciding, Finding
 from scotoma.verdict.gate import Gate, VariantVerdict
+from scotoma.verdict.level import Level
 from scotoma.verdict.outlook import Outlook
 from scotoma.verdict.words import sentences, size_of
 
@@ -88,6 +91,7 @@ def _test(finding: Finding) -> TestResult:
         if change is None or question.relative is None
         else Quantity.of(change.relative),
         absolute=None if change is None else Quantity.of(change.absolute),
+        level=None if question.level is None else _level(question.level),
         harm_p=_known(finding.harm_p),
         harm_p_adjusted=_known(finding.harm_p_adjusted),
         noninferiority_p=_known(finding.noninferiority_p),
@@ -100,7 +104,28 @@ def _deciding(deciding: Deciding | None) -> DecidingInterval | None:
     if deciding is None:
         return None
     return DecidingInterval(
-        kind=deciding.kind, margin=deciding.margin, interval=Quantity.of(deciding.estimate)
+        kind=deciding.kind,
+        margin=deciding.margin,
+        interval=Quantity.of(deciding.estimate),
+        subject=deciding.subject,
+    )
+
+
+def _level(level: Level) -> LevelTest:
+    def quantity(estimate: Estimate | None) -> Quantity | None:
+        return None if estimate is None else Quantity.of(estimate)
+
+    return LevelTest(
+        attribute=level.attribute,
+        side=level.side,
+        limit=level.limit,
+        neutral=level.neutral,
+        of=level.of,
+        next_runs=level.next_runs,
+        mean=quantity(level.mean),
+        worst_member="" if level.worst is None else level.worst.subject,
+        worst=None if level.worst is None else quantity(level.worst.estimate),
+        dense=quantity(level.dense),
     )
 
 

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 
 from scotoma.printable import printable
 from scotoma.uncertainty import Estimate
-from scotoma.verdict.deciding import Finding
+from scotoma.verdict.deciding import Deciding, Finding
 from scotoma.verdict.gate import Gate, VariantVerdict
+from scotoma.verdict.level import Level
 
 __all__ = [
     "amount",
     "interval",
     "level_words",
+    "limit_words",
     "margin_words",
     "scope_words",
     "sentences",
@@ -29,6 +31,8 @@ def amount(value: float, kind: str) -> str:
 
     >>> amount(102.3, "relative"), amount(-0.0123, "absolute"), amount(math.inf, "relative")
     ('+102%', '-1.23 points', '+∞%')
+    >>> amount(0.8, "level")
+    '0.800'
     """
     return f"{_digits(value, kind)}{_unit(kind)}"
 
@@ -45,7 +49,8 @@ def interval(estimate: Estimate, kind: str) -> str:
     if math.isnan(estimate.low):
         return amount(estimate.value, kind)
     shown = [_digits(end, kind) for end in (estimate.value, estimate.low, estimate.high)]
-    percent, points = ("%", "") if kind == "relative" else ("", " points")
+    percent = "%" if kind == "relative" else ""
+    points = " points" if kind == "absolute" else ""
     return f"{shown[0]}{percent} [{shown[1]}, {shown[2]}]{points}"
 
 
@@ -58,9 +63,20 @@ def margin_words(finding: Finding) -> str:
     '+20% and +0.50 points'
     """
     question = finding.question
+    if question.level is not None:
+        return limit_words(question.level)
     both = [] if question.relative is None else [amount(100 * question.relative, "relative")]
     both += [] if question.absolute is None else [amount(question.absolute, "absolute")]
     return " and ".join(both)
+
+
+def limit_words(level: Level) -> str:
+    """Write the limit of a level.
+
+    >>> limit_words(Level("sex", "at least", 0.8, 1.0, "mean", 0, None, (), 16))
+    'at least 0.800'
+    """
+    return f"{level.side} {amount(level.limit, 'level')}"
 
 
 def level_words(level: float) -> str:
@@ -85,10 +101,29 @@ def why(finding: Finding) -> str:
     if deciding is None:
         return finding.reason
     estimate = deciding.estimate
+    if finding.question.level is not None:
+        return _why_level(finding.question.level, deciding)
     return (
         f"{interval(estimate, deciding.kind)} at {level_words(estimate.level)}, margin "
         f"{amount(deciding.margin, deciding.kind)}"
     )
+
+
+def _why_level(level: Level, deciding: Deciding) -> str:
+    estimate = deciding.estimate
+    text = f"{deciding.subject}: {interval(estimate, 'level')}"
+    if level.of != "labels":
+        text += f" at {level_words(estimate.level)}"
+    text += f", limit {limit_words(level)}"
+    if level.dense is not None and not math.isnan(level.dense.value):
+        text += f"; dense {interval(level.dense, 'level')}"
+    return text
+
+
+def _tested(finding: Finding) -> str:
+    """What was tested, and what the answer rests on."""
+    comma = "," if finding.question.level is not None else ""
+    return f"{finding.question.where}{comma} {why(finding)}"
 
 
 def sentences(variant: VariantVerdict) -> list[str]:
@@ -132,6 +167,10 @@ def _passed(variant: VariantVerdict) -> list[str]:
     passed = [f for f in variant.counted if f.verdict == "PASS"]
     if not passed:
         return [printable("every test is waived" if variant.findings else "no rule asked anything")]
+    lines = [_levels_kept(levels)] if (levels := [f for f in passed if f.question.level]) else []
+    passed = [f for f in passed if not f.question.level]
+    if not passed:
+        return lines
     absolute = [f for f in passed if f.deciding is not None and f.deciding.kind == "absolute"]
     coarsest = max(absolute, key=lambda f: f.deciding.margin if f.deciding else 0, default=None)
     count = len(passed)
@@ -140,13 +179,20 @@ def _passed(variant: VariantVerdict) -> list[str]:
     if coarsest is not None and coarsest.deciding is not None:
         margin = f"{100 * coarsest.deciding.margin:.1f} points"
         line += f"; coarsest margin {margin} ({coarsest.question.where})"
-    return [printable(line)]
+    return [printable(line), *lines]
+
+
+def _levels_kept(kept: Sequence[Finding]) -> str:
+    """Say that levels are within their limits, and which comes nearest to its own."""
+    nearest = max(kept, key=lambda f: 0.0 if math.isnan(p := f.noninferiority_p) else p)
+    count = f"All {len(kept):,} levels keep their limits" if len(kept) > 1 else "The level is kept"
+    return printable(f"{count}; nearest {_tested(nearest)}")
 
 
 def _failed(variant: VariantVerdict) -> list[str]:
     failed = [f for f in variant.counted if f.verdict == "FAIL"]
     failed.sort(key=lambda f: f.harm_p_adjusted)
-    return _cut([printable(f"{f.question.where} {why(f)} ({f.question.rule})") for f in failed])
+    return _cut([printable(f"{_tested(f)} ({f.question.rule})") for f in failed])
 
 
 def _unsure(variant: VariantVerdict) -> list[str]:
@@ -163,7 +209,7 @@ def _unsure(variant: VariantVerdict) -> list[str]:
     count = (
         f"{len(opened):,} of {len(variant.counted):,} tests are open; " if len(opened) > 1 else ""
     )
-    return [printable(f"{count}{first.question.where} {why(first)}, {first.outlook}")]
+    return [printable(f"{count}{_tested(first)}, {first.outlook}")]
 
 
 def _cut(lines: list[str]) -> list[str]:
@@ -184,10 +230,12 @@ def _digits(value: float, kind: str) -> str:
     shown = value if kind == "relative" else 100 * value
     if math.isinf(shown):
         return "+∞" if shown > 0 else "-∞"
+    if kind == "level":
+        return f"{value:,.3f}"
     if kind == "absolute":
         return f"{shown:+,.2f}" if abs(shown) >= 0.1 or shown == 0 else f"{shown:+.3f}"
     return f"{shown:+,.0f}" if abs(shown) >= 10 else f"{shown:+.1f}"
 
 
 def _unit(kind: str) -> str:
-    return "%" if kind == "relative" else " points"
+    return {"relative": "%", "absolute": " points"}.get(kind, "")

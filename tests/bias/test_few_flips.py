@@ -6,6 +6,7 @@ copula between the dense and the compressed prediction, run effects.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -56,6 +57,7 @@ def facets(rng, sizes, runs, coupling, harm=0.0):
     }  # fmt: skip
 
 
+@functools.cache
 def truth(sizes, names):
     """The changes in 160,000 examples of the same world; the runs have no effects of their own."""
     many = [2000 * size for size in sizes]
@@ -75,17 +77,15 @@ def coverage(members, audits, *, harm):
     """
     rng = np.random.default_rng(10 * members + harm)
     sums: dict[str, np.ndarray] = {}
-    expected = {}
     for place in range(audits):
         sizes, coupling = SIZES[place % 3], COUPLINGS[place // 3 % 3]
         runs = np.zeros(members) if harm else 0.1 * rng.normal(size=members)
         one = facets(rng, sizes, runs, coupling, HARM * harm)
         # Of what neighbours do there is no truth but that of as many rows: none where harm is done.
-        names = [name for name in POST_TRAINING if name != "FT" or not harm]
-        if harm and sizes not in expected:
-            expected[sizes] = truth(sizes, names)
+        names = tuple(name for name in POST_TRAINING if name != "FT" or not harm)
+        expected = truth(sizes, names) if harm else {}
         for name, seen in metric_changes(**one, paired=True, only=names).items():
-            change = expected[sizes][name] if harm else 0.0
+            change = expected[name] if harm else 0.0
             inside = seen.low <= change <= seen.high
             holds = [not math.isnan(seen.value), not math.isnan(seen.low), inside]
             sums[name] = sums.get(name, np.zeros(3)) + holds

@@ -12,6 +12,7 @@ from fairlearn.metrics import (
 )
 from sklearn.metrics import confusion_matrix
 
+from scotoma.bias.clarify.members import member_metrics
 from scotoma.bias.fairness import NAMES, fairness_metric
 from scotoma.bias.member_fairness import member_fairness
 
@@ -67,3 +68,36 @@ def test_what_is_undefined_for_a_class_says_why():
     assert np.isnan(found["EOTP"].values).all()
     assert found["EOTP"].reason == "undefined (no positives of class 1 in group 0)"
     assert not found["DP"].reason
+
+
+def test_standard_errors_are_those_of_drawing_the_examples_again():
+    """Against 100 test sets of 1,500 examples, for one class and away from 0."""
+    rng = np.random.default_rng(3)
+    drawn: dict[str, list[tuple[float, float]]] = {}
+    for _ in range(100):
+        d = rng.random(1_500) < 0.3
+        y = rng.random(1_500) < np.where(d, 0.3, 0.5)
+        p = rng.random((1_500, 1)) < np.where(y, 0.9 - 0.3 * d, 0.1 + 0.1 * d)[:, None]
+        study = member_fairness(y * 1, p * 1, [d, ~d], n_classes=2, class_id=1)
+        clarify = member_metrics(d=d, y=y, p=p, only=["DI", "RD", "TE", "GE", "DAR"])
+        rows = {name: (one.values[0], one.se[0]) for name, one in study.items()}
+        rows |= {f"clarify.{name}": (v[0], se[0]) for name, (v, se) in clarify.items()}
+        for name, (value, se) in rows.items():
+            drawn.setdefault(name, []).append((np.log(value) if "y.DI" in name else value, se))
+    for name, pairs in drawn.items():
+        values, errors = np.array(pairs).T
+        if name == "BA":  # near 0, where an absolute value varies less than what it is of
+            assert errors.mean() > values.std()
+        else:
+            assert errors.mean() == pytest.approx(values.std(), rel=0.25), name
+
+
+def test_rows_of_a_cluster_count_as_one_that_stands_for_all_of_them():
+    once = member_fairness(LABELS, PREDICTED, MASKS, n_classes=CLASSES, class_id=2)
+    twice, same = (np.repeat(array, 2, axis=0) for array in (LABELS, PREDICTED))
+    masks, clusters = np.repeat(MASKS, 2, axis=1), np.repeat(np.arange(N), 2)
+    again = member_fairness(
+        twice, same, masks, n_classes=CLASSES, class_id=2, clusters=clusters
+    )  # fmt: skip
+    for name in NAMES:
+        assert again[name].se == pytest.approx(once[name].se, rel=0.05)

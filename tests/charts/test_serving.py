@@ -109,10 +109,12 @@ EXPERIMENTS = "/api/2.0/mlflow/experiments/search?max_results=1"
 RUNS = "/ajax-api/2.0/mlflow/runs/search"  # what the pages ask for
 
 
+@pytest.mark.thorough
 def test_the_probe_needs_neither_name_nor_password(pod: tuple[Pod, object]) -> None:
     assert pod[0].ask("/health", host="10.1.2.3:5000", login=False) == 200
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "host",
     [
@@ -131,10 +133,12 @@ def test_the_generated_password_lets_in_under_every_name(
     assert pod[0].ask(EXPERIMENTS, host=host, login=False) == 401
 
 
+@pytest.mark.thorough
 def test_another_name_is_refused(pod: tuple[Pod, object]) -> None:
     assert pod[0].ask(EXPERIMENTS, host="evil.example") == 403
 
 
+@pytest.mark.thorough
 def test_the_pages_behind_the_ingress_may_search_and_other_pages_may_not(
     pod: tuple[Pod, object],
 ) -> None:
@@ -142,6 +146,7 @@ def test_the_pages_behind_the_ingress_may_search_and_other_pages_may_not(
     assert pod[0].ask(RUNS, host=HOST, origin="https://evil.example") == 403
 
 
+@pytest.mark.thorough
 def test_what_is_kept_is_on_the_volume(pod: tuple[Pod, object]) -> None:
     assert {"mlflow.db", "passwords.db"} <= {path.name for path in pod[0].folder.iterdir()}
 
@@ -162,6 +167,7 @@ def test_passwords_are_cached_and_an_address_with_signs_arrives_whole(
     assert (tmp_path / "basic_auth.ini").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.thorough
 def test_the_kubelet_s_signal_ends_it_within_its_grace(
     pod: tuple[Pod, subprocess.Popen[bytes]],
 ) -> None:

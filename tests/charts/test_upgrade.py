@@ -71,7 +71,7 @@ def cluster(kinds: set[tuple[str, str]], secrets: dict[str, Any]) -> Iterator[st
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Api) as api:
-        threading.Thread(target=api.serve_forever, daemon=True).start()
+        threading.Thread(target=api.serve_forever, args=(0.02,), daemon=True).start()
         yield f"http://127.0.0.1:{api.server_port}"
         api.shutdown()
 

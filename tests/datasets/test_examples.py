@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -273,6 +273,7 @@ tables = st.integers(1, 8).flatmap(
 )
 
 
+@settings(max_examples=30)
 @given(table=tables, crossed=st.sampled_from([(), (("x", "y"),), (("z", "x", "y"), ("y", "z"))]))
 def test_masks_are_those_of_asking_every_row(
     table: dict[str, list[str]], crossed: tuple[tuple[str, ...], ...]

@@ -70,7 +70,7 @@ def test_rows_are_those_of_the_decoded_array(
     examples = write(tmp_path / "examples.parquet", size=size)
     expected = decode_images(examples.split("train"))
     stored = store_images(tmp_path / "examples.parquet", "train", tmp_path, room=room)
-    assert stored.streamed is (room is not None)
+    assert (stored.ends is not None) is (room is not None)
     images = stored.open()
     assert images.shape == expected.shape
     assert len(images) == len(expected)
@@ -80,8 +80,8 @@ def test_rows_are_those_of_the_decoded_array(
 
 
 def test_pixels_are_stored_as_soon_as_they_fit(parquet: Path, tmp_path: Path) -> None:
-    assert not store_images(parquet, "train", tmp_path, room=PIXELS).streamed
-    assert store_images(parquet, "train", tmp_path, room=PIXELS - 1).streamed
+    assert store_images(parquet, "train", tmp_path, room=PIXELS).ends is None
+    assert store_images(parquet, "train", tmp_path, room=PIXELS - 1).ends is not None
 
 
 def test_images_that_fit_in_no_form_are_refused(parquet: Path, tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ with looking_ahead(images, iter(plan)) as ahead:
     for rows in plan:
         total += int(ahead[rows].sum())
 print(json.dumps({"grown": peak() - before, "pixels": int(np.prod(images.shape)), "total": total,
-                  "streamed": stored.streamed}))
+                  "streamed": stored.ends is not None}))
 """
 
 
@@ -224,6 +224,7 @@ variants: [dense, {prune: [0.5]}]
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="no /proc elsewhere")
 def test_prepare_holds_a_part_of_the_images(tmp_path: Path) -> None:
     """480 megabytes of files, of which a part is 8 and a row group 15."""

@@ -66,6 +66,7 @@ def faulty(behind: str, seed: int) -> Iterator[tuple[str, Faulty]]:
 
     class Proxy(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # else every answer waits 40 ms for an acknowledgement
 
         def pass_on(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -128,7 +129,7 @@ def faulty(behind: str, seed: int) -> Iterator[tuple[str, Faulty]]:
     for method in ("GET", "PUT", "HEAD", "POST", "PATCH", "DELETE"):
         setattr(Proxy, f"do_{method}", Proxy.pass_on)
     with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_port}", mood
         finally:

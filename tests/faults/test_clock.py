@@ -52,6 +52,7 @@ def made(run: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in (run / "steps").iterdir()}
 
 
+@pytest.mark.thorough
 def test_a_clock_that_jumps_changes_nothing_and_hides_nothing(
     home: Path, whole: Undisturbed, tmp_path: Path
 ) -> None:

@@ -162,6 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     kfp: KfpServer
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else every answer waits 40 ms for an acknowledgement
 
     def do_GET(self) -> None:
         self._serve()

@@ -22,7 +22,7 @@ from tests.steps import steps_in_this_process
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param("predictions", marks=pytest.mark.thorough), "trained"]
+    "kind", ["predictions", pytest.param("trained", marks=pytest.mark.thorough)]
 )
 def test_kfp_leaves_the_bytes_that_the_command_leaves(kind: str, tmp_path: Path) -> None:
     config = predictions_made_elsewhere(tmp_path) if kind == "predictions" else TRAINED

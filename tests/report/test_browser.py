@@ -60,7 +60,7 @@ def opened(browser: Any, address: str, width: int = 1440, **options: Any) -> Ite
     ("width", "scheme"),
     [
         (360, "dark"),
-        (1440, "light"),
+        pytest.param(1440, "light", marks=pytest.mark.thorough),
         pytest.param(360, "light", marks=pytest.mark.thorough),
         pytest.param(1440, "dark", marks=pytest.mark.thorough),
     ],

@@ -61,7 +61,7 @@ def no_gate(content: dict[str, Any], images: Any, gate: Any, measured: Any) -> P
 
 
 def many_classes(content: dict[str, Any], images: Any, gate: Any, measured: Any) -> Parts:
-    names = [f"class {i}" for i in range(1000)]
+    names = [f"class {i}" for i in range(300)]
     content["examples"]["classes"] = names
     for name, rows in content["classes"].items():
         content["classes"][name] = [

@@ -96,7 +96,10 @@ def test_a_project_without_a_result_has_a_page(records: list[LoggedAudit]) -> No
     assert "No audit has finished yet." in render_trend("new", [])
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1440, "light")])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [(360, "dark"), pytest.param(1440, "light", marks=pytest.mark.thorough)],
+)
 def test_browser_finds_no_fault(
     browser: Any, axe: str, file: Path, width: int, scheme: str
 ) -> None:

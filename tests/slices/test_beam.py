@@ -179,6 +179,7 @@ ASKED = (*NAMED, "--mode", "batch", "--max-cross", "2", "--permutations", "0")
 CHOSEN = (*(part for name in FEATURES for part in ("--feature", name)),)
 
 
+@pytest.mark.thorough
 def test_the_command_finds_the_same_in_several_processes_of_beam_as_without(shards, tmp_path):
     text = people().with_columns(pl.col("hours", "label").cast(pl.String))
     text.write_parquet(tmp_path / "people.parquet")

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from scotoma.run import Run, read_json
+from scotoma.tracking.database import FILLED_BY_MIGRATIONS, holds_experiments, prepare_store
 from tests.faults.made import audited_here, predictions_made_elsewhere
 
 MLFLOW = """
@@ -85,6 +86,24 @@ def half_migrated(home: Path) -> Path:
     return database
 
 
+@pytest.mark.filterwarnings("ignore")  # of what MLflow imports
+def test_a_database_that_mlflow_did_not_finish_is_created_anew(sqlite: str) -> None:
+    database = Path(sqlite.removeprefix("sqlite:///"))
+    with closing(sqlite3.connect(database)) as file:
+        tables = file.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+        for (name,) in tables:
+            if name not in FILLED_BY_MIGRATIONS:
+                file.execute(f'DELETE FROM "{name}"')
+        file.commit()
+    assert not holds_experiments(database)
+    assert prepare_store(sqlite) == (
+        f"{database} was left unfinished and held no run; it was created anew"
+    )
+    assert holds_experiments(database)
+    assert prepare_store(sqlite) == ""
+
+
+@pytest.mark.thorough
 def test_first_loggings_at_once_that_are_killed_are_logged_when_repeated(
     unlogged: Path, tmp_path: Path
 ) -> None:

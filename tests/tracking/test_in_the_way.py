@@ -66,7 +66,7 @@ def test_a_server_that_refuses_is_a_reason_without_credentials(
             pass
 
     with http.server.HTTPServer(("127.0.0.1", 0), Refusing) as refusing:
-        threading.Thread(target=refusing.serve_forever, daemon=True).start()
+        threading.Thread(target=refusing.serve_forever, args=(0.02,), daemon=True).start()
         run = folder(tmp_path / "run", "refused")
         host = f"127.0.0.1:{refusing.server_port}"
         tracked = log_audit(run, audit_of(run), f"http://anna:s3cret@{host}")

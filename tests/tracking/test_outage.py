@@ -37,7 +37,7 @@ def on_a_cluster(patch: pytest.MonkeyPatch) -> None:
         patch.setenv(name, value)
 
 
-@pytest.mark.parametrize("where", ["laptop", "cluster"])
+@pytest.mark.parametrize("where", ["laptop", pytest.param("cluster", marks=pytest.mark.thorough)])
 def test_a_step_on_a_cluster_waits_for_storage(
     s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
@@ -58,6 +58,7 @@ def test_a_step_on_a_cluster_waits_for_storage(
                 mirror.publish(files)
 
 
+@pytest.mark.thorough
 def test_a_step_on_a_cluster_waits_for_mlflow(
     cluster: Cluster, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

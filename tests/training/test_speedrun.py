@@ -8,12 +8,13 @@ from onnxruntime import InferenceSession
 from torch.nn import functional
 
 from scotoma.config import Recipe
-from scotoma.quantization.graphs import export_graph, numpy_weights
+from scotoma.quantization.graphs import export_graph
 from scotoma.training import models
 from scotoma.training.engine import Member, Training
 from scotoma.training.models import build_model
 from scotoma.training.speedrun import Whitening, speedrun
 from scotoma.training.task import classification
+from tests.networks import numpy_weights
 
 RECIPE = Recipe(
     precision="float32", epochs=8, batch_size=16, learning_rate=0.5, momentum=0.85,

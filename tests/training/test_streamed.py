@@ -50,7 +50,7 @@ def test_streamed_training_gives_the_same_bytes(
     monkeypatch.setattr("scotoma.datasets.image_store.np.prod", lambda shape: 10**9)
     stored = store_images(tmp_path / "examples.parquet", "train", tmp_path, room=10**6)
     monkeypatch.undo()
-    assert stored.streamed
+    assert stored.ends is not None
     trained = [
         Training(
             [Member("prune-0.5", k, 7 + k, 0.5) for k in range(2)],

@@ -51,7 +51,14 @@ def draw_gate(gate: GateResult | None) -> Figure | None:
         spec=_spec(rows, list(kept), worst if worst in kept else next(iter(kept))),
         table=FigureTable(
             f"Tests nearest to failing, at most {MOST} a variant; gate.json holds all",
-            ("Variant", "Test", "Gate", "Change and the interval that decides", "Margin", "n"),
+            (
+                "Variant",
+                "Test",
+                "Gate",
+                "Change or level, and the interval that decides",
+                "Margin",
+                "n",
+            ),
             tuple(_row(name, test) for name, tests in kept.items() for test in tests),
             labels=3,
         ),
@@ -60,10 +67,8 @@ def draw_gate(gate: GateResult | None) -> Figure | None:
 
 def _nearest(tests: Sequence[TestResult]) -> list[TestResult]:
     def height(test: TestResult) -> float:
-        decided = test.decided_by
-        if decided is None or not decided.margin or decided.interval.high is None:
-            return float("-inf")
-        return decided.interval.high / decided.margin
+        shown = _in_margins(test)
+        return float("-inf") if shown is None or shown.high is None else shown.high
 
     judged = [test for test in tests if test.verdict in ORDER]
     return sorted(judged, key=lambda t: (ORDER.index(t.verdict), -height(t)))[:MOST]
@@ -74,6 +79,8 @@ def _summary(gate: GateResult) -> str:
     many = {verdict: sum(t.verdict == verdict for t in tests) for verdict in ORDER}
     small = len(tests) - sum(many.values())
     aside = f" {small:,} not judged are left out." if small else ""
+    if any(test.level is not None for test in tests):
+        aside += " Of a level the distance from fair is drawn, in that of its limit."
     return (
         f"Of {numbers.count(len(tests))} tests {many['FAIL']} fail (triangles), {many['UNSURE']} "
         f"are unsure (diamonds), {many['PASS']} pass (circles). Crosses: no interval.{aside}"
@@ -81,17 +88,46 @@ def _summary(gate: GateResult) -> str:
 
 
 def _drawn(name: str, test: TestResult) -> tuple[Any, ...]:
-    decided = test.decided_by
-    if decided is None or not decided.margin or decided.interval.value is None:
+    decided, shown = test.decided_by, _in_margins(test)
+    if decided is None or shown is None or shown.value is None:
         missing = clipped(numbers.Interval(None, None, None), DOMAIN)
-        return (name, test.where, test.verdict, *missing, f"{test.verdict}, no interval")
+        return (name, _label(test), test.verdict, *missing, f"{test.verdict}, no interval")
     label = f"{test.verdict} {_change(decided).value}"
-    held = clipped(decided.interval, DOMAIN, 1 / decided.margin)
-    return (name, test.where, test.verdict, *held, label)
+    return (name, _label(test), test.verdict, *clipped(shown, DOMAIN), label)
+
+
+def _label(test: TestResult) -> str:
+    """What a row is called: of a level with its limit, which another rule may set elsewhere."""
+    if test.level is None:
+        return test.where
+    sign = "\u2265" if test.level.side == "at least" else "\u2264"
+    mean = ", mean" if test.level.of == "mean" else ""
+    return f"{test.where} {sign} {test.level.limit:g}{mean}"
+
+
+def _in_margins(test: TestResult) -> numbers.Interval | None:
+    """The deciding interval in margins: 0 where nothing changes or both sides are alike, 1 at it.
+
+    Of a level: its distance from fairness over that of its limit.
+    """
+    decided, level = test.decided_by, test.level
+    if decided is None:
+        return None
+    zero = 0.0 if level is None else level.neutral
+    unit, held = decided.margin - zero, decided.interval
+    if not unit or held.value is None:
+        return None
+    low, high = (None if end is None else (end - zero) / unit for end in (held.low, held.high))
+    if unit < 0:
+        low, high = high, low
+    return numbers.Interval((held.value - zero) / unit, low, high, held.n, held.reason, held.note)
 
 
 def _change(decided: DecidingInterval) -> numbers.Shown:
     """The deciding interval with its unit; the page says once how few the training runs are."""
+    if decided.kind == "level":
+        shown = numbers.unitless(decided.interval)
+        return replace(shown, notes=(decided.subject, *shown.notes))
     relative = decided.kind == "relative"
     shown = (numbers.percent if relative else numbers.points)(decided.interval)
     value = shown.value if relative or not shown.value else f"{shown.value} points"
@@ -101,6 +137,8 @@ def _change(decided: DecidingInterval) -> numbers.Shown:
 
 def _margin(test: TestResult) -> str:
     margins = test.margins
+    if test.level is not None:
+        return f"{test.level.side} {test.level.limit:g}"
     parts = []
     if margins.relative is not None:
         parts.append(f"+{100 * margins.relative:g}%")
@@ -126,7 +164,7 @@ def _row(name: str, test: TestResult) -> tuple[str, ...]:
 
 def _spec(rows: list[tuple[Any, ...]], names: list[str], chosen: str) -> dict[str, Any]:
     variant, where, verdict, value, low, high, goes_left, goes_right, label = fields(9)
-    title = "change / margin (dashed: 1)"
+    title = "in margins (dashed: 1)"
     right = {"value": "width"}
     return single(
         title=PICKED,

@@ -62,12 +62,13 @@ def draw_slices(audit: Audit) -> Figure | None:
     ]
     overall = [(name, _percent(searched[name].change.value)) for name in drawn]
     rise = "rise of the error" if audit.labelled else "rise of the share of labels that change"
+    confirmed = bool(searched[chosen].settings.get("confirm", True))
     return Figure(
         slug="slices",
         title=f"Slices by their size and by the {rise}",
         summary=(
-            f"In {isolated(chosen)} the search {searched[chosen].summary}. Diamonds: reported and "
-            "confirmed on the other half. Rings: tested, not reported."
+            f"In {isolated(chosen)} the search {searched[chosen].summary}. Diamonds: reported"
+            f"{' and confirmed on the other half' * confirmed}. Rings: tested, not reported."
             + (f" Dashed: all examples, {everyone[chosen]} points." if audit.labelled else "")
         ),
         spec=_spec(rows, overall, list(drawn), chosen, rise),

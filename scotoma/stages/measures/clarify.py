@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -11,122 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma.bias.clarify import METRICS, all_metrics, metric_changes
+from scotoma.bias.clarify.arguments import standardised
 from scotoma.bias.clarify.guide import GUIDE
+from scotoma.bias.clarify.members import member_metrics
 from scotoma.datasets import Examples
-from scotoma.group_keys import group_key, parse_group_key
+from scotoma.stages.measures.facets import FacetPair, facet_pairs, rows_of, strata_of
 from scotoma.uncertainty import Estimate, undefined
 
-__all__ = ["ClarifyMetrics", "FacetPair", "facet_pairs", "metric_guide"]
+__all__ = ["ClarifyMetrics", "metric_guide"]
 
 DATA = tuple(name for name, metric in METRICS.items() if metric.stage == "pre-training")
-REST = "the rest"
 NO_TRAINING = "the audit has no training examples; source.training names a table of them"
 MODELS = tuple(name for name in METRICS if name not in DATA)
 WORDS = ("name", "title", "question", "formula", "neutral", "sign", "stage")
-
-
-@dataclass(frozen=True, eq=False)
-class FacetPair:
-    """Two facets of an attribute that are compared.
-
-    Attributes:
-        attribute: The attribute.
-        disadvantaged: Key of the group that is facet d, or `the rest`.
-        advantaged: Key of facet a, or `the rest`.
-        d: Members of facet d, shape (N,).
-        strata: The values of all other attributes together, shape (N,); None without any.
-    """
-
-    attribute: str
-    disadvantaged: str
-    advantaged: str
-    d: NDArray[np.bool_]
-    strata: NDArray[np.intp] | None
-
-
-def facet_pairs(
-    examples: Examples,
-    advantaged: Mapping[str, str] | None = None,
-    training: Examples | None = None,
-) -> list[FacetPair]:
-    """List the facets of every attribute: of two values the rarer is d, of more each in turn.
-
-    Args:
-        examples: The test examples.
-        advantaged: Attribute to the value that is facet a; all others together are d.
-        training: The training examples, among which the rarer value is found; without any, among
-            the test examples, which may hold as many of both.
-
-    >>> import polars as pl
-    >>> table = pl.DataFrame({"label": ["x"] * 3, "sex": ["m", "m", "f"]})
-    >>> (pair,) = facet_pairs(Examples(table, ("x",), ("sex",), ()))
-    >>> pair.disadvantaged, pair.advantaged
-    ('sex=f', 'sex=m')
-    """
-    groups, pairs = examples.partition(), []
-    for attribute, strata in zip(examples.attributes, _strata(examples), strict=True):
-        own = [
-            (key, mask)
-            for key, of, mask in zip(groups.keys, groups.attributes, groups.masks, strict=True)
-            if of == (attribute,)
-        ]
-        if advantaged and attribute in advantaged:
-            favoured = group_key([(attribute, advantaged[attribute])])
-            others = [key for key, _ in own if key != favoured]
-            d = others[0] if len(others) == 1 else REST
-            pairs.append(FacetPair(attribute, d, favoured, ~groups.mask(favoured), strata))
-        elif len(own) == 2:
-            (rare, mask), (common, _) = sorted(own, key=lambda group: _frequency(group, training))
-            pairs.append(FacetPair(attribute, rare, common, mask, strata))
-        elif len(own) > 2:
-            pairs += [FacetPair(attribute, key, REST, mask, strata) for key, mask in own]
-    return pairs
-
-
-def _frequency(group: tuple[str, NDArray[np.bool_]], training: Examples | None) -> int:
-    key, mask = group
-    if training is None or not training.table.height:
-        return int(mask.sum())
-    return int(_holding(training, key).sum())
-
-
-def _holding(examples: Examples, key: str) -> NDArray[np.bool_]:
-    """Find the examples that have one value of an attribute, shape (N,)."""
-    ((attribute, value),) = parse_group_key(key)
-    return (examples.table[attribute] == value).to_numpy()
-
-
-def _strata(examples: Examples) -> Iterator[NDArray[np.intp] | None]:
-    """Number, for each attribute, the values of all others together; None for a lone attribute.
-
-    Strata are numbered in the order of their values. Those before an attribute and those behind it
-    are numbered once for all, so that time grows with the number of attributes and not its square.
-    """
-    columns = [examples.table[name].rank("dense").to_numpy() for name in examples.attributes]
-    everyone = np.zeros(examples.table.height, np.intp)
-    behind = [everyone]
-    for column in columns[:0:-1]:
-        behind.append(_numbered(column, behind[-1]))
-    before = everyone
-    for column in columns:
-        yield _numbered(before, behind.pop()) if len(columns) > 1 else None
-        before = _numbered(before, column)
-
-
-def _numbered(
-    first: NDArray[np.integer[Any]], second: NDArray[np.integer[Any]]
-) -> NDArray[np.intp]:
-    """Number the pairs of two columns of numbers from 0, in their order."""
-    pairs = first.astype(np.intp) * (int(second.max(initial=0)) + 1) + second
-    return np.unique(pairs, return_inverse=True)[1].astype(np.intp)
-
-
-def _members(facet: FacetPair, key: str, examples: Examples) -> NDArray[np.bool_]:
-    """Find the examples of one of the two facets, shape (N,)."""
-    if key == REST:
-        other = facet.advantaged if key == facet.disadvantaged else facet.disadvantaged
-        return ~_members(facet, other, examples)
-    return _holding(examples, key)
 
 
 def metric_guide(among: Collection[str] = tuple(METRICS)) -> list[dict[str, Any]]:
@@ -165,6 +62,7 @@ class ClarifyMetrics:
         seed: Of the bootstrap behind the upper bounds of distances.
         advantaged: Attribute to the value that is facet a.
         training: The training examples; there may be none.
+        features: Columns of numbers by which FT finds an example's likes; none for no FT.
     """
 
     examples: Examples
@@ -172,6 +70,7 @@ class ClarifyMetrics:
     seed: int
     advantaged: Mapping[str, str] = field(default_factory=dict)
     training: Examples | None = None
+    features: Sequence[str] = ()
 
     def guide(self) -> list[dict[str, Any]]:
         """List the worries that the metrics answer."""
@@ -199,7 +98,7 @@ class ClarifyMetrics:
         """Number the strata of each attribute, where a metric of the labels needs them."""
         if examples is None or self.positive is None:
             return {}
-        return dict(zip(examples.attributes, _strata(examples), strict=True))
+        return dict(zip(examples.attributes, strata_of(examples), strict=True))
 
     def _of_labels(
         self, facet: FacetPair, examples: Examples | None, strata: NDArray[np.intp] | None
@@ -207,7 +106,7 @@ class ClarifyMetrics:
         """Measure the labels of a split, on those of its examples that belong to either facet."""
         if examples is None or not examples.table.height:
             return dict.fromkeys(DATA, undefined(NO_TRAINING, n=0, members=0))
-        d, a = (_members(facet, key, examples) for key in (facet.disadvantaged, facet.advantaged))
+        d, a = (rows_of(facet, key, examples) for key in (facet.disadvantaged, facet.advantaged))
         kept = examples.keep(d | a)
         if not kept.table.height:
             return dict.fromkeys(DATA, undefined("undefined (no examples)", n=0, members=0))
@@ -246,8 +145,8 @@ class ClarifyMetrics:
             moved = [
                 metric_changes(
                     d=facet.d, dense=dense == self.positive, compressed=compressed == self.positive,
-                    y=self._y, strata=facet.strata, clusters=self._clusters, paired=paired,
-                    only=self._of_models,
+                    y=self._y, strata=facet.strata, features=self._numbers,
+                    clusters=self._clusters, paired=paired, only=self._of_models,
                 )
                 for facet in self._facets
             ]  # fmt: skip
@@ -256,6 +155,28 @@ class ClarifyMetrics:
             for facet, was, now, change in zip(self._facets, before, after, moved, strict=True)
             for name in self._of_models
         ]
+
+    def members(self, predicted: NDArray[np.unsignedinteger]) -> list[dict[str, Any]]:
+        """Measure every member: one row per facet and metric that is defined for one of them.
+
+        Args:
+            predicted: Class ids of a population, shape (N, K).
+        """
+        hits = self._hits(predicted)
+        if hits is None:
+            return []
+        rows = []
+        for facet in self._facets:
+            found = member_metrics(
+                d=facet.d, y=self._y, p=hits, strata=facet.strata, features=self._numbers,
+                clusters=self._clusters,
+            )  # fmt: skip
+            rows += [
+                self._named(facet, name) | {"values": values.tolist(), "se": se.tolist()}
+                for name, (values, se) in found.items()
+                if not (np.isnan(values).all() or self._lacking(facet, name))
+            ]
+        return rows
 
     @cached_property
     def _of_models(self) -> tuple[str, ...]:
@@ -277,6 +198,12 @@ class ClarifyMetrics:
     def _clusters(self) -> NDArray[np.int64] | None:
         return self.examples.clusters
 
+    @cached_property
+    def _numbers(self) -> NDArray[np.float64] | None:
+        if not self.features or self.positive is None:
+            return None
+        return standardised(self.examples.features.select(self.features).to_numpy())
+
     @property
     def _y(self) -> NDArray[np.bool_] | None:
         return None if self._labels is None else self._hits(self._labels)
@@ -287,24 +214,27 @@ class ClarifyMetrics:
     def _metrics(self, facet: FacetPair, hits: NDArray[np.bool_] | None) -> dict[str, Estimate]:
         return all_metrics(
             d=facet.d, y=self._y, p=hits, strata=None if self.positive is None else facet.strata,
-            clusters=self._clusters, seed=self.seed, only=self._of_models,
+            features=self._numbers, clusters=self._clusters, seed=self.seed, only=self._of_models,
         )  # fmt: skip
 
     def _row(self, facet: FacetPair, name: str, **numbers: Estimate) -> dict[str, Any]:
         lacking = self._lacking(facet, name)
+        return self._named(facet, name) | {
+            part: replace(one, reason=f"not computed (needs {lacking})") if lacking else one
+            for part, one in numbers.items()
+        }
+
+    def _named(self, facet: FacetPair, name: str) -> dict[str, Any]:
         return {
             "attribute": facet.attribute,
             "disadvantaged": facet.disadvantaged,
             "advantaged": facet.advantaged,
             "metric": name,
-        } | {
-            part: replace(one, reason=f"not computed (needs {lacking})") if lacking else one
-            for part, one in numbers.items()
         }
 
     def _lacking(self, facet: FacetPair, name: str) -> str:
         """Name what the audit would need for a metric, in the words of its configuration."""
-        absent = {"features": "numbers about every example, see scotoma bias --feature"}
+        absent = {} if self.features else {"features": "clarify.features"}
         if self.positive is None:
             absent |= dict.fromkeys(("y", "p"), "label.positive")
         if len(self.examples.attributes) == 1:

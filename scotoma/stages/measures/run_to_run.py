@@ -78,6 +78,7 @@ class FairnessOfRuns:
             metrics = member_fairness(
                 self.examples.known_labels, predicted, groups.masks[rows],
                 n_classes=len(self.examples.classes), class_id=self.positive,
+                clusters=self.examples.clusters,
             )  # fmt: skip
             found |= {(attribute, name): one for name, one in metrics.items()}
         return found
@@ -96,6 +97,7 @@ class FairnessOfRuns:
             "attribute": attribute,
             "metric": metric,
             "values": one.values.tolist(),
+            "se": one.se.tolist(),
             "mean": float(one.values.mean()),
             "max_diff": moved.max_diff,
             "std": moved.std,

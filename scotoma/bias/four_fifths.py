@@ -1,0 +1,152 @@
+"""Is any group selected less than four fifths as often as the group selected most?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from scotoma.bias.clarify import all_metrics
+from scotoma.bias.subgroup import rates
+from scotoma.errors import DataError
+from scotoma.inputs import booleans
+from scotoma.uncertainty import Estimate
+
+__all__ = ["FOUR_FIFTHS", "LEAST_SHARE", "ImpactRatio", "impact_ratios"]
+
+FOUR_FIFTHS = 0.8
+LEAST_SHARE = 0.02  # of the examples; smaller groups are counted and not judged
+
+Standing = Literal["highest", "kept", "below", "too small", "no selection"]
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class ImpactRatio:
+    """How often one group is selected, beside the group that is selected most.
+
+    Attributes:
+        group: Its name.
+        n: Its examples.
+        share: Of the examples of known group, a fraction.
+        selected: Its examples that are selected, mean over the models.
+        rate: Selection rate with its interval.
+        ratio: Rate over that of the group selected most, mean over the models; None for groups that
+            are too small and where nobody is selected. The interval does not know that the other
+            group was chosen for its high rate.
+        standing: `highest` for the group selected most; `kept` or `below` by the ratio; `too small`
+            for under 2% of the examples; `no selection` where no group has one.
+        certain: Whether the whole interval of the ratio lies on that side of four fifths.
+    """
+
+    group: str
+    n: int
+    share: float
+    selected: float
+    rate: Estimate
+    ratio: Estimate | None
+    standing: Standing
+    certain: bool = False
+
+
+def impact_ratios(
+    selected: npt.ArrayLike,
+    groups: Mapping[str, npt.ArrayLike],
+    *,
+    clusters: npt.ArrayLike | None = None,
+    level: float = 0.95,
+) -> list[ImpactRatio]:
+    """Compute the four-fifths table of groups that share no example.
+
+    Args:
+        selected: Whether each example is selected, bool, shape (N,), or (N, K), a column a model.
+        groups: Name to who belongs to it, bool, shape (N,). Examples in no group are left out, and
+            out of the shares.
+        clusters: Id of each example's cluster, shape (N,); None where every example is its own.
+        level: Coverage of the intervals, a fraction in (0, 1).
+
+    Returns:
+        A row a group, in their order. Groups of less than 2% of the examples are counted, and
+        neither judged nor compared with.
+
+    Raises:
+        DataError: No group, groups that share an example, or shapes that do not fit together.
+
+    References:
+        Uniform Guidelines on Employee Selection Procedures (1978), 29 CFR 1607.4 D, with questions
+        and answers (1979); New York City, 6 RCNY 5-301 (2023).
+
+    >>> selected = np.repeat([True, False, True, False], [60, 40, 45, 55])
+    >>> a, b = impact_ratios(selected, {"a": np.arange(200) < 100, "b": np.arange(200) >= 100})
+    >>> a.standing, round(b.ratio.value, 2), b.standing
+    ('highest', 0.75, 'below')
+    >>> b.certain, round(b.ratio.low, 2), round(b.ratio.high, 2)
+    (False, 0.57, 0.98)
+    """
+    hits = np.asarray(selected, bool)
+    hits = hits.reshape(len(hits), -1)
+    masks = {name: booleans(mask, "groups", (len(hits),)) for name, mask in groups.items()}
+    if not masks:
+        raise DataError("groups must hold at least one group, got none: name them")
+    stacked = np.stack(list(masks.values()))
+    if (stacked.sum(axis=0) > 1).any():
+        raise DataError("groups must share no example: compare the values of one attribute")
+    ids, known = None if clusters is None else np.asarray(clusters), int(stacked.sum())
+    found = [
+        one.rate
+        for one in rates(
+            np.zeros(len(hits), int), hits.astype(int), stacked, list(masks),
+            n_classes=2, clusters=ids, level=level,
+        )
+        if one.metric == "error"  # of labels that are all 0: the share of ones
+    ]  # fmt: skip
+    sizes = stacked.sum(axis=1)
+    judged = [n >= LEAST_SHARE * known and n > 0 for n in sizes.tolist()]
+    large = [place for place, is_judged in enumerate(judged) if is_judged]
+    top = max(large, key=lambda g: found[g].value, default=None)
+    rows = []
+    for place, (name, mask) in enumerate(masks.items()):
+        n, ratio, standing, certain = int(sizes[place]), None, _standing(judged[place]), False
+        if judged[place] and top is not None and found[top].value > 0:
+            ratio = _ratio(hits, mask, stacked[top], ids, level, itself=place == top)
+            side = _side(ratio.value)
+            standing = "highest" if place == top else side or standing
+            certain = place != top and side == _side(ratio.low) == _side(ratio.high)
+        mean = float(hits[mask].mean(axis=1).sum())
+        rows.append(
+            ImpactRatio(name, n, n / max(known, 1), mean, found[place], ratio, standing, certain)
+        )
+    return rows
+
+
+def _ratio(
+    hits: npt.NDArray[np.bool_],
+    mask: npt.NDArray[np.bool_],
+    top: npt.NDArray[np.bool_],
+    clusters: npt.NDArray[np.generic] | None,
+    level: float,
+    *,
+    itself: bool,
+) -> Estimate:
+    """Clarify's DI of a group against the one selected most, among the examples of both."""
+    if itself:
+        n = int(mask.sum())
+        return Estimate(1.0, 1.0, 1.0, n, hits.shape[1], np.nan, np.nan, level, scale="ratio")
+    both = mask | top
+    return all_metrics(
+        d=mask[both], p=hits[both], clusters=None if clusters is None else clusters[both],
+        level=level, only=["DI"],
+    )["DI"]  # fmt: skip
+
+
+def _standing(judged: bool) -> Standing:
+    return "no selection" if judged else "too small"
+
+
+def _side(ratio: float) -> Standing | None:
+    if np.isnan(ratio):
+        return None
+    return "below" if ratio < FOUR_FIFTHS - ROUNDING else "kept"

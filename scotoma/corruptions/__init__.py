@@ -1,0 +1,32 @@
+"""Worse pictures: the corruptions of CIFAR-C, Tiny-ImageNet-C and ImageNet-C, and some more."""
+
+from __future__ import annotations
+
+from scotoma.corruptions.apply import corrupt
+from scotoma.corruptions.images import read_image
+from scotoma.corruptions.kinds import (
+    EXTENDED,
+    FAMILIES,
+    KINDS,
+    SEVERITIES,
+    STANDARD,
+    VALIDATION,
+    family_of,
+)
+from scotoma.corruptions.profiles import PROFILES, SIZES, Profile, profile
+
+__all__ = [
+    "EXTENDED",
+    "FAMILIES",
+    "KINDS",
+    "PROFILES",
+    "SEVERITIES",
+    "SIZES",
+    "STANDARD",
+    "VALIDATION",
+    "Profile",
+    "corrupt",
+    "family_of",
+    "profile",
+    "read_image",
+]

@@ -1,0 +1,89 @@
+"""Four-fifths tables against worked examples of public guidance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from scotoma.bias.four_fifths import impact_ratios
+from scotoma.errors import DataError
+from tests.commands import measured, scotoma
+
+# Questions and answers on the Uniform Guidelines on Employee Selection Procedures (1979): hiring
+# rates; the impact ratios and the adverse impact that the agencies read from them.
+HIRED = {"White": 0.60, "American Indian": 0.45, "Hispanic": 0.48, "Black": 0.51}
+RATIOS = {"White": 1.0, "American Indian": 0.75, "Hispanic": 0.80, "Black": 0.85}
+ADVERSE = ["American Indian"]
+
+
+@pytest.fixture
+def applicants(tmp_path: Path) -> Path:
+    """The guidance's rates in groups of 200 to 1,000, a small group, and 30 of unknown race."""
+    sizes = {"White": 1_000, "American Indian": 200, "Hispanic": 500, "Black": 600}
+    rows = [
+        (race, "m" if row % 2 else "f", "yes" if row < round(HIRED[race] * n) else "no")
+        for race, n in sizes.items()
+        for row in range(n)
+    ]
+    rows += [("Other", "f", "yes" if row < 30 else "no") for row in range(40)]
+    rows += [(None, "m", "yes" if row < 12 else "no") for row in range(30)]
+    table = pl.DataFrame(rows, schema=["race", "sex", "hired"], orient="row")
+    path = tmp_path / "applicants.csv"
+    table.with_columns(label=pl.col("hired")).write_csv(path)
+    return path
+
+
+def asked(table: Path, *more: str) -> tuple[str | Path, ...]:
+    options = ("--label", "label", "--predicted", "hired", "--positive", "yes", "--four-fifths")
+    return ("bias", table, *options, "--group", "race", *more)
+
+
+def test_the_ratios_are_those_of_the_guidance(applicants: Path) -> None:
+    (table,) = measured(*asked(applicants, "--json"))["tables"]
+    rows = {row["group"].removeprefix("race="): row for row in table["groups"]}
+    judged = {name: row for name, row in rows.items() if row["ratio"] is not None}
+    assert {name: row["ratio"]["value"] for name, row in judged.items()} == pytest.approx(RATIOS)
+    assert [name for name, row in rows.items() if row["standing"] == "below"] == ADVERSE
+    # 75% of 200 against 1,000: log ratio -.288, standard error sqrt(.55/90 + .4/600).
+    indians = rows["American Indian"]["ratio"]
+    half = 1.96 * np.sqrt(0.55 / 90 + 0.4 / 600)
+    ends = np.exp(np.log(0.75) + np.array([-half, half]))
+    assert (indians["low"], indians["high"]) == pytest.approx(tuple(ends), abs=0.003)
+    # The small group is selected most, is counted, and nobody is compared with it.
+    assert (rows["Other"]["standing"], rows["Other"]["n"]) == ("too small", 40)
+    assert rows["Other"]["rate"]["value"] == pytest.approx(0.75)
+    assert table["unknown"] == {"examples": 30, "selected": 12.0}
+
+
+def test_the_page_shows_counts_intersections_and_the_unknown(applicants: Path) -> None:
+    code, out, _ = scotoma(*asked(applicants, "--group", "sex", "--intersections"))
+    assert code == 0
+    assert "race and sex" in out
+    assert "race=Black,sex=f" in out
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "race=White 1,000 600 60.0 [56.9, 63.0] 1 selected most" in " ".join(lines)
+    assert any(line.startswith("unknown 30 12 40.0") for line in lines)
+    assert "under 2% of the examples: not judged" in " ".join(lines)
+
+
+def test_without_the_selected_label_it_says_what_it_needs(applicants: Path) -> None:
+    options = ("--label", "label", "--predicted", "hired", "--group", "race", "--four-fifths")
+    code, _, err = scotoma("bias", applicants, *options)
+    assert code == 2
+    assert "--four-fifths needs --positive" in err
+
+
+def test_several_models_are_averaged_and_nobody_selected_is_no_ratio() -> None:
+    groups = {"a": np.arange(100) < 50, "b": np.arange(100) >= 50}
+    selected = np.zeros((100, 2), bool)
+    assert {row.standing for row in impact_ratios(selected, groups)} == {"no selection"}
+    selected[:40] = True
+    selected[50:70, 0] = selected[50:90, 1] = True  # .5 and 1 times as often as in a
+    _, b = impact_ratios(selected, groups)
+    assert b.ratio is not None
+    assert (b.selected, b.ratio.value, b.standing) == (30.0, pytest.approx(0.75), "below")
+    with pytest.raises(DataError, match="share no example"):
+        impact_ratios(selected, {"a": groups["a"], "all": groups["a"] | groups["b"]})
