@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from scotoma.audit import Audit, Quantity
 from scotoma.audit.divergence import Divergence
 from scotoma.audit.groups import Gap, RateChange
-from scotoma.audit.worst_change import worst_change
+from scotoma.audit.worst_change import most_changed, worst_change
 from scotoma.printable import printable
 from scotoma.verdict import Gate
 from scotoma.verdict.frontier import frontier_sentence
@@ -17,8 +17,9 @@ from scotoma.verdict.words import sentences, too_small
 __all__ = ["printable", "summary"]
 
 WIDTH = 80
-HEAD = ("variant", "top-1 %", "CIE", "differ/floor", "excess, points", "worst change", "where")
-DIFFER, EXCESS = 3, 4  # places of two columns that take turns, for want of room
+TOP1, DIFFER, EXCESS = 1, 3, 4  # the last two take turns, for want of room
+WORST = "worst change"
+HEAD = ("variant", "top-1 %", "CIE", "differ/floor", "excess, points", WORST, "where")
 
 
 def summary(audit: Audit, gate: Gate | None = None) -> str:
@@ -42,30 +43,41 @@ def summary(audit: Audit, gate: Gate | None = None) -> str:
         ),
         "",
     ]
-    rows: list[tuple[str, ...]] = [HEAD]
+    head = HEAD if audit.labelled else tuple("changed, %" if h == WORST else h for h in HEAD)
+    rows: list[tuple[str, ...]] = [head]
     relatives: dict[int, Quantity] = {}
     for variant in audit.variants:
         name = variant.name
-        cells = [printable(name), _plus_minus(audit.accuracy[name].top1), "", "", "", "", ""]
+        cells = [printable(name), "", "", "", "", "", ""]
+        if audit.labelled:
+            cells[TOP1] = _plus_minus(audit.accuracy[name].top1)
         if name in audit.divergence:
             cie = audit.divergence[name].cie
             cells[2] = f"{cie.cie.count:,}"
             cells[DIFFER] = _differ_and_floor(audit.divergence[name])
             cells[EXCESS] = _interval(cie.excess, 100, 1)
             worst = worst_change(audit, name)
+            if not audit.labelled:
+                changed = most_changed(audit, name)
+                cells[5] = _interval(changed.changed, 100, 1, sign="")
+                cells[6] = printable(audit.group_names[changed.group])
             if worst is not None:
                 cells[5] = _interval(worst.absolute, 100, 1)
                 cells[6] = printable(_where(audit, worst))
                 relatives[len(rows)] = worst.relative
         rows.append(tuple(cells))
+    if not audit.labelled:
+        rows = [(*row[:TOP1], *row[TOP1 + 1 :]) for row in rows]
+    differ = DIFFER if audit.labelled else DIFFER - 1
     if gate is None:
         table, has_relatives = _with_relatives(
-            [row[:DIFFER] + row[EXCESS:] for row in rows], relatives
+            [row[:differ] + row[differ + 1 :] for row in rows], relatives
         )
     else:
         marks = ["gate", *(_mark(gate, variant.name) for variant in audit.variants)]
         judged = [
-            (mark, *row[:EXCESS], *row[EXCESS + 1 :]) for mark, row in zip(marks, rows, strict=True)
+            (mark, *row[: differ + 1], *row[differ + 2 :])
+            for mark, row in zip(marks, rows, strict=True)
         ]
         table, has_relatives = _with_relatives(judged, relatives, words=2)
     legend = _legend(audit, judged=gate is not None, has_relatives=has_relatives)
@@ -78,10 +90,12 @@ def summary(audit: Audit, gate: Gate | None = None) -> str:
     lines += [
         line
         for variant in audit.compressed
-        for gap in audit.gaps[variant.name]
+        for gap in audit.gaps.get(variant.name, ())
         if (_shown_p(gap) <= 1 - audit.level)
         for line in _wrapped(_gap_sentence(audit, variant.name, gap))
     ]
+    if not audit.labelled:
+        lines += _wrapped(audit.examples.unlabelled)
     if members == 1:
         lines += _wrapped(
             "One model a side: CIEs are the flips between these two models; another training run "
@@ -187,6 +201,8 @@ def _legend(audit: Audit, *, judged: bool, has_relatives: bool) -> str:
     cie = "CIE: examples whose most frequent label changes;"
     worst = "Worst change: the rise of a group's error, in points, whose interval lies highest"
     worst += "; after the group, the relative change." if has_relatives else "."
+    if not audit.labelled:
+        worst = "Changed: predictions that change in the group whose interval lies highest."
     if not judged:
         return (
             f"{cie} excess: percentage points of examples on which a dense and a compressed model "
@@ -200,17 +216,17 @@ def _legend(audit: Audit, *, judged: bool, has_relatives: bool) -> str:
     )
 
 
-def _interval(change: Quantity, factor: float, digits: int, unit: str = "") -> str:
+def _interval(change: Quantity, factor: float, digits: int, unit: str = "", sign: str = "+") -> str:
     value, low, high = (
         None if number is None else factor * number
         for number in (change.value, change.low, change.high)
     )
     if value is None:
         return "undefined"
-    shown = f"{value:+.{digits}f}{unit}"
+    shown = f"{value:{sign}.{digits}f}{unit}"
     if low is None or high is None:
         return shown
-    return f"{shown} [{low:+.{digits}f}, {high:+.{digits}f}]"
+    return f"{shown} [{low:{sign}.{digits}f}, {high:{sign}.{digits}f}]"
 
 
 def _where(audit: Audit, row: RateChange) -> str:

@@ -187,7 +187,7 @@ FINE = {
     for name in ("flip_rate", "flip_ledger", "fairness.signed")
     for argument in KINDS
 }
-FINE |= {("tally", "compressed", "nothing")}
+FINE |= {("tally", "compressed", "nothing"), ("flip_ledger", "labels", "nothing")}
 FINE |= {("label_counts", "predicted", fault) for fault in ("one row less", "no rows")}
 CASES = [
     (name, argument, fault)

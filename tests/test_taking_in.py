@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -133,6 +134,29 @@ def test_models_made_elsewhere_are_audited(run: Run, home: Path) -> None:
     assert set(measured["costs"]) == {"dense", "int8", "distilled"}
     page = run.path("report.html").read_bytes()
     assert reporting.draw(run).read_bytes() == page
+
+
+def test_images_without_labels_are_audited(run: Run, home: Path, tmp_path: Path) -> None:
+    """Every row is a test example where there is no split, and predictions are the same."""
+    table = pl.read_csv(home / "attributes.csv").filter(pl.col("partition") == "test")
+    table.drop("partition", "blond").write_csv(home / "field.csv")
+    text = CONFIG.replace("attributes: attributes.csv", "attributes: field.csv\n  classes: [n, y]")
+    text = re.sub("  split: .*\n", "", text.replace("{column: blond, positive: 1}", "none"))
+    field = Run.create(tmp_path, load_config(_written(home / "field.yaml", text)))
+    prepare(field)
+    (shard,) = shards(3, 1)
+    train(field, shard)
+    predict(field, shard)
+    gather(field)
+    for variant in ("dense", "distilled"):
+        both = [Predictions.read(one.predictions(variant)) for one in (run, field)]
+        assert (both[0].predicted == both[1].predicted).all()
+    assert both[1].classes == ("n", "y")
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
 
 
 def test_predictions_are_those_of_the_models_on_prepared_pixels(run: Run, home: Path) -> None:

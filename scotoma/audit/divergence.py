@@ -82,11 +82,12 @@ class Distances(Part):
 
     distance: tuple[Real, ...] = Field(description="Distances that occur, ascending.")
     examples: tuple[Count, ...] = Field(description="Examples at each distance.")
-    dense_right: tuple[Count, ...] = Field(
-        description="Right predictions of dense members on the examples at each distance."
+    dense_right: tuple[Count, ...] | None = Field(
+        description="Right predictions of dense members on the examples at each distance; null "
+        "without labels."
     )
-    compressed_right: tuple[Count, ...] = Field(
-        description="Right predictions of compressed members there."
+    compressed_right: tuple[Count, ...] | None = Field(
+        description="Right predictions of compressed members there; null without labels."
     )
     groups: tuple[DistanceGroup, ...] = Field(description="The same counts for every group.")
     n: Count = Field(description="Test examples.")
@@ -95,7 +96,7 @@ class Distances(Part):
     def _one_entry_a_distance(self) -> Distances:
         columns = [self.examples, self.dense_right, self.compressed_right]
         columns += [group.examples for group in self.groups]
-        if any(len(column) != len(self.distance) for column in columns):
+        if any(len(column) != len(self.distance) for column in columns if column is not None):
             raise ValueError(f"must have {len(self.distance)} entries in every list")
         return self
 
@@ -145,13 +146,27 @@ class Representation(Part):
 
 
 class FlipShares(Part):
-    """What nets out in accuracy: the shares of predictions that change, by kind of change."""
+    """What nets out in accuracy: the shares of predictions that change, by kind of change.
+
+    A prediction that does not change cannot become wrong: the error of the group rises by no more
+    than `changed`, whatever the labels are.
+    """
 
     group: str = Field(description="Key of the group; `all` for all examples.")
     n: Count = Field(description="Examples of the group.")
-    right_to_wrong: Quantity = Field(description="Right dense, wrong compressed.")
-    wrong_to_right: Quantity = Field(description="Wrong dense, right compressed.")
-    wrong_to_other: Quantity = Field(description="Wrong both, but otherwise.")
+    changed: Quantity = Field(
+        description="Dense and compressed differ; where members are not paired, seeds alone change "
+        "labels too."
+    )
+    right_to_wrong: Quantity | None = Field(
+        description="Right dense, wrong compressed; null without labels."
+    )
+    wrong_to_right: Quantity | None = Field(
+        description="Wrong dense, right compressed; null without labels."
+    )
+    wrong_to_other: Quantity | None = Field(
+        description="Wrong both, but otherwise; null without labels."
+    )
 
 
 class Divergence(Part):
@@ -164,7 +179,9 @@ class Divergence(Part):
     )
     taxicab: Distances = Field(description="Examples by taxicab distance.")
     thresholds: tuple[Percentile, ...] = Field(description="Percentiles of the distance.")
-    top1: tuple[SubsetAccuracy, ...] = Field(description="Accuracy on examples that change.")
+    top1: tuple[SubsetAccuracy, ...] = Field(
+        description="Accuracy on examples that change; empty without labels."
+    )
     over_index: tuple[Representation, ...] = Field(
         description="Groups and binary columns among the CIEs."
     )

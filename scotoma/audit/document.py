@@ -55,6 +55,11 @@ class TestData(LabelNames):
     )
     dataset_sha256: str = Field(description="SHA-256 of the run's examples.parquet.")
     notes: tuple[str, ...] = Field(description="What to know of the data, as sentences.")
+    unlabelled: str = Field(
+        "",
+        description="What is not measured because the examples have no labels, as a sentence; the "
+        "key is absent where they have.",
+    )
 
 
 class InputFiles(Part):
@@ -147,7 +152,7 @@ class GalleryCard(Part):
     """One example as the gallery shows it."""
 
     example_id: str = Field(description="Id of the example.")
-    label: str = Field(description="Its true class.")
+    label: str | None = Field(description="Its true class; null without labels.")
     dense_modal: str = Field(description="The most frequent label of the dense members.")
     dense_votes: Count = Field(description="Dense members that give it.")
     compressed_modal: str = Field(description="The most frequent label of the compressed members.")
@@ -157,7 +162,10 @@ class GalleryCard(Part):
 
 
 class GalleryPair(Part):
-    """A CIE beside an example of the same class that is not a CIE."""
+    """A CIE beside an example of the same class that is not a CIE.
+
+    Without labels the class is the most frequent label of the dense members.
+    """
 
     cie: GalleryCard = Field(description="The CIE.")
     non_cie: GalleryCard | None = Field(
@@ -217,7 +225,10 @@ class Audit(Part):
     variants: tuple[AuditedVariant, ...] = Field(
         min_length=1, description="The variants; the first is dense."
     )
-    accuracy: dict[str, Accuracy] = Field(description="Accuracy by variant.")
+    accuracy: dict[str, Accuracy] = Field(
+        description="Accuracy by variant; empty without labels, as are `classes`, `subgroups` and "
+        "`gaps`."
+    )
     divergence: dict[str, Divergence] = Field(
         description="Which examples change, by compressed variant."
     )
@@ -234,7 +245,7 @@ class Audit(Part):
     run_to_run: dict[str, tuple[FairnessRuns, ...]] = Field(
         default_factory=dict,
         description="Fairness of every member by the seven metrics of the fixed-seed study, by "
-        "variant, dense too; empty without groups.",
+        "variant, dense too; empty without groups. Without labels DP, DI and SPSF only.",
     )
     slices: dict[str, SliceSearch] = Field(
         description="Slices that nobody named, by compressed variant; empty without a search."
@@ -266,12 +277,13 @@ class Audit(Part):
         if names[0] != DENSE or len(set(names)) < len(names):
             raise ValueError(f"variants must begin with dense and differ, got {', '.join(names)}")
         compressed = names[1:]
+        measured = compressed if self.labelled else []
         for part, wanted in (
-            ("accuracy", names),
+            ("accuracy", names if self.labelled else []),
             ("divergence", compressed),
-            ("classes", compressed),
-            ("subgroups", compressed),
-            ("gaps", compressed),
+            ("classes", measured),
+            ("subgroups", measured),
+            ("gaps", measured),
             ("gallery", compressed),
         ):
             rows = getattr(self, part)
@@ -293,6 +305,11 @@ class Audit(Part):
         if unknown := sorted({rate.group for rate in rates} - keys):
             raise ValueError(f"subgroups must name groups of the audit, got {unknown[0]}")
         return self
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the test examples have labels."""
+        return not self.examples.unlabelled
 
     @property
     def dense(self) -> AuditedVariant:

@@ -152,7 +152,7 @@ class JudgedVariant(Part):
     name: str = Field(description="The variant.")
     verdict: VerdictWord = Field(description="Its verdict; waived tests do not count.")
     members: Count = Field(description="Models in the smaller of its population and the dense one.")
-    top1: Fraction | None = Field(description="Accuracy of its population.")
+    top1: Fraction | None = Field(description="Accuracy of its population; null without labels.")
     cies: Count = Field(description="Number of CIEs.")
     outlook: str | None = Field(description="What would settle an UNSURE variant; else null.")
     too_small: tuple[str, ...] = Field(

@@ -103,10 +103,11 @@ class Outcomes(Part):
     )
     data: tuple[LabelMetric, ...] = Field(
         description="Metrics of the labels, first of the training examples, then of the test "
-        "examples."
+        "examples; empty without labels."
     )
     variants: dict[str, tuple[ModelMetric, ...]] = Field(
-        description="Metrics of the predictions, by compressed variant."
+        description="Metrics of the predictions, by compressed variant; without labels those that "
+        "need none."
     )
     members: dict[str, tuple[MemberMetric, ...]] = Field(
         default_factory=dict,

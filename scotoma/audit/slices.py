@@ -37,7 +37,10 @@ class SliceRow(Part):
     support: Fraction = Field(description="Share of all examples.")
     inside: Quantity = Field(description="The metric inside, on the confirming half.")
     outside: Quantity = Field(description="The metric of all other examples.")
-    effect: Quantity = Field(description="The rise of the error on the slice, a fraction.")
+    effect: Quantity = Field(
+        description="The rise of the error on the slice, a fraction; without labels the share of "
+        "labels that change, inside less outside."
+    )
     p: Real = Field(description="The p-value that decided.")
     q: Real = Field(description="The same, corrected: what was compared with alpha.")
     discovery: SliceTest = Field(description="Test on the half that the search saw.")
@@ -82,7 +85,7 @@ class SliceSearch(Part):
     """The search for slices of one variant on which its error rose.
 
     Half of the examples propose a slice, the other half tests it: effect, p and interval are those
-    of the other half.
+    of the other half. Without labels, the slices on which more predictions change than elsewhere.
     """
 
     summary: str = Field(description="The result in a sentence or two.")
@@ -90,7 +93,9 @@ class SliceSearch(Part):
     slice_count: Count = Field(description="How many there are; `slices` may hold fewer.")
     null: ShuffledSearch = Field(description="What the same search reports by chance alone.")
     overall: Quantity = Field(description="The metric of all examples.")
-    change: Quantity = Field(description="The rise of the error on all examples, a fraction.")
+    change: Quantity = Field(
+        description="The rise of the error on all examples, a fraction; null without labels."
+    )
     candidates: Count = Field(description="Slices that could hold an example.")
     nonempty: Count = Field(description="Candidates that the search visited and that hold one.")
     tested: Count = Field(description="Candidates that were tested: the family of the correction.")

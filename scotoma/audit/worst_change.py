@@ -1,17 +1,20 @@
-"""Which group does compression harm most, which errs most after it, and which two does it part?"""
+"""Which group does compression harm or change most, and which two does it part?"""
 
 from __future__ import annotations
 
+from scotoma.audit.divergence import FlipShares
 from scotoma.audit.document import Audit
 from scotoma.audit.groups import Gap, RateChange
 
-__all__ = ["FEWEST_EVENTS", "highest_error", "largest_gap", "worst_change"]
+__all__ = ["FEWEST_EVENTS", "highest_error", "largest_gap", "most_changed", "worst_change"]
 
 FEWEST_EVENTS = 10.0  # effective events that a group must have to be called the worst
 
 
 def worst_change(audit: Audit, variant: str, metric: str | None = None) -> RateChange | None:
     """Find the group's rate that rises most in points; None if no rise is estimable.
+
+    Without labels none is.
 
     Points, because relative changes favour groups whose rate was low. With a positive class it
     looks at error, FPR and FNR, without one at the error.
@@ -28,7 +31,7 @@ def worst_change(audit: Audit, variant: str, metric: str | None = None) -> RateC
     """
     lows = [
         (row.absolute.low, row)
-        for row in audit.subgroups[variant]
+        for row in audit.subgroups.get(variant, ())
         if row.class_name is None
         and row.absolute.low is not None
         and _has_events(row)
@@ -50,7 +53,7 @@ def highest_error(audit: Audit, variant: str) -> RateChange | None:
     """
     rates = [
         (row.compressed.value, row)
-        for row in audit.subgroups[variant]
+        for row in audit.subgroups.get(variant, ())
         if row.class_name is None
         and row.metric == "error"
         and row.compressed.value is not None
@@ -73,10 +76,25 @@ def largest_gap(audit: Audit, variant: str) -> Gap | None:
     """
     nearest_ends = [
         (gap.gap.low, gap)
-        for gap in (row.turned() for row in audit.gaps[variant])
+        for gap in (row.turned() for row in audit.gaps.get(variant, ()))
         if gap.gap.low is not None
     ]
     return max(nearest_ends, key=lambda pair: pair[0], default=(0.0, None))[1]
+
+
+def most_changed(audit: Audit, variant: str) -> FlipShares:
+    """Find the group of which most predictions change, which needs no labels.
+
+    Args:
+        audit: The audit.
+        variant: Name of a compressed variant.
+
+    Returns:
+        A row of the ledger: of the groups, or of all examples where there are none, the one whose
+        interval lies highest.
+    """
+    everyone, *groups = audit.divergence[variant].ledger
+    return max(groups or [everyone], key=lambda row: row.changed.low or 0.0)
 
 
 def _has_events(row: RateChange) -> bool:

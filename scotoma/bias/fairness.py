@@ -25,6 +25,7 @@ from scotoma.inputs import Codes, Floats, Labels, array, class_ids, cluster_ids,
 from scotoma.uncertainty import Estimate, check_level, few_runs, undefined
 
 NAMES = ("DP", "DI", "SPSF", "FPSF", "EOFP", "EOTP", "BA")
+OF_PREDICTIONS = ("DP", "DI", "SPSF")  # those that no label enters
 # The Clarify metric that is the signed difference behind each of these, group 0 minus group 1.
 SIGNED = {"DP": "DPPL", "EOFP": "SD", "EOTP": "RD"}
 DIFFERENCE_NOTE = "upper bound only: chance alone lifts an absolute difference above 0"

@@ -8,7 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.bias.clarify.members import rows_per_cluster
-from scotoma.bias.fairness import NAMES, examples_in_groups, fairness_of_cells
+from scotoma.bias.fairness import (
+    NAMES,
+    OF_PREDICTIONS,
+    examples_in_groups,
+    fairness_of_cells,
+)
 from scotoma.bias.formulas import FORMULAS, ClassConfusion
 from scotoma.inputs import Codes, Floats, cluster_ids
 
@@ -38,7 +43,7 @@ class MemberFairness:
 
 
 def member_fairness(
-    labels: npt.ArrayLike,
+    labels: npt.ArrayLike | None,
     predicted: npt.ArrayLike,
     groups: npt.ArrayLike,
     *,
@@ -49,7 +54,7 @@ def member_fairness(
     """Measure the seven metrics on every member of a population.
 
     Args:
-        labels: True class ids, shape (N,).
+        labels: True class ids, shape (N,); None where they are not known.
         predicted: Predicted class ids, shape (N, M).
         groups: Who belongs to which group, bool, shape (G, N), G at least 2; no row in two groups.
         n_classes: Number of classes.
@@ -58,7 +63,7 @@ def member_fairness(
             all of them; None where every row is its own.
 
     Returns:
-        Name to values, each a fraction in [0, 1], 0 is fair.
+        Name to values, each a fraction in [0, 1], 0 is fair; without labels DP, DI and SPSF only.
 
     Raises:
         DataError: Groups that overlap, or shapes that do not fit together.
@@ -71,13 +76,15 @@ def member_fairness(
     >>> member_fairness(labels, predicted, groups, n_classes=2, class_id=1)["DP"].values
     array([0.5, 0.5])
     """
-    y, p, group, rows = examples_in_groups(labels, predicted, groups, n_classes)
+    names = NAMES if labels is not None else OF_PREDICTIONS
+    given = np.zeros(len(np.asarray(predicted)), np.intp) if labels is None else labels
+    y, p, group, rows = examples_in_groups(given, predicted, groups, n_classes)
     cells = _confusion(y, p, group, len(np.asarray(groups)), n_classes)
-    ids = cluster_ids(clusters, np.asarray(labels).size)
+    ids = cluster_ids(clusters, np.asarray(given).size)
     inflation = rows_per_cluster(None if ids is None else ids[rows])
     judged = cells if class_id is None else _of_class(cells, class_id)
     answer = {}
-    for name in NAMES:
+    for name in names:
         found = fairness_of_cells(name, cells)
         values = found.overall if class_id is None else found.per_class[:, class_id]
         reason = ""

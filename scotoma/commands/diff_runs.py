@@ -30,6 +30,7 @@ from scotoma.verdict.since_previous import Change, changes, judged
 __all__ = ["Difference", "compare_audits", "run_diff"]
 
 ALPHA, LEVEL = 0.05, 0.95
+NO_LABELS = "the examples of a run have no labels"
 WORDS = {"error": "error", "fpr": "FPR", "fnr": "FNR", "cie_share_excess": "CIE excess"}
 
 
@@ -97,12 +98,15 @@ def compare_audits(first: Run, second: Run) -> tuple[list[Difference], dict[str,
         first: The earlier audit, finished.
         second: The later one.
 
+    Of an audit without labels only the CIE excesses can be compared, as of other examples.
+
     Returns:
         Rows, variants in the order of the first run; and what both share: `examples`, `classes`,
         `level`, `alpha`, `notes`.
 
     Raises:
-        DataError: An audit has not ended, or they disagree on labels or classes.
+        DataError: An audit has not ended, they disagree on labels or classes, or have no labels and
+            too few models for an excess.
     """
     tests = [_test(run) for run in (first, second)]
     if tests[0].classes != tests[1].classes:
@@ -115,11 +119,19 @@ def compare_audits(first: Run, second: Run) -> tuple[list[Difference], dict[str,
     names = [v.name for v in first.config.resolved_variants]
     common = [n for n in names if n in [v.name for v in second.config.resolved_variants]]
     notes = _notes(tests, ids, names, common, second)
+    labelled = all(test.labelled for test in tests)
     differences = (
         list(_on_shared(tests, places, (first, second), common))
-        if ids
+        if ids and labelled
         else list(_on_their_own((first, second), common))
     )
+    if not labelled:
+        notes.append(f"{NO_LABELS}: only CIE excesses are compared")
+        if not differences:
+            raise DataError(
+                f"{NO_LABELS}, and fewer than 5 models a side have no CIE excess to compare; "
+                "compare labelled audits, or audits of 5 models"
+            )
     rows = [
         Difference(name, c.metric, c.group, c.before, c.after, c.change, p, adjusted, word)
         for (name, c), (p, adjusted, word) in zip(

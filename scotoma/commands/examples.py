@@ -14,11 +14,21 @@ __all__ = ["examples"]
 def examples(
     run: options.FinishedRun,
     percentile: Annotated[
-        float, typer.Option(help="List examples above this percentile: 99 lists the top 1%.")
-    ] = 99.0,
+        float | None,
+        typer.Option(
+            help="List examples above this percentile. Default: 99, the top 1%. Not with "
+            "--unlabelled, which lists all that differ."
+        ),
+    ] = None,
     variant: Annotated[
         str | None, typer.Option(help="List this variant only. Default: all variants.")
     ] = None,
+    unlabelled: Annotated[
+        bool,
+        typer.Option(
+            "--unlabelled", help="Rank what to label first and say why; leave out known labels."
+        ),
+    ] = False,
     csv: Annotated[
         bool, typer.Option("--csv", help="Print all of them as CSV, ready to annotate.")
     ] = False,
@@ -28,4 +38,12 @@ def examples(
     """List the examples on which compressed models differ most from dense ones."""
     from scotoma.commands.examples_choose import run_examples
 
-    run_examples(run, percentile=percentile, variant=variant, csv=csv, as_json=as_json, quiet=quiet)
+    run_examples(
+        run,
+        percentile=percentile,
+        variant=variant,
+        unlabelled=unlabelled,
+        csv=csv,
+        as_json=as_json,
+        quiet=quiet,
+    )

@@ -51,6 +51,7 @@ class Forecast:
         newest: Data and models that are the newest now; None where the source names them.
         size: Examples and classes.
         clusters: Independent test examples.
+        labelled: Whether they have labels.
         members: Members of a variant.
         independent: Whether a variant is compared with dense members that it is not made of.
         derived: Whether a variant is made of the dense members.
@@ -71,6 +72,7 @@ class Forecast:
     newest: str | None
     size: AuditSize
     clusters: int
+    labelled: bool
     members: int
     independent: bool
     derived: bool
@@ -268,6 +270,7 @@ def _forecast(
         newest=None if newest is None else str(newest),
         size=size,
         clusters=size.test if clusters is None else int(clusters.max()) + 1,
+        labelled=survey.examples.labelled,
         members=config.population.models,
         independent=any(not variant.paired for variant in compressed),
         derived=any(variant.paired for variant in compressed),
@@ -300,6 +303,7 @@ def _shape(config: Config, test: Examples) -> AuditShape:
         slice_sets=conditions_together(features, test.table.height, asked.max_cross)[1],
         by_class=config.label.positive is None,
         attributes=len(test.attributes),
+        labelled=test.labelled,
     )
 
 

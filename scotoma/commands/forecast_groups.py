@@ -17,6 +17,7 @@ from scotoma.uncertainty.rates import FEW, FEWEST
 __all__ = ["POWER", "GroupForecast", "forecast_groups"]
 
 POWER = 0.8
+NO_LABELS = "the examples have no labels"
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class GroupForecast:
         clusters: Independent ones among them: examples of one cluster count once.
         train: Training examples.
         positives: Test examples of the positive class; None without one.
-        errors: Expected errors of one member.
+        errors: Expected errors of one member; 0 where no label tells them.
         effective_events: Effective number of clusters that are expected to carry the error.
         independent: Smallest relative rise of the error that is found between independent
             populations, a fraction; None if there is none, or no such variant.
@@ -78,13 +79,15 @@ def forecast_groups(
 
     Returns:
         The groups of the test split in the order of the audit. Examples of one cluster count as
-        one, as if they were right or wrong together.
+        one, as if they were right or wrong together. Without labels no rise can be found.
     """
     test, train = examples.split("test"), examples.split("train")
     groups, trained = test.partition(), train.partition()
     sizes = dict(zip(trained.keys, trained.masks.sum(axis=1).tolist(), strict=True))
     cluster_ids, positive = test.clusters, config.label.positive
-    labels = test.table["label"].to_numpy() == str(positive)
+    labels = None
+    if positive is not None and test.labelled:
+        labels = test.table["label"].to_numpy() == str(positive)
     variants = config.resolved_variants[1:]
     designs = [
         None if not any(v.paired == paired for v in variants) else paired
@@ -110,7 +113,9 @@ def forecast_groups(
         clusters = n if cluster_ids is None else len(np.unique(cluster_ids[mask]))
         rises: list[float | None] = [None, None]
         effective_events, reason = 0.0, f"it has {n} test example{'' if n == 1 else 's'}"
-        if clusters >= 2:
+        if not test.labelled:
+            reason = NO_LABELS
+        elif clusters >= 2:
             effective_events = Design(
                 group_n=clusters, rate=error, members=config.population.models
             ).effective_events()[0]
@@ -126,8 +131,8 @@ def forecast_groups(
                 n=n,
                 clusters=clusters,
                 train=sizes.get(key, 0),
-                positives=None if positive is None else int((labels & mask).sum()),
-                errors=n * error,
+                positives=None if labels is None else int((labels & mask).sum()),
+                errors=n * error if test.labelled else 0.0,
                 effective_events=effective_events,
                 independent=rises[0],
                 paired=rises[1],

@@ -31,6 +31,10 @@ DOES = {
     "report": "write the page",
     "log": "log to MLflow",
 }
+UNLABELLED = (
+    "The examples have no labels: the audit says whose labels change, and not whose errors rise. "
+    "scotoma examples RUN --unlabelled then ranks what to label first."
+)
 UNITS = ((31557600.0, "years"), (86400.0, "days"), (3600.0, "h"), (60.0, "min"), (0.0, "s"))
 
 
@@ -106,7 +110,7 @@ def _members(forecast: Forecast) -> str:
 
 def _joins(forecast: Forecast) -> list[str]:
     join, lines = forecast.join, []
-    if not forecast.has_training:
+    if join is None and not forecast.has_training:
         lines += _item("trial", forecast.network.reason)
     elif join is None:
         lines += _item("join", "every row holds its image")
@@ -128,7 +132,7 @@ def _joins(forecast: Forecast) -> list[str]:
         lines += _item(
             "images", f"{width}x{height} pixels, {stored} stored; decoded {' and '.join(parts)}"
         )
-    elif forecast.has_training:
+    elif join is not None or forecast.has_training:
         lines += _item("images", forecast.images.reason)
     return lines
 
@@ -150,21 +154,28 @@ def _groups(forecast: Forecast) -> list[str]:
     head = ["group", "test"]
     head += ["clusters"] if shared else []
     head += ["positive"] if positive else []
-    head += ["training", "errors"] if forecast.has_training else ["errors"]
-    head += ["detects"] if forecast.independent else []
-    head += ["paired"] if forecast.derived else []
+    head += ["training"] if forecast.has_training else []
+    if forecast.labelled:
+        head += ["errors"]
+        head += ["detects"] if forecast.independent else []
+        head += ["paired"] if forecast.derived else []
     rows = []
     for group in forecast.groups:
         cells = [group.name, f"{group.n:,}"]
         cells += [f"{group.clusters:,}"] if shared else []
         cells += [f"{group.positives:,}"] if positive else []
         cells += [f"{group.train:,}"] if forecast.has_training else []
+        if not forecast.labelled:
+            rows.append((*cells, ""))
+            continue
         cells.append(_short(round(group.errors, 1)))
         mark = "" if not group.few else "*" if group.estimable else "**"
         answers = [group.independent] if forecast.independent else []
         answers += [group.paired] if forecast.derived else []
         rows.append((*cells, *(_rise(answer) + mark for answer in answers), ""))
     lines = table_lines(head, rows, right=1)
+    if not forecast.labelled:
+        return [*lines, "", *textwrap.wrap(UNLABELLED, WIDTH)]
     notes = [
         f"Errors: expected of one member that errs on {100 * forecast.assumed_error:g}% of the "
         f"examples. That is an assumption (--assumed-error): {_unseen(forecast)}.",

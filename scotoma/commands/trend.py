@@ -64,15 +64,12 @@ def _plain(one: Audited) -> dict[str, Any]:
     """One audit as JSON values."""
     from scotoma.audit import plain
 
+    numbers = ("top1", "excess", "worst", "worst_relative")
     variants = [
         vars(variant)
         | {
-            "top1": plain(variant.top1),
-            "excess": plain(variant.excess),
-            "worst": None if variant.worst is None else plain(variant.worst),
-            "worst_relative": None
-            if variant.worst_relative is None
-            else plain(variant.worst_relative),
+            name: None if (number := getattr(variant, name)) is None else plain(number)
+            for name in numbers
         }
         for variant in one.variants
     ]

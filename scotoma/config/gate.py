@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, ValidationError, ValidationInfo, field_validator
 
 from scotoma.config.gate_changes import (
+    ChangedRule,
     ChangeRule,
     CieRule,
     ClassesRule,
@@ -26,6 +27,7 @@ from scotoma.storage.regular import open_regular
 
 __all__ = [
     "ChangeRule",
+    "ChangedRule",
     "CieRule",
     "ClassesRule",
     "GateRules",
@@ -42,14 +44,15 @@ __all__ = [
 ]
 
 CHANGES = (
-    "fpr", "fnr", "error", "cie_share_excess", "classes_hurt", "slices_hurt", "since_previous",
+    "fpr", "fnr", "error", "cie_share_excess", "labels_changed", "classes_hurt", "slices_hurt",
+    "since_previous",
 )  # fmt: skip
 METRICS = (*CHANGES, *LEVEL_METRICS)
 SOME_METRICS = f"{', '.join(CHANGES)}, clarify.DI, fairness.DI and 26 more of Clarify and fairness"
 
 
 Rule = Annotated[
-    ChangeRule | CieRule | ClassesRule | SlicesRule | SincePreviousRule | LevelRule,
+    ChangeRule | CieRule | ChangedRule | ClassesRule | SlicesRule | SincePreviousRule | LevelRule,
     Field(discriminator="metric"),
 ]
 
@@ -138,17 +141,23 @@ _RATES = """\
 _CIE = """\
   - {id: cie, metric: cie_share_excess, max: 0.01}
 """
+_CHANGED = """\
+  - {{id: changed, metric: labels_changed, over: {over}, max: 0.01}}
+"""
 _CLASSES = """\
   - {id: classes, metric: classes_hurt, margin: 0.01}
 """
 
 
-def default_rules(*, positive: bool, groups: bool = True, shipped: bool = False) -> GateRules:
+def default_rules(
+    *, positive: bool, groups: bool = True, shipped: bool = False, labelled: bool = True
+) -> GateRules:
     """The rules that hold where no file is given.
 
     No group's rate rises by more than a fifth and half a point, a dense and a compressed model
     differ on no more than 1% of the examples beyond what two dense models do, no class loses a
-    point of recall beyond the loss of accuracy.
+    point of recall beyond the loss of accuracy. Without labels there is only the second of these;
+    where it has no floor, no more than 1% of a group's predictions change.
 
     Args:
         positive: The audit names a positive class, so that FPR and FNR of a group are one number
@@ -157,6 +166,7 @@ def default_rules(*, positive: bool, groups: bool = True, shipped: bool = False)
         groups: The audit has groups; without any, the rates of all examples are judged.
         shipped: Fewer than 5 models a side: their flips have no floor, so that no rule asks how far
             they exceed it.
+        labelled: The examples have labels.
 
     >>> [rule.id for rule in default_rules(positive=True).rules]
     ['fpr_groups', 'fnr_groups', 'cie']
@@ -164,8 +174,13 @@ def default_rules(*, positive: bool, groups: bool = True, shipped: bool = False)
     ['error_all', 'cie', 'classes']
     >>> [rule.id for rule in default_rules(positive=False, shipped=True).rules]
     ['error_groups', 'classes']
+    >>> [rule.id for rule in default_rules(positive=False, shipped=True, labelled=False).rules]
+    ['changed']
     """
     over = "groups" if groups else "all"
+    if not labelled:
+        text = _CHANGED.format(over=over) if shipped else _CIE
+        return parse_rules(f"rules:\n{text}", "the default rules")
     names = ["fpr", "fnr"] if positive else ["error"]
     text = "".join(_RATES.format(name=name, over=over) for name in names)
     text += ("" if shipped else _CIE) + ("" if positive else _CLASSES)
@@ -252,6 +267,7 @@ def _keys_beside(location: Location, values: dict[str, Any]) -> list[str]:
     kinds: dict[str, type[BaseModel]]
     kinds = {
         "cie_share_excess": CieRule,
+        "labels_changed": ChangedRule,
         "classes_hurt": ClassesRule,
         "slices_hurt": SlicesRule,
         "since_previous": SincePreviousRule,

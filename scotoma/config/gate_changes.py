@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 __all__ = [
     "ChangeRule",
+    "ChangedRule",
     "CieRule",
     "ClassesRule",
     "Frozen",
@@ -101,6 +102,17 @@ class CieRule(Frozen):
     id: Id
     metric: Literal["cie_share_excess"]
     max: float = Field(ge=0, lt=1, description="Share of the examples: 0.01 for one point.")
+
+
+class ChangedRule(Frozen):
+    """No more than a share of the predictions change, so that no error rises by more."""
+
+    id: Id
+    metric: Literal["labels_changed"]
+    over: Literal["groups", "all"] = Field(
+        "groups", description="Every group; all examples together."
+    )
+    max: float = Field(gt=0, lt=1, description="Share of the predictions: 0.01 for one point.")
 
 
 class ClassesRule(Frozen):

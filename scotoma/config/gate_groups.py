@@ -1,17 +1,43 @@
-"""Do the rules of a gate name groups that there are?"""
+"""Do the rules of a gate name groups that there are, and ask for labels that there are?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scotoma.config.gate import ChangeRule, GateRules, LevelRule
+from scotoma.config.gate import ChangeRule, ClassesRule, GateRules, LevelRule, SlicesRule
+from scotoma.config.gate_levels import OF_PREDICTIONS
 from scotoma.errors import DataError
 from scotoma.group_keys import parse_group_key
 from scotoma.printable import nearest, printable
 
-__all__ = ["refuse_unknown_groups"]
+__all__ = ["refuse_rules_about_labels", "refuse_unknown_groups"]
 
 NAMED_AT_MOST = 5  # of what there is, where no name is near
+
+
+def refuse_rules_about_labels(rules: GateRules) -> None:
+    """Refuse rules that only labels can answer, for an audit without labels.
+
+    Args:
+        rules: The gate.
+
+    Raises:
+        DataError: There is one.
+
+    >>> from scotoma.config.gate import default_rules
+    >>> refuse_rules_about_labels(default_rules(positive=False))
+    Traceback (most recent call last):
+    ...
+    scotoma.errors.DataError: rule 'error_groups' needs labels, and the test examples have none; \
+ask cie_share_excess or labels_changed
+    """
+    for rule in rules.rules:
+        of_labels = isinstance(rule, LevelRule) and rule.metric not in OF_PREDICTIONS
+        if of_labels or isinstance(rule, ChangeRule | ClassesRule | SlicesRule):
+            raise DataError(
+                f"rule {printable(rule.id)!r} needs labels, and the test examples have none; ask "
+                "cie_share_excess or labels_changed"
+            )
 
 
 def refuse_unknown_groups(rules: GateRules, keys: Iterable[str]) -> None:

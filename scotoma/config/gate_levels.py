@@ -8,7 +8,15 @@ from pydantic import Field, model_validator
 
 from scotoma.config.gate_changes import Frozen, Id
 
-__all__ = ["LEVEL_METRICS", "OF_LABELS", "LevelMetric", "LevelRule", "neutral", "twins"]
+__all__ = [
+    "LEVEL_METRICS",
+    "OF_LABELS",
+    "OF_PREDICTIONS",
+    "LevelMetric",
+    "LevelRule",
+    "neutral",
+    "twins",
+]
 
 LevelMetric = Literal[
     "clarify.CI", "clarify.DPL", "clarify.KL", "clarify.JS", "clarify.LP", "clarify.TVD",
@@ -19,6 +27,10 @@ LevelMetric = Literal[
 ]  # fmt: skip
 LEVEL_METRICS: tuple[str, ...] = LevelMetric.__args__  # type: ignore[attr-defined]
 OF_LABELS = LEVEL_METRICS[:8]  # of the training data: no model moves them
+# Of predictions alone, so that they need no labels.
+OF_PREDICTIONS = (
+    "clarify.DPPL", "clarify.DI", "clarify.CDDPL", "fairness.DP", "fairness.DI", "fairness.SPSF",
+)  # fmt: skip
 MOST_NEXT = 1_000
 DEFAULTS = {"of": "every_member", "next_runs": 16}
 

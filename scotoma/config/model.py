@@ -96,7 +96,7 @@ MEASURED = (
 class Label(Frozen):
     """The target: which column, and which value is the positive class where there is one."""
 
-    column: str
+    column: str | None = Field(description="Column of the labels; null where there are none.")
     positive: str | int | None = None
     threshold: float | None = Field(
         None, description="Numbers from it upwards are the positive class; of predictions too."
@@ -111,6 +111,11 @@ class Label(Frozen):
             case {"threshold": int() | float() as threshold}:
                 return {"positive": threshold_classes(threshold)[0], **value}
         return value
+
+
+def _spelled_out(value: Any) -> Any:
+    """Take `none` for a label without a column."""
+    return {"column": None} if value == "none" else value
 
 
 def threshold_classes(threshold: float) -> tuple[str, str]:
@@ -177,7 +182,9 @@ class Config(Frozen):
     version: Literal[1] = 1
     project: str = Field("digits-s", min_length=1, max_length=80, pattern=r"^[\w][\w .-]*$")
     source: Annotated[Source, Field(discriminator="kind")] = DigitsSource()
-    label: Label = Label(column="digit")
+    label: Annotated[
+        Label, BeforeValidator(_spelled_out, json_schema_input_type=Label | Literal["none"])
+    ] = Label(column="digit")
     groups: Groups = Groups()
     cluster: Cluster | None = None
     advantaged: dict[str, GroupValue] = Field(
@@ -254,6 +261,31 @@ class Config(Frozen):
                 "baseline is for source.kind predictions; other sources use `dense`, so leave it "
                 "out"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _labels_are_where_they_are_needed(self) -> Config:
+        if self.label.column is None and hasattr(self.source, "recipe"):
+            raise ValueError(
+                f"label is none and source.kind {self.source.kind} trains networks, which needs "
+                "labels; name label.column, or audit predictions or ONNX models"
+            )
+        if isinstance(self.source, OnnxSource):
+            if self.label.column is None and len(self.source.classes) < 2:
+                raise ValueError(
+                    "label is none, so source.classes must name the classes in the order of the "
+                    f"models' scores, got {len(self.source.classes)}; name at least two"
+                )
+            if self.label.column is not None and self.source.classes:
+                raise ValueError(
+                    "source.classes is for label: none, and label.column names the classes; leave "
+                    "it out"
+                )
+            if self.label.column is not None and self.source.split is None:
+                raise ValueError(
+                    "source.split is missing; without it every row is a test example, which is for "
+                    "label: none"
+                )
         return self
 
     @field_validator("advantaged")

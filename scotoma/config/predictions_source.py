@@ -36,7 +36,8 @@ class PredictionsSource(Frozen):
     )
     classes: list[Annotated[str, Field(min_length=1)]] = Field(
         default_factory=list,
-        description="Classes that models may predict beside the labels of the examples.",
+        description="Classes that models may predict beside the labels of the examples; without "
+        "labels all of them, by default those that are predicted.",
     )
 
     @property

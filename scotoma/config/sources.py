@@ -106,7 +106,13 @@ class OnnxSource(Frozen):
     key: str = Field(
         "image", min_length=1, description="Column of `attributes` with the name of the image."
     )
-    split: Split
+    split: Split | None = Field(
+        None, description="Needed with labels; without it every row is a test example."
+    )
+    classes: list[Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=list,
+        description="With label: none, the classes in the order of the models' scores.",
+    )
 
     @field_validator("models")
     @classmethod

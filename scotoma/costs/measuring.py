@@ -38,6 +38,7 @@ class AuditShape:
         slice_sets: Sets of features of which the search makes slices.
         by_class: Whether every class has an FPR and an FNR, as without a positive class.
         attributes: Number of attributes.
+        labelled: Whether the examples have labels.
     """
 
     examples: int
@@ -49,11 +50,13 @@ class AuditShape:
     slice_sets: int
     by_class: bool
     attributes: int = 1
+    labelled: bool = True
 
     @property
     def class_rates(self) -> int:
         """Rates of single classes of all groups under all variants."""
-        return 2 * self.classes * self.groups * self.variants if self.by_class else 0
+        by_class = self.by_class and self.labelled
+        return 2 * self.classes * self.groups * self.variants if by_class else 0
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,8 @@ def measuring_cost(shape: AuditShape, speed: float = 1.0) -> MeasuringCost:
     predictions = shape.examples * shape.models * (1 + shape.variants)
     fairness = shape.attributes * (1 + shape.variants)
     others = _audit_json_bytes(shape)
-    json_bytes = others + FAIRNESS_BYTES * fairness + _of_members(shape)
+    fairness_bytes = round(FAIRNESS_BYTES * fairness * (1 if shape.labelled else 3 / 7))
+    json_bytes = others + fairness_bytes + _of_members(shape)
     seconds = (
         AUDIT_S
         + PREDICTION_S * predictions
@@ -105,6 +109,9 @@ def measuring_cost(shape: AuditShape, speed: float = 1.0) -> MeasuringCost:
 
 
 def _audit_json_bytes(shape: AuditShape) -> int:
+    if not shape.labelled:  # changed examples and, with a positive class, two or three metrics
+        metrics = 0 if shape.by_class else 3_000 * shape.pairs
+        return round(shape.variants * (1_000 * shape.groups + metrics + 14_000) + 10_000)
     rates = shape.groups * shape.variants * (1 if shape.by_class else 3)
     if shape.class_rates <= MOST_CLASS_ROWS:
         rates += shape.class_rates

@@ -53,10 +53,10 @@ class Examples:
     """The examples of an audit.
 
     Attributes:
-        table: Columns `example_id`, `split` (train or test), `label`, one column an attribute,
-            `cluster` where the configuration names one, `features` where it names columns that
-            are no attributes (a field each, float64 or text), and `image` (`bytes`, and as `path`
-            where they came from) unless it was left out.
+        table: Columns `example_id`, `split` (train or test), `label` unless the examples have none,
+            one column an attribute, `cluster` where the configuration names one, `features` where
+            it names columns that are no attributes (a field each, float64 or text), and `image`
+            (`bytes`, and as `path` where they came from) unless it was left out.
         classes: Label values in the order of their class ids.
         attributes: Names of the attribute columns.
         intersections: Sets of attributes whose combinations are groups too.
@@ -92,6 +92,16 @@ class Examples:
         """Class ids, shape (N,)."""
         codes = self.table["label"].cast(pl.Enum(self.classes)).to_physical()
         return codes.to_numpy().astype(np.int64)
+
+    @property
+    def known_labels(self) -> NDArray[np.int64] | None:
+        """Class ids, shape (N,); None where the examples have no labels."""
+        return self.labels if self.labelled else None
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the examples have labels."""
+        return "label" in self.table.columns
 
     @property
     def clusters(self) -> NDArray[np.int64] | None:
@@ -199,8 +209,9 @@ class Examples:
             crossed = tuple(map(tuple, intersections))
             more = json.loads(metadata.get("scotoma.over_indexed", "[]"))
             over_indexed = tuple((str(column), str(value)) for column, value in more)
-            named = (*attributes, *(column for column, _ in over_indexed))
-            _check(table.select("example_id", "split", "label", *named), classes)
+            own = [] if "label" not in table.columns else ["label"]
+            named = (*own, *attributes, *(column for column, _ in over_indexed))
+            _check(table.select("example_id", "split", *named), classes)
         except (ValueError, LookupError, TypeError, RecursionError, *UNREADABLE) as error:
             raise DataError(
                 f"{path} must hold examples as an audit leaves them ({reason(error)}); {AGAIN}"
@@ -218,4 +229,5 @@ def _check(table: pl.DataFrame, classes: Sequence[str]) -> None:
     for column in table:
         if column.dtype != pl.String or column.null_count():
             raise ValueError(f"column {column.name} of type {column.dtype} with gaps or no text")
-    table["label"].cast(pl.Enum(list(classes)))
+    if "label" in table.columns:
+        table["label"].cast(pl.Enum(list(classes)))

@@ -12,7 +12,7 @@ import polars as pl
 
 from scotoma import storage
 from scotoma.columns import refuse_doubled
-from scotoma.config import FolderSource, OnnxSource
+from scotoma.config import FolderSource, OnnxSource, Split
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.csv_files import scan_csv
 from scotoma.datasets.join import Join, join_images
@@ -50,7 +50,11 @@ def load_folder(
             has no image, a folder in the folder is empty, or a path leads out of it.
     """
     table = _attributes(source.attributes, limits)
-    for column, role in ((source.key, "key"), (source.split.column, "split")):
+    asked = source.split
+    own = None if asked is None else asked.column
+    for column, role in ((source.key, "key"), (own, "split")):
+        if column is None:
+            continue
         if column not in table.columns:
             raise DataError(
                 f"{role} column {column!r} is not in {source.attributes}; it has "
@@ -59,17 +63,9 @@ def load_folder(
         refuse_doubled(column, table.columns, source.attributes)
     if source.key != "image":
         table = table.drop("image", strict=False).rename({source.key: "image"})
-    for ours in ({"example_id", "split"} & set(table.columns)) - {source.split.column}:
+    for ours in ({"example_id", "split"} & set(table.columns)) - {own}:
         raise DataError(f"column {ours!r} in {source.attributes} has a reserved name; rename it")
-    split = (
-        pl.when(pl.col(source.split.column) == str(source.split.train))
-        .then(pl.lit("train"))
-        .when(pl.col(source.split.column) == str(source.split.test))
-        .then(pl.lit("test"))
-    )
-    if source.split.calibrate is not None:
-        chosen = pl.col(source.split.column) == str(source.split.calibrate)
-        split = split.when(chosen).then(pl.lit("calibrate"))
+    split = pl.lit("test") if asked is None else _split(asked)
     # One image has one name, or it would be two examples: ./40.png is 40.png.
     image = pl.Series([name and posixpath.normpath(name) for name in table["image"].fill_null("")])
     table = table.with_columns(image.cast(pl.String).alias("image"), split.alias("split"))
@@ -94,6 +90,20 @@ def load_folder(
     if not images:
         return rows, join
     return rows.with_columns(read_images(source.images, names)), join
+
+
+def _split(asked: Split) -> pl.Expr:
+    """Say to which split a row belongs; null to none."""
+    value = pl.col(asked.column)
+    split = (
+        pl.when(value == str(asked.train))
+        .then(pl.lit("train"))
+        .when(value == str(asked.test))
+        .then(pl.lit("test"))
+    )
+    if asked.calibrate is None:
+        return split
+    return split.when(value == str(asked.calibrate)).then(pl.lit("calibrate"))
 
 
 def _attributes(uri: str, limits: ReaderLimits) -> pl.DataFrame:

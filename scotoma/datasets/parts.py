@@ -59,10 +59,10 @@ class PartDigests:
         Each holds the classes and the size of the images too.
         """
         table = pl.concat(self._seen)
-        pictures = [PICTURE] if PICTURE in table.columns else []
+        pictures, labels = ([name] if name in table.columns else [] for name in (PICTURE, "label"))
         test = table.filter(split="test")
         parts: dict[ExamplesPart, pl.DataFrame] = {
-            "training": table.filter(split="train").select("label", *pictures),
+            "training": table.filter(split="train").select(*labels, *pictures),
             "calibration": table.filter(pl.col("split") != "test").select("split", *pictures),
             "shown": test.select("example_id", *pictures),
             "measured": test,

@@ -48,11 +48,8 @@ def examples_from_source(
     if clash := sorted(set(attributes) & set(RESERVED)):
         raise DataError(f"groups.{clash[0]} has a reserved name; rename the attribute")
     chosen = [pl.col("example_id"), pl.col("split")]
-    label = text_column(source, config.label.column, "label", origin)
-    if config.label.threshold is not None:
-        labels = source.select("example_id", label.alias(config.label.column))
-        label = _thresholded(labels, config.label.threshold, origin)
-    chosen.append(label.alias("label"))
+    if config.label.column is not None:
+        chosen.append(_label(source, config.label.column, config.label.threshold, origin))
     tested = source["split"] == "test"
     put_together: list[str] = []
     for name, group in attributes.items():
@@ -76,7 +73,7 @@ def examples_from_source(
     if table["example_id"].n_unique() < table.height:
         twice = table.filter(pl.col("example_id").is_duplicated())["example_id"][0]
         raise DataError(f"example id {twice!r} stands in {origin} twice; ids must be unique")
-    classes, classes_tested = _classes(table, config, origin)
+    classes, untested = _classes(table, config, origin)
     for name in attributes:
         values = table.filter(pl.col("split") == "test")[name].unique().to_list()
         if len(values) < 2:
@@ -90,7 +87,7 @@ def examples_from_source(
         tuple(classes),
         tuple(attributes),
         tuple(tuple(names) for names in config.groups.intersections),
-        (*notes, *_untested(classes, classes_tested), *_missing(table, config), *put_together),
+        (*notes, *untested, *_missing(table, config), *put_together),
         size=getattr(config.source, "size", None),
         over_indexed=tuple((name, counted) for name, (_, counted) in binary.items()),
     )
@@ -148,6 +145,13 @@ fill or remove them
         )
 
 
+def _label(source: pl.DataFrame, column: str, threshold: float | None, origin: str) -> pl.Expr:
+    label = text_column(source, column, "label", origin)
+    if threshold is not None:
+        label = _thresholded(source.select("example_id", label.alias(column)), threshold, origin)
+    return label.alias("label")
+
+
 def _is_present(name: str) -> bool:
     return pl.select(present(pl.lit(name))).item() is not None
 
@@ -170,25 +174,22 @@ def _thresholded(table: pl.DataFrame, threshold: float, origin: str) -> pl.Expr:
     return high.when(pl.lit(number) < threshold).then(pl.lit(below))
 
 
-def _classes(table: pl.DataFrame, config: Config, origin: str) -> tuple[list[str], set[str]]:
-    """List the classes in the order of their ids, and those that the test split holds."""
-    column, positive = config.label.column, config.label.positive
-    refuse_empty_labels(table["label"].alias(column), table["example_id"], origin)
+def _classes(
+    table: pl.DataFrame, config: Config, origin: str
+) -> tuple[Sequence[str], Iterator[str]]:
+    """List the classes in the order of their ids, and say which of them are never tested."""
+    known = _known_classes(config)
     train, test = (table.filter(pl.col("split") == split) for split in ("train", "test"))
-    known: set[str] = set()
     where = f"the train split of {origin}"
-    if isinstance(config.source, PredictionsSource):  # models may know more than is tested
-        train, where, known = table, origin, set(config.source.classes)
-        if no_class := [name for name in config.source.classes if not _is_present(name)]:
-            raise DataError(
-                f"source.classes names {no_class[0]!r}, which stands for a missing value; rename "
-                "the class"
-            )
-        if config.label.threshold is not None:
-            known |= set(threshold_classes(config.label.threshold))
+    if config.label.column is None or isinstance(config.source, PredictionsSource):
+        train, where = table, origin
     for split, part in (("train", train), ("test", test)):
         if not part.height:
             raise DataError(f"the {split} split of {origin} holds no row; check source.split")
+    if config.label.column is None:
+        return _unlabelled_classes(known, config), iter(())
+    column, positive = config.label.column, config.label.positive
+    refuse_empty_labels(table["label"].alias(column), table["example_id"], origin)
     classes = natural_order({*train["label"].unique(), *known})
     if len(classes) < 2:
         raise DataError(
@@ -210,7 +211,38 @@ def _classes(table: pl.DataFrame, config: Config, origin: str) -> tuple[list[str
             f"label.positive {positive!r} has no row in the test split of {origin}, so its rates "
             "cannot be measured; move some rows there"
         )
-    return classes, tested
+    return classes, _untested(classes, tested)
+
+
+def _known_classes(config: Config) -> list[str]:
+    """List the classes that models know whatever is tested."""
+    known = list(getattr(config.source, "classes", ()))
+    if no_class := [name for name in known if not _is_present(name)]:
+        raise DataError(
+            f"source.classes names {no_class[0]!r}, which stands for a missing value; rename the "
+            "class"
+        )
+    if doubled := [name for name in known if known.count(name) > 1]:
+        raise DataError(f"source.classes names {doubled[0]!r} twice; keep one of them")
+    if config.label.threshold is not None:
+        known += [one for one in threshold_classes(config.label.threshold) if one not in known]
+    return known
+
+
+def _unlabelled_classes(known: Sequence[str], config: Config) -> Sequence[str]:
+    """Take the classes from the configuration, where no example has a label."""
+    positive = config.label.positive
+    if len(known) < 2:
+        raise DataError(
+            f"source.files hold one predicted class, {', '.join(map(repr, known))}; a classifier "
+            "needs two, so list the classes in source.classes"
+        )
+    if positive is not None and str(positive) not in known:
+        raise DataError(
+            f"label.positive is {positive!r}, but the classes are {', '.join(known[:10])}"
+        )
+    # Scores of ONNX models come in the order that the configuration gives.
+    return natural_order(known) if isinstance(config.source, PredictionsSource) else known
 
 
 def _untested(classes: Sequence[str], tested: set[str]) -> Iterator[str]:

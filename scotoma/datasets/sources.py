@@ -196,14 +196,16 @@ def _source(config: Config, *, images: bool) -> tuple[pl.DataFrame, str, Join | 
     if isinstance(source, PredictionsSource):
         from scotoma.datasets.example_table import load_example_table
 
-        needed = {config.label.column: "label"}
+        needed = {} if config.label.column is None else {config.label.column: "label"}
         needed |= {own.column: f"groups.{name}" for name, own in config.groups.attributes.items()}
         return load_example_table(source, needed, config.limits), source.examples, None
+    label = config.label.column
+    assert label is not None  # sources that train have labels
     if isinstance(source, Cifar10Source):
         from scotoma.datasets.cifar10 import load_cifar10
 
         return (
-            load_cifar10(source, config.label.column, images=images, limits=config.limits),
+            load_cifar10(source, label, images=images, limits=config.limits),
             source.data,
             None,
         )
@@ -217,9 +219,7 @@ def _source(config: Config, *, images: bool) -> tuple[pl.DataFrame, str, Join | 
         return table, storage.join(source.data, "list_attr_celeba"), join
     from scotoma.datasets.parquet import load_parquet
 
-    table = load_parquet(
-        source.data, config.label.column, wanted, images=images, limits=config.limits
-    )
+    table = load_parquet(source.data, label, wanted, images=images, limits=config.limits)
     return table, source.data, None
 
 

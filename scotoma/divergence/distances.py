@@ -34,7 +34,8 @@ class ByDistance:
     Attributes:
         distance: The distances that occur, ascending, shape (D,).
         examples: Examples at each, shape (D,).
-        dense_right: Predictions of dense members that are right, over those examples, shape (D,).
+        dense_right: Predictions of dense members that are right, over those examples, shape (D,);
+            None without labels.
         compressed_right: The same of the compressed members, shape (D,).
         groups: The examples of each group.
         n: All examples.
@@ -42,8 +43,8 @@ class ByDistance:
 
     distance: Floats
     examples: Ints
-    dense_right: Ints
-    compressed_right: Ints
+    dense_right: Ints | None
+    compressed_right: Ints | None
     groups: list[GroupByDistance]
     n: int
 
@@ -52,7 +53,7 @@ def by_distance(
     scores: DivergenceScores,
     dense: npt.ArrayLike,
     compressed: npt.ArrayLike,
-    labels: npt.ArrayLike,
+    labels: npt.ArrayLike | None,
     groups: Mapping[str, npt.ArrayLike],
 ) -> ByDistance:
     """Count examples, right predictions and members of groups at each taxicab distance.
@@ -61,7 +62,7 @@ def by_distance(
         scores: From `score`, of the same examples.
         dense: Class ids, shape (N, K).
         compressed: Class ids, shape (N, K').
-        labels: True class ids, shape (N,).
+        labels: True class ids, shape (N,); None where they are not known.
         groups: For each name which examples belong to it, bool, shape (N,).
 
     Raises:
@@ -77,7 +78,7 @@ def by_distance(
     ([2, 3], [2, 3])
     """
     d, c = populations(dense, compressed, scores.n_classes)
-    y = true_labels(labels, scores.n, scores.n_classes)[:, None]
+    y = None if labels is None else true_labels(labels, scores.n, scores.n_classes)[:, None]
     distance, at = np.unique(scores.taxicab, return_inverse=True)
 
     def counted(times: npt.ArrayLike) -> Ints:
@@ -86,8 +87,8 @@ def by_distance(
     return ByDistance(
         distance=distance,
         examples=counted(np.ones(scores.n)),
-        dense_right=counted((d == y).sum(axis=1)),
-        compressed_right=counted((c == y).sum(axis=1)),
+        dense_right=None if y is None else counted((d == y).sum(axis=1)),
+        compressed_right=None if y is None else counted((c == y).sum(axis=1)),
         groups=[
             GroupByDistance(group=name, examples=counted(booleans(mask, name, (scores.n,))))
             for name, mask in groups.items()

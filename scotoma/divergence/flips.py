@@ -31,6 +31,7 @@ class LedgerRow:
     Attributes:
         group: Its name.
         n: Examples of the group.
+        changed: Dense and compressed differ: the sum of the others, which are None without labels.
         right_to_wrong: Dense right, compressed wrong.
         wrong_to_right: Dense wrong, compressed right.
         wrong_to_other: Both wrong, with different labels.
@@ -38,15 +39,16 @@ class LedgerRow:
 
     group: str
     n: int
-    right_to_wrong: Estimate
-    wrong_to_right: Estimate
-    wrong_to_other: Estimate
+    changed: Estimate
+    right_to_wrong: Estimate | None = None
+    wrong_to_right: Estimate | None = None
+    wrong_to_other: Estimate | None = None
 
 
 def flip_ledger(
     dense: npt.ArrayLike,
     compressed: npt.ArrayLike,
-    labels: npt.ArrayLike,
+    labels: npt.ArrayLike | None,
     groups: npt.ArrayLike,
     names: Sequence[str],
     *,
@@ -62,7 +64,7 @@ def flip_ledger(
     Args:
         dense: Class ids, shape (N, K).
         compressed: Class ids of the same examples, shape (N, K').
-        labels: True class ids, shape (N,).
+        labels: True class ids, shape (N,); None where they are not known.
         groups: Which examples belong to each group, bool, shape (G, N); groups may overlap.
         names: G names.
         paired: Member m of `compressed` derives from member m of `dense`.
@@ -75,11 +77,11 @@ def flip_ledger(
         DataError: As `score`; groups that are not one row per name.
 
     >>> row = flip_ledger([[0], [1], [1]], [[1], [0], [2]], [0, 0, 0], [[True] * 3], ["all"])[0]
-    >>> [round(flip.value, 2) for flip in (row.right_to_wrong, row.wrong_to_right)]
-    [0.33, 0.33]
+    >>> [round(flip.value, 2) for flip in (row.changed, row.right_to_wrong, row.wrong_to_right)]
+    [1.0, 0.33, 0.33]
     """
     d, c = populations(dense, compressed, None, paired=paired)
-    y = true_labels(labels, len(d), None)[:, None]
+    y = None if labels is None else true_labels(labels, len(d), None)[:, None]
     inside = booleans(groups, "groups", (len(names), len(d)))
     codes = cluster_ids(clusters, len(d))
     kinds = _paired_flips(d, c, y) if paired else _unpaired_flips(d, c, y)
@@ -99,23 +101,28 @@ def flip_ledger(
 Kinds = dict[str, tuple[Floats, Floats | None]]
 
 
-def _paired_flips(dense: Labels, compressed: Labels, y: Labels) -> Kinds:
-    was, now = dense == y, compressed == y
-    flips = {
-        "right_to_wrong": was & ~now,
-        "wrong_to_right": ~was & now,
-        "wrong_to_other": ~was & ~now & (dense != compressed),
-    }
+def _paired_flips(dense: Labels, compressed: Labels, y: Labels | None) -> Kinds:
+    flips = {"changed": dense != compressed}
+    if y is not None:
+        was, now = dense == y, compressed == y
+        flips |= {
+            "right_to_wrong": was & ~now,
+            "wrong_to_right": ~was & now,
+            "wrong_to_other": ~was & ~now & (dense != compressed),
+        }
     return {kind: (flip.astype(np.float64), None) for kind, flip in flips.items()}
 
 
-def _unpaired_flips(dense: Labels, compressed: Labels, y: Labels) -> Kinds:
-    was, now = dense == y, compressed == y
+def _unpaired_flips(dense: Labels, compressed: Labels, y: Labels | None) -> Kinds:
     k, other = dense.shape[1], compressed.shape[1]
+    _, same_d, same_c = agreement(dense, compressed)
+    changed: Kinds = {"changed": ((other - same_d) / other, (k - same_c) / k)}
+    if y is None:
+        return changed
+    was, now = dense == y, compressed == y
     # Whole numbers until the division: what never happens must be 0, not rounding dust.
     a, c = was.sum(axis=1, keepdims=True), now.sum(axis=1, keepdims=True)
-    _, same_d, same_c = agreement(dense, compressed)
-    return {
+    return changed | {
         "right_to_wrong": (was * (other - c) / other, ~now * a / k),
         "wrong_to_right": (~was * c / other, now * (k - a) / k),
         # A label shared with a wrong member is wrong: what is neither right nor shared is another.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,7 @@ __all__ = [
     "PredictionTable",
     "find_tables",
     "models_by_variant",
+    "predicted_classes",
     "read_columns",
     "refuse_missing",
     "split_pattern",
@@ -153,6 +154,28 @@ def models_by_variant(
         for variant, model in pairs.iter_rows():
             models.setdefault(variant, set()).add(model)
     return {variant: natural_order(models[variant]) for variant in natural_order(models)}
+
+
+def predicted_classes(
+    tables: Sequence[PredictionTable], variants: Iterable[str], limits: ReaderLimits = LIMITS
+) -> list[str]:
+    """List the classes that models of these variants predict, in natural order.
+
+    Args:
+        tables: From `find_tables`.
+        variants: Names.
+        limits: Memory and time for reading each file.
+
+    Raises:
+        DataError: As `read_columns`.
+    """
+    names, classes = list(variants), set[str]()
+    for table in tables:
+        if table.from_name.get("variant") in (None, *names):
+            frame = read_columns(table, "predicted", limits=limits)
+            kept = frame.filter(pl.col("variant").is_in(names))["predicted"]
+            classes.update(kept.drop_nulls().unique())
+    return natural_order(classes)
 
 
 def refuse_missing(values: pl.Series, table: PredictionTable) -> None:

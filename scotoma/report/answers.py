@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scotoma.audit import Audit, GateResult
-from scotoma.audit.divergence import Divergence, Excess
+from scotoma.audit.divergence import Divergence, Excess, FlipShares
 from scotoma.audit.document import AuditedVariant
 from scotoma.audit.gate import JudgedVariant, TestResult
 from scotoma.audit.groups import RATE_NAMES, RateChange
-from scotoma.audit.worst_change import highest_error, largest_gap, worst_change
+from scotoma.audit.worst_change import highest_error, largest_gap, most_changed, worst_change
 from scotoma.report import numbers
 from scotoma.report.numbers import Shown
 
@@ -96,20 +96,32 @@ def facts(audit: Audit, variant: str) -> tuple[Fact, ...]:
         variant: A compressed variant.
 
     Returns:
-        Four, in this order.
+        Four, in this order; without labels three about changed examples.
     """
     cie = audit.divergence[variant].cie
+    beyond_noise = Fact(
+        "Examples changed beyond seed noise, points",
+        numbers.points(cie.excess),
+        cie.excess.n,
+        f"{numbers.count(cie.cie.count)} CIEs; {_differing(audit.divergence[variant])}",
+    )
+    if not audit.labelled:
+        everyone, most = audit.divergence[variant].ledger[0], most_changed(audit, variant)
+        return (
+            Fact("Predictions that change", *_share_of(everyone), "all examples"),
+            beyond_noise,
+            Fact(f"Most changed group: {most.group}", *_share_of(most), "predictions that change"),
+        )
     return (
         _accuracy(audit, variant),
-        Fact(
-            "Examples changed beyond seed noise, points",
-            numbers.points(cie.excess),
-            cie.excess.n,
-            f"{numbers.count(cie.cie.count)} CIEs; {_differing(audit.divergence[variant])}",
-        ),
+        beyond_noise,
         _worst_group(audit, variant),
         _worst_class(audit, variant),
     )
+
+
+def _share_of(row: FlipShares) -> tuple[Shown, int]:
+    return numbers.rate(row.changed), row.changed.n
 
 
 def _accuracy(audit: Audit, variant: str) -> Fact:
@@ -169,11 +181,21 @@ def _worst_class(audit: Audit, variant: str) -> Fact:
     )
 
 
-def next_steps(gate: GateResult) -> list[str]:
-    """Say what to do, most pressing first."""
+def next_steps(gate: GateResult, *, labelled: bool = True) -> list[str]:
+    """Say what to do, most pressing first.
+
+    Args:
+        gate: The verdict.
+        labelled: Whether the examples have labels: without, a FAIL shows change and not harm.
+    """
     failed, unsure, passed = (_of(gate, verdict) for verdict in ("FAIL", "UNSURE", "PASS"))
     steps = []
-    if failed:
+    if failed and not labelled:
+        steps.append(
+            f"Before {_names(failed)} {'ships' if len(failed) == 1 else 'ship'}: label the "
+            "examples that change; scotoma examples RUN --unlabelled ranks them."
+        )
+    elif failed:
         steps.append(
             f"Do not ship {_names(failed)}. Compress less, or train with more examples "
             "of the groups that it harms; the gallery shows changed images."
@@ -238,6 +260,13 @@ def answers(audit: Audit, gate: GateResult | None, variant: str) -> tuple[Answer
             _whom(audit, judged, variant),
             "groups",
             "every group, with intervals",
+        )
+        if audit.labelled
+        else Answer(
+            f"For whom does {variant} change most?",
+            _whose_labels(audit, variant),
+            "cies",
+            "every group, with intervals",
         ),
         Answer(
             "Which images change?",
@@ -291,6 +320,16 @@ def _whom(audit: Audit, judged: JudgedVariant | None, variant: str) -> str:
             f"{gap.group_b} than for {gap.group_a}."
         )
     return " ".join(sentences)
+
+
+def _whose_labels(audit: Audit, variant: str) -> str:
+    """Name the group that changes most, and what that says of its error."""
+    most = most_changed(audit, variant).changed
+    high = "" if most.high is None else f", so that its error rises by at most {most.high:.2%}"
+    return (
+        f"{most_changed(audit, variant).group}: {_interval(numbers.rate(most))} of its "
+        f"predictions change{high}. Whether for better or worse only labels can tell."
+    )
 
 
 def _interval(shown: Shown) -> str:

@@ -77,10 +77,10 @@ def concerns(audit: Audit) -> list[ShownConcern]:
     """List the questions of the guide, each with the rows of its metrics.
 
     Args:
-        audit: The audit; without rows of labels there is nothing to list.
+        audit: The audit; without pairs of groups there is nothing to list.
     """
     outcomes = audit.clarify
-    if not outcomes.data:
+    if not outcomes.data and not any(outcomes.variants.values()):
         return []
     names = audit.group_names
     rows = [_of_labels(row, names) for row in outcomes.data]

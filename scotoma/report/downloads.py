@@ -51,6 +51,7 @@ def downloads(audit: Audit, gate: GateResult | None) -> tuple[Download, ...]:
         ("gate.csv", "every test of the gate", _gate(gate)),
         ("groups.csv", "rates of every group, dense, compressed and change", _groups(audit)),
         ("classes.csv", "recall of every class", _classes(audit, compressed)),
+        ("flips.csv", "predictions that change, by group", _flips(audit, compressed)),
         ("slices.csv", "slices on which the error rose", _slices(audit, compressed)),
         ("clarify.csv", "the Clarify metrics", _clarify(audit)),
     )
@@ -114,7 +115,7 @@ def _topline(audit: Audit) -> list[Row]:
                 "cies_ties": cie and cie.cie.ties,
             }
             | _numbers(
-                top1=audit.accuracy[variant.name].top1,
+                top1=audit.accuracy[variant.name].top1 if audit.labelled else None,
                 cie_share=None if cie is None else cie.cie_share,
                 disagreement=None if cie is None else cie.disagreement,
                 floor=None if cie is None else cie.floor,
@@ -160,7 +161,7 @@ def _groups(audit: Audit) -> list[Row]:
             dense=row.dense, compressed=row.compressed, relative=row.relative, absolute=row.absolute
         )
         for name in (variant.name for variant in audit.compressed)
-        for row in audit.subgroups[name]
+        for row in audit.subgroups.get(name, ())
         if row.class_name is None or len(audit.examples.classes) <= 20
     ]
 
@@ -183,7 +184,21 @@ def _classes(audit: Audit, variants: Iterable[str]) -> list[Row]:
             "reason": row.reason,
         }
         for variant in variants
-        for row in audit.classes[variant]
+        for row in audit.classes.get(variant, ())
+    ]
+
+
+def _flips(audit: Audit, variants: Iterable[str]) -> list[Row]:
+    return [
+        {"variant": variant, "group": row.group}
+        | _numbers(
+            changed=row.changed,
+            right_to_wrong=row.right_to_wrong,
+            wrong_to_right=row.wrong_to_right,
+            wrong_to_other=row.wrong_to_other,
+        )
+        for variant in variants
+        for row in audit.divergence[variant].ledger
     ]
 
 

@@ -41,7 +41,7 @@ class Pair:
     Attributes:
         cie: Card of the CIE.
         other: Card of the other; None where every example of the class is a CIE.
-        flip: Key of `FLIPS`.
+        flip: Key of `FLIPS`; empty without labels.
         of_class: Number of its class among those that can be chosen.
         values: Numbers of its values among those that can be chosen.
     """
@@ -68,12 +68,14 @@ class Filter:
     options: tuple[tuple[str, str], ...]
 
 
-def kind_of_flip(label: str, dense: str, compressed: str) -> str:
-    """What the change of the modal label did.
+def kind_of_flip(label: str | None, dense: str, compressed: str) -> str:
+    """What the change of the modal label did; empty where the label is not known.
 
     >>> kind_of_flip("cat", "cat", "dog"), kind_of_flip("cat", "dog", "owl")
     ('broken', 'moved')
     """
+    if label is None:
+        return ""
     if dense == label:
         return "broken"
     return "mended" if compressed == label else "moved"
@@ -86,7 +88,7 @@ def filters(gallery: Gallery) -> tuple[Filter, ...]:
     """
     flips = [key for key in FLIPS if key in {_flip(pair) for pair in _all(gallery)}]
     choices = (
-        Filter("class", "True class", _numbered(_classes(gallery))),
+        Filter("class", _class_words(gallery), _numbered(_classes(gallery))),
         Filter("group", "Group", _numbered(f"{a}: {v}" for a, v in _values(gallery))),
         Filter("flip", "Kind of flip", tuple((key, FLIPS[key]) for key in flips)),
     )
@@ -112,7 +114,7 @@ def pairs(gallery: Gallery, variants: Sequence[str], album: Album) -> dict[str, 
                 _card(cie, album),
                 None if other is None else _card(other, album),
                 _flip(pair),
-                classes[cie.label],
+                classes[_class(cie)],
                 tuple(values[value] for value in sorted(cie.attributes.items())),
             )
         )
@@ -130,7 +132,17 @@ def _flip(pair: GalleryPair) -> str:
 
 
 def _classes(gallery: Gallery) -> list[str]:
-    return sorted({pair.cie.label for pair in _all(gallery)})
+    return sorted({_class(pair.cie) for pair in _all(gallery)})
+
+
+def _class(card: GalleryCard) -> str:
+    """The true class; without labels that of the dense models."""
+    return card.dense_modal if card.label is None else card.label
+
+
+def _class_words(gallery: Gallery) -> str:
+    unlabelled = any(pair.cie.label is None for pair in _all(gallery))
+    return "Class, by dense models" if unlabelled else "True class"
 
 
 def _values(gallery: Gallery) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from scotoma.audit.gate import DecidingInterval, JudgedVariant, LevelTest, TestResult
 from scotoma.audit.groups import RATE_NAMES
 from scotoma.config.gate import (
+    ChangedRule,
     ChangeRule,
     CieRule,
     ClassesRule,
@@ -96,6 +97,8 @@ runs'
         return f"the {RATE_NAMES[rule.metric]} of {OVER[rule.over]} rises {' and '.join(parts)}"
     if isinstance(rule, CieRule):
         return f"CIEs beyond seed noise are more than {100 * rule.max:.2f}% of the examples"
+    if isinstance(rule, ChangedRule):
+        return f"more than {100 * rule.max:.2f}% of the labels of {OVER[rule.over]} change"
     if isinstance(rule, LevelRule):
         return _level_words(rule)
     points = f"{100 * rule.margin:.2f} points"

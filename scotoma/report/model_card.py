@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from scotoma.audit import Audit, GateResult
 from scotoma.audit.document import AuditedVariant
-from scotoma.audit.worst_change import highest_error, largest_gap, worst_change
+from scotoma.audit.worst_change import highest_error, largest_gap, most_changed, worst_change
 from scotoma.printable import code_span
 from scotoma.report import numbers
 from scotoma.report.answers import in_focus, verdict_sentence
@@ -37,6 +37,20 @@ def model_card(audit: Audit, gate: GateResult | None) -> str:
         f"Audited with Scotoma {audit.scotoma} on {audit.examples.test:,} test examples; "
         f"{level} intervals for {scope}.",
         "",
+        *(_table if audit.labelled else _unlabelled_table)(audit, verdicts),
+    ]
+    if gate is not None:
+        lines += ["", f"Gate: {gate.verdict}. {code_span(verdict_sentence(gate))}"]
+    lines += [
+        "",
+        f"The variant in focus is {code_span(in_focus(audit, gate).name)}. Configuration "
+        f"`{audit.config_sha256[:16]}`, data `{audit.examples.dataset_sha256[:16]}`.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _table(audit: Audit, verdicts: Mapping[str, str]) -> list[str]:
+    return [
         "| variant | gate | top-1 | CIEs | excess over seed noise, points | worst change, points "
         "| highest error | largest gap, points |",
         "|---|---|--:|--:|--:|---|---|---|",
@@ -47,14 +61,27 @@ def model_card(audit: Audit, gate: GateResult | None) -> str:
         "gap: how much more the error rises for the first group than for the second. Not adjusted "
         "for selecting the worst group.",
     ]
-    if gate is not None:
-        lines += ["", f"Gate: {gate.verdict}. {code_span(verdict_sentence(gate))}"]
-    lines += [
-        "",
-        f"The variant in focus is {code_span(in_focus(audit, gate).name)}. Configuration "
-        f"`{audit.config_sha256[:16]}`, data `{audit.examples.dataset_sha256[:16]}`.",
+
+
+def _unlabelled_table(audit: Audit, verdicts: Mapping[str, str]) -> list[str]:
+    lines = [
+        "| variant | gate | CIEs | excess over seed noise, points | most changed group |",
+        "|---|---|--:|--:|---|",
     ]
-    return "\n".join(lines) + "\n"
+    for variant in audit.compressed:
+        name, cie = variant.name, audit.divergence[variant.name].cie
+        changed = most_changed(audit, name)
+        lines.append(
+            f"| {code_span(name)} | {verdicts.get(name, 'not judged')} "
+            f"| {numbers.count(cie.cie.count)} | {_interval(numbers.points(cie.excess))} "
+            f"| {code_span(changed.group)} {_interval(numbers.rate(changed.changed))} |"
+        )
+    return [
+        *lines,
+        "",
+        f"CIEs: examples whose most frequent label changes. {audit.examples.unlabelled} Not "
+        "adjusted for selecting the most changed group.",
+    ]
 
 
 def _row(audit: Audit, variant: AuditedVariant, verdicts: Mapping[str, str]) -> str:

@@ -24,7 +24,7 @@ class TrendVariant:
         variant: Its name.
         verdict: PASS, UNSURE or FAIL.
         members: Size of the smaller of its population and the dense one.
-        top1: Accuracy.
+        top1: Accuracy; None without labels.
         excess: CIEs beyond those that seeds produce, a share of the examples.
         worst: The rise of the most affected group's rate, a fraction; None where none is estimable.
         worst_relative: The same, % of the dense rate.
@@ -36,7 +36,7 @@ class TrendVariant:
     variant: str
     verdict: str
     members: int
-    top1: Quantity
+    top1: Quantity | None
     excess: Quantity
     worst: Quantity | None
     worst_relative: Quantity | None
@@ -106,7 +106,7 @@ def _measured(audit: Audit, judged: JudgedVariant) -> TrendVariant:
         variant=name,
         verdict=judged.verdict,
         members=judged.members,
-        top1=audit.accuracy[name].top1,
+        top1=audit.accuracy[name].top1 if audit.labelled else None,
         excess=audit.divergence[name].cie.excess,
         worst=None if worst is None else worst.absolute,
         worst_relative=None if worst is None else worst.relative,

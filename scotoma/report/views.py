@@ -179,7 +179,7 @@ def page_context(
         "FLIPS": gallery.FLIPS,
         "slices": audit.slices,
         "clarify": {"questions": questions, "known_notes": KNOWN_NOTES} if questions else None,
-        "spread": [_spread(audit, variant.name) for variant in audit.variants],
+        "spread": [_spread(audit, v.name) for v in audit.variants if audit.labelled],
         "trap": _trap(audit, names),
         "known_of_runs": (THIS_TEST_SET, NO_POWER),  # above the tables, not in every cell
         "run_to_run": [
@@ -194,7 +194,7 @@ def page_context(
         "facts": answers.facts(audit, focus.name),
         "answers": answers.answers(audit, gate, focus.name),
         "verdict_sentence": answers.verdict_sentence(gate) if gate else "",
-        "next_steps": answers.next_steps(gate) if gate else [],
+        "next_steps": answers.next_steps(gate, labelled=audit.labelled) if gate else [],
         "open_tests": {v.name: open_tests(v) for v in gate.variants} if gate else {},
         "rule_words": rule_words,
         "certainty_words": certainty_words,
@@ -209,8 +209,12 @@ def page_context(
         "slices": audit.slices,
         "clarify": shown["clarify"],
         "frontier": frontier,
+        "groups": audit.labelled,
+        "classes": audit.labelled,
+        "variance": audit.labelled or shown["run_to_run"],
     }
-    shown["contents"] = [(key, name) for key, name in CONTENTS.items() if there.get(key, True)]
+    titles = CONTENTS | ({} if audit.labelled else {"topline": "CIEs and floor"})
+    shown["contents"] = [(key, name) for key, name in titles.items() if there.get(key, True)]
     return shown
 
 
@@ -259,7 +263,7 @@ def _parity(audit: Audit) -> ParityTable:
 
 def _rates(audit: Audit, variant: str) -> dict[str, list[RateChange]]:
     """Rows by metric, those of every class against the rest apart, groups in the audit's order."""
-    rows = [row for row in audit.subgroups[variant] if row.class_name is None]
+    rows = [row for row in audit.subgroups.get(variant, ()) if row.class_name is None]
     by_metric = {metric: [row for row in rows if row.metric == metric] for metric in METRICS}
     return {metric: kept for metric, kept in by_metric.items() if kept}
 
@@ -286,7 +290,7 @@ def _rates_by_class(
     audit: Audit, variant: str, classes: Sequence[ShownClass]
 ) -> dict[str, list[tuple[str, list[RateChange]]]]:
     """Rows by metric and class; of many classes those that lose most."""
-    rows = [row for row in audit.subgroups[variant] if row.class_name is not None]
+    rows = [row for row in audit.subgroups.get(variant, ()) if row.class_name is not None]
     worst = {shown.row.class_name for shown in classes[: _most(audit)]}
     by_metric = {}
     for metric in METRICS:
@@ -305,7 +309,7 @@ def _classes(audit: Audit, variant: str) -> list[ShownClass]:
     misses = _misses(audit, variant)
     rows = [
         ShownClass(row, normalised(row), misses.get(row.class_name, absolute(row)))
-        for row in audit.classes[variant]
+        for row in audit.classes.get(variant, ())
     ]
     return sorted(rows, key=lambda s: (s.normalised.value is None, s.normalised.value or 0.0))
 
@@ -316,7 +320,7 @@ def _misses(audit: Audit, variant: str) -> dict[str, Interval]:
     Recall is 1 - FNR, and of two classes the other one's is 1 - FPR of the positive one.
     """
     everyone = audit.groups[0].name
-    changes = [row for row in audit.subgroups[variant] if row.group == everyone]
+    changes = [row for row in audit.subgroups.get(variant, ()) if row.group == everyone]
     classes, positive = audit.examples.classes, audit.examples.positive
     other = [name for name in classes if name != positive]
     recalls = {}

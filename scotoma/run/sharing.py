@@ -15,6 +15,8 @@ __all__ = ["portable", "shareable"]
 def shareable(config: Config) -> str:
     """A configuration as YAML, with every default filled in and no credentials."""
     values = config.model_dump(mode="json", exclude_none=True)
+    if config.label.column is None:
+        values["label"]["column"] = None  # a key that is never left out
     if config.tracking.uri:
         values["tracking"]["uri"] = masked(config.tracking.uri)
     return yaml.safe_dump(values, sort_keys=False)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import comb
+from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from scotoma.datasets.examples import Examples
 from scotoma.datasets.image_statistics import STATISTICS
+from scotoma.predictions import label_counts
 from scotoma.slices.search.column_types import infer_type
 
 __all__ = ["WORK", "conditions_together", "features_of"]
@@ -18,7 +22,10 @@ WORK = 10**8
 
 
 def features_of(
-    examples: Examples, looks: pl.DataFrame | None, chosen: Sequence[str] = ()
+    examples: Examples,
+    looks: pl.DataFrame | None,
+    chosen: Sequence[str] = (),
+    dense: NDArray[np.integer[Any]] | None = None,
 ) -> pl.DataFrame:
     """Collect the features: attributes, the class and the statistics of the images.
 
@@ -26,6 +33,8 @@ def features_of(
         examples: The test examples.
         looks: From `image_statistics`, in the same order; None where there are no images.
         chosen: The only features, which may be other columns of the examples; none for all.
+        dense: Class ids of the dense members, shape (N, K): where there are no labels their
+            majority stands for the class.
 
     Returns:
         One row an example. An attribute keeps its name where another column has it too; what all
@@ -36,8 +45,15 @@ def features_of(
     ['sex', 'class']
     >>> features_of(Examples(table, ("x", "y"), (), ()), None).shape
     (2, 1)
+    >>> unlabelled = Examples(table.drop("label"), ("x", "y"), (), ())
+    >>> features_of(unlabelled, None, dense=np.array([[0], [1]])).columns
+    ['predicted']
     """
-    own = examples.table.select(pl.col("label").alias("class"))
+    if dense is None or examples.labelled:
+        own = examples.table.select(pl.col("label").alias("class"))
+    else:
+        modal = label_counts(dense, len(examples.classes)).argmax(axis=1)
+        own = pl.DataFrame({"predicted": [examples.classes[one] for one in modal]})
     if chosen:
         every = [examples.table.select(examples.attributes), own, examples.features]
         every += [] if looks is None else [looks]

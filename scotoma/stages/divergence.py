@@ -72,7 +72,7 @@ def _divergence(
     )
 
     dense, compressed = comparison.dense, comparison.compressed
-    paired = comparison.variant.paired
+    paired, labels = comparison.variant.paired, examples.known_labels
     classes, clusters, groups = examples.classes, examples.clusters, examples.partition()
     scores = score(dense, compressed, len(classes), seed=seed)
     named = np.array(classes)
@@ -94,15 +94,12 @@ def _divergence(
     summary = {
         "cie": excess(dense, compressed, len(classes), paired=paired, clusters=clusters),
         "flips": flip_rate(dense, compressed, clusters) if paired else None,
-        "taxicab": by_distance(scores, dense, compressed, examples.labels, named_groups),
+        "taxicab": by_distance(scores, dense, compressed, labels, named_groups),
         "thresholds": [threshold(scores, percentile) for percentile in PERCENTILES],
-        "top1": top1_table(
-            scores,
-            dense,
-            compressed,
-            examples.labels,
-            percentiles=PERCENTILES,
-            clusters=clusters,
+        "top1": []
+        if labels is None
+        else top1_table(
+            scores, dense, compressed, labels, percentiles=PERCENTILES, clusters=clusters
         ),
         "over_index": [
             jsonable(row) | {"share_in_training": shares.get(row.attribute, untrained)}
@@ -116,7 +113,7 @@ def _divergence(
         "ledger": flip_ledger(
             dense,
             compressed,
-            examples.labels,
+            labels,
             groups.masks,
             groups.keys,
             paired=paired,

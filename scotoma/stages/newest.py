@@ -49,7 +49,10 @@ def with_variants(config: Config) -> Config:
     """
     if not isinstance(config.source, PredictionsSource):
         return config
-    return _complete(at_newest(config)[0]).model_copy(update={"source": config.source})
+    completed = _complete(at_newest(config)[0])
+    assert isinstance(completed.source, PredictionsSource)
+    source = config.source.model_copy(update={"classes": completed.source.classes})
+    return completed.model_copy(update={"source": source})
 
 
 def _complete(config: Config) -> Config:

@@ -22,7 +22,7 @@ def prepare(run: Run) -> list[Path]:
     Of predictions made elsewhere everything is imported.
     """
     leaves = [*_models(run), *_examples(run), *_predictions(run), run.path(SOURCES)]
-    _refuse_unknown_groups(run)
+    _refuse_unfit_rules(run)
     run.fetch(run.previous)
     if run.config.retraining is None and not run.previous.exists():
         return leaves
@@ -31,15 +31,17 @@ def prepare(run: Run) -> list[Path]:
     return [*leaves, *fetch_previous(run)]
 
 
-def _refuse_unknown_groups(run: Run) -> None:
-    """Refuse rules for groups that there are not before hours of training, not after."""
+def _refuse_unfit_rules(run: Run) -> None:
+    """Refuse rules for groups or labels that there are not before hours of work, not after."""
     rules = Judging.of(run).rules
     if rules is not None:
-        from scotoma.config.gate_groups import refuse_unknown_groups
+        from scotoma.config.gate_groups import refuse_rules_about_labels, refuse_unknown_groups
         from scotoma.datasets import Examples
 
         examples = Examples.read(run.examples, images=False).split("test")
         refuse_unknown_groups(rules, examples.partition().keys)
+        if not examples.labelled:
+            refuse_rules_about_labels(rules)
 
 
 def _models(run: Run) -> list[Path]:

@@ -15,7 +15,12 @@ from scotoma.datasets.image_statistics import STATISTICS, image_statistics
 from scotoma.jsonable import jsonable
 from scotoma.run import Run, write_json
 from scotoma.slices.features import WORK, conditions_together, features_of
-from scotoma.stages.measures.pairs import PopulationPair, measure_inputs, measure_variants
+from scotoma.stages.measures.pairs import (
+    PopulationPair,
+    measure_inputs,
+    measure_variants,
+    read_predictions,
+)
 from scotoma.storage.files import written
 
 if TYPE_CHECKING:
@@ -35,13 +40,17 @@ def slices(run: Run) -> list[Path]:
     with run.step("slices", [section], [*measure_inputs(run), *looks]) as due:
         if due:
             examples = Examples.read(run.examples, images=False, split="test")
-            looked = pl.read_parquet(looks[0]) if looks else None
-            features = features_of(examples, looked, run.config.slices.features)
+            dense = read_predictions(run, "dense", examples)
+            statistics = pl.read_parquet(looks[0]) if looks else None
+            features = features_of(
+                examples, statistics, run.config.slices.features, dense.predicted
+            )
             reports = measure_variants(
                 run,
                 examples,
                 "find slices",
                 lambda comparison: _search(comparison, examples, features, run.config),
+                dense,
             )
             write_json(section, jsonable(reports))
     return [section, *looks]
@@ -69,13 +78,11 @@ def _search(
 ) -> dict[str, Any]:
     from scotoma.slices import find_slices
 
-    labels, asked = examples.labels[:, None], config.slices
+    asked = config.slices
     together, sets = conditions_together(features.width, features.height, asked.max_cross)
     report = find_slices(
         features,
-        comparison.compressed != labels,
-        baseline=comparison.dense != labels,
-        paired=comparison.variant.paired,
+        **_outcome(comparison, examples),
         mode=asked.mode,
         alpha=asked.alpha,
         min_size=asked.min_size,
@@ -101,6 +108,26 @@ def _search(
         "notes": notes,
         "lattice": _lattice(report),
     }
+
+
+def _outcome(comparison: PopulationPair, examples: Examples) -> dict[str, Any]:
+    """What is compared: the errors; without labels, on which examples the label changes.
+
+    That is a prediction where members are paired, or one stands against one; else the majority's.
+    """
+    dense, compressed = comparison.dense, comparison.compressed
+    if examples.labelled:
+        labels = examples.labels[:, None]
+        return {
+            "outcome": compressed != labels,
+            "baseline": dense != labels,
+            "paired": comparison.variant.paired,
+        }
+    if comparison.variant.paired or dense.shape[1] == compressed.shape[1] == 1:
+        return {"metric": "flip", "outcome": compressed != dense}
+    from scotoma.divergence import score
+
+    return {"metric": "flip", "outcome": score(dense, compressed, len(examples.classes)).cie}
 
 
 def _described(one: Slice) -> dict[str, Any]:

@@ -112,6 +112,7 @@ def _give_verdict(
         positive=audit.examples.positive is not None,
         groups=len(audit.groups) > 1,
         shipped=audit.scope == "shipped",
+        labelled=audit.labelled,
     )
     gate = judge(
         _with_rates(folder, audit, applied), with_previous(applied, previous), as_of, previous

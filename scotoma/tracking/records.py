@@ -15,7 +15,7 @@ from scotoma.audit import Audit, GateResult, Quantity
 from scotoma.audit.groups import Gap
 from scotoma.audit.outcomes import MemberMetric
 from scotoma.audit.slices import SliceSearch
-from scotoma.audit.worst_change import highest_error, largest_gap, worst_change
+from scotoma.audit.worst_change import highest_error, largest_gap, most_changed, worst_change
 from scotoma.group_keys import parse_group_key
 from scotoma.printable import printable
 
@@ -224,11 +224,12 @@ def _variant(
         },
         examples={"train": audit.examples.train, "test": audit.examples.test},
     )
-    top1 = audit.accuracy[name].top1
-    record.quantity("1_quality/top1", top1)
     note = [f"**{markdown(name)}**: {variant.members} models", ""]
     note += [] if gate is None else _verdict(record, gate, name)
-    note.append(f"- top-1 {_shown(top1, 100, '%')}")
+    if audit.labelled:
+        top1 = audit.accuracy[name].top1
+        record.quantity("1_quality/top1", top1)
+        note.append(f"- top-1 {_shown(top1, 100, '%')}")
     if divergence := audit.divergence.get(name):
         cie, count = divergence.cie, divergence.cie.cie
         record.quantity("2_cie/share", cie.cie_share)
@@ -241,8 +242,8 @@ def _variant(
             f"- CIEs: {count.count:,} of {cie.n:,} examples, "
             f"{_shown(cie.excess, 100, ' points')} beyond the floor"
         )
-        note += _groups(record, audit, name)
-        _gaps(record, audit.gaps[name])
+        note += (_groups if audit.labelled else _changed)(record, audit, name)
+        _gaps(record, audit.gaps.get(name, ()))
         note += _slices(record, audit.slices.get(name))
     record.tags[NOTE] = "\n".join(note)
     return record
@@ -276,6 +277,21 @@ def _slices(record: RunRecord, search: SliceSearch | None) -> list[str]:
     record.number("5_slices/n_bad", search.slice_count)
     record.tags["interval/5_slices/n_bad"] = f"n={search.tested}: {search.null.sentence}"
     return [f"- slices: {markdown(search.summary)}"]
+
+
+def _changed(record: RunRecord, audit: Audit, name: str) -> list[str]:
+    """Put the changed labels of groups into the record; returns what its note says of them."""
+    rows = audit.divergence[name].ledger
+    for row, short in zip(rows, metric_names(row.group for row in rows).values(), strict=True):
+        record.quantity(f"changed_points/{short}", row.changed, POINTS)
+    most = most_changed(audit, name)
+    record.quantity("3_worst/changed_points", most.changed, POINTS)
+    record.tags["group/3_worst/changed_points"] = most.group
+    rate = _shown(most.changed, POINTS, "%")
+    return [
+        f"- most changed group: {rate} of {markdown(most.group)}",
+        f"- {audit.examples.unlabelled}",
+    ]
 
 
 def _groups(record: RunRecord, audit: Audit, name: str) -> list[str]:
@@ -343,7 +359,8 @@ def _member(
     )
     if "paired_with" in member:
         record.tags["scotoma.paired_with"] = member["paired_with"]["sha256"]
-    record.number("top1", audit.accuracy[name].members[place])
+    if audit.labelled:
+        record.number("top1", audit.accuracy[name].members[place])
     attributes = metric_names(row.attribute for row in audit.run_to_run.get(name, ()))
     for row in audit.run_to_run.get(name, ()):
         fairness = f"fairness/{row.metric}.{attributes[row.attribute]}"

@@ -30,7 +30,8 @@ def scalar_metrics(audit: Audit, gate: GateResult) -> dict[str, float]:
     names = metric_names(variants.values())
     values: dict[str, float | None] = {"verdict": VERDICTS[gate.verdict]}
     for variant, plain in variants.items():
-        values[f"{names[plain]}/top1"] = audit.accuracy[variant].top1.value
+        if audit.labelled:
+            values[f"{names[plain]}/top1"] = audit.accuracy[variant].top1.value
     for judged in gate.variants:
         name, worst = names[variants[judged.name]], worst_change(audit, judged.name)
         values[f"{name}/cie_excess_points"] = _points(audit.divergence[judged.name].cie.excess)

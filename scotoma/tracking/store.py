@@ -108,7 +108,10 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
     experiment, models = audit.project, f"{audit.project}.models"
     trained = getattr(run.config.source, "recipe", None)
     recipe = trained.model_dump(mode="json") if trained else {}
-    manifests = {name: read_json(run.population(name) / "manifest.json") for name in audit.accuracy}
+    manifests = {
+        variant.name: read_json(run.population(variant.name) / "manifest.json")
+        for variant in audit.variants
+    }
     variants = variant_records(audit, recipe, gate)
     members = member_records(audit, recipe, manifests)
     if newest := run.newest:

@@ -134,9 +134,10 @@ def markdown(gate: Gate) -> str:
     ]
     for variant in gate.variants:
         reasons = "<br>".join(map(code_span, sentences(variant)))
+        top1 = "no labels" if math.isnan(variant.top1) else f"{100 * variant.top1:.2f}"
         lines.append(
             f"| {variant.verdict} | {code_span(variant.name)} | {variant.members} "
-            f"| {100 * variant.top1:.2f} | {variant.cies:,} | {reasons} |"
+            f"| {top1} | {variant.cies:,} | {reasons} |"
         )
     lines += ["", *_tests(gate)]
     waived = [

@@ -195,7 +195,7 @@ def judge(
             name=variant.name,
             members=min(audit.dense.members, variant.members),
             findings=_waived(variant.name, decide(by_variant[variant.name], rules), standing),
-            top1=known(audit.accuracy[variant.name].top1.value),
+            top1=known(audit.accuracy[variant.name].top1.value) if audit.labelled else math.nan,
             cies=audit.divergence[variant.name].cie.cie.count,
         )
         for variant in audit.compressed

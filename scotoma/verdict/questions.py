@@ -8,6 +8,7 @@ from scotoma.audit import Audit
 from scotoma.audit.groups import RATE_NAMES
 from scotoma.bias.results import GroupChange
 from scotoma.config.gate import (
+    ChangedRule,
     ChangeRule,
     CieRule,
     ClassesRule,
@@ -17,7 +18,7 @@ from scotoma.config.gate import (
     SincePreviousRule,
     SlicesRule,
 )
-from scotoma.config.gate_groups import refuse_unknown_groups
+from scotoma.config.gate_groups import refuse_rules_about_labels, refuse_unknown_groups
 from scotoma.group_keys import parse_group_key
 from scotoma.verdict.class_questions import class_questions
 from scotoma.verdict.evidence import difference_alone, read_estimate, read_variance
@@ -44,9 +45,12 @@ def questions(audit: Audit, variant: str, rules: GateRules) -> list[Question]:
         `since_previous`, which needs another audit.
 
     Raises:
-        DataError: The rules name an attribute or a group that the audit does not have.
+        DataError: The rules name an attribute or a group that the audit does not have, or need
+            labels that it does not have.
     """
     refuse_unknown_groups(rules, audit.group_names)
+    if not audit.labelled:
+        refuse_rules_about_labels(rules)
     return [question for rule in rules.rules for question in _asked(audit, variant, rule, rules)]
 
 
@@ -60,6 +64,9 @@ def _asked(audit: Audit, variant: str, rule: Rule, rules: GateRules) -> list[Que
             rule.metric, "all", read_estimate(cie.excess), read_variance(cie.excess_variance)
         )
         return [Question(rule.id, rule.metric, "all", None, "CIE excess", None, rule.max, change)]
+    if isinstance(rule, ChangedRule):
+        asked = list(_changed(audit, variant, rule, rules))
+        return asked or [_unasked(rule, "the audit has no groups")]
     if isinstance(rule, ClassesRule):
         return class_questions(audit, variant, rule, rules)
     if isinstance(rule, LevelRule):
@@ -104,6 +111,23 @@ def _rates(audit: Audit, variant: str, rule: ChangeRule, rules: GateRules) -> It
         yield Question(
             rule.id, rule.metric, row.group, row.class_name, name, margins.relative,
             margins.absolute, change, clearing=clearing_margin(dense, n, margins.absolute),
+            not_judged=small, too_small=bool(small),
+        )  # fmt: skip
+
+
+def _changed(audit: Audit, variant: str, rule: ChangedRule, rules: GateRules) -> Iterator[Question]:
+    """Ask for the share of predictions that change."""
+    everyone = audit.groups[0].key
+    for row in audit.divergence[variant].ledger:
+        if (row.group == everyone) != (rule.over == "all"):
+            continue
+        change = difference_alone(rule.metric, row.group, read_estimate(row.changed))
+        small = "" if _must(row.group, rules) else too_small(
+            0.0, row.changed.n, margin=rule.max, coarsest=rules.coarsest
+        )  # fmt: skip
+        yield Question(
+            rule.id, rule.metric, row.group, None,
+            f"changed labels of {audit.group_names[row.group]}", None, rule.max, change,
             not_judged=small, too_small=bool(small),
         )  # fmt: skip
 

@@ -263,7 +263,8 @@ def _fewest_models(audit: Comparable, variant: str) -> int:
 def _numbers(audit: Comparable, variant: str) -> dict[tuple[str, str], Estimate]:
     """Collect numbers by metric and group: the rates of a population, and its CIE excess."""
     dense = variant == DENSE
-    rows = next(iter(audit.subgroups.values())) if dense else audit.subgroups[variant]
+    # Without labels there are no rates.
+    rows = next(iter(audit.subgroups.values()), ()) if dense else audit.subgroups.get(variant, ())
     numbers: dict[tuple[str, str], Estimate] = {
         (row.metric, row.group): read_estimate(row.dense if dense else row.compressed)
         for row in rows

@@ -28,8 +28,8 @@ waivers:
   - {rule: fpr_groups, variant: prune-0.99, reason: "not shipped", until: 2027-03-01}
 """
 METRICS = (
-    "fpr, fnr, error, cie_share_excess, classes_hurt, slices_hurt, since_previous, clarify.DI, "
-    "fairness.DI and 26 more of Clarify and fairness"
+    "fpr, fnr, error, cie_share_excess, labels_changed, classes_hurt, slices_hurt, "
+    "since_previous, clarify.DI, fairness.DI and 26 more of Clarify and fairness"
 )
 FAULTS = {
     "an unknown key": (

@@ -35,7 +35,7 @@ BLUE, ORANGE = FAMILY[:2]
 
 def draw_classes(audit: Audit) -> Figure | None:
     """Normalised bars and absolute dots by class, as in the PIE paper's Figure 4."""
-    kept = {v.name: _ends(audit.classes[v.name]) for v in audit.compressed}
+    kept = {v.name: _ends(audit.classes.get(v.name, ())) for v in audit.compressed}
     kept = {name: rows for name, rows in kept.items() if rows}
     if not kept:
         return None

@@ -133,7 +133,9 @@ def draw_forest(audit: Audit, gate: GateResult | None) -> Figure | None:
 def _changes(audit: Audit) -> dict[str, list[RateChange]]:
     """Rows of rates over all classes, or of the positive one, by variant."""
     rows = {
-        variant.name: [row for row in audit.subgroups[variant.name] if row.class_name is None]
+        variant.name: [
+            row for row in audit.subgroups.get(variant.name, ()) if row.class_name is None
+        ]
         for variant in audit.compressed
     }
     return {name: of for name, of in rows.items() if of}

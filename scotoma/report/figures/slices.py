@@ -61,20 +61,21 @@ def draw_slices(audit: Audit) -> Figure | None:
         for row in candidates
     ]
     overall = [(name, _percent(searched[name].change.value)) for name in drawn]
+    rise = "rise of the error" if audit.labelled else "rise of the share of labels that change"
     confirmed = bool(searched[chosen].settings.get("confirm", True))
     return Figure(
         slug="slices",
-        title="Slices by their size and by the rise of their error",
+        title=f"Slices by their size and by the {rise}",
         summary=(
             f"In {isolated(chosen)} the search {searched[chosen].summary}. Diamonds: reported"
-            f"{' and confirmed on the other half' * confirmed}. Rings: tested, not reported. "
-            f"Dashed: all examples, {everyone[chosen]} points."
+            f"{' and confirmed on the other half' * confirmed}. Rings: tested, not reported."
+            + (f" Dashed: all examples, {everyone[chosen]} points." if audit.labelled else "")
         ),
-        spec=_spec(rows, overall, list(drawn), chosen),
+        spec=_spec(rows, overall, list(drawn), chosen, rise),
         table=FigureTable(
             f"Slices with the smallest p, at most {TABLE_ROWS} a variant; the effect of one "
             "not reported has no interval: it is that of all examples",
-            ("Variant", "Slice", "Reported", "Examples", "Rise of the error, points", "p"),
+            ("Variant", "Slice", "Reported", "Examples", f"{rise.capitalize()}, points", "p"),
             tuple(
                 _row(name, row, searched[name])
                 for name, candidates in drawn.items()
@@ -116,7 +117,11 @@ def _row(name: str, row: Candidate, search: SliceSearch) -> tuple[str, ...]:
 
 
 def _spec(
-    rows: list[tuple[Any, ...]], overall: list[tuple[Any, ...]], names: list[str], chosen: str
+    rows: list[tuple[Any, ...]],
+    overall: list[tuple[Any, ...]],
+    names: list[str],
+    chosen: str,
+    rise: str,
 ) -> dict[str, Any]:
     variant, support, effect, reported, text = fields(5)
     of_variant = {"filter": f"datum.{variant} === variant"}
@@ -126,7 +131,7 @@ def _spec(
         scale={"type": "log"},
         axis={"format": "~g", "values": TICKS},
     )
-    y = numeric(effect, "rise of the error, points")
+    y = numeric(effect, f"{rise}, points")
     left_of = f"datum.{support} > 20"  # per cent: there a name has no room to the right
     named: dict[str, Any] = {
         "transform": [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Any
 
 from scotoma.audit import Audit
@@ -79,8 +79,8 @@ def draw_taxicab(audit: Audit) -> Figure | None:
         ),
         table=FigureTable(
             "Examples at or beyond each distance; no intervals: they describe these examples",
-            ("Variant", "Distance", "Examples there", "There or beyond", "Dense right",
-             "Compressed right"),
+            ("Variant", "Distance", "Examples there", "There or beyond",
+             *(("Dense right", "Compressed right") if audit.labelled else ())),
             tuple(
                 row for name in order for row in _rows(name, binned[name], dense, members[name])
             ),
@@ -110,11 +110,16 @@ def _binned(rows: Distances) -> Distances:
     def added(counts: Sequence[int]) -> tuple[int, ...]:
         return tuple(sum(c for c, b in zip(counts, bins, strict=True) if b == one) for one in used)
 
+    right = [
+        None if counts is None else added(counts)
+        for counts in (rows.dense_right, rows.compressed_right)
+    ]
+
     return Distances(
         distance=tuple(0.0 if one == 0 else round((one - 1) * width, 3) for one in used),
         examples=added(rows.examples),
-        dense_right=added(rows.dense_right),
-        compressed_right=added(rows.compressed_right),
+        dense_right=right[0],
+        compressed_right=right[1],
         groups=tuple(
             DistanceGroup(group=one.group, examples=added(one.examples)) for one in rows.groups
         ),
@@ -147,8 +152,11 @@ def _rows(name: str, rows: Distances, dense: int, members: int) -> Iterator[tupl
             numbers.count(distance),
             numbers.count(rows.examples[i]),
             numbers.count(beyond),
-            numbers.share(sum(rows.dense_right[i:]) / (beyond * dense)),
-            numbers.share(sum(rows.compressed_right[i:]) / (beyond * members)),
+            *(
+                numbers.share(sum(right[i:]) / (beyond * models))
+                for right, models in ((rows.dense_right, dense), (rows.compressed_right, members))
+                if right is not None
+            ),
         )
 
 
@@ -166,9 +174,9 @@ def _histogram(
         for at, n, before, after in zip(
             binned[name].distance,
             binned[name].examples,
-            binned[name].dense_right,
-            binned[name].compressed_right,
-            strict=True,
+            binned[name].dense_right or repeat(0),
+            binned[name].compressed_right or repeat(0),
+            strict=False,
         )
     ]
     largest = max(row[1] for row in rows)
@@ -179,10 +187,14 @@ def _histogram(
     caption = (
         "datum.examples == 0 ? ['no example has so large a distance'] : "
         "[format(datum.examples, ',') + ' of ' + format(datum.everyone, ',') + ' examples, ' + "
-        f"{percent('datum.examples', 'datum.everyone')}, "
-        f"'right: dense ' + {percent('datum.before', 'datum.of_before')} + "
-        f"', compressed ' + {percent('datum.after', 'datum.of_after')}]"
+        f"{percent('datum.examples', 'datum.everyone')}"
     )
+    if all(binned[name].dense_right is not None for name in order):
+        caption += (
+            f", 'right: dense ' + {percent('datum.before', 'datum.of_before')} + "
+            f"', compressed ' + {percent('datum.after', 'datum.of_after')}"
+        )
+    caption += "]"
     domain = [0, largest + step / 2]
     return {
         "title": "Examples at each distance",

@@ -38,19 +38,22 @@ def draw_topline(audit: Audit) -> Figure | None:
     if not audit.divergence:
         return None
     changes = {name: audit.divergence[name] for name in names[1:]}
+    top1 = [_top1(audit, names)] if audit.labelled else []
     return Figure(
         slug="topline",
-        title="Accuracy, changed examples, and their excess over seed noise",
+        title=f"{'Accuracy, changed' if top1 else 'Changed'} examples, and their excess over seed "
+        "noise",
         summary=_summary(audit, changes),
         spec=panels(
-            [_top1(audit, names), _differing(names, changes), _excess(names, changes)],
+            [*top1, _differing(names, changes), _excess(names, changes)],
             PANEL,
-            columns=3,
+            columns=2 + len(top1),
         ),
         table=FigureTable(
-            f"Top-1 accuracy and CIEs among {numbers.count(audit.examples.test)} test examples",
-            ("Variant", "Top-1", "CIEs", "Range over ties", "Models differ", "Floor",
-             "Excess, points"),
+            f"{'Top-1 accuracy and ' if top1 else ''}CIEs among "
+            f"{numbers.count(audit.examples.test)} test examples",
+            ("Variant", *(["Top-1"] if top1 else []), "CIEs", "Range over ties", "Models differ",
+             "Floor", "Excess, points"),
             tuple(_row(audit, name, changes.get(name)) for name in names),
         ),
     )  # fmt: skip
@@ -60,7 +63,7 @@ def _summary(audit: Audit, changes: Mapping[str, Divergence]) -> str:
     most = max(changes, key=lambda name: changes[name].cie.cie.count)
     cie = changes[most].cie
     differing, floor = changes[most].differing.value, cie.floor.value
-    values = [audit.accuracy[v.name].top1.value for v in audit.variants]
+    values = [accuracy.top1.value for accuracy in audit.accuracy.values()]
     known = [100 * value for value in values if value is not None]
     spread = f"Top-1 accuracy ranges from {min(known):.1f}% to {max(known):.1f}%. " if known else ""
     count, n = numbers.count(cie.cie.count), numbers.count(cie.n)
@@ -76,13 +79,13 @@ def _summary(audit: Audit, changes: Mapping[str, Divergence]) -> str:
 
 
 def _row(audit: Audit, name: str, divergence: Divergence | None) -> tuple[str, ...]:
-    top1 = cell_text(numbers.rate(audit.accuracy[name].top1))
+    top1 = [cell_text(numbers.rate(audit.accuracy[name].top1))] if audit.labelled else []
     if divergence is None:
-        return (name, top1, "baseline", "", "", "", "")
+        return (name, *top1, "baseline", "", "", "", "")
     cie = divergence.cie
     return (
         name,
-        top1,
+        *top1,
         numbers.count(cie.cie.count),
         f"{numbers.count(cie.cie.low)} to {numbers.count(cie.cie.high)}",
         cell_text(numbers.rate(divergence.differing)),

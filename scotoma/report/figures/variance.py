@@ -31,6 +31,8 @@ Drawn = Mapping[str, Sequence[FewModelsRow]]
 
 def draw_variance(audit: Audit) -> Figure | None:
     """Accuracy of every member, and the one-model trap by number of models."""
+    if not audit.labelled:
+        return None
     members = {v.name: audit.accuracy[v.name].members for v in audit.variants}
     trap = {v.name: audit.one_model.variants.get(v.name, ()) for v in audit.compressed}
     trap = {name: rows for name, rows in trap.items() if rows}

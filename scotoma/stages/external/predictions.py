@@ -23,6 +23,7 @@ from scotoma.predictions.tables import (
     PredictionTable,
     find_tables,
     models_by_variant,
+    predicted_classes,
     split_pattern,
 )
 from scotoma.printable import nearest, printable
@@ -52,7 +53,8 @@ def complete(config: Config) -> Config:
         config: As it was written. Of another kind of source it stays as it is.
 
     Returns:
-        `variants` named, dense first, and the number of models of each.
+        `variants` named, dense first, and the number of models of each; without labels, and unless
+        they are listed, `source.classes` named: those that are predicted.
 
     Raises:
         ConfigError: A variant or the baseline that is named is not in the files.
@@ -62,7 +64,8 @@ def complete(config: Config) -> Config:
     source = config.source
     if not isinstance(source, PredictionsSource):
         return config
-    supplied = models_by_variant(find_tables(source.files, source.key), config.limits)
+    tables = find_tables(source.files, source.key)
+    supplied = models_by_variant(tables, config.limits)
     for name in supplied:
         if not NAME.fullmatch(name) or len(name.encode()) > NAME_BYTES:
             raise DataError(
@@ -98,7 +101,12 @@ def complete(config: Config) -> Config:
     population = Population(models=_taken(config, dense, models), seed=config.population.seed)
     counted = [_counted(config, entry, models, population.models) for entry in variants]
     variants = [entry for entries in counted for entry in entries]
-    return config.model_copy(update={"variants": variants, "population": population})
+    config = config.model_copy(update={"variants": variants, "population": population})
+    if config.label.column is None and config.label.threshold is None and not source.classes:
+        found = predicted_classes(tables, _named(config).values(), config.limits)
+        source = source.model_copy(update={"classes": found})
+        return config.model_copy(update={"source": source})
+    return config
 
 
 def _baseline(config: Config, known: Sequence[str]) -> str:

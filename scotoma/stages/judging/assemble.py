@@ -22,6 +22,11 @@ from scotoma.uncertainty.rates import FEW
 
 __all__ = ["assemble"]
 
+UNLABELLED = (
+    "The examples have no labels: accuracy, error rates of groups and classes, gaps and all that "
+    "needs labels are not measured."
+)
+
 
 def assemble(run: Run, examples: Examples) -> Audit:
     """Put every number of the audit together; none depends on the clock, machine or a path."""
@@ -50,6 +55,7 @@ def assemble(run: Run, examples: Examples) -> Audit:
             "classes": examples.classes,
             "positive": positive,
             "notes": examples.notes,
+            "unlabelled": "" if examples.labelled else UNLABELLED,
         },
         "inputs": [
             {

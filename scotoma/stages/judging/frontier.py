@@ -23,7 +23,8 @@ def frontier_rows(
         costs: Sizes and latencies of the first member of each variant, where they were measured.
 
     Returns:
-        One row per variant, in the order of the audit. Apart from audit.json, since times differ.
+        One row per variant, in the order of the audit; none without labels, which accuracy needs.
+        Apart from audit.json, since times differ.
     """
     verdicts = {variant.name: variant.verdict for variant in gate.variants}
     return tuple(
@@ -36,12 +37,12 @@ def frontier_rows(
             worst=_worst(audit, variant.name),
             costs=costs.get(variant.name),
         )
-        for variant in audit.variants
+        for variant in (audit.variants if audit.labelled else ())
     )
 
 
 def _worst(audit: Audit, variant: str) -> WorstRate | None:
-    row = worst_change(audit, variant) if variant in audit.subgroups else None
+    row = worst_change(audit, variant)
     if row is None:
         return None
     return WorstRate(

@@ -27,12 +27,10 @@ class PopulationAccuracy:
     Attributes:
         top1: Its mean top-1 accuracy with interval, `top1`, and that of each member, `members`.
         errors: Error of every member on every group, shape (G, K).
-        warnings: A sentence for each member that predicts a single class.
     """
 
     top1: dict[str, Any]
     errors: NDArray[np.float64]
-    warnings: tuple[str, ...]
 
     @classmethod
     def of(
@@ -56,7 +54,6 @@ class PopulationAccuracy:
                 "members": correct.mean(axis=0),
             },
             errors=group_errors(predictions.predicted, labels, masks, positive),
-            warnings=tuple(constant_members(predictions, labels)),
         )
 
     def one_model_risk(
@@ -106,15 +103,19 @@ def group_errors(
     return errors
 
 
-def constant_members(predictions: Predictions, labels: NDArray[np.integer[Any]]) -> Iterator[str]:
+def constant_members(
+    predictions: Predictions, labels: NDArray[np.integer[Any]] | None
+) -> Iterator[str]:
     """Name each member that predicts one class for every example, where labels are several.
+
+    Without labels, those beside members that predict several.
 
     Such a member has diverged in training, or was compressed too far. It belongs to the
     population, for the next training run may end so too; but it alone can make an effect.
 
     Args:
         predictions: Of one variant.
-        labels: Class ids, shape (N,).
+        labels: Class ids, shape (N,); None where they are not known.
 
     Yields:
         Sentences without a full stop.
@@ -125,17 +126,20 @@ def constant_members(predictions: Predictions, labels: NDArray[np.integer[Any]])
     'mean top-1 is 75.0% with it, 100.0% without'
     """
     predicted = predictions.predicted
-    if len(np.unique(labels)) < 2:
+    if len(np.unique(predicted if labels is None else labels)) < 2:
         return
     constant = (predicted == predicted[:1]).all(axis=0)
-    top1 = (predicted == labels[:, None]).mean(axis=0)
     for place in np.flatnonzero(constant):
+        sentence = (
+            f"member {predictions.members[place]} of {predictions.variant} predicts "
+            f"{predictions.classes[predicted[0, place]]!r} for every example and is kept"
+        )
+        if labels is None:
+            yield sentence
+            continue
+        top1 = (predicted == labels[:, None]).mean(axis=0)
         others = np.arange(len(top1)) != place
         without = (
             f"{100 * top1[others].mean():.1f}% without" if others.any() else "and is the only one"
         )
-        yield (
-            f"member {predictions.members[place]} of {predictions.variant} predicts "
-            f"{predictions.classes[predicted[0, place]]!r} for every example and is kept: mean "
-            f"top-1 is {100 * top1.mean():.1f}% with it, {without}"
-        )
+        yield f"{sentence}: mean top-1 is {100 * top1.mean():.1f}% with it, {without}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -26,8 +26,11 @@ MODELS = tuple(name for name in METRICS if name not in DATA)
 WORDS = ("name", "title", "question", "formula", "neutral", "sign", "stage")
 
 
-def metric_guide() -> list[dict[str, Any]]:
+def metric_guide(among: Collection[str] = tuple(METRICS)) -> list[dict[str, Any]]:
     """List the worries of the guide, each with the metric to start with and why.
+
+    Args:
+        among: Metrics that are measured: a worry whose first metric is not among them is left out.
 
     >>> [question["start"] for question in metric_guide()][:3]
     ['CI', 'DPL', 'DPPL']
@@ -41,9 +44,11 @@ def metric_guide() -> list[dict[str, Any]]:
             "metrics": [
                 {word: getattr(METRICS[name], word) for word in WORDS}
                 for name in (concern.start, *concern.also)
+                if name in among
             ],
         }
         for concern in GUIDE
+        if concern.start in among
     ]
 
 
@@ -67,11 +72,17 @@ class ClarifyMetrics:
     training: Examples | None = None
     features: Sequence[str] = ()
 
+    def guide(self) -> list[dict[str, Any]]:
+        """List the worries that the metrics answer."""
+        return metric_guide([*(DATA if self.examples.labelled else ()), *self._of_models])
+
     def data(self) -> list[dict[str, Any]]:
         """Measure the labels, which no compression changes: one row a split, facet and metric.
 
         The metrics are about the data that trained the models; the test examples stand beside them.
         """
+        if not self.examples.labelled:
+            return []
         rows = []
         for split, examples in (("training", self.training), ("test", self.examples)):
             strata = self._strata_of(examples)
@@ -135,14 +146,14 @@ class ClarifyMetrics:
                 metric_changes(
                     d=facet.d, dense=dense == self.positive, compressed=compressed == self.positive,
                     y=self._y, strata=facet.strata, features=self._numbers,
-                    clusters=self._clusters, paired=paired,
+                    clusters=self._clusters, paired=paired, only=self._of_models,
                 )
                 for facet in self._facets
             ]  # fmt: skip
         return [
             self._row(facet, name, dense=was[name], compressed=now[name], change=change[name])
             for facet, was, now, change in zip(self._facets, before, after, moved, strict=True)
-            for name in MODELS
+            for name in self._of_models
         ]
 
     def members(self, predicted: NDArray[np.unsignedinteger]) -> list[dict[str, Any]]:
@@ -168,12 +179,20 @@ class ClarifyMetrics:
         return rows
 
     @cached_property
+    def _of_models(self) -> tuple[str, ...]:
+        """Metrics of predictions; without labels those that can be computed without."""
+        if self.examples.labelled:
+            return MODELS
+        absent = {"y", "features"} if self.positive is not None else {"p", "y", "features"}
+        return tuple(name for name in MODELS if not absent & set(METRICS[name].needs))
+
+    @cached_property
     def _facets(self) -> list[FacetPair]:
         return facet_pairs(self.examples, self.advantaged, self.training)
 
     @cached_property
-    def _labels(self) -> NDArray[np.int64]:
-        return self.examples.labels
+    def _labels(self) -> NDArray[np.int64] | None:
+        return self.examples.known_labels
 
     @cached_property
     def _clusters(self) -> NDArray[np.int64] | None:
@@ -187,7 +206,7 @@ class ClarifyMetrics:
 
     @property
     def _y(self) -> NDArray[np.bool_] | None:
-        return self._hits(self._labels)
+        return None if self._labels is None else self._hits(self._labels)
 
     def _hits(self, ids: NDArray[Any]) -> NDArray[np.bool_] | None:
         return None if self.positive is None else ids == self.positive
@@ -195,7 +214,7 @@ class ClarifyMetrics:
     def _metrics(self, facet: FacetPair, hits: NDArray[np.bool_] | None) -> dict[str, Estimate]:
         return all_metrics(
             d=facet.d, y=self._y, p=hits, strata=None if self.positive is None else facet.strata,
-            features=self._numbers, clusters=self._clusters, seed=self.seed, only=MODELS,
+            features=self._numbers, clusters=self._clusters, seed=self.seed, only=self._of_models,
         )  # fmt: skip
 
     def _row(self, facet: FacetPair, name: str, **numbers: Estimate) -> dict[str, Any]:

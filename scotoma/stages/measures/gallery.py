@@ -18,12 +18,14 @@ CARD = (
     "taxicab",
 )  # fmt: skip
 ATTRIBUTE = "attribute "
+CLASS = "class of a pair"
 
 
 def gallery_pairs(scores: pl.DataFrame, examples: Examples, seed: int) -> list[dict[str, Any]]:
     """Choose the most divergent CIEs of a variant, each with a non-CIE of its class.
 
-    Ties are broken by a hash of the example id, never by the order of rows.
+    Without labels that is the class that most dense members predict. Ties are broken by a hash of
+    the example id, never by the order of rows.
 
     Args:
         scores: The rows of divergence.parquet of the variant.
@@ -35,15 +37,17 @@ def gallery_pairs(scores: pl.DataFrame, examples: Examples, seed: int) -> list[d
     """
     # Attributes are prefixed, since they may be called as a score is.
     attributes = [pl.col(name).alias(f"{ATTRIBUTE}{name}") for name in examples.attributes]
-    facts = examples.table.select("example_id", "label", *attributes).with_columns(
+    label = pl.col("label") if examples.labelled else pl.lit(None, pl.String).alias("label")
+    facts = examples.table.select("example_id", label, *attributes).with_columns(
         lot=hash_ids(np.array(examples.ids), seed).astype(np.uint64)
     )
-    cards = scores.join(facts, on="example_id")
+    alike = pl.col("label" if examples.labelled else "dense_modal").alias(CLASS)
+    cards = scores.join(facts, on="example_id").with_columns(alike)
     cies = cards.filter("cie").sort(["taxicab", "lot"], descending=[True, False]).head(PAIRS)
     others = cards.filter(~pl.col("cie")).sort("lot")
     partners = {
-        label: others.filter(label=label).head(PAIRS).iter_rows(named=True)
-        for label in cies["label"].unique()
+        own: others.filter(pl.col(CLASS) == own).head(PAIRS).iter_rows(named=True)
+        for own in cies[CLASS].unique()
     }
     return [
         {
@@ -51,7 +55,7 @@ def gallery_pairs(scores: pl.DataFrame, examples: Examples, seed: int) -> list[d
             "non_cie": None if partner is None else _card(partner, examples.attributes),
         }
         for cie in cies.iter_rows(named=True)
-        for partner in [next(partners[cie["label"]], None)]
+        for partner in [next(partners[cie[CLASS]], None)]
     ]
 
 

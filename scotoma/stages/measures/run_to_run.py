@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotoma.bias.fairness import NAMES
 from scotoma.bias.member_fairness import MemberFairness, member_fairness
 from scotoma.datasets import Examples
 from scotoma.inputs import StatisticsProtocol
@@ -31,6 +30,8 @@ Measured = Mapping[tuple[str, str], MemberFairness]
 @dataclass(frozen=True, eq=False)
 class FairnessOfRuns:
     """The seven metrics of the fixed-seed study on every member, by attribute.
+
+    Without labels those three that compare predictions alone.
 
     Attributes:
         examples: The test examples.
@@ -75,11 +76,11 @@ class FairnessOfRuns:
         for attribute in self.examples.attributes:
             rows = [of == (attribute,) for of in groups.attributes]
             metrics = member_fairness(
-                self.examples.labels, predicted, groups.masks[rows],
+                self.examples.known_labels, predicted, groups.masks[rows],
                 n_classes=len(self.examples.classes), class_id=self.positive,
                 clusters=self.examples.clusters,
             )  # fmt: skip
-            found |= {(attribute, name): metrics[name] for name in NAMES}
+            found |= {(attribute, name): one for name, one in metrics.items()}
         return found
 
     def _row(

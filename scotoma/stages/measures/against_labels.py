@@ -1,0 +1,151 @@
+"""How well does each population predict the labels, and which classes and groups lose?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scotoma.bias import tally
+from scotoma.config import Config
+from scotoma.datasets import Examples, Partition
+from scotoma.impact import class_impact
+from scotoma.jsonable import jsonable
+from scotoma.predictions import Predictions
+from scotoma.stages.measures.accuracy import RISK_LIMITS, PopulationAccuracy
+from scotoma.stages.measures.gaps import Gaps
+from scotoma.stages.measures.pairs import PopulationPair
+from scotoma.stages.measures.rates import MOST_CLASS_ROWS, RateTable
+from scotoma.uncertainty import ChangeEvidence
+
+__all__ = ["AgainstLabels", "without_labels"]
+
+
+def without_labels() -> dict[str, Any]:
+    """Give the sections of an audit whose examples have no labels: all are empty."""
+    empty: dict[str, Any] = {part: {} for part in ("accuracy", "classes", "subgroups", "gaps")}
+    return empty | {"one_model": RISK_LIMITS | {"variants": {}}, "class_rates": 0}
+
+
+@dataclass(frozen=True, eq=False)
+class AgainstLabels:
+    """The dense population beside the labels, to compare compressed ones with.
+
+    Attributes:
+        examples: The test examples.
+        partition: Their groups.
+        positive: Id of the favourable class; None where the configuration names none.
+        dense: Accuracy of the dense population.
+        gaps: Its errors under every contrast of groups.
+        table: How the rates are numbered.
+        comparisons: Number of compressed variants.
+        seed: Draws models for the one-model trap.
+        folder: Where the rates of each variant are left.
+    """
+
+    examples: Examples
+    partition: Partition
+    positive: int | None
+    dense: PopulationAccuracy
+    gaps: Gaps
+    table: RateTable
+    comparisons: int
+    seed: int
+    folder: Path
+
+    @classmethod
+    def of(
+        cls,
+        config: Config,
+        examples: Examples,
+        positive: int | None,
+        dense: Predictions,
+        folder: Path,
+    ) -> AgainstLabels:
+        """Measure the dense population; arguments as the attributes."""
+        partition = examples.partition()
+        return cls(
+            examples=examples,
+            partition=partition,
+            positive=positive,
+            dense=PopulationAccuracy.of(dense, examples, positive),
+            gaps=Gaps.of(examples, dense.predicted, config.advantaged),
+            table=RateTable(partition.keys, examples.classes, positive),
+            comparisons=len(config.resolved_variants) - 1,
+            seed=config.population.seed,
+            folder=folder,
+        )
+
+    def measures(self, comparison: PopulationPair) -> dict[str, Any]:
+        """Measure one compressed population, and leave its rates in the folder."""
+        paired, name = comparison.variant.paired, comparison.variant.name
+        known = self._evidence(comparison)
+        self.table.frame(name, known).write_parquet(self.rates(name))
+        accuracy = PopulationAccuracy.of(
+            comparison.compressed_members, self.examples, self.positive
+        )
+        return {
+            "accuracy": accuracy.top1,
+            "classes": self._classes(comparison),
+            "subgroups": list(self.table.rows(known, with_classes=self._whole)),
+            "gaps": self.gaps.under(comparison.compressed, paired=paired),
+            "one_model": accuracy.one_model_risk(self.dense, paired=paired, seed=self.seed),
+        }
+
+    def rates(self, variant: str) -> Path:
+        """Name the file that `measures` leaves."""
+        return self.folder / f"{variant}.parquet"
+
+    def sections(self, variants: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """Put the measures of all variants together, by part."""
+        parts: dict[str, Any] = {
+            part: {name: measures[part] for name, measures in variants.items()}
+            for part in ("accuracy", "classes", "subgroups", "gaps", "one_model")
+        }
+        return parts | {
+            "accuracy": {"dense": self.dense.top1} | parts["accuracy"],
+            "one_model": RISK_LIMITS | {"variants": parts["one_model"]},
+            "class_rates": 0 if self._whole else self.comparisons * self.table.class_rows,
+        }
+
+    @property
+    def _whole(self) -> bool:
+        """Whether audit.json has room for the rates of single classes."""
+        return self.comparisons * self.table.class_rows <= MOST_CLASS_ROWS
+
+    def _evidence(self, comparison: PopulationPair) -> ChangeEvidence:
+        """Sum up every rate of every group."""
+        moments = tally(
+            self.examples.labels,
+            comparison.dense,
+            comparison.compressed,
+            self.partition.masks,
+            positive=self.positive,
+            n_classes=len(self.examples.classes),
+            paired=comparison.variant.paired,
+            clusters=self.examples.clusters,
+        )
+        return ChangeEvidence.of_moments(moments)
+
+    def _classes(self, comparison: PopulationPair) -> list[dict[str, Any]]:
+        impact = class_impact(
+            comparison.dense,
+            comparison.compressed,
+            self.examples.labels,
+            n_classes=len(self.examples.classes),
+            clusters=self.examples.clusters,
+            paired=comparison.variant.paired,
+        )
+        rows = zip(self.examples.classes, _rows(impact), strict=True)
+        return [{"class": name} | row for name, row in rows]
+
+
+def _rows(table: Any) -> list[dict[str, Any]]:
+    """A dataclass of arrays of one length as a list of objects."""
+    columns = {
+        name: value
+        for name, value in jsonable(table).items()
+        if isinstance(value, list) and len(value) == len(table.n)
+    }
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
