@@ -127,6 +127,31 @@ def test_an_audit_that_meets_five_faults_ends_with_the_bytes_of_an_undisturbed_o
     assert outcomes[0].hit == "worker"
 
 
+def test_other_groups_are_measured_with_the_models_that_are_there(
+    run: Path, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(run, tmp_path / "copy")
+    made = {path.name: path.read_bytes() for path in (copy / "steps").glob("*-000.json")}
+    assert {"train-000.json", "prune-000.json", "quantize-000.json", "predict-000.json"} == set(
+        made
+    )
+    renamed = tmp_path / "renamed.yaml"
+    groups = SMALL[SMALL.index("  style") : SMALL.index("cluster")]
+    renamed.write_text(SMALL.replace(groups, "  look: {column: style}\n").replace("small", "new"))
+    code, _, err = audit_here(renamed, copy, "--deterministic")
+    assert code == 0, err
+    assert 'note    project is "small" there and "new" here, groups.intersections is' in err
+    assert "more: measured again, with the models that are there\n" in err
+    keys = [group["key"] for group in json.loads((copy / "audit.json").read_text())["groups"]]
+    assert [key.partition("=")[0] for key in keys] == ["all", "look", "look"]
+    assert made == {name: (copy / "steps" / name).read_bytes() for name in made}
+
+    back = tmp_path / "small.yaml"
+    back.write_text(SMALL)
+    assert audit_here(back, copy, "--deterministic")[0] == 0
+    assert (copy / "audit.json").read_bytes() == (run / "audit.json").read_bytes()
+
+
 def test_a_flipped_bit_is_named_in_every_kind_of_file(run: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(run, tmp_path / "copy")
     own = (path for path in sorted(copy.rglob("*")) if path.parent.name != "logs")

@@ -97,7 +97,7 @@ CONFIG_CASES = {
         2,
         'output folder other belongs to another configuration: source.kind is "digits-s" there and '
         '"image_folder" here, source.skew is 0.95 there and absent here, source.recipe.steps is '
-        "400 there and 2 here, and 7 more; choose another --out, or remove it",
+        "400 there and 2 here, and 6 more; choose another --out, or remove it",
         options=("--out", "other"),
     ),
     "a folder with other things in it": Case(

@@ -195,7 +195,7 @@ def test_a_place_of_another_configuration_is_refused(s3: Any, run: Run, cache: P
     with pytest.raises(ConfigError) as caught:
         Run.create(run.uri, parse_config(OTHER, "other.yaml"))
     assert str(caught.value).startswith(
-        f"output folder {run.uri} belongs to another configuration: groups.style.column is "
+        f"output folder {run.uri} belongs to another configuration: variants is "
     )
     assert not cache.exists()
 

@@ -250,12 +250,21 @@ def test_a_folder_of_another_configuration_is_refused(run: Run) -> None:
         f"{run.config.population.models} there and 7 here; choose another --out, or remove it"
     )
     assert refused(run.root, parse_config(OTHER, "audit.yaml")) == (
-        f"output folder {run.root} belongs to another configuration: groups.style.column is "
-        '"style" there and absent here, groups.exposure.column is "exposure" there and absent '
-        'here, cluster.column is "source_id" there and absent here, and 1 more; choose another '
-        "--out, or remove it"
+        f"output folder {run.root} belongs to another configuration: variants is "
+        '["dense", {"prune": [0.5, 0.9, 0.95], "masks": "shadow", "sc... there and ["dense", '
+        '{"prune": [0.5], "masks": "shadow", "scope": "laye... here; choose another --out, or '
+        "remove it"
     )
     assert contents(run.root) == before
+
+
+def test_a_configuration_that_measures_other_things_waits_for_the_lock(run: Run) -> None:
+    before = contents(run.root)
+    other = Run.create(run.root, run.config.model_copy(update={"project": "renamed"}))
+    assert contents(run.root) == before
+    assert other.adopt_config() == f'project is "{run.config.project}" there and "renamed" here'
+    assert load_config(run.path("config.yaml")) == other.config
+    assert other.adopt_config() == ""
 
 
 def test_a_folder_with_some_other_programs_config_is_refused(tmp_path: Path) -> None:

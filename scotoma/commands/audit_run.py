@@ -111,8 +111,8 @@ def run_audit(
 
 
 def _default_place(config: Config) -> str:
-    """The folder of a run that no --out names; other variants of predictions are another run."""
-    digest = with_variants(config).digest()[:8]
+    """The folder of a run that no --out names: one for the same models, whoever is compared."""
+    digest = with_variants(config).models_digest()[:8]
     return str(Path("runs", f"{config.project.replace(' ', '-')}-{digest}"))
 
 
@@ -146,6 +146,9 @@ def _audit(
             remove_partial(run.root)
             with run.mirror.listed():
                 checksums.unseal(run.mirror)
+                if changes := run.adopt_config():
+                    note = f"note    {changes}: measured again, with the models that are there"
+                    _print_lines(console, [note])
                 judging.leave(run)
                 run.leave_newest(newest)
                 if previous is not None:

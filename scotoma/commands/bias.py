@@ -31,7 +31,11 @@ def bias(
         ),
     ],
     group: Annotated[
-        list[str], typer.Option(help="Column whose values are groups. Can be repeated.")
+        list[str],
+        typer.Option(
+            help="Column whose values are groups; of numbers also COLUMN:4 (groups of about equal "
+            "size) or COLUMN:18,40,65 (where they begin), of dates COLUMN:month. Can be repeated."
+        ),
     ],
     examples: Annotated[
         Path | None,

@@ -21,6 +21,8 @@ from scotoma.commands.tables import (
     quoted,
     texts,
 )
+from scotoma.config.groups import GroupColumn, parse_group
+from scotoma.datasets.group_values import group_values
 from scotoma.errors import ConfigError, DataError
 from scotoma.group_keys import group_key
 from scotoma.inputs import cluster_ids
@@ -41,7 +43,8 @@ class BiasQuestion:
         label: Column of the true labels.
         predicted: Columns of predicted labels, one a model, or patterns such as `pruned_*`.
         baseline: The same for the models that `predicted` is compared with; may be empty.
-        groups: Columns whose values are groups.
+        groups: Columns whose values are groups, or COLUMN: and how they are put together, as
+            `parse_group` reads it.
         advantaged: Values of group columns, VALUE or COLUMN=VALUE, against whom the Clarify metrics
             set the rest; a column without one has each value set against the rest in turn.
         intersections: Also measure every combination of values of the group columns.
@@ -156,10 +159,14 @@ def read_bias_table(table: pl.DataFrame, question: BiasQuestion) -> BiasTable:
             )
         classes, favourable = natural_order([*others, one]), [one]
     positive = classes.index(favourable[0]) if favourable else None
-    named = list(dict.fromkeys(column(table, name, "--group") for name in question.groups))
     values = {}
-    for name in named:
-        rows = texts(table, name, missing=MISSING)
+    for option in dict.fromkeys(question.groups):
+        rule = parse_group(option, table.columns)
+        name = column(table, rule.column, "--group")
+        if name in values:
+            raise ConfigError(f"--group names column {quoted(name)} twice: keep one of them")
+        rows, said = _grouped(texts(table, name, missing=MISSING), rule)
+        messages += said
         if empty := int((rows == MISSING).sum()):
             messages.append(
                 f"column {quoted(name)} is empty in {empty:,} of {len(rows):,} rows: these form "
@@ -189,6 +196,15 @@ def read_bias_table(table: pl.DataFrame, question: BiasQuestion) -> BiasTable:
         features=_scaled(table, features),
         messages=tuple(messages),
     )
+
+
+def _grouped(rows: Texts, rule: GroupColumn) -> tuple[Texts, tuple[str, ...]]:
+    """The groups that the values of a column form, and what a reader should know of them."""
+    known = pl.Series(rows.tolist(), dtype=pl.String)
+    known = known.set(known == MISSING, None)
+    every = pl.repeat(True, len(rows), eager=True)
+    formed = group_values(known, rule, every, quoted(rule.column))
+    return np.array(formed.values.fill_null(MISSING).to_list(), dtype=object), formed.notes
 
 
 def _unique_ids(table: pl.DataFrame, name: str | None) -> None:

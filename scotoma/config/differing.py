@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from scotoma.config.model import Config
 from scotoma.printable import printable
 
 __all__ = ["differing"]
@@ -15,20 +14,21 @@ NAMED = 3  # keys; of the others there is a number
 LONGEST = 60  # characters of a value
 
 
-def differing(there: Config, here: Config) -> str:
-    """The keys on which two configurations that audit different things differ, as a clause.
+def differing(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    """The keys on which two configurations differ, as a clause; empty where they do not.
 
     Args:
-        there: Of a run.
-        here: Of a command.
+        there: What decides the results of a run.
+        here: The same of a command.
 
     >>> from scotoma.config import default_config
     >>> config = default_config()
     >>> fewer = config.population.model_copy(update={"models": 3})
-    >>> differing(config, config.model_copy(update={"population": fewer}))
+    >>> other = config.model_copy(update={"population": fewer})
+    >>> differing(config.deciding(), other.deciding())
     'population.models is 10 there and 3 here'
     """
-    before, after = dict(_leaves(there.deciding())), dict(_leaves(here.deciding()))
+    before, after = dict(_leaves(there)), dict(_leaves(here))
     keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
     clauses = [
         f"{key} is {_shown(before, key)} there and {_shown(after, key)} here" for key in keys

@@ -7,15 +7,14 @@ import json
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
+from scotoma.config.groups import GroupColumn, Groups
 from scotoma.config.kubeflow import Kubeflow
 from scotoma.config.limits import ReaderLimits
 from scotoma.config.recipe import Recipe
@@ -80,6 +79,8 @@ __all__ = [
 
 # Networks of plain layers: those of ours that members can be stacked into; a test holds it.
 STACKED = ("tiny-convnet",)
+# Keys that decide what is measured and no prediction.
+MEASURED = ("project", "label", "groups", "cluster", "advantaged")
 
 
 class Label(Frozen):
@@ -109,53 +110,6 @@ def threshold_classes(threshold: float) -> tuple[str, str]:
     ('at least 0.5', 'below 0.5')
     """
     return f"at least {threshold:g}", f"below {threshold:g}"
-
-
-class GroupColumn(Frozen):
-    """One attribute, and how its values are called."""
-
-    column: str
-    names: dict[str, str] | None = Field(None, description="Value in the table: name shown.")
-
-
-class Groups(BaseModel):
-    """Attributes by name, and the intersections to look at beside them."""
-
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
-    __pydantic_extra__: dict[str, GroupColumn]
-
-    intersections: list[list[str]] = Field(
-        default_factory=list, description="Lists of two or more attribute names."
-    )
-
-    @property
-    def attributes(self) -> dict[str, GroupColumn]:
-        """Attribute name to its column, in the order of the configuration."""
-        return dict(self.__pydantic_extra__)
-
-    @model_validator(mode="after")
-    def _intersections_name_attributes(self) -> Groups:
-        known = list(self.attributes)
-        for names in self.intersections:
-            if len(set(names)) < 2:
-                raise ValueError(f"an intersection needs two different attributes, got {names}")
-            if doubled := [name for name in names if names.count(name) > 1]:
-                raise ValueError(
-                    f"an intersection needs different attributes, got {doubled[0]!r} twice"
-                )
-            for name in names:
-                if name not in known:
-                    raise ValueError(
-                        f"intersection names the attribute {name!r}, which is not among "
-                        f"{known}{nearest(name, known)}"
-                    )
-        sets = [frozenset(names) for names in self.intersections]
-        if same := [names for names, one in zip(self.intersections, sets, strict=True)
-                    if sets.count(one) > 1]:  # fmt: skip
-            raise ValueError(
-                f"the intersection of {' and '.join(same[-1])} stands twice; keep one of them"
-            )
-        return self
 
 
 def _as_text(value: Any) -> Any:
@@ -368,6 +322,19 @@ class Config(Frozen):
             },
         )
 
+    def deciding_models(self) -> dict[str, Any]:
+        """What decides models and predictions: not who is compared, nor what anything is called."""
+        kept = {key: value for key, value in self.deciding().items() if key not in MEASURED}
+        return kept | {"label": {"column": self.label.column, "threshold": self.label.threshold}}
+
     def digest(self) -> str:
         """SHA-256 of what decides the results."""
-        return hashlib.sha256(json.dumps(self.deciding(), sort_keys=True).encode()).hexdigest()
+        return _sha256(self.deciding())
+
+    def models_digest(self) -> str:
+        """SHA-256 of what decides models and predictions."""
+        return _sha256(self.deciding_models())
+
+
+def _sha256(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

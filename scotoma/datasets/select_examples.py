@@ -10,6 +10,7 @@ from scotoma.columns import is_plain, present
 from scotoma.config import Config, PredictionsSource
 from scotoma.config.model import threshold_classes
 from scotoma.datasets.examples import Examples
+from scotoma.datasets.group_values import group_values
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
 from scotoma.printable import nearest, printable
@@ -49,9 +50,13 @@ def examples_from_source(
         labels = source.select("example_id", label.alias(config.label.column))
         label = _thresholded(labels, config.label.threshold, origin)
     chosen.append(label.alias("label"))
+    tested = source["split"] == "test"
+    put_together: list[str] = []
     for name, group in attributes.items():
-        value = _text(source, group.column, f"groups.{name}", origin)
-        chosen.append(value.replace(group.names or {}).fill_null(MISSING).alias(name))
+        text = source.select(_text(source, group.column, f"groups.{name}", origin)).to_series()
+        formed = group_values(text, group, tested, repr(printable(name)))
+        chosen.append(pl.lit(formed.values).fill_null(MISSING).alias(name))
+        put_together += formed.notes
     if config.cluster is not None:
         alone = pl.concat_str(pl.lit("row "), pl.col("example_id"))  # no source named: its own
         cluster = _text(source, config.cluster.column, "cluster", origin)
@@ -62,7 +67,7 @@ def examples_from_source(
     if table["example_id"].n_unique() < table.height:
         twice = table.filter(pl.col("example_id").is_duplicated())["example_id"][0]
         raise DataError(f"example id {twice!r} stands in {origin} twice; ids must be unique")
-    classes, tested = _classes(table, config, origin)
+    classes, classes_tested = _classes(table, config, origin)
     for name in attributes:
         values = table.filter(pl.col("split") == "test")[name].unique().to_list()
         if len(values) < 2:
@@ -76,7 +81,7 @@ def examples_from_source(
         tuple(classes),
         tuple(attributes),
         tuple(tuple(names) for names in config.groups.intersections),
-        (*notes, *_untested(classes, tested), *_missing(table, config)),
+        (*notes, *_untested(classes, classes_tested), *_missing(table, config), *put_together),
         size=getattr(config.source, "size", None),
     )
 

@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -53,45 +53,45 @@ class Run:
             config: What is to be audited.
 
         Raises:
-            ConfigError: It holds the run of another configuration, a link, or something else.
+            ConfigError: It holds the run of other models, a link, or something else.
             DataError: The object storage cannot be read or written.
         """
         if isinstance(place, str) and storage.is_remote(place):
             return cls._create_remote(place, config)
         root = Path(place)
-        run = cls(root.resolve(), config)
+        run, there = cls(root.resolve(), config), config
         if root.is_file():
             raise ConfigError(f"output folder {root} is a file; choose another --out")
         if any(parent.is_file() for parent in root.parents):
             raise ConfigError(f"output folder {root} is below a file; choose another --out")
         refuse_links(root)
         if run.path("config.yaml").exists():
-            run._refuse_another(load_config(run.path("config.yaml")), place)
+            there = load_config(run.path("config.yaml"))
+            run._refuse_other_models(there, place)
         elif root.is_dir() and any(path.name not in BEFORE for path in root.iterdir()):
             raise ConfigError(
                 f"output folder {root} holds other files and no config.yaml; choose another --out"
             )
-        run._make_folder(str(place), "choose another --out")
+        run._make_folder(there, str(place), "choose another --out")
         return run
 
     @classmethod
     def _create_remote(cls, uri: str, config: Config) -> Run:
-        run = cls(cache_folder(uri), config, uri)
+        run, there = cls(cache_folder(uri), config, uri), config
         names = run.mirror.names()
         if "config.yaml" in names:
             text = storage.read_bytes(storage.join(uri, "config.yaml"), listed=True)
-            run._refuse_another(
-                parse_config(text.decode("utf-8", "replace"), f"{uri}/config.yaml"), uri
-            )
+            there = parse_config(text.decode("utf-8", "replace"), f"{uri}/config.yaml")
+            run._refuse_other_models(there, uri)
         elif any(name.partition("/")[0] not in BEFORE for name in names):
             raise ConfigError(
                 f"output folder {uri} holds other objects and no config.yaml; choose another --out"
             )
         refuse_links(run.root)
         here = run.path("config.yaml")
-        if here.exists() and load_config(here).digest() != config.digest():
+        if here.exists() and load_config(here).models_digest() != config.models_digest():
             shutil.rmtree(run.root)  # the copy of a run that is no longer in the storage
-        run._make_folder(str(run.root), "set SCOTOMA_CACHE to a writable folder")
+        run._make_folder(there, str(run.root), "set SCOTOMA_CACHE to a writable folder")
         run.publish(here)  # which also tells whether the storage can be written
         return run
 
@@ -120,17 +120,33 @@ class Run:
             raise DataError(f"{place} must hold a run, got no config.yaml; correct the address")
         return cls(mirror.root, load_config(here), place)
 
-    def _refuse_another(self, config: Config, place: str | Path) -> None:
-        if config.digest() != self.config.digest():
+    def _refuse_other_models(self, config: Config, place: str | Path) -> None:
+        if config.models_digest() != self.config.models_digest():
             raise ConfigError(
                 f"output folder {place} belongs to another configuration: "
-                f"{differing(config, self.config)}; choose another --out, or remove it"
+                f"{differing(config.deciding_models(), self.config.deciding_models())}; choose "
+                "another --out, or remove it"
             )
 
-    def _make_folder(self, shown: str, way_out: str) -> None:
+    def adopt_config(self) -> str:
+        """Write the configuration in the place of one that measured other things.
+
+        Returns:
+            What differs, as a clause; empty where nothing does.
+        """
+        here = self.path("config.yaml")
+        changes = differing(load_config(here).deciding(), self.config.deciding())
+        if changes:
+            self.write_config()
+            self.publish(here)
+        return changes
+
+    def _make_folder(self, there: Config, shown: str, way_out: str) -> None:
+        """Make the folder; a configuration that measured other things stays, see `adopt_config`."""
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            self.write_config()
+            same = there.digest() == self.config.digest()
+            replace(self, config=self.config if same else there).write_config()
         except OSError as error:
             raise ConfigError(
                 f"output folder {shown} cannot be written: {error.strerror}; {way_out}"
@@ -209,6 +225,7 @@ class Run:
         inputs: Iterable[Path] = (),
         made_with: str = "",
         opens: Iterable[Path] = (),
+        measures: bool = True,
     ) -> Iterator[bool]:
         """One step: skipped if its finished, matching outputs are there, timed if not.
 
@@ -218,6 +235,7 @@ class Run:
             inputs: The files that it reads; if one changes, the step is due again.
             made_with: What else decides its outputs, such as versions of libraries.
             opens: Files of which it reads a part, whose digest is in `made_with`.
+            measures: Whether groups, names and the like decide its outputs.
 
         Yields:
             Whether there is anything to do.
@@ -230,7 +248,8 @@ class Run:
         record = self.path("steps", f"{name}.json")
         with self.mirror.listed():
             self.fetch(record)
-            made_from = [self.config.digest(), code_digest(), name, made_with]
+            config = self.config.digest() if measures else self.config.models_digest()
+            made_from = [config, code_digest(), name, made_with]
             for path, digest in self.mirror.digests(inputs).items():
                 made_from.append(digest or self._refuse_absent(path))
             key = hashlib.sha256("/".join(made_from).encode()).hexdigest()

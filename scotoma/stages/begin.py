@@ -33,6 +33,7 @@ def begin_run(run_uri: str, config: Config, rules: GateRules | None, newest: New
         newest: The input that stands for the placeholders; None where there are none.
     """
     run = Run.create(run_uri, config)
+    run.adopt_config()
     run.leave_newest(newest)
     Judging(rules, datetime.date.today()).leave(run)
     return run

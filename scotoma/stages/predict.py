@@ -26,7 +26,12 @@ def predict(run: Run, shard: Shard) -> list[Path]:
     leaves = [*outputs, *([run.costs] if shard.index == 0 else [])]
     made_with = f"{versions()}{part_digest(run, 'shown')}"
     with run.step(
-        f"predict-{shard.index:03d}", leaves, inputs, made_with=made_with, opens=[run.examples]
+        f"predict-{shard.index:03d}",
+        leaves,
+        inputs,
+        made_with=made_with,
+        opens=[run.examples],
+        measures=False,
     ) as due:
         if due:
             from scotoma.stages.predict_shard import predict_shard

@@ -42,7 +42,12 @@ def quantize(run: Run, shard: Shard) -> list[Path]:
     inputs = member_files(run, bases, shard)
     made_with = f"{versions()}{part_digest(run, 'calibration')}"
     with run.step(
-        f"quantize-{shard.index:03d}", outputs, inputs, made_with=made_with, opens=[run.examples]
+        f"quantize-{shard.index:03d}",
+        outputs,
+        inputs,
+        made_with=made_with,
+        opens=[run.examples],
+        measures=False,
     ) as due:
         if due and variants:
             home_of("torch", "train", "quantization")  # which the workers import

@@ -35,7 +35,11 @@ def _take_in(run: Run, shard: Shard) -> list[Path]:
     seen = confirmed(models, read_sources(run.mirror))
     made_with = f"{seen.key('models')}/{part_digest(run, 'shown')}"
     with run.step(
-        f"train-{shard.index:03d}", outputs, made_with=made_with, opens=[run.examples]
+        f"train-{shard.index:03d}",
+        outputs,
+        made_with=made_with,
+        opens=[run.examples],
+        measures=False,
     ) as due:
         if due:
             take_in(run, shard)
@@ -60,7 +64,11 @@ def train_variants(run: Run, step: str, variants: list[str], shard: Shard) -> li
     code = module_digest(model) if is_code(model) else ""
     made_with = f"{versions()}{code}{part_digest(run, 'training')}"
     with run.step(
-        f"{step}-{shard.index:03d}", outputs, made_with=made_with, opens=[run.examples]
+        f"{step}-{shard.index:03d}",
+        outputs,
+        made_with=made_with,
+        opens=[run.examples],
+        measures=False,
     ) as due:
         if due and variants:
             home_of("torch", "train", "training")  # which the workers import

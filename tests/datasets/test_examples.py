@@ -205,6 +205,7 @@ def test_data_without_fault_have_no_note() -> None:
 # --- groups ---------------------------------------------------------------------------------------
 
 CROSSED = CONFIG.replace("{column: young}", "{column: young}\n  intersections: [[sex, age]]")
+UNNAMED = CONFIG.replace(", names: {1: male, 0: female}", "")
 
 
 def test_groups_are_all_then_every_value_then_every_intersection() -> None:
@@ -230,7 +231,7 @@ def test_groups_are_all_then_every_value_then_every_intersection() -> None:
 
 
 def test_a_value_that_two_attributes_share_is_named_with_its_attribute() -> None:
-    partition = made(male=["yes", "no", "yes", "yes", "no", "yes"]).partition()
+    partition = made(UNNAMED, male=["yes", "no", "yes", "yes", "no", "yes"]).partition()
     assert partition.names == (
         "all",
         "sex no",
@@ -242,7 +243,7 @@ def test_a_value_that_two_attributes_share_is_named_with_its_attribute() -> None
 
 
 def test_an_attribute_value_called_all_does_not_hide_all_examples() -> None:
-    partition = made(male=["all", "some", "all", "all", "some", "all"]).partition()
+    partition = made(UNNAMED, male=["all", "some", "all", "all", "some", "all"]).partition()
     assert partition.mask("all").all()
     assert len(set(partition.keys)) == len(partition.keys)
     assert len(set(partition.names)) == len(partition.names)

@@ -58,7 +58,9 @@ def test_what_a_step_refuses_waits_where_the_run_is_until_one_succeeds(
     pointer = str(tmp_path / "pointer.json")
     execute("prepare", place, pointer, begin=(CONFIG, ""))
     with pytest.raises(ConfigError, match="belongs to another configuration"):
-        execute("prepare", place, pointer, begin=(CONFIG.replace("sent", "other"), ""))
+        execute(
+            "prepare", place, pointer, begin=(CONFIG.replace("dense", "dense, {prune: [0.1]}"), "")
+        )
     error = kept(s3, "error.json")
     assert error["exit_code"] == 2
     assert "belongs to another configuration" in error["message"]
