@@ -35,7 +35,7 @@ SERVING |= {"credentials", "own_code", "columns", "exhausted", "published"}
 SERVING |= {"unreadable", "untrusted"}
 CHAIN = [
     {"datasets"},
-    {"training"},
+    {"training", "corruptions"},
     {"quantization"},
     {"inference"},
     {"predictions", "inputs"},

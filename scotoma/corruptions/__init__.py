@@ -1,0 +1,31 @@
+"""Worse pictures: the corruptions of CIFAR-C, Tiny-ImageNet-C and ImageNet-C, and some more."""
+
+from __future__ import annotations
+
+from scotoma.corruptions.apply import corrupt
+from scotoma.corruptions.images import read_image
+from scotoma.corruptions.kinds import (
+    EXTENDED,
+    FAMILIES,
+    KINDS,
+    SEVERITIES,
+    STANDARD,
+    VALIDATION,
+    family_of,
+)
+from scotoma.corruptions.profiles import PROFILES, Profile, profile
+
+__all__ = [
+    "EXTENDED",
+    "FAMILIES",
+    "KINDS",
+    "PROFILES",
+    "SEVERITIES",
+    "STANDARD",
+    "VALIDATION",
+    "Profile",
+    "corrupt",
+    "family_of",
+    "profile",
+    "read_image",
+]

@@ -1,0 +1,105 @@
+"""Make images worse: one corruption, one severity, the same bytes in any batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotoma.corruptions.digital import jpeg_compression
+from scotoma.corruptions.formulas import FORMULAS
+from scotoma.corruptions.profiles import Profile
+from scotoma.corruptions.random_numbers import generators
+from scotoma.errors import DataError
+
+__all__ = ["corrupt"]
+
+CHUNK = 2**18  # values that are worked on at a time: they fit a core's cache
+
+
+def corrupt(
+    images: NDArray[np.uint8],
+    example_ids: Sequence[str],
+    kind: str,
+    severity: int,
+    profile: Profile,
+    *,
+    seed: int,
+) -> NDArray[np.uint8]:
+    """Corrupt images.
+
+    Args:
+        images: RGB, uint8, shape (n, h, w, 3); the shorter side is `profile.size`.
+        example_ids: One for each image: with `seed`, `kind` and `severity` it decides the random
+            numbers, so that an image comes out the same in any batch, order, shard or worker.
+        kind: One of `profile.kinds`.
+        severity: 1 to 5.
+        profile: See `scotoma.corruptions.profile`.
+        seed: Of the whole suite.
+
+    Returns:
+        uint8, of the shape of `images`; truncated, not rounded, as the published sets are.
+
+    Raises:
+        ConfigError: Unknown or left-out corruption; severity other than 1 to 5.
+        DataError: Images of another type, shape or size; not one id for each.
+
+    Source: Hendrycks and Dietterich, Benchmarking Neural Network Robustness to Common Corruptions
+    and Perturbations, ICLR 2019.
+
+    >>> from scotoma.corruptions import profile
+    >>> grey = np.full((2, 32, 32, 3), 128, dtype=np.uint8)
+    >>> corrupt(grey, ["a", "b"], "brightness", 5, profile("cifar-c", 32), seed=0)[1, 0, 0]
+    array([204, 204, 204], dtype=uint8)
+    """
+    parameters = profile.parameters(kind, severity)
+    _check(images, example_ids, profile)
+    formula = FORMULAS[kind]
+    size = (images.shape[1], images.shape[2])
+    result = np.empty_like(images)
+    drawing = {**parameters, "pictures": profile.pictures}
+    drawn = generators(seed, example_ids, kind, severity)
+    for rows in _chunks(images):
+        part = images[rows]
+        fields: tuple[NDArray[np.generic], ...] = ()
+        if formula.draw is not None:
+            of_each = [formula.draw(next(drawn), size, drawing) for _ in part]
+            fields = tuple(np.stack(field) for field in zip(*of_each, strict=True))
+        worse = formula.apply(part, *fields, **parameters)
+        if worse.dtype != np.uint8:
+            worse = np.clip(worse, 0, 255)
+        result[rows] = worse  # truncates
+        if profile.jpeg85:
+            result[rows] = jpeg_compression(result[rows], quality=85)
+    return result
+
+
+def _chunks(images: NDArray[np.uint8]) -> Iterator[slice]:
+    step = max(1, CHUNK // max(1, images[:1].size))
+    return (slice(start, start + step) for start in range(0, len(images), step))
+
+
+def _check(images: NDArray[np.uint8], example_ids: Sequence[str], profile: Profile) -> None:
+    if images.dtype != np.uint8:
+        raise DataError(
+            f"images to corrupt must be uint8 from 0 to 255, got {images.dtype}; scale and round "
+            "them, and normalize after corrupting"
+        )
+    if images.ndim != 4 or images.shape[3] != 3:
+        raise DataError(
+            f"images to corrupt must have shape (n, height, width, 3), got {images.shape}; "
+            "repeat grey three times, and put channels last"
+        )
+    shorter = min(images.shape[1:3])
+    if shorter != profile.size or (profile.name != "scaled" and shorter != max(images.shape[1:3])):
+        sides = f"{profile.size}x{profile.size}" if profile.name != "scaled" else profile.size
+        raise DataError(
+            f"images to corrupt must be {sides} pixels with this profile, got "
+            f"{images.shape[2]}x{images.shape[1]}; choose the profile for their size"
+        )
+    if len(example_ids) != len(images):
+        raise DataError(
+            f"each image needs an id, got {len(example_ids):,} ids for {len(images):,} images; "
+            "give one for each"
+        )

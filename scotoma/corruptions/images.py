@@ -1,0 +1,34 @@
+"""How is one image file read, within the limits that hold for every image?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from scotoma.config.limits import LIMITS
+from scotoma.datasets.image_decoding import decode_rows
+
+__all__ = ["read_image"]
+
+
+def read_image(path: Path, size: int | None = None) -> NDArray[np.uint8]:
+    """Read an image.
+
+    Args:
+        path: A file that `scotoma.datasets` can decode.
+        size: See `Examples.size`; None leaves the image as it is.
+
+    Returns:
+        RGB, uint8, shape (h, w, 3); grey images are made RGB and transparency is dropped.
+
+    Raises:
+        DataError: It cannot be decoded, has more pixels than the limits allow, or more than 8 bits
+            a channel.
+        OSError: It cannot be read.
+    """
+    ids = pl.Series([path.name])
+    images = pl.Series([{"bytes": path.read_bytes(), "path": str(path)}])
+    return np.ascontiguousarray(decode_rows(ids, images, size, limits=LIMITS)[0].transpose(1, 2, 0))

@@ -1,0 +1,192 @@
+"""Which corruptions can be made at this image size, and how strong are they?"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotoma.corruptions.formulas import FORMULAS
+from scotoma.corruptions.frost import read_pictures
+from scotoma.corruptions.kinds import (
+    KINDS,
+    STANDARD,
+    checked_kind,
+    checked_severity,
+    tables,
+)
+from scotoma.errors import ConfigError
+from scotoma.printable import nearest
+
+__all__ = ["PROFILES", "Profile", "profile"]
+
+SIZES = {"cifar-c": 32, "tiny-imagenet-c": 64, "imagenet-c": 224}
+PROFILES = (*SIZES, "scaled")
+SAVED_AS_JPEG = ("tiny-imagenet-c", "imagenet-c")  # the published files, at quality 85
+
+# The lengths in pixels that `scaled` scales, and the one that must reach a pixel at severity 5.
+LENGTHS = {
+    "defocus_blur": ("radius",),
+    "glass_blur": ("delta", "sigma"),
+    "motion_blur": ("radius", "sigma"),
+    "snow": ("radius", "sigma", "zoom"),
+    "elastic_transform": ("affine", "alpha", "sigma"),
+    "gaussian_blur": ("sigma",),
+    "spatter": ("sigma",),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """Corruptions of one published set of severities, or of one scaled to another size.
+
+    Attributes:
+        name: cifar-c, tiny-imagenet-c, imagenet-c or scaled.
+        size: Shorter side of the images, pixels.
+        kinds: Corruptions that can be made, in the order standard, validation, extended.
+        left_out: Those that cannot, and why.
+        comparable: Whether numbers may stand beside published tables of the same corruptions.
+        jpeg85: Whether each result goes through JPEG at quality 85, as the published files did.
+        pictures: Frost photographs of the user, RGB, uint8, at the scale of this profile.
+    """
+
+    name: str
+    size: int
+    kinds: tuple[str, ...]
+    left_out: Mapping[str, str]
+    comparable: bool
+    jpeg85: bool = False
+    pictures: tuple[NDArray[np.uint8], ...] = field(default=(), repr=False)
+
+    @property
+    def standard(self) -> tuple[str, ...]:
+        """Those of the 15 standard corruptions that can be made: mCE is a mean over them."""
+        return tuple(kind for kind in self.kinds if kind in STANDARD)
+
+    @property
+    def note(self) -> str:
+        """What a reader must know before comparing, or nothing."""
+        return "" if self.comparable else "not comparable with published tables"
+
+    def checked(self, kind: str) -> str:
+        """Return the name of a corruption that this profile can make.
+
+        Raises:
+            ConfigError: There is none of this name, or it is left out.
+        """
+        if (reason := self.left_out.get(checked_kind(kind))) is not None:
+            raise ConfigError(f"{kind} cannot be made with profile {self.name}: {reason}")
+        return kind
+
+    def parameters(self, kind: str, severity: int) -> dict[str, Any]:
+        """Look up the numbers of one corruption at one severity, lengths in pixels.
+
+        Raises:
+            ConfigError: See `checked`; the severity is not 1 to 5.
+
+        >>> profile("cifar-c", 32).parameters("motion_blur", 5)
+        {'radius': 9, 'sigma': 2.5}
+        """
+        checked_severity(severity)
+        return _parameters(self.name, self.size, self.checked(kind), severity)
+
+    def fingerprint(self, kind: str, severity: int) -> str:
+        """Digest all that decides a corrupted image but the image, its id and the suite's seed.
+
+        Returns:
+            SHA-256 of the parameters, the version of the formula, `jpeg85` and frost pictures.
+        """
+        content = [kind, FORMULAS[kind].version, self.parameters(kind, severity), self.jpeg85]
+        digest = hashlib.sha256(json.dumps(content).encode())
+        for picture in self.pictures if kind == "frost" else ():
+            digest.update(repr(picture.shape).encode() + picture.tobytes())
+        return digest.hexdigest()
+
+
+def profile(name: str, size: int, *, frost: Path | None = None, jpeg85: bool = False) -> Profile:
+    """Choose the corruptions for images of one size.
+
+    Args:
+        name: cifar-c (32 pixels), tiny-imagenet-c (64), imagenet-c (224), or scaled: the lengths
+            of imagenet-c in pixels times size / 224, for any size.
+        size: Shorter side of the images, pixels.
+        frost: Folder of photographs of frost; without it, frost is left out.
+        jpeg85: Pass every result through JPEG at quality 85, as the published files of imagenet-c
+            and tiny-imagenet-c were.
+
+    Raises:
+        ConfigError: Unknown name; the profile is for another size; `jpeg85` with a profile whose
+            files are not JPEGs; no picture in the folder, or one that is too small.
+
+    >>> profile("scaled", 8).left_out["motion_blur"]
+    'its radius is 0.71 pixels at severity 5, below one pixel'
+    >>> profile("cifar-c", 128)
+    Traceback (most recent call last):
+    ...
+    scotoma.errors.ConfigError: profile cifar-c is for images of 32 pixels, got 128; set scaled
+    """
+    if name not in PROFILES:
+        raise ConfigError(
+            f"profile must be one of {', '.join(PROFILES)}, got {name!r}{nearest(name, PROFILES)}"
+        )
+    if name in SIZES and SIZES[name] != size:
+        fitting = {size: fit for fit, size in SIZES.items()}.get(size, "scaled")
+        raise ConfigError(
+            f"profile {name} is for images of {SIZES[name]} pixels, got {size}; set {fitting}"
+        )
+    if jpeg85 and name not in SAVED_AS_JPEG:
+        raise ConfigError(
+            f"jpeg85 needs profile {' or '.join(SAVED_AS_JPEG)}, got {name}; leave it out"
+        )
+    left_out = _below_one_pixel(size) if name == "scaled" else {}
+    pictures: tuple[NDArray[np.uint8], ...] = ()
+    if frost is None:
+        left_out["frost"] = "it needs photographs of frost; set frost: FOLDER"
+    else:
+        scale = size / SIZES["imagenet-c"] if name == "scaled" else tables()[name]["frost_scale"]
+        pictures = read_pictures(frost, scale=scale, size=size)
+    return Profile(
+        name=name,
+        size=size,
+        kinds=tuple(kind for kind in KINDS if kind not in left_out),
+        left_out=left_out,
+        comparable=name != "scaled",
+        jpeg85=jpeg85,
+        pictures=pictures,
+    )
+
+
+def _parameters(name: str, size: int, kind: str, severity: int) -> dict[str, Any]:
+    source = "imagenet-c" if name == "scaled" else name
+    numbers = tables()[source]["severities"].get(kind)
+    if numbers is None:
+        numbers = tables()["extended"]["severities"][kind]
+    chosen = {key: values[severity - 1] for key, values in numbers.items()}
+    if name == "scaled":
+        factor = size / SIZES["imagenet-c"]
+        for key in LENGTHS.get(kind, ()):
+            chosen[key] *= factor
+        if kind == "glass_blur":
+            chosen["delta"] = max(1, round(chosen["delta"]))
+        if kind == "snow":
+            chosen["zoom"] = max(1.0, chosen["zoom"])
+    return chosen
+
+
+def _below_one_pixel(size: int) -> dict[str, str]:
+    factor = size / SIZES["imagenet-c"]
+    reasons = {}
+    for kind, (key, *_) in LENGTHS.items():
+        length = tables()["imagenet-c"]["severities"][kind][key][-1] * factor
+        if length < 1:
+            # Rounded down, so that none reads as a whole pixel.
+            shown = math.floor(100 * length) / 100
+            reasons[kind] = f"its {key} is {shown:g} pixels at severity 5, below one pixel"
+    return reasons
