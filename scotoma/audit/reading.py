@@ -124,6 +124,8 @@ def plain(part: BaseModel) -> dict[str, Any]:
         del value["collapsed"]
     if isinstance(part, Audit) and part.class_rates is None:
         del value["class_rates"]
+    if isinstance(part, Audit) and part.robustness is None:
+        del value["robustness"]
     return value
 
 

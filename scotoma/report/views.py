@@ -14,6 +14,7 @@ from scotoma.audit.frontier import FrontierRow
 from scotoma.audit.groups import ClassRow, RateChange
 from scotoma.report import answers, gallery
 from scotoma.report.concerns import KNOWN_NOTES, concerns
+from scotoma.report.corrupted import corrupted
 from scotoma.report.downloads import downloads
 from scotoma.report.images import Album
 from scotoma.report.judged import certainty_words, open_tests, rule_words
@@ -44,6 +45,7 @@ CONTENTS = {
     "gallery": "Gallery",
     "classes": "Classes",
     "slices": "Slices",
+    "robustness": "Corrupted pictures",
     "clarify": "Clarify metrics",
     "variance": "Seeds",
     "frontier": "Size and speed",
@@ -178,6 +180,7 @@ def page_context(
         "filters": gallery.filters(audit.gallery),
         "FLIPS": gallery.FLIPS,
         "slices": audit.slices,
+        "robustness": corrupted(audit),
         "clarify": {"questions": questions, "known_notes": KNOWN_NOTES} if questions else None,
         "spread": [_spread(audit, variant.name) for variant in audit.variants],
         "trap": _trap(audit, names),
@@ -208,6 +211,7 @@ def page_context(
         "gate": gate,
         "slices": audit.slices,
         "clarify": shown["clarify"],
+        "robustness": shown["robustness"],
         "frontier": frontier,
     }
     shown["contents"] = [(key, name) for key, name in CONTENTS.items() if there.get(key, True)]
