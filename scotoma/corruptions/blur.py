@@ -22,6 +22,7 @@ __all__ = [
     "zoomed",
 ]
 
+HALF_A_STEP = np.float32(0.5 / 257)  # of ImageMagick's 16 bits, to which it rounds first
 FEW_TERMS = 4  # products of matrices up to which they take less time than a Fourier transform
 
 
@@ -138,9 +139,8 @@ def _copied_from(moves: NDArray[np.int8], height: int, width: int, delta: int) -
 
 
 def motion_blur(images: Images, angles: Floats, *, radius: float, sigma: float) -> Floats:
-    """Blur along a line at each image's angle, degrees; rounded, as ImageMagick does."""
-    rounded: Floats = np.floor(moved(images, angles, radius=radius, sigma=sigma) + 0.5)
-    return rounded
+    """Blur along a line at each image's angle, degrees; see `moved`."""
+    return moved(images, angles, radius=radius, sigma=sigma)
 
 
 def moved(images: NDArray[np.generic], angles: Floats, *, radius: float, sigma: float) -> Floats:
@@ -151,6 +151,9 @@ def moved(images: NDArray[np.generic], angles: Floats, *, radius: float, sigma: 
         angles: Degrees, shape (n).
         radius: Half of the number of steps, pixels.
         sigma: Standard deviation of the Gaussian, pixels.
+
+    Returns:
+        float32, to be truncated as ImageMagick does, with which the published sets were made.
     """
     _, height, width, _ = images.shape
     steps = np.arange(int(np.ceil(2 * radius + 1)))
@@ -168,6 +171,7 @@ def moved(images: NDArray[np.generic], angles: Floats, *, radius: float, sigma: 
         for weight, y, x in zip(weights, row + top, column + left, strict=True):
             np.multiply(padded[y : y + height, x : x + width], weight, out=moving)
             total += moving
+    result += HALF_A_STEP
     return result
 
 

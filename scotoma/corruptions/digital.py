@@ -7,7 +7,13 @@ import io
 import numpy as np
 from PIL import Image
 
-from scotoma.corruptions.arrays import Floats, Images, each_by_pillow, resized_and_back
+from scotoma.corruptions.arrays import (
+    Floats,
+    Images,
+    each_by_pillow,
+    resized_and_back,
+    value_and_lowest,
+)
 from scotoma.corruptions.resampling import between, gaussian_matrix, with_fourth
 
 __all__ = ["contrast", "elastic_transform", "jpeg_compression", "pixelate", "saturate"]
@@ -49,7 +55,7 @@ def elastic_transform(
     if alpha:
         smooth_rows = gaussian_matrix(height, sigma, "reflect", 3)
         smooth_columns = gaussian_matrix(width, sigma, "reflect", 3)
-        ways: Floats = smooth_rows @ fields @ smooth_columns.T
+        ways = np.asarray(smooth_rows @ fields @ smooth_columns.T, dtype=np.float32)
         ways *= np.float32(alpha)
         pixels = between(pixels, ways[:, 1] + y, ways[:, 0] + x, edge_twice=True)
     return pixels[..., :3]
@@ -75,14 +81,10 @@ def jpeg_compression(images: Images, *, quality: int) -> Images:
 
 def saturate(images: Images, *, factor: float, offset: float) -> Floats:
     """Multiply the saturation (HSV) by `factor` and add `offset`; a grey pixel turns reddish."""
-    pixels = images.astype(np.float32)
-    value = pixels.max(axis=3, keepdims=True)
-    lowest = pixels.min(axis=3, keepdims=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        saturation = (value - lowest) / value
-        wanted = np.clip(np.nan_to_num(saturation) * factor + offset, 0, 1)
-        result = value - (value - pixels) * (wanted / saturation)
-    grey = np.broadcast_to(value, pixels.shape) * np.array([1, 0, 0], np.float32)
-    grey = grey + (value * (1 - wanted)) * np.array([0, 1, 1], np.float32)
-    saturated: Floats = np.where(value == lowest, grey, result)
-    return saturated
+    value, lowest = value_and_lowest(images)
+    grey = value == lowest
+    saturation = (value - lowest) / np.maximum(value, 1)
+    wanted = np.clip(saturation * np.float32(factor) + np.float32(offset), 0, 1)
+    drop = (value - images) * (wanted / np.where(grey, np.float32(1), saturation))
+    drop[..., 1:] += np.where(grey, value * wanted, np.float32(0))  # the hue of grey counts as red
+    return value - drop

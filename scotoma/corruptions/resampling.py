@@ -90,11 +90,9 @@ def between(images: Floats, rows: Floats, columns: Floats, *, edge_twice: bool) 
     first = (np.arange(n) * (height * width)).reshape(-1, 1, 1)
     top, left = np.floor(rows), np.floor(columns)
     down, right = (rows - top)[..., None], (columns - left)[..., None]
-    row, column = top.astype(np.intp), left.astype(np.intp)
-    above = mirrored(row, height, edge_twice=edge_twice) * width + first
-    below = mirrored(row + 1, height, edge_twice=edge_twice) * width + first
-    before = mirrored(column, width, edge_twice=edge_twice)
-    after = mirrored(column + 1, width, edge_twice=edge_twice)
+    above, below = _and_next(top, height, edge_twice=edge_twice)
+    before, after = _and_next(left, width, edge_twice=edge_twice)
+    above, below = above * width + first, below * width + first
 
     def across(line: Indices) -> Floats:
         here = pixels.take(line + before, axis=0)
@@ -109,3 +107,14 @@ def between(images: Floats, rows: Floats, columns: Floats, *, edge_twice: bool) 
     lower *= down
     result += lower
     return result
+
+
+def _and_next(places: Floats, size: int, *, edge_twice: bool) -> tuple[Indices, Indices]:
+    """Mirror whole places, and the places after them, by one table for all."""
+    indices = places.astype(np.intp)
+    lowest = indices.min()
+    table = mirrored(np.arange(lowest, indices.max() + 2), size, edge_twice=edge_twice)
+    indices -= lowest
+    here = table.take(indices)
+    indices += 1
+    return here, table.take(indices)

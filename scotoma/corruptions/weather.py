@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scotoma.corruptions.arrays import Floats, Images
+from scotoma.corruptions.arrays import Floats, Images, value_and_lowest
 from scotoma.corruptions.blur import moved, zoomed
 
 __all__ = ["brightness", "clouds", "darken", "fog", "frost", "map_side", "snow"]
@@ -14,17 +14,17 @@ LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # ITU-R BT.601
 
 def brightness(images: Images, *, value: float) -> Floats:
     """Add `value` of full white to the value of HSV; hue and saturation stay."""
-    highest = images.max(axis=3, keepdims=True).astype(np.float32)
+    highest, _ = value_and_lowest(images)
     wanted = np.minimum(highest + np.float32(255 * value), 255)
     # Hue and saturation stay where all channels are multiplied alike; black has neither.
-    scale = wanted / np.maximum(highest, 1)
-    result: Floats = np.where(highest == 0, wanted, images * scale)
+    result: Floats = images * (wanted / np.maximum(highest, 1))
+    result += np.where(highest == 0, wanted, np.float32(0))
     return result
 
 
 def darken(images: Images, *, value: float) -> Floats:
     """Take `value` of full white from the value of HSV: the opposite of `brightness`."""
-    highest = images.max(axis=3, keepdims=True).astype(np.float32)
+    highest, _ = value_and_lowest(images)
     wanted = np.maximum(highest - np.float32(255 * value), 0)
     result: Floats = images * (wanted / np.maximum(highest, 1))
     return result
@@ -59,8 +59,7 @@ def snow(
     """
     layer = zoomed(np.float32(location) + np.float32(scale) * normals[..., None], zoom)
     layer = np.where(layer < np.float32(threshold), 0, np.clip(layer, 0, 1))
-    flakes = moved((layer * 255).astype(np.uint8), angles, radius=radius, sigma=sigma)
-    flakes = np.floor(flakes + 0.5)
+    flakes = np.floor(moved((layer * 255).astype(np.uint8), angles, radius=radius, sigma=sigma))
     light = (images @ LUMA)[..., None] * 1.5 + 127.5
     white = np.maximum(images, light)
     result: Floats = np.float32(weight) * images + np.float32(1 - weight) * white

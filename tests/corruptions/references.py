@@ -1,0 +1,174 @@
+"""Run the original functions on 64 drawn images, and keep what they give.
+
+    python tests/corruptions/references.py make_cifar_c.py
+
+with ImageNet-C/create_c/make_cifar_c.py of https://github.com/hendrycks/robustness at commit
+ca360085d57889288c4143fddd8a707bbcae01bd, in an environment with numpy 2.4.6, scipy 1.17.1,
+scikit-image 0.26.0, opencv-python 5.0.0.93, Pillow 13.0.0, Wand 0.7.2 and ImageMagick 6.9.11-60.
+
+Nothing of the original is changed but what today's libraries no longer have: `np.float_`,
+`np.fromstring`, `multichannel`; and scikit-image's own generator is seeded. What is kept: of each
+corruption images 1 to 5 at severities 1 to 5 as one PNG, and of all 64 images a signed sum of the
+values, which tells other pixels from the same ones a level apart.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+HERE = Path(__file__).parent / "references"
+SIDE = 32
+# Not shot noise: how many numbers its generator takes depends on the counts, so none can be fed.
+KINDS = [
+    "gaussian_noise",
+    "impulse_noise",
+    "defocus_blur",
+    "glass_blur",
+    "motion_blur",
+    "zoom_blur",
+    "snow",
+    "frost",
+    "fog",
+    "brightness",
+    "contrast",
+    "elastic_transform",
+    "pixelate",
+    "jpeg_compression",
+    "speckle_noise",
+    "gaussian_blur",
+    "spatter",
+    "saturate",
+]
+SIGNS = np.random.RandomState(0).choice([-1, 1], SIDE * SIDE * 3)
+
+
+def drawn_image(number: int, height: int = SIDE, width: int = SIDE) -> NDArray[np.uint8]:
+    """Waves of light in three colours, rectangles, and grain; now and then grey."""
+    random = np.random.RandomState(number)
+    y, x = np.mgrid[:height, :width] / max(height, width)
+    image = np.zeros((height, width, 3))
+    for channel in range(3):
+        for _ in range(3):
+            a, b, phase = random.uniform(-9, 9, 3)
+            image[..., channel] += random.uniform(10, 60) * np.sin(a * y + b * x + phase)
+    image += random.uniform(60, 190)
+    for _ in range(random.randint(4)):
+        top, left = random.randint(height - 6), random.randint(width - 6)
+        down, across = random.randint(3, height // 2), random.randint(3, width // 2)
+        image[top : top + down, left : left + across] = random.choice([0, 90, 255], 3)
+    image += random.normal(0, 6, image.shape)
+    if number % 8 == 7:
+        image = np.repeat(image[..., :1], 3, axis=2)
+    return np.clip(image, 0, 255).astype(np.uint8)
+
+
+def frost_pictures() -> dict[str, NDArray[np.uint8]]:
+    """Drawn ones in place of the photographs, under the names that the original opens."""
+    names = ["frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg"]
+    return {name: drawn_image(100 + at, 230, 260 + at) for at, name in enumerate(names)}
+
+
+def seed_of(number: int, severity: int) -> int:
+    return 10 * number + severity
+
+
+def signature(image: NDArray[np.uint8]) -> int:
+    return int((image.ravel().astype(int) * SIGNS).sum())
+
+
+def write_frost(folder: Path) -> None:
+    from PIL import Image
+
+    for name, picture in frost_pictures().items():
+        Image.fromarray(picture).save(folder / name, "PNG")
+
+
+class _Numpy:
+    """numpy, with two names that it no longer has."""
+
+    float_ = np.float64
+    fromstring = staticmethod(np.frombuffer)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+
+def original_functions(path: Path) -> dict[str, Any]:
+    """The functions and classes of the script, without what it runs when it is started."""
+    import ctypes
+    import io
+    import types
+
+    import cv2
+    import skimage
+    import skimage.color
+    import skimage.filters
+    import skimage.util
+    from PIL import Image
+    from scipy.ndimage import map_coordinates, zoom
+    from wand.api import library
+    from wand.image import Image as WandImage
+
+    @functools.wraps(skimage.filters.gaussian)
+    def gaussian(*arguments: Any, multichannel: bool = False, **options: Any) -> Any:
+        axis = -1 if multichannel else None
+        return skimage.filters.gaussian(*arguments, channel_axis=axis, **options)
+
+    namespace: dict[str, Any] = {
+        "np": _Numpy(), "cv2": cv2, "ctypes": ctypes, "BytesIO": io.BytesIO, "PILImage": Image,
+        "scizoom": zoom, "map_coordinates": map_coordinates, "gaussian": gaussian,
+        "wandlibrary": library, "WandImage": WandImage,
+        "sk": types.SimpleNamespace(color=skimage.color, util=types.SimpleNamespace()),
+    }  # fmt: skip
+    tree = ast.parse(path.read_text("utf-8"))
+    wanted = (ast.FunctionDef, ast.ClassDef)
+    body = [
+        node
+        for node in tree.body
+        if isinstance(node, wanted)
+        or (isinstance(node, ast.Assign) and "argtypes" in ast.unparse(node.targets[0]))
+    ]
+    exec(compile(ast.Module(body, []), str(path), "exec"), namespace)  # the file that was named
+    return namespace
+
+
+def main(script: str) -> None:
+    import skimage.util
+    from PIL import Image
+
+    original = original_functions(Path(script).resolve())
+    with tempfile.TemporaryDirectory() as folder:
+        write_frost(Path(folder))
+        os.chdir(folder)
+
+        def reference(kind: str, number: int, severity: int) -> NDArray[np.uint8]:
+            seed = seed_of(number, severity)
+            np.random.seed(seed)  # noqa: NPY002  the original draws from it
+            original["sk"].util.random_noise = functools.partial(
+                skimage.util.random_noise, rng=seed
+            )
+            image = Image.fromarray(drawn_image(number))
+            return np.uint8(original[kind](image, severity))  # as the script does
+
+        sums: dict[str, list[list[int]]] = {}
+        for kind in KINDS:
+            made = [[reference(kind, number, s) for number in range(64)] for s in range(1, 6)]
+            sums[kind] = [[signature(image) for image in row] for row in made]
+            strip = np.concatenate([made[s - 1][s] for s in range(1, 6)], axis=1)
+            Image.fromarray(strip).save(HERE / f"{kind}.png", optimize=True)
+    rows = ",\n".join(f" {json.dumps(kind)}: {json.dumps(rows)}" for kind, rows in sums.items())
+    (HERE / "sums.json").write_text(f"{{\n{rows}\n}}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,115 @@
+"""Every corruption against the original functions, fed with the same random numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from scotoma.corruptions import STANDARD, VALIDATION, Profile, profile
+from scotoma.corruptions.formulas import FORMULAS
+from tests.corruptions.references import (
+    HERE,
+    KINDS,
+    SIDE,
+    SIGNS,
+    drawn_image,
+    seed_of,
+    signature,
+    write_frost,
+)
+
+Random = np.random.RandomState
+SUMS = json.loads((HERE / "sums.json").read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def cifar(tmp_path_factory: pytest.TempPathFactory) -> Profile:
+    folder: Path = tmp_path_factory.mktemp("frost")
+    write_frost(folder)
+    return profile("cifar-c", SIDE, frost=folder)
+
+
+def _frost(random: Random, pictures: tuple[NDArray[np.uint8], ...]) -> NDArray[np.uint8]:
+    picture = pictures[random.randint(5)]
+    row = random.randint(0, picture.shape[0] - SIDE)
+    column = random.randint(0, picture.shape[1] - SIDE)
+    return picture[row : row + SIDE, column : column + SIDE]
+
+
+def _impulses(seed: int, amount: float) -> NDArray[Any]:
+    """One uniform number for what scikit-image decides by two."""
+    generator = np.random.default_rng(seed)
+    hit = generator.random((SIDE, SIDE, 3)) <= amount
+    salt = generator.random((SIDE, SIDE, 3)) <= 0.5
+    return np.where(hit, np.where(salt, 0.75, 0.25) * amount, 1)
+
+
+def _values(random: Random, *_: Any) -> tuple[NDArray[Any], ...]:
+    return (random.normal(size=(SIDE, SIDE, 3)),)
+
+
+def _plane(random: Random, *_: Any) -> tuple[NDArray[Any], ...]:
+    return (random.normal(size=(SIDE, SIDE)),)
+
+
+def _glass(random: Random, numbers: dict[str, Any], _: Profile) -> tuple[NDArray[Any], ...]:
+    delta = numbers["delta"]
+    inside = SIDE - 2 * delta
+    return (random.randint(-delta, delta, (numbers["iterations"], inside, inside, 2)),)
+
+
+FIELDS: dict[str, Callable[[Random, dict[str, Any], Profile], tuple[Any, ...]]] = {
+    "gaussian_noise": _values,
+    "speckle_noise": _values,
+    "glass_blur": _glass,
+    "motion_blur": lambda random, *_: (random.uniform(-45, 45),),
+    "snow": lambda random, *_: (*_plane(random), random.uniform(-135, -45)),
+    "frost": lambda random, _, chosen: (_frost(random, chosen.pictures),),
+    "fog": lambda random, *_: (random.uniform(-1, 1, SIDE**2 - 1),),
+    "elastic_transform": lambda random, *_: (
+        random.uniform(-1, 1, (3, 2)),
+        random.uniform(-1, 1, (2, SIDE, SIDE)),
+    ),
+    "spatter": _plane,
+}
+
+
+def ours(kind: str, numbers: list[int], severity: int, chosen: Profile) -> NDArray[np.uint8]:
+    """Our formula with the numbers that the original drew."""
+    parameters = chosen.parameters(kind, severity)
+    images = np.stack([drawn_image(number) for number in numbers])
+    fields: list[tuple[Any, ...]] = []
+    for number in numbers:
+        seed = seed_of(number, severity)
+        if kind == "impulse_noise":
+            fields.append((_impulses(seed, parameters["amount"]),))
+        elif kind in FIELDS:
+            fields.append(FIELDS[kind](Random(seed), parameters, chosen))
+        else:
+            fields.append(())
+    stacked = [np.stack(field) for field in zip(*fields, strict=True)]
+    result = FORMULAS[kind].apply(images, *stacked, **parameters)
+    return np.clip(result, 0, 255).astype(np.uint8)
+
+
+def test_the_references_are_of_all_published_corruptions_that_can_be_fed() -> None:
+    assert [kind for kind in (*STANDARD, *VALIDATION) if kind not in KINDS] == ["shot_noise"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_corruption_is_within_one_level_of_the_original(kind: str, cifar: Profile) -> None:
+    strip = np.asarray(Image.open(HERE / f"{kind}.png")).astype(int)
+    for severity in range(1, 6):
+        reference = strip[:, SIDE * (severity - 1) : SIDE * severity]
+        made = ours(kind, [severity], severity, cifar)[0]
+        assert np.abs(made - reference).max() <= 1, severity
+        sums = [signature(image) for image in ours(kind, list(range(64)), severity, cifar)]
+        # Values that fall on a whole number may be a level off: not 2% more up than down.
+        assert np.abs(np.subtract(sums, SUMS[kind][severity - 1])).max() < 0.02 * SIGNS.size
