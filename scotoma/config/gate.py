@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from scotoma.config.gate_robustness import MaxLoss, RobustnessRule
 from scotoma.config.sheet import MOST_CHARACTERS, Location, Sheet, sentence, unknown_key
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
@@ -39,6 +40,7 @@ __all__ = [
 
 METRICS = (
     "fpr", "fnr", "error", "cie_share_excess", "classes_hurt", "slices_hurt", "since_previous",
+    "robustness_loss",
 )  # fmt: skip
 Id = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -149,7 +151,7 @@ class SincePreviousRule(_Frozen):
 
 
 Rule = Annotated[
-    ChangeRule | CieRule | ClassesRule | SlicesRule | SincePreviousRule,
+    ChangeRule | CieRule | ClassesRule | SlicesRule | SincePreviousRule | RobustnessRule,
     Field(discriminator="metric"),
 ]
 
@@ -351,6 +353,7 @@ def _keys_beside(location: Location, values: dict[str, Any]) -> list[str]:
         "classes_hurt": ClassesRule,
         "slices_hurt": SlicesRule,
         "since_previous": SincePreviousRule,
+        "robustness_loss": RobustnessRule,
     }
     model: type[BaseModel] = GateRules
     match location[:-1]:
@@ -359,7 +362,8 @@ def _keys_beside(location: Location, values: dict[str, Any]) -> list[str]:
         case ("waivers", _):
             model = Waiver
         case ("rules", _, "max_increase"):
-            model = MaxIncrease
+            robust = values["rules"][location[1]]["metric"] == "robustness_loss"
+            model = MaxLoss if robust else MaxIncrease
         case ("rules", int(place)):
             model = kinds.get(values["rules"][place]["metric"], ChangeRule)
     return list(model.model_fields)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from scotoma.audit.gate import JudgedVariant, TestResult
 from scotoma.audit.groups import RATE_NAMES
 from scotoma.config.gate import ChangeRule, CieRule, ClassesRule, GateRules, Rule, SincePreviousRule
+from scotoma.config.gate_robustness import RobustnessRule
 from scotoma.report import numbers
 from scotoma.report.numbers import Shown
 from scotoma.uncertainty import few_runs
@@ -84,6 +85,13 @@ def rule_words(rule: Rule) -> str:
         return f"the {RATE_NAMES[rule.metric]} of {OVER[rule.over]} rises {' and '.join(parts)}"
     if isinstance(rule, CieRule):
         return f"CIEs beyond seed noise are more than {100 * rule.max:.2f}% of the examples"
+    if isinstance(rule, RobustnessRule):
+        what = "relative robustness" if rule.scale == "relative" else "accuracy"
+        under = " or ".join(rule.kinds) if rule.kinds else "corruption"
+        return (
+            f"{OVER[rule.over]} loses more {what} under {under} than with dense models, by more "
+            f"than {rule.max_increase.points:g} points"
+        )
     points = f"{100 * rule.margin:.2f} points"
     if isinstance(rule, ClassesRule):
         return f"a class loses more recall than the model loses accuracy, by more than {points}"

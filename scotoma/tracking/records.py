@@ -13,6 +13,7 @@ from typing import Any
 from scotoma._version import __version__
 from scotoma.audit import Audit, GateResult, Quantity
 from scotoma.audit.groups import Gap
+from scotoma.audit.robustness import ALL_KINDS, RobustnessReport
 from scotoma.audit.slices import SliceSearch
 from scotoma.audit.worst_change import highest_error, largest_gap, worst_change
 from scotoma.printable import printable
@@ -106,6 +107,7 @@ def variant_records(
         Numbers by section: `0_gate/failed` and `0_gate/unsure` (tests), `1_quality/...`,
         `2_cie/...`, `3_worst/METRIC_points` (the change that the summary calls worst),
         `3_worst/highest_error`, `3_worst/gap_points`, `5_slices/n_bad` (number of slices),
+        `7_robust/accuracy/CORRUPTION`, `7_robust/loss_points/FAMILY`, `7_robust/mce`,
         `amp_METRIC/GROUP` (relative change, %), `gap_points/ATTRIBUTE`.
     """
     # Judged otherwise it is another result.
@@ -242,6 +244,7 @@ def _variant(
         note += _groups(record, audit, name)
         _gaps(record, audit.gaps[name])
         note += _slices(record, audit.slices.get(name))
+    _robustness(record, audit.robustness, name)
     record.tags[NOTE] = "\n".join(note)
     return record
 
@@ -267,6 +270,21 @@ def _slices(record: RunRecord, search: SliceSearch | None) -> list[str]:
     record.number("5_slices/n_bad", search.slice_count)
     record.tags["interval/5_slices/n_bad"] = f"n={search.tested}: {search.null.sentence}"
     return [f"- slices: {markdown(search.summary)}"]
+
+
+def _robustness(record: RunRecord, report: RobustnessReport | None, name: str) -> None:
+    """Put accuracy on corrupted pictures, and what is lost beyond dense, into the record."""
+    if report is None:
+        return
+    for row in report.by_corruption:
+        if row.variant == name:
+            record.quantity(f"7_robust/accuracy/{row.kind}", row.accuracy)
+            if row.kind == ALL_KINDS and row.ce is not None:
+                record.quantity("7_robust/mce", row.ce)
+    for loss in report.losses.get(name, ()):
+        if loss.group == "all" and loss.metric == "error":
+            record.quantity(f"7_robust/loss_points/{loss.family}", loss.absolute, POINTS)
+            record.quantity(f"7_robust/relative_loss_points/{loss.family}", loss.relative, POINTS)
 
 
 def _groups(record: RunRecord, audit: Audit, name: str) -> list[str]:
