@@ -15,9 +15,11 @@ from scotoma.datasets import Examples, decode_images, load_examples
 from scotoma.datasets.stratified import stratified
 from scotoma.errors import ConfigError
 from scotoma.inference import predict_members
+from scotoma.report import render
 from scotoma.run import Run
 from scotoma.stages.external.models import network_of
 from scotoma.stages.robustness import suite_of
+from scotoma.tracking.records import variant_records
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
 
@@ -177,3 +179,21 @@ def test_every_group_and_class_keeps_its_share() -> None:
     other = stratified(Examples(turned, test.classes, test.attributes, ()), 600, seed=1)
     assert {test.ids[row] for row in rows} == {turned["example_id"][int(row)] for row in other}
     assert set(stratified(test, 600, seed=2)) != set(rows)
+
+
+def test_the_page_and_mlflow_show_it(added: tuple[Path, dict[str, float]]) -> None:
+    audit = read_audit(added[0] / "audit.json")
+    page = render(audit, {})
+    section = page[page.index('<h2 id="robustness">') :]
+    assert 'href="#robustness"' in page
+    assert "not comparable with published tables" in section
+    assert "Loss on corrupted pictures beyond that of dense" in section
+    dense, *_, pruned = variant_records(audit, {})[::-1][:3]
+    metrics = {name for name, *_ in pruned.metrics} | set(pruned.tags)
+    assert {"7_robust/mce", "7_robust/loss_points/noise", "7_robust/accuracy/fog"} <= {
+        name.removeprefix("undefined/") for name in metrics
+    }
+    assert "7_robust/accuracy/fog" in {name for name, *_ in dense.metrics}
+    assert "7_robust/mce" not in {name for name, *_ in dense.metrics}
+    bare = audit.model_copy(update={"robustness": None})
+    assert '<h2 id="robustness">' not in render(bare, {})
