@@ -13,7 +13,7 @@ from scotoma.corruptions.kinds import (
     VALIDATION,
     family_of,
 )
-from scotoma.corruptions.profiles import PROFILES, Profile, profile
+from scotoma.corruptions.profiles import PROFILES, SIZES, Profile, profile
 
 __all__ = [
     "EXTENDED",
@@ -21,6 +21,7 @@ __all__ = [
     "KINDS",
     "PROFILES",
     "SEVERITIES",
+    "SIZES",
     "STANDARD",
     "VALIDATION",
     "Profile",

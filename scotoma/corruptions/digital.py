@@ -87,4 +87,4 @@ def saturate(images: Images, *, factor: float, offset: float) -> Floats:
     wanted = np.clip(saturation * np.float32(factor) + np.float32(offset), 0, 1)
     drop = (value - images) * (wanted / np.where(grey, np.float32(1), saturation))
     drop[..., 1:] += np.where(grey, value * wanted, np.float32(0))  # the hue of grey counts as red
-    return value - drop
+    return np.subtract(value, drop, dtype=np.float32)

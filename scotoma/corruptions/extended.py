@@ -11,6 +11,7 @@ from scotoma.corruptions.weather import clouds, map_side
 __all__ = ["colour_cast", "downscale", "frost_like", "low_light", "occlusion"]
 
 GAMMA = 2.2  # of a display, near sRGB's
+ICE_DECAY = 1.35  # rougher than fog
 ICE = np.array([0.85, 0.93, 1], dtype=np.float32)
 
 
@@ -80,6 +81,8 @@ def frost_like(images: Images, uniforms: Floats, *, image: float, picture: float
         picture: Weight of the ice.
     """
     _, height, width, _ = images.shape
-    maps = clouds(uniforms, map_side(height, width), 1.6)[:, :height, :width, None]
-    ridges = (1 - np.abs(2 * maps - 1)) ** 2
-    return np.float32(image) * images + np.float32(255 * picture) * ridges * ICE
+    maps = clouds(uniforms, map_side(height, width), ICE_DECAY)[:, :height, :width, None]
+    ridges = (1 - np.abs(2 * maps - 1)) ** 1.5
+    result: Floats = np.float32(image) * images
+    result += np.float32(255 * picture) * ridges * ICE
+    return result

@@ -71,9 +71,8 @@ def checked_kind(kind: str) -> str:
         ConfigError: There is no such corruption; the nearest name is shown.
     """
     if kind not in KINDS:
-        raise ConfigError(
-            f"corruption must be one of {', '.join(KINDS)}, got {kind!r}{nearest(kind, KINDS)}"
-        )
+        way_out = nearest(kind, KINDS) or f"; the names are {', '.join(KINDS)}"
+        raise ConfigError(f"corruption must be one of those known, got {kind!r}{way_out}")
     return kind
 
 

@@ -25,13 +25,13 @@ from scotoma.corruptions.kinds import (
 from scotoma.errors import ConfigError
 from scotoma.printable import nearest
 
-__all__ = ["PROFILES", "Profile", "profile"]
+__all__ = ["PROFILES", "SIZES", "Profile", "profile"]
 
 SIZES = {"cifar-c": 32, "tiny-imagenet-c": 64, "imagenet-c": 224}
 PROFILES = (*SIZES, "scaled")
 SAVED_AS_JPEG = ("tiny-imagenet-c", "imagenet-c")  # the published files, at quality 85
 
-# The lengths in pixels that `scaled` scales, and the one that must reach a pixel at severity 5.
+# The lengths in pixels that `scaled` scales; the first must reach a pixel from severity 3 on.
 LENGTHS = {
     "defocus_blur": ("radius",),
     "glass_blur": ("delta", "sigma"),
@@ -39,7 +39,7 @@ LENGTHS = {
     "snow": ("radius", "sigma", "zoom"),
     "elastic_transform": ("affine", "alpha", "sigma"),
     "gaussian_blur": ("sigma",),
-    "spatter": ("sigma",),
+    "spatter": ("sigma", "mud_blur"),
 }
 
 
@@ -126,7 +126,7 @@ def profile(name: str, size: int, *, frost: Path | None = None, jpeg85: bool = F
             files are not JPEGs; no picture in the folder, or one that is too small.
 
     >>> profile("scaled", 8).left_out["motion_blur"]
-    'its radius is 0.71 pixels at severity 5, below one pixel'
+    'from severity 3 on it moves or blurs by at most 0.71 pixels'
     >>> profile("cifar-c", 128)
     Traceback (most recent call last):
     ...
@@ -148,7 +148,7 @@ def profile(name: str, size: int, *, frost: Path | None = None, jpeg85: bool = F
     left_out = _below_one_pixel(size) if name == "scaled" else {}
     pictures: tuple[NDArray[np.uint8], ...] = ()
     if frost is None:
-        left_out["frost"] = "it needs photographs of frost; set frost: FOLDER"
+        left_out["frost"] = "it needs photographs of frost; name a folder of them as frost"
     else:
         scale = size / SIZES["imagenet-c"] if name == "scaled" else tables()[name]["frost_scale"]
         pictures = read_pictures(frost, scale=scale, size=size)
@@ -184,9 +184,9 @@ def _below_one_pixel(size: int) -> dict[str, str]:
     factor = size / SIZES["imagenet-c"]
     reasons = {}
     for kind, (key, *_) in LENGTHS.items():
-        length = tables()["imagenet-c"]["severities"][kind][key][-1] * factor
+        length = max(tables()["imagenet-c"]["severities"][kind][key][2:]) * factor
         if length < 1:
             # Rounded down, so that none reads as a whole pixel.
             shown = math.floor(100 * length) / 100
-            reasons[kind] = f"its {key} is {shown:g} pixels at severity 5, below one pixel"
+            reasons[kind] = f"from severity 3 on it moves or blurs by at most {shown:g} pixels"
     return reasons

@@ -33,7 +33,7 @@ def spatter(
     sigma: float,
     threshold: float,
     intensity: float,
-    mud: int,
+    mud_blur: float,
 ) -> Floats:
     """Cover the image with drops: blurred noise above a threshold.
 
@@ -44,14 +44,14 @@ def spatter(
         scale: Its standard deviation.
         sigma: Of the Gaussian that makes drops of it, pixels.
         threshold: Noise below it is no drop.
-        intensity: Of water; for mud, pixels by which its edge is softened.
-        mud: 1 for mud, 0 for water.
+        intensity: Of water.
+        mud_blur: Pixels by which the edge of mud is softened; 0 for water.
     """
     drawn = np.float32(location) + np.float32(scale) * normals[..., None]
     liquid = blurred(drawn, sigma)[..., 0]
     drops = liquid >= np.float32(threshold)
-    if mud:
-        cover = blurred((liquid > np.float32(threshold))[..., None], intensity)
+    if mud_blur:
+        cover = blurred((liquid > np.float32(threshold))[..., None], mud_blur)
         cover = np.where(cover < np.float32(0.8), 0, cover)
         return images * (1 - cover) + MUD * cover
     water = np.where(drops, liquid * 255, 0).astype(np.int32) % 256  # as a byte overflows
