@@ -61,11 +61,13 @@ class Beside:
         frontier: What each variant loses and saves; empty leaves its section out.
         versions: Package to version.
         newest: What was newest when the run began, in words; None where the configuration has none.
+        strip: An encoded picture of every corruption; None where there is none.
     """
 
     frontier: tuple[FrontierRow, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     newest: str | None = None
+    strip: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,7 @@ def page_context(
         "FLIPS": gallery.FLIPS,
         "slices": audit.slices,
         "robustness": corrupted(audit),
+        "strip": Album({"strip": beside.strip or b""}).take("strip"),
         "clarify": {"questions": questions, "known_notes": KNOWN_NOTES} if questions else None,
         "spread": [_spread(audit, variant.name) for variant in audit.variants],
         "trap": _trap(audit, names),

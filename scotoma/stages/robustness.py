@@ -18,6 +18,7 @@ from scotoma.datasets import Examples, decode_images_to
 from scotoma.datasets.parts import part_digest
 from scotoma.datasets.stratified import stratified
 from scotoma.errors import ConfigError
+from scotoma.extras import needs
 from scotoma.machine import versions
 from scotoma.printable import nearest
 from scotoma.run import Run, write_json
@@ -27,6 +28,9 @@ from scotoma.stages.shards import shards
 from scotoma.storage.files import written
 
 __all__ = ["Plan", "corrupted_file", "plan_of", "robustness", "suite_of"]
+
+FLOWER = 24  # pixels from which a flower can be told
+SHOWN = 112  # pixels of an image of the strip
 
 
 @dataclass(frozen=True)
@@ -116,12 +120,39 @@ def robustness(run: Run) -> list[Path]:
     files = [corrupted_file(run, condition) for condition in plan.conditions]
     section = run.section("robustness")
     made_with = json.dumps([config.deciding(), plan.kinds, dict(plan.profile.left_out)])
-    with run.step("robustness", [section], [*inputs, *files], made_with=made_with) as due:
+    outputs = [section, run.strip]
+    with run.step("robustness", outputs, [*inputs, *files], made_with=made_with) as due:
         if due:
             from scotoma.stages.measures.robustness import measure_robustness
 
             write_json(section, measure_robustness(run, plan, examples))
-    return [section, *files]
+            _draw(run.strip, plan)
+    return [*outputs, *files]
+
+
+def _draw(path: Path, plan: Plan) -> None:
+    """Draw a flower, or a digit where pictures are that small, under every corruption."""
+    from PIL import Image
+
+    from scotoma.corruptions import corrupt
+    from scotoma.corruptions.strip import draw_strip
+
+    public = needs("sklearn.datasets", "train", "the strip of corruptions")
+    if plan.profile.size < FLOWER:
+        clean = Image.fromarray((public.load_digits().images[0] * 15.9).astype(np.uint8))
+    else:
+        clean = Image.fromarray(public.load_sample_image("flower.jpg")).crop((106, 0, 533, 427))
+    pixels = np.asarray(clean.convert("RGB").resize((plan.profile.size, plan.profile.size)))
+    rows = {"clean": [pixels]}
+    for kind in plan.kinds:
+        rows[kind] = [
+            corrupt(pixels[None], ["public"], kind, severity, plan.profile, seed=0)[0]
+            for severity in plan.config.severities
+        ]
+    every = max(1, plan.profile.size // SHOWN)
+    small = {kind: [image[::every, ::every] for image in images] for kind, images in rows.items()}
+    with written(path) as temporary:
+        draw_strip(small).save(temporary, "WEBP", quality=85)
 
 
 def plan_of(run: Run) -> tuple[Plan, Examples]:

@@ -49,7 +49,7 @@ def added(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, flo
         trained = {p.name: p.stat().st_mtime_ns for p in out.glob("populations/*/*")}
         config.write_text(CONFIG + ROBUST)
         code, printed, _ = scotoma("audit", config, "--out", out, "--step", "robustness")
-        assert (code, printed) == (0, "sections/robustness.json\n")
+        assert (code, printed) == (0, "robustness/strip.webp\nsections/robustness.json\n")
         assert scotoma("audit", config, "--out", out)[0] == 0
     return out, trained
 
@@ -75,7 +75,8 @@ def test_robustness_joins_a_finished_run_and_trains_nothing(
         "style=plain",
         "style=styled",
     }
-    assert len(list(out.glob("robustness/*"))) == 8  # predictions; no picture is kept
+    assert len(list(out.glob("robustness/*.parquet"))) == 8  # predictions; no picture is kept
+    assert "data:image/webp" in (out / "report.html").read_text()  # but for a public one
 
 
 def test_predictions_are_those_of_each_member_on_each_corrupted_picture(
@@ -145,7 +146,7 @@ def test_a_wrong_section_is_refused_with_its_line(text: str, sentence: str) -> N
     [
         (Robustness(profile="cifar-c"), 8, "cifar-c is for images of 32 pixels, got 8; set scaled"),
         (Robustness(profile="cifar-c", kinds=["blurr"]), 32, "did you mean 'blur'"),
-        (Robustness(profile="scaled", kinds=["motion_blur"]), 8, "below one pixel"),
+        (Robustness(profile="scaled", kinds=["motion_blur"]), 8, "motion_blur cannot be made"),
         (Robustness(profile="cifar-c", kinds=["frost"]), 32, "it needs photographs of frost"),
     ],
 )
