@@ -79,7 +79,7 @@ def counted(predictions: int) -> dict[str, float]:
             other = rng.integers(0, CLASSES, (n, MEMBERS), dtype=np.uint8)
             predicted = np.where(rng.random((n, MEMBERS), dtype=np.float32) < 0.9, likely, other)
             ids = pl.int_range(at, at + n, eager=True).cast(pl.String).str.zfill(10)
-            yield ids, predicted, None
+            yield ids, predicted, None, None
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "predictions.parquet")

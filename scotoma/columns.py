@@ -7,7 +7,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-__all__ = ["doubled_column", "is_plain", "present"]
+from scotoma.errors import DataError
+from scotoma.printable import printable
+
+__all__ = ["doubled_column", "is_plain", "present", "refuse_doubled"]
 
 MISSING_TEXTS = ("", "nan", "null")  # what tables write where a value is missing, in any case
 
@@ -35,6 +38,28 @@ def present(text: pl.Expr) -> pl.Expr:
     ['f', None, None, None, 'none', None]
     """
     return pl.when(~text.str.strip_chars().str.to_lowercase().is_in(MISSING_TEXTS)).then(text)
+
+
+def refuse_doubled(name: str, columns: Sequence[str], where: str) -> None:
+    """Refuse to read a column whose name another one has.
+
+    Args:
+        name: The column.
+        columns: Those of the table, as Polars calls them.
+        where: What messages call the table.
+
+    Raises:
+        DataError: There are two.
+
+    >>> refuse_doubled("sex", ["label", "sex", "sex_duplicated_0"], "t.csv")
+    Traceback (most recent call last):
+    ...
+    scotoma.errors.DataError: t.csv has two columns 'sex'; rename one of them
+    """
+    if f"{name}_duplicated_0" in columns:
+        raise DataError(
+            f"{printable(where)} has two columns {printable(name)!r}; rename one of them"
+        )
 
 
 def doubled_column(columns: Sequence[str]) -> str:

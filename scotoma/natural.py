@@ -9,7 +9,7 @@ from decimal import Decimal
 __all__ = ["natural_order"]
 
 NEGATIVE = re.compile(r"-[0-9]+(\.[0-9]+)?")
-BELOW = re.compile(r"under (-?[0-9]+(?:\.[0-9]+)?)")
+BELOW = re.compile(r"(?<![^=])under (?=-?[0-9])")  # the first of the bins of numbers
 NUMBER = re.compile(r"((?<![^-=])0\.[0-9]+(?![0-9.])|[0-9]+)")  # 0.25 in prune-0.25, 10 in v1.10
 
 
@@ -27,6 +27,8 @@ def natural_order(names: Iterable[str]) -> list[str]:
     ['2026-2', '2026-11', 'v1.9', 'v1.10']
     >>> natural_order(["40 or more", "18 to 39", "under 18"])
     ['under 18', '18 to 39', '40 or more']
+    >>> natural_order(["age=18 to 39", "age=under 18"])
+    ['age=under 18', 'age=18 to 39']
     >>> natural_order(["b", "10", "0.5", "0.25", "-1", "9", "prune-0.5", "prune-0.25"])
     ['-1', '0.25', '0.5', '9', '10', 'b', 'prune-0.25', 'prune-0.5']
     """
@@ -36,8 +38,6 @@ def natural_order(names: Iterable[str]) -> list[str]:
 def _key(name: str) -> tuple[tuple[str | Decimal, ...], str]:
     if NEGATIVE.fullmatch(name):
         return ("", Decimal(name), ""), name
-    if below := BELOW.fullmatch(name):  # the first of the bins of numbers
-        return ("", Decimal(below[1]), ""), name
-    parts = NUMBER.split(name)  # text and numbers in turn, so that like meets like
+    parts = NUMBER.split(BELOW.sub("", name))  # text and numbers in turn, so that like meets like
     # Decimal, because int refuses more than 4,300 digits.
     return tuple(Decimal(part) if at % 2 else part for at, part in enumerate(parts)), name

@@ -149,8 +149,7 @@ FILES = {
     "ragged.csv": (b"a,b\n1,2\n3,4,5\n", 4, "table 'ragged.csv' cannot be read as csv ("),
     "latin.csv": (b"a,b\n1,\xe9\n", 4, "table 'latin.csv' cannot be read as csv ("),
     "no.parquet": (b"a,b\n1,2\n", 4, "table 'no.parquet' cannot be read as parquet ("),
-    "twice.csv": (b"a,b,a\n1,2,3\n", 4, "table 'twice.csv' has two columns 'a': rename one of "
-                  "them"),
+    "twice.csv": (b"label,b,label\n1,2,3\n", 4, "the table has two columns 'label'; rename one"),
 }  # fmt: skip
 
 

@@ -227,13 +227,14 @@ def test_a_draft_of_predictions_is_a_configuration_that_runs(tmp_path: Path) -> 
     config = load_config(out)
     assert config.label.column == "label"
     assert list(config.groups.attributes) == ["sex"]
-    text = out.read_text() + "baseline: fp32\ntracking: {uri: 'off'}\n"
+    assert config.baseline == "fp32"
+    text = out.read_text() + "tracking: {uri: 'off'}\n"
     assert audited(home, text).path("gate.json").exists()
 
 
 def test_a_draft_of_images_takes_split_and_positive_class(tmp_path: Path) -> None:
     table = tmp_path / "attrs.csv"
-    table.write_text("image,partition,Blond_Hair,Male\na.png,0,1,0\nb.png,2,0,1\nc.png,2,1,1\n")
+    table.write_text("image,partition,Blond_Hair,Male\na.png,0,1,0\nb.png,2,0,1\nc.png,2,1,0\n")
     arguments = ("init", table, "--images", "faces", "--label", "Blond_Hair")
     found = measured(*arguments)
     assert found["source"]["split"] == {
@@ -248,7 +249,11 @@ def test_a_draft_of_images_takes_split_and_positive_class(tmp_path: Path) -> Non
     [
         ("a,b", ("--predictions", "p"), "no column is called label, target or class; name it"),
         ("label,b", (), "init needs either --predictions 'preds/{variant}/{model}.csv' or --ima"),
-        ("label,b", ("--images", "x"), "images need a column that splits rows into train and te"),
+        (
+            "label,image",
+            ("--images", "x"),
+            "images need a column that splits rows into train and te",
+        ),
         ("label,b", ("--predictions", "p", "--group", "bb"), "did you mean 'b'?"),
     ],
 )

@@ -17,8 +17,8 @@ from tests.test_config import CONFIG, FOLDER, changed, refused
 # --- every fault, one sentence with its line ------------------------------------------------------
 
 KEYS = (
-    "version, project, source, label, groups, cluster, advantaged, baseline, variants, population, "
-    "tracking, kubeflow, retraining, limits"
+    "version, project, source, label, groups, cluster, advantaged, over_index, baseline, variants, "
+    "population, tracking, kubeflow, retraining, limits"
 )
 RECIPE = ", ".join(Recipe.model_fields)
 FAULTS = {

@@ -37,9 +37,9 @@ def shifted(ids, y):
     ]
 
 
-@pytest.mark.parametrize("level", [0.95, 0.8])
-def test_published_is_welchs_test_on_recall_minus_accuracy(level):
-    y, dense, compressed = draw(np.random.default_rng(0), SIZES, 6, 9)
+@pytest.mark.parametrize(("level", "models"), [(0.95, (6, 9)), (0.8, (6, 9)), (0.95, (2, 4))])
+def test_published_is_welchs_test_on_recall_minus_accuracy(level, models):
+    y, dense, compressed = draw(np.random.default_rng(0), SIZES, *models)
     found = class_impact(dense, compressed, y, n_classes=4, protocol="published", level=level)
     oracle = ttest_ind(shifted(compressed, y), shifted(dense, y), axis=1, equal_var=False)
     np.testing.assert_allclose(found.p, oracle.pvalue, rtol=1e-9)

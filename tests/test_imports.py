@@ -31,7 +31,7 @@ SERVING |= {
     "processes",
     "run",
 }
-SERVING |= {"credentials", "own_code", "columns", "exhausted", "published"}
+SERVING |= {"credentials", "own_code", "columns", "csv_files", "exhausted", "published"}
 SERVING |= {"unreadable", "untrusted"}
 CHAIN = [
     {"datasets"},
@@ -43,7 +43,7 @@ CHAIN = [
     {"divergence", "impact", "bias", "variance", "slices", "robustness"},
     {"verdict"},
     {"summary", "costs"},
-    {"report", "tracking"},
+    {"report", "tracking", "papers"},
 ]
 TOP = {"cli", "__main__", "commands", "components", "pipelines", "stages"}
 RANK = {name: rank for rank, names in enumerate([SERVING, *CHAIN, TOP]) for name in names}

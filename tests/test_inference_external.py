@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from scotoma.config.limits import ReaderLimits
 from scotoma.errors import DataError
-from scotoma.inference import Network, Preprocessing, predict_members
+from scotoma.inference import Network, Preprocessing, predict_members, scores_onnx
 from scotoma.inference.external import model_files, read_model
 from scotoma.inference.trials import trials
 
@@ -81,6 +82,23 @@ def test_a_model_made_elsewhere_is_read_and_predicts(folder: Path) -> None:
     weight = np.random.default_rng(0).normal(size=(3, CLASSES)).astype(np.float32)
     expected = ((images / 255 - 1).mean(axis=(2, 3)) @ weight).argmax(axis=1)
     np.testing.assert_array_equal(answers.predicted, expected)
+
+
+@pytest.mark.parametrize("limits", [ReaderLimits(), None])
+def test_the_best_classes_are_those_of_the_highest_scores(
+    folder: Path, limits: ReaderLimits | None
+) -> None:
+    images = np.random.default_rng(1).integers(0, 256, (70, 3, 8, 8)).astype(np.uint8)
+    for classes, best in ((12, 5), (10, 1)):
+        path = folder / f"{classes}.onnx"
+        onnx.save(classifier(classes=classes), path)
+        network = Network("onnx", classes, Preprocessing(255.0), limits=limits, best=best)
+        answers = list(predict_members([path], images, network, workers=0))
+        scores = torch.from_numpy(scores_onnx(path, network.preprocessing(images)))
+        predicted = np.concatenate([answer.predicted for answer in answers])
+        np.testing.assert_array_equal(predicted, scores.argmax(dim=1))
+        kept = np.concatenate([answer.best for answer in answers])
+        np.testing.assert_array_equal(kept, scores.topk(best).indices)
 
 
 def test_a_model_of_batch_1_is_given_one_image_at_a_time(folder: Path) -> None:

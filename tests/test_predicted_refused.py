@@ -10,6 +10,8 @@ import pytest
 
 from scotoma.config import parse_config
 from scotoma.errors import ConfigError, DataError, ScotomaError
+from scotoma.predictions.external import ExternalPredictions, PredictionRequest, read_external
+from scotoma.predictions.tables import PredictionTable
 from tests.external_predictions import CONFIG, audited, write
 
 pytestmark = pytest.mark.slow
@@ -74,6 +76,33 @@ FAULTS: dict[str, tuple[str, Callable[[pl.DataFrame], pl.DataFrame], str]] = {
         "'img/5.jpg'; fill or remove them",
     ),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "five", ["not JSON", "[]", '["a"]', '["a","a","b","c","d"]', '["b","c","d","e","f"]', None]
+)
+def test_five_best_classes_must_be_five_of_the_label_and_hold_the_predicted_one(
+    tmp_path: Path, five: str | None
+) -> None:
+    classes = tuple("abcdefghijkl")
+    good = '["c","a","b","l","d"]'
+    request = PredictionRequest({"dense": ["m"]}, ["x", "y"], classes)
+
+    def read(best: list[str | None]) -> ExternalPredictions:
+        rows = {"example_id": ["y", "x"], "predicted": ["a", "b"], "predicted_top5": best}
+        pl.DataFrame(rows).write_csv(tmp_path / "p.csv")
+        names = {"variant": "dense", "model": "m"}
+        return read_external([PredictionTable(str(tmp_path / "p.csv"), names)], request)["dense"]
+
+    top5 = read([good, good]).top5
+    assert top5 is not None
+    assert top5.tolist() == [[[2, 0, 1, 11, 3]]] * 2
+    with pytest.raises(DataError) as caught:
+        read([five, good])
+    assert str(caught.value) == (
+        f"predicted_top5 in {tmp_path / 'p.csv'} must list 5 different classes, the predicted one "
+        f"among them, got {five} of example 'y'; correct it, or remove the column"
+    )
 
 
 @pytest.mark.parametrize(("file", "change", "sentence"), FAULTS.values(), ids=FAULTS.keys())

@@ -257,17 +257,23 @@ def test_class_ids_take_one_byte_where_they_fit(
 def test_parts_are_written_as_they_come_and_counted_slice_by_slice(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     whole = rng.integers(0, 4, (1000, 3)).astype(np.uint8)
+    five = rng.integers(0, 4, (1000, 3, 5)).astype(np.uint8)
     ids = [f"x{row:04}" for row in range(1000)]
     cuts = [0, 1, 400, 400, 999, 1000]  # an empty part among them
     write_predictions(
         tmp_path / "p.parquet",
-        ((ids[a:b], whole[a:b], None) for a, b in pairwise(cuts)),
+        ((ids[a:b], whole[a:b], None, five[a:b]) for a, b in pairwise(cuts)),
         variant="dense",
         members=[0, 1, 2],
         classes=CLASSES,
         runtimes=["torch"],
+        keep_top5=True,
     )
     file = PredictionFile.open(tmp_path / "p.parquet")
+    assert file.has_top5
+    assert pl.read_parquet(file.path)["predicted_top5"][7].to_list() == five[7].ravel().tolist()
+    np.testing.assert_array_equal(file.read(top5=True).top5, five)
+    assert file.read().top5 is None
     assert (file.rows, file.variant, file.members, file.runtimes) == (
         1000, "dense", (0, 1, 2), ("torch",)
     )  # fmt: skip
@@ -278,6 +284,8 @@ def test_parts_are_written_as_they_come_and_counted_slice_by_slice(tmp_path: Pat
         assert [len(names) for names, _ in slices][:-1] == [rows] * (len(slices) - 1)
         assert [name for names, _ in slices for name in names] == ids
         np.testing.assert_array_equal(np.concatenate([part for _, part in slices]), whole)
+        slices = list(file.slices(rows, top5=True))
+        np.testing.assert_array_equal(np.concatenate([part for _, part in slices]), five)
 
 
 def test_a_long_file_has_several_row_groups(tmp_path: Path) -> None:
@@ -285,7 +293,7 @@ def test_a_long_file_has_several_row_groups(tmp_path: Path) -> None:
     n = 2 * ROWS + 5
     parts = (
         (pl.int_range(at, min(at + ROWS, n), eager=True).cast(pl.String),
-         np.full((min(ROWS, n - at), 1), at // ROWS, np.uint8), None)
+         np.full((min(ROWS, n - at), 1), at // ROWS, np.uint8), None, None)
         for at in range(0, n, ROWS)
     )  # fmt: skip
     write_predictions(
@@ -310,7 +318,7 @@ def test_a_long_file_has_several_row_groups(tmp_path: Path) -> None:
 def test_a_part_that_does_not_fit_is_refused(
     tmp_path: Path, predicted: list[list[int]], scores: list[list[float]] | None, sentence: str
 ) -> None:
-    part = (["a"], np.array(predicted), None if scores is None else np.array(scores))
+    part = (["a"], np.array(predicted), None if scores is None else np.array(scores), None)
     with pytest.raises(DataError) as caught:
         write_predictions(tmp_path / "p", [part], variant="v", members=[0, 1], classes=CLASSES)
     assert str(caught.value) == sentence
@@ -342,16 +350,20 @@ def test_scores_are_kept_in_half_precision(tmp_path: Path) -> None:
     assert after.runtimes == ("ort",)
 
 
-def test_gathered_scores_follow_their_members() -> None:
+def test_gathered_scores_and_top5_follow_their_members() -> None:
     def part(member: int) -> Predictions:
-        score = np.full((1, 1), member, np.float16)
-        return Predictions("v", ("a",), (member,), CLASSES, np.zeros((1, 1), np.uint8), "", score)
+        zeros, score = np.zeros((1, 1), np.uint8), np.full((1, 1), member, np.float16)
+        top5 = np.full((1, 1, 5), member, np.uint8)
+        return Predictions("v", ("a",), (member,), CLASSES, zeros, "", score, top5=top5)
 
     gathered = Predictions.gather([part(2), part(0)])
     assert gathered.scores is not None
     assert gathered.scores.tolist() == [[0, 2]]
+    assert gathered.top5 is not None
+    assert gathered.top5.tolist() == [[[0] * 5, [2] * 5]]
     bare = Predictions("v", ("a",), (1,), CLASSES, np.zeros((1, 1), np.uint8))
-    assert Predictions.gather([part(2), bare]).scores is None  # not of every member
+    mixed = Predictions.gather([part(2), bare])
+    assert mixed.scores is mixed.top5 is None  # not of every member
 
 
 def test_a_pattern_matches_what_its_wildcards_can_stand_for() -> None:

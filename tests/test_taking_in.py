@@ -58,6 +58,11 @@ def model(seed: int, noise: float) -> onnx.ModelProto:
     """Blond where an image is redder than a threshold, which every model has its own."""
     rng = np.random.default_rng(seed)
     weight = np.array([[0.0, 8.0], [0.0, 0.0], [0.0, 0.0]]) + noise * rng.normal(size=(3, 2))
+    return linear(weight)
+
+
+def linear(weight: np.ndarray) -> onnx.ModelProto:
+    """Scores are weighted means of the channels; weights of shape (3, classes)."""
     graph = helper.make_graph(
         [
             helper.make_node("ReduceMean", ["images", "axes"], ["mean"], keepdims=0),
@@ -65,7 +70,7 @@ def model(seed: int, noise: float) -> onnx.ModelProto:
         ],
         "red",
         [helper.make_tensor_value_info("images", TensorProto.FLOAT, ("n", 3, 6, 6))],
-        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ("n", 2))],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ("n", weight.shape[1]))],
         [
             numpy_helper.from_array(np.array([2, 3], np.int64), "axes"),
             numpy_helper.from_array(weight.astype(np.float32), "weight"),
@@ -271,3 +276,43 @@ def test_a_wrong_configuration_is_refused(old: str, new: str, sentence: str) -> 
 def test_folders_of_models_need_a_source_of_models() -> None:
     with pytest.raises(ConfigError, match=r"which is for source\.kind onnx; list external models"):
         parse_config("variants: [dense, {onnx: [int8]}]", "audit.yaml")
+
+
+def test_the_five_best_of_twelve_classes_go_from_the_models_through_shards_to_the_file(
+    home: Path, tmp_path: Path
+) -> None:
+    weights = np.random.default_rng(5).normal(size=(2, 2, 3, 12)).astype(np.float32)
+    for variant, own in zip(("dense", "int8"), weights, strict=True):
+        (tmp_path / "models" / variant).mkdir(parents=True)
+        for member, weight in enumerate(own):
+            onnx.save_model(linear(weight), tmp_path / "models" / variant / f"m{member}.onnx")
+    table = pl.read_csv(home / "attributes.csv").with_row_index("row")
+    table.with_columns(pl.format("kind {}", pl.col("row") % 12).alias("kind")).write_csv(
+        tmp_path / "kinds.csv"
+    )
+    text = CONFIG.replace("{column: blond, positive: 1}", "{column: kind}").replace(
+        "attributes.csv", str(tmp_path / "kinds.csv")
+    )
+    text = text.replace("images: images", f"images: {home / 'images'}").replace(
+        "[dense, {onnx: [int8], paired: true, bits: 8}, {onnx: [distilled]}]",
+        "[dense, {onnx: [int8]}]",
+    )
+    config = parse_config(
+        text.replace("models: models", f"models: {tmp_path / 'models'}").replace("3, s", "2, s"),
+        "audit.yaml",
+    )
+    run = Run.create(tmp_path / "run", config)
+    prepare(run)
+    for shard in shards(2, 2):
+        train(run, shard)
+        predict(run, shard)
+    gather(run)
+    test = table.filter(pl.col("partition") == "test")["image"]
+    pixels = np.stack([np.asarray(Image.open(home / "images" / name)) for name in test])
+    means = ((pixels.astype(np.float32) / 255 - 0.5) / 0.25).mean(axis=(1, 2))
+    for variant, own in zip(("dense", "int8"), weights, strict=True):
+        gathered = Predictions.read(run.predictions(variant), top5=True)
+        expected = [np.argsort(-(means @ weight), axis=1)[:, :5] for weight in own]
+        assert gathered.top5 is not None
+        assert (gathered.top5 == np.stack(expected, axis=1)).mean() > 0.999  # ties of rounding
+        np.testing.assert_array_equal(gathered.predicted, gathered.top5[..., 0])

@@ -124,12 +124,18 @@ class SubsetAccuracy(Part):
 
 
 class Representation(Part):
-    """A group among the CIEs beside its share of the data."""
+    """A group, or one value of a binary column, among the CIEs beside its share of the data."""
 
-    attribute: str = Field(description="Key of the group.")
+    attribute: str = Field(
+        description="Key of the group; with `over_index: all` also `COLUMN=VALUE` of every other "
+        "column of two values, VALUE being the one that sorts last."
+    )
     n: Count = Field(description="Examples of the group.")
     n_flagged: Count = Field(description="CIEs among them.")
     share_in_data: Fraction | None = Field(description="Share of all examples.")
+    share_in_training: Fraction | None = Field(
+        None, description="Share of the training examples; null where there are none."
+    )
     share_in_flagged: Fraction | None = Field(
         description="Share of the CIEs; null where there are none."
     )
@@ -159,7 +165,9 @@ class Divergence(Part):
     taxicab: Distances = Field(description="Examples by taxicab distance.")
     thresholds: tuple[Percentile, ...] = Field(description="Percentiles of the distance.")
     top1: tuple[SubsetAccuracy, ...] = Field(description="Accuracy on examples that change.")
-    over_index: tuple[Representation, ...] = Field(description="Groups among the CIEs.")
+    over_index: tuple[Representation, ...] = Field(
+        description="Groups and binary columns among the CIEs."
+    )
     ledger: tuple[FlipShares, ...] = Field(description="Every way a prediction changes, by group.")
 
     @property

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +13,25 @@ import polars as pl
 import typer
 import yaml
 
+from scotoma.commands.init_columns import (
+    Attributes,
+    attribute,
+    guessed_attributes,
+    guessed_key,
+    guessed_label,
+)
 from scotoma.commands.tables import column, listed, quoted, read_table
 from scotoma.config import parse_config
-from scotoma.errors import ConfigError
+from scotoma.config.groups import parse_group
+from scotoma.errors import ConfigError, DataError
 from scotoma.natural import natural_order
+from scotoma.predictions.tables import find_tables, models_by_variant
 from scotoma.storage.files import written
 
-__all__ = ["draft", "run_init"]
+__all__ = ["Draft", "draft", "run_init"]
 
-LABELS = ("label", "target", "class", "y", "digit", "category")
 SPLITS = ("partition", "split", "part", "fold", "set")
-IDS = ("example_id", "image", "id", "file", "filename", "path")
-MOST_VALUES = 12  # of a column that is taken for an attribute
+BASELINES = ("dense", "fp32", "float32", "bf16", "bfloat16", "fp16", "original", "baseline", "base")
 HEAD = """\
 # A draft for `scotoma audit`, from the headers of {table}. Look at label, groups and variants,
 # then: scotoma check {out}
@@ -46,7 +55,7 @@ def run_init(
         table: CSV or Parquet, one row per example.
         out: File to write; one that is there is never overwritten.
         label: Column of the labels; None takes one by its name, or asks.
-        groups: Columns whose values are groups; empty takes those of few values.
+        groups: Columns whose values are groups; empty takes those whose values can be compared.
         predictions: Pattern of files of predictions, for `source.kind: predictions`.
         images: Folder of the images, for `source.kind: image_folder`.
         as_json: Print the configuration as JSON and write nothing.
@@ -64,26 +73,37 @@ def run_init(
             f"FOLDER, got {'neither' if predictions is None else 'both'}; give one of them"
         )
     frame = read_table(table)
-    target = column(frame, label, "--label") if label else _guessed_label(frame)
-    attributes = [column(frame, name, "--group") for name in groups]
-    attributes = attributes or _guessed_groups(frame, target)
-    values = draft(
-        frame, table, label=target, groups=attributes, predictions=predictions, images=images
+    target = column(frame, label, "--label") if label else _label(frame)
+    made = draft(frame, table, label=target, groups=groups, predictions=predictions, images=images)
+    text = HEAD.format(table=table.name, out=out) + yaml.safe_dump(
+        made.values, sort_keys=False, allow_unicode=True
     )
-    text = HEAD.format(table=table.name, out=out) + yaml.safe_dump(values, sort_keys=False)
     parse_config(text, str(out))  # what is written is what can be read
     if as_json:
         import json
 
-        sys.stdout.write(json.dumps(values, indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(made.values, indent=1, ensure_ascii=False) + "\n")
         return
     with written(out) as temporary:
         temporary.write_text(text, encoding="utf-8")
     if not quiet:
-        sys.stderr.write(
-            f"{out}: label {quoted(target)}, groups {listed(attributes) or 'none'}\n"
-            f"next    scotoma check {out}\n"
-        )
+        attributes = [name for name in made.values.get("groups", {}) if name != "intersections"]
+        lines = [f"{out}: label {quoted(target)}, groups {listed(attributes) or 'none'}"]
+        lines += [f"note    {note}" for note in made.notes]
+        sys.stderr.write("\n".join([*lines, f"next    scotoma check {out}"]) + "\n")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A configuration, and what its reader should know.
+
+    Attributes:
+        values: The configuration.
+        notes: Sentences on what was chosen, and on columns that were left out.
+    """
+
+    values: dict[str, Any]
+    notes: tuple[str, ...]
 
 
 def draft(
@@ -94,53 +114,95 @@ def draft(
     groups: Sequence[str],
     predictions: str | None,
     images: str | None,
-) -> dict[str, Any]:
+) -> Draft:
     """The configuration that fits a table.
 
     Args:
         frame: The table.
         table: Where it lies.
         label: Column of the labels.
-        groups: Columns whose values are groups.
+        groups: Columns whose values are groups, as `parse_group` reads them; empty takes those
+            whose values can be compared.
         predictions: Pattern of files of predictions, or None.
         images: Folder of the images; given if `predictions` is None.
 
     Raises:
-        ConfigError: Images without a column that splits them into training and test.
+        ConfigError: No column names the examples, or splits images into training and test.
 
     >>> frame = pl.DataFrame({"example_id": ["a", "b"], "label": ["x", "y"], "sex": ["f", "m"]})
     >>> draft(frame, Path("t.csv"), label="label", groups=["sex"], predictions="p/*.csv",
-    ...       images=None)["groups"]
+    ...       images=None).values["groups"]
     {'sex': {'column': 'sex'}}
     """
+    notes = []
+    key = guessed_key(frame.drop(label), images=images is not None)
+    if key is None:
+        what = "names an image file in each row" if images else "has another value in each row"
+        raise ConfigError(
+            f"{quoted(table.name)} has no column that {what}, got {listed(frame.columns)}; add one"
+        )
     source: dict[str, Any]
+    tested, others = frame[label].is_not_null(), [label, key]
+    values: dict[str, Any] = {"version": 1, "project": _project(table)}
     if predictions is not None:
         source = {"kind": "predictions", "files": predictions, "examples": str(table)}
+        source |= {} if key == "example_id" else {"key": key}
+        others.append("image")
+        if (baseline := _baseline(predictions, key)) not in ("", "dense"):
+            values["baseline"] = baseline
+            notes.append(f"baseline {quoted(baseline)}: others are compared with it")
     else:
-        source = {
-            "kind": "image_folder", "images": images, "attributes": str(table),
-            "split": _split(frame),
-        }  # fmt: skip
-    classes = natural_order(frame[label].drop_nulls().cast(pl.String))
+        split = _split(frame)
+        source = {"kind": "image_folder", "images": images, "attributes": str(table)}
+        source |= {} if key == "image" else {"key": key}
+        source["split"] = split
+        tested = frame[split["column"]].cast(pl.String) == split["test"]
+        others.append(split["column"])
+    if key not in ("example_id", "image"):
+        notes.append(f"ids in column {quoted(key)}")
     target: dict[str, Any] = {"column": label}
+    classes = natural_order(frame[label].drop_nulls().cast(pl.String))
     if len(classes) == 2:
         target["positive"] = classes[-1]
-    values: dict[str, Any] = {"version": 1, "source": source, "label": target}
+    values |= {"source": source, "label": target}
     if groups:
-        attributes: dict[str, Any] = {_key(name): {"column": name} for name in groups}
-        if len(attributes) > 1:
-            attributes["intersections"] = [list(attributes)[:2]]
-        values["groups"] = attributes
+        rules = [parse_group(name, frame.columns) for name in groups]
+        named = {
+            attribute(column(frame, rule.column, "--group")): rule.model_dump(exclude_defaults=True)
+            for rule in rules
+        }
+        chosen = Attributes(named, {})
+    else:
+        chosen = guessed_attributes(frame, tested, others)
+    notes += [f"column {quoted(name)} {why}: left out" for name, why in chosen.left_out.items()]
+    if chosen.groups:
+        values["groups"] = dict(chosen.groups)
+        if len(chosen.groups) > 1:
+            values["groups"]["intersections"] = [list(chosen.groups)[:2]]
     if predictions is None:
         values["variants"] = ["dense", {"prune": [0.5, 0.9]}, {"int8": ["dynamic", "static"]}]
-    return values
+    return Draft(values, tuple(notes))
 
 
-def _guessed_label(frame: pl.DataFrame) -> str:
-    lower = {name.lower(): name for name in frame.columns}
-    for name in LABELS:
-        if name in lower:
-            return lower[name]
+def _project(table: Path) -> str:
+    """The name of the table's folder, of the characters that a project may have."""
+    name = re.sub(r"[^\w .-]+", " ", table.resolve().parent.name).strip(" .-")
+    return name[:80] or "audit"
+
+
+def _baseline(pattern: str, key: str) -> str:
+    """The variant that others are compared with; empty where no file is there yet."""
+    try:
+        variants = list(models_by_variant(find_tables(pattern, key)))
+    except DataError:  # `check` says it, of the draft
+        return ""
+    lower = {name.lower(): name for name in reversed(variants)}
+    return next((lower[name] for name in BASELINES if name in lower), variants[0])
+
+
+def _label(frame: pl.DataFrame) -> str:
+    if name := guessed_label(frame):
+        return name
     if sys.stdin.isatty():
         answer = typer.prompt(f"Which column is the label? {', '.join(frame.columns)}", err=True)
         return column(frame, answer, "the answer")
@@ -148,18 +210,6 @@ def _guessed_label(frame: pl.DataFrame) -> str:
         "no column is called label, target or class; name it with --label, one of "
         f"{listed(frame.columns)}"
     )
-
-
-def _guessed_groups(frame: pl.DataFrame, label: str) -> list[str]:
-    """Columns of 2 to 12 values that are neither id, label nor split."""
-    reserved = {*IDS, *SPLITS}
-    return [
-        name
-        for name in frame.columns
-        if name != label
-        and name.lower() not in reserved
-        and 2 <= frame[name].drop_nulls().n_unique() <= MOST_VALUES
-    ]
 
 
 def _split(frame: pl.DataFrame) -> dict[str, str]:
@@ -173,8 +223,3 @@ def _split(frame: pl.DataFrame) -> dict[str, str]:
         "images need a column that splits rows into train and test, such as `partition`, got "
         f"{listed(frame.columns)}; add one"
     )
-
-
-def _key(name: str) -> str:
-    """A column as the name of an attribute; one that the audit uses itself gets an ending."""
-    return f"{name}_" if name in ("intersections", "label", "split", "image", "cluster") else name

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scotoma.columns import doubled_column, present
+from scotoma.columns import present, refuse_doubled
+from scotoma.csv_files import scan_csv
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable
 from scotoma.uncertainty import Estimate
@@ -39,11 +40,10 @@ def read_table(path: Path) -> pl.DataFrame:
     kind = re.search(r"\.(csv|csv\.gz|parquet)$", path.name.lower())
     if not kind:
         raise ConfigError(f"table must be a .csv, .csv.gz or .parquet file, got {name}: convert it")
+    path = path.absolute()  # the process that reads it may have been started elsewhere
     table = table_apart(_table, path, kind[1], name, path=path, called=path.name)
     if not table.height:
         raise DataError(f"table {name} holds no rows: give it one row per example or run")
-    if doubled := doubled_column(table.columns):
-        raise DataError(f"table {name} has two columns {quoted(doubled)}: rename one of them")
     return table
 
 
@@ -51,7 +51,7 @@ def _table(path: Path, kind: str, name: str) -> pl.DataFrame:
     try:
         if kind == "parquet":
             return pl.read_parquet(path, glob=False, hive_partitioning=False)
-        return pl.read_csv(path, infer_schema=False, glob=False)
+        return scan_csv(path).collect()
     except pl.exceptions.NoDataError:
         return pl.DataFrame()
     except UNREADABLE as error:
@@ -71,6 +71,7 @@ def column(table: pl.DataFrame, name: str, option: str) -> str:
     'sex'
     """
     if name in table.columns:
+        refuse_doubled(name, table.columns, "the table")
         return name
     near = difflib.get_close_matches(name, table.columns, 1, 0.5)
     near += [other for other in table.columns if other.lower() == name.lower()]

@@ -82,7 +82,7 @@ __all__ = [
 # Networks of plain layers: those of ours that members can be stacked into; a test holds it.
 STACKED = ("tiny-convnet",)
 # Keys that decide what is measured and no prediction.
-MEASURED = ("project", "label", "groups", "cluster", "advantaged")
+MEASURED = ("project", "label", "groups", "cluster", "advantaged", "over_index")
 
 
 class Label(Frozen):
@@ -174,6 +174,11 @@ class Config(Frozen):
     cluster: Cluster | None = None
     advantaged: dict[str, GroupValue] = Field(
         default_factory=dict, description="Attribute: the value that others are compared with."
+    )
+    over_index: Literal["groups", "all"] = Field(
+        "groups",
+        description="Whose share among the CIEs is measured: groups, or every column of two "
+        "values too.",
     )
     baseline: str | None = Field(
         None, description="source.kind predictions: the variant to use as dense."

@@ -21,7 +21,12 @@ class PredictionsSource(Frozen):
         description="CSV or Parquet by pattern: preds/*.parquet, preds/{variant}/{model}.csv.",
     )
     examples: str = Field(
-        min_length=1, description="CSV or Parquet: example_id, label and attributes[, image]."
+        min_length=1, description="CSV or Parquet: ids, labels and attributes[, image]."
+    )
+    key: str = Field(
+        "example_id",
+        min_length=1,
+        description="Column of the ids in `examples`, and in `files` without an `example_id`.",
     )
     training: str | None = Field(
         None,

@@ -67,7 +67,10 @@ class FolderSource(Frozen):
     kind: Literal["image_folder", "train"]
     model: str = Field("tiny-convnet", description=MODEL)
     images: str = Field(description="Folder or s3:// prefix of image files.")
-    attributes: str = Field(description="CSV with the key column `image`, one row per image.")
+    attributes: str = Field(description="CSV with one row per image.")
+    key: str = Field(
+        "image", min_length=1, description="Column of `attributes` with the name of the image."
+    )
     split: Split
     size: Size = None
     recipe: Recipe = Recipe()
@@ -99,7 +102,10 @@ class OnnxSource(Frozen):
     )
     preprocessing: Preprocess = Preprocess()
     images: str = Field(description="Folder or s3:// prefix of image files, all of one size.")
-    attributes: str = Field(description="CSV with the key column `image`, one row per image.")
+    attributes: str = Field(description="CSV with one row per image.")
+    key: str = Field(
+        "image", min_length=1, description="Column of `attributes` with the name of the image."
+    )
     split: Split
 
     @field_validator("models")

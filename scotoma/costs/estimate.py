@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from scotoma.config import Config, Variant
 from scotoma.costs.measure import NetworkCost
+from scotoma.predictions import kept_classes
 
 __all__ = ["WITHIN", "AuditSize", "StepCost", "step_costs"]
 
@@ -62,7 +63,9 @@ def step_costs(
     pruned = [variant for variant in variants if variant.kind == "prune"]
     derived = [v for v in variants if v.derived_from and not v.made_elsewhere]
     first = [variant for variant in variants if variant not in pruned + derived]
-    wide = (1 if size.classes <= 2**8 else 2) + (2 if config.keep_scores else 0)
+    best = kept_classes(size.classes)
+    ids = best + 1 if best > 1 else 1
+    wide = ids * (1 if size.classes <= 2**8 else 2) + (2 if config.keep_scores else 0)
     predictions = len(variants) * (size.test * (4 + models * wide) + size.id_bytes)
     predict_s = None
     if cost.image_s:

@@ -10,12 +10,13 @@ from pathlib import Path
 import polars as pl
 
 from scotoma import storage
-from scotoma.columns import doubled_column
+from scotoma.columns import refuse_doubled
 from scotoma.config import PredictionsSource
 from scotoma.config.limits import LIMITS, ReaderLimits
+from scotoma.csv_files import scan_csv
 from scotoma.datasets.select_examples import absent_column
 from scotoma.errors import DataError
-from scotoma.printable import printable
+from scotoma.printable import nearest, printable
 from scotoma.unreadable import UNREADABLE, reason
 from scotoma.untrusted import table_apart
 
@@ -45,7 +46,7 @@ def load_example_table(
         DataError: A table cannot be read, has no row, lacks a column or has two of one name, or a
             row has no id or names an image outside the table's folder.
     """
-    table = _test_examples(source.examples, limits)
+    table = _test_examples(source.examples, source.key, limits)
     if source.training is None:
         return table
     training = _read(source.training, "source.training", "the columns label and attributes", limits)
@@ -69,13 +70,17 @@ def load_example_table(
         ) from error
 
 
-def _test_examples(place: str, limits: ReaderLimits) -> pl.DataFrame:
-    table = _read(place, "source.examples", f"the columns {KEY}, label and attributes", limits)
-    if KEY not in table.columns:
+def _test_examples(place: str, key: str, limits: ReaderLimits) -> pl.DataFrame:
+    table = _read(place, "source.examples", f"the columns {key}, label and attributes", limits)
+    if key not in table.columns:
         raise DataError(
-            f"{printable(place)} must have the column {KEY!r}, got "
-            f"{printable(', '.join(table.columns))}; rename a column"
+            f"{printable(place)} must have the column {printable(key)!r}, got "
+            f"{printable(', '.join(table.columns))}{nearest(key, table.columns)}; rename a column, "
+            "or name the one with the ids as source.key"
         )
+    refuse_doubled(key, table.columns, place)
+    if key != KEY:
+        table = table.drop(KEY, strict=False).rename({key: KEY})
     if not table.height:
         raise DataError(f"{printable(place)} holds no example; give it one row per example")
     if empty := table[KEY].null_count():
@@ -119,7 +124,7 @@ def _table(path: Path, place: str) -> pl.DataFrame:
         table = (
             pl.read_parquet(path, glob=False, hive_partitioning=False)
             if is_parquet
-            else pl.read_csv(path, infer_schema=False, glob=False)
+            else scan_csv(path).collect()
         )
     except pl.exceptions.NoDataError:
         return pl.DataFrame({KEY: []})
@@ -128,8 +133,4 @@ def _table(path: Path, place: str) -> pl.DataFrame:
             f"{printable(place)} cannot be read ({reason(error)}); write it as "
             "Parquet, or as CSV in UTF-8 with one header line"
         ) from error
-    if doubled := doubled_column(table.columns):
-        raise DataError(
-            f"{printable(place)} has two columns {printable(doubled)!r}; rename one of them"
-        )
     return table

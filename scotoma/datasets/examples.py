@@ -60,6 +60,8 @@ class Examples:
         intersections: Sets of attributes whose combinations are groups too.
         notes: Sentences about the data that a reader of the results should know.
         size: Pixels of each side of a decoded image; None keeps its size.
+        over_indexed: Columns that are no groups and whose share among the CIEs is measured too,
+            each with the value that counts.
     """
 
     table: pl.DataFrame
@@ -68,6 +70,7 @@ class Examples:
     intersections: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
     size: int | None = None
+    over_indexed: tuple[tuple[str, str], ...] = ()
 
     def split(self, name: str) -> Examples:
         """Select the examples of one split, in their order."""
@@ -117,6 +120,14 @@ class Examples:
                 rows.append(np.logical_and.reduce([masks[pair] for pair in pairs]))
         return Partition(tuple(keys), tuple(names), tuple(made_of), np.stack(rows))
 
+    def over_index_masks(self) -> dict[str, NDArray[np.bool_]]:
+        """Membership in every group but `all`, and in `over_indexed`, shape (N,), by key."""
+        groups = self.partition()
+        masks = dict(zip(groups.keys[1:], groups.masks[1:], strict=True))
+        for column, value in self.over_indexed:
+            masks[group_key([(column, value)])] = (self.table[column] == value).to_numpy()
+        return masks
+
     def write(self, path: Path) -> None:
         """Write the table as Parquet, with everything else in its metadata."""
         self.write_parts(path, [self.table])
@@ -140,6 +151,7 @@ class Examples:
                 "scotoma.intersections": json.dumps(self.intersections),
                 "scotoma.notes": json.dumps(self.notes),
                 "scotoma.size": json.dumps(self.size),
+                "scotoma.over_indexed": json.dumps(self.over_indexed),
             },
         )
 
@@ -176,7 +188,10 @@ class Examples:
                 for key in ("classes", "attributes", "intersections", "notes", "size")
             )
             crossed = tuple(map(tuple, intersections))
-            _check(table.select("example_id", "split", "label", *attributes), classes)
+            more = json.loads(metadata.get("scotoma.over_indexed", "[]"))
+            over_indexed = tuple((str(column), str(value)) for column, value in more)
+            named = (*attributes, *(column for column, _ in over_indexed))
+            _check(table.select("example_id", "split", "label", *named), classes)
         except (ValueError, LookupError, TypeError, RecursionError, *UNREADABLE) as error:
             raise DataError(
                 f"{path} must hold examples as an audit leaves them ({reason(error)}); {AGAIN}"
@@ -184,7 +199,9 @@ class Examples:
         if only is not None:
             wanted = pl.DataFrame({"example_id": list(only)}, schema={"example_id": pl.String})
             table = wanted.join(table, on="example_id", maintain_order="left").select(table.columns)
-        return cls(table, tuple(classes), tuple(attributes), crossed, tuple(notes), size)
+        return cls(
+            table, tuple(classes), tuple(attributes), crossed, tuple(notes), size, over_indexed
+        )
 
 
 def _check(table: pl.DataFrame, classes: Sequence[str]) -> None:

@@ -11,9 +11,10 @@ from pathlib import Path
 import polars as pl
 
 from scotoma import storage
-from scotoma.columns import doubled_column
+from scotoma.columns import refuse_doubled
 from scotoma.config import FolderSource, OnnxSource
 from scotoma.config.limits import LIMITS, ReaderLimits
+from scotoma.csv_files import scan_csv
 from scotoma.datasets.join import Join, join_images
 from scotoma.errors import DataError
 from scotoma.printable import printable
@@ -49,16 +50,15 @@ def load_folder(
             has no image, a folder in the folder is empty, or a path leads out of it.
     """
     table = _attributes(source.attributes, limits)
-    if doubled := doubled_column(table.columns):
-        raise DataError(
-            f"{source.attributes} has two columns {printable(doubled)!r}; rename one of them"
-        )
-    for column, role in (("image", "key"), (source.split.column, "split")):
+    for column, role in ((source.key, "key"), (source.split.column, "split")):
         if column not in table.columns:
             raise DataError(
                 f"{role} column {column!r} is not in {source.attributes}; it has "
                 f"{', '.join(map(printable, table.columns))}"
             )
+        refuse_doubled(column, table.columns, source.attributes)
+    if source.key != "image":
+        table = table.drop("image", strict=False).rename({source.key: "image"})
     for ours in ({"example_id", "split"} & set(table.columns)) - {source.split.column}:
         raise DataError(f"column {ours!r} in {source.attributes} has a reserved name; rename it")
     split = (
@@ -99,14 +99,16 @@ def load_folder(
 def _attributes(uri: str, limits: ReaderLimits) -> pl.DataFrame:
     """Read the CSV, every column as text."""
     if not storage.is_remote(uri) and not os.path.isfile(uri):
-        raise DataError(f"source.attributes {uri} is not a file; name a CSV with column 'image'")
+        raise DataError(
+            f"source.attributes {uri} is not a file; name a CSV with a row for each image"
+        )
     with storage.at_hand(uri) as path:
         return table_apart(_table, path, uri, path=path, called=uri, limits=limits)
 
 
 def _table(path: Path, uri: str) -> pl.DataFrame:
     try:
-        return pl.read_csv(path, infer_schema=False, glob=False)
+        return scan_csv(path).collect()
     except (*UNREADABLE, UnicodeDecodeError) as error:
         raise DataError(
             f"{uri} cannot be read as CSV: {printable(' '.join(str(error).split()))}"

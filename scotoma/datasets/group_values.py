@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -18,12 +18,13 @@ from scotoma.errors import DataError
 from scotoma.natural import natural_order
 from scotoma.printable import nearest, printable
 
-__all__ = ["OTHER", "GroupValues", "group_values"]
+__all__ = ["OTHER", "GroupValues", "group_values", "kind_of_values", "without_marks"]
 
 OTHER = "(other)"
 MOST_NUMBERS = 20  # values of a column of numbers or dates that are groups each, unless asked
 BINS = 4  # of a column with more
 NAMED = 10  # groups in a note
+MARKS = ("-", "?", "na", "n/a", "#n/a", "none")  # for a missing number or date
 ISO_DATE = r"^(\d{4}-\d{2}-\d{2})(?:[T ].*)?$"
 
 
@@ -66,16 +67,17 @@ def group_values(
     """
     grouped, notes = _renamed(values, rule, where), []
     automatic = rule.bins is None and rule.period is None and not rule.names
-    many = automatic and values.n_unique() > MOST_NUMBERS + values.has_nulls()
-    if rule.period or (many and not len(_unread(values, _dates(values)))):
-        grouped, period = _periods(values, rule.period, where)
+    many = automatic and values.drop_nulls().n_unique() > MOST_NUMBERS
+    kind = kind_of_values(values) if many else "words"
+    if rule.period or kind == "dates":
+        grouped, period = _periods(without_marks(values), rule.period, where)
         if many:
             notes.append(
                 f"attribute {where} holds {values.drop_nulls().n_unique():,} dates, so its groups "
                 f"are their {period}s; choose another period"
             )
-    elif rule.bins not in (None, "each") or (many and not len(_unread(values, _numbers(values)))):
-        grouped = _binned(values, rule.bins, tested, where)
+    elif rule.bins not in (None, "each") or kind == "numbers":
+        grouped = _binned(without_marks(values), rule.bins, tested, where)
         if many:
             names = natural_order(grouped.drop_nulls())
             notes.append(
@@ -92,6 +94,28 @@ def group_values(
                 f"in the group {OTHER}"
             )
     return GroupValues(grouped, tuple(notes))
+
+
+def kind_of_values(values: pl.Series) -> Literal["numbers", "dates", "words"]:
+    """What the values of a column are, apart from marks for a missing one.
+
+    Args:
+        values: Text, null where it is missing.
+
+    >>> kind_of_values(pl.Series(["1", "n/a", "2.5"])), kind_of_values(pl.Series(["n/a"]))
+    ('numbers', 'words')
+    """
+    values = without_marks(values).drop_nulls()
+    if not len(values):
+        return "words"
+    if not _numbers(values).has_nulls():
+        return "numbers"
+    return "words" if _dates(values).has_nulls() else "dates"
+
+
+def without_marks(values: pl.Series) -> pl.Series:
+    """Null where there is a mark for a missing number or date, such as `n/a`."""
+    return values.set(values.str.strip_chars().str.to_lowercase().is_in(MARKS), None)
 
 
 def _listed(names: Sequence[str]) -> str:

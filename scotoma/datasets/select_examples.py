@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from scotoma.columns import is_plain, present
+from scotoma.columns import is_plain, present, refuse_doubled
 from scotoma.config import Config, PredictionsSource
 from scotoma.config.model import threshold_classes
 from scotoma.datasets.examples import Examples
@@ -61,6 +61,8 @@ def examples_from_source(
         alone = pl.concat_str(pl.lit("row "), pl.col("example_id"))  # no source named: its own
         cluster = _text(source, config.cluster.column, "cluster", origin)
         chosen.append(cluster.fill_null(alone).alias("cluster"))
+    binary = _binary_columns(source, config) if config.over_index == "all" else {}
+    chosen += [value.fill_null(MISSING).alias(name) for name, (value, _) in binary.items()]
     shown = [name for name in ("image", "image_name") if name in source.columns]
     table = source.select(*chosen, *shown)
 
@@ -83,7 +85,28 @@ def examples_from_source(
         tuple(tuple(names) for names in config.groups.intersections),
         (*notes, *_untested(classes, classes_tested), *_missing(table, config), *put_together),
         size=getattr(config.source, "size", None),
+        over_indexed=tuple((name, counted) for name, (_, counted) in binary.items()),
     )
+
+
+def _binary_columns(source: pl.DataFrame, config: Config) -> dict[str, tuple[pl.Expr, str]]:
+    """Columns of two values beside label, groups and cluster: each, and the value that counts.
+
+    That is the one that sorts last: `1` of `-1` and `1`, `yes` of `no` and `yes`.
+    """
+    used = {config.label.column, *RESERVED, *config.groups.attributes}
+    used |= {group.column for group in config.groups.attributes.values()}
+    used |= {config.cluster.column} if config.cluster else set()
+    used |= {split.column} if (split := getattr(config.source, "split", None)) else set()
+    binary = {}
+    for name in source.columns:
+        if name in used or not is_plain(source.schema[name]):
+            continue
+        value = _text(source, name, "over_index", "the source")
+        known = source.select(value.drop_nulls().unique()).to_series()
+        if len(known) == 2:
+            binary[name] = (value, natural_order(known)[-1])
+    return binary
 
 
 def _refuse_unknown_advantaged(
@@ -135,6 +158,7 @@ def _text(source: pl.DataFrame, name: str, role: str, origin: str) -> pl.Expr:
     """Read the values of a column as text; null where there is none."""
     if name not in source.columns:
         raise absent_column(name, role, source.columns, origin)
+    refuse_doubled(name, source.columns, origin)
     kind, value = source.schema[name], pl.col(name)
     refusal = DataError(
         f"{role} column {name!r} of {origin} must hold words or numbers, got {kind}; name "

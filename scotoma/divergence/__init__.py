@@ -5,7 +5,12 @@ from __future__ import annotations
 from scotoma.divergence.distances import ByDistance, GroupByDistance, by_distance
 from scotoma.divergence.flips import LedgerRow, flip_ledger
 from scotoma.divergence.floor import VOTES, CieExcess, excess
-from scotoma.divergence.ranking import Threshold, percentile_weights, threshold
+from scotoma.divergence.ranking import (
+    Threshold,
+    percentile_weights,
+    subset_weights,
+    threshold,
+)
 from scotoma.divergence.scoring import CieCount, DivergenceScores, score
 from scotoma.divergence.tables import (
     AccuracyRow,
@@ -33,6 +38,7 @@ __all__ = [
     "over_index",
     "percentile_weights",
     "score",
+    "subset_weights",
     "threshold",
     "top1_table",
 ]

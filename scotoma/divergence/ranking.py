@@ -86,8 +86,28 @@ def percentile_weights(scores: DivergenceScores, percentile: float) -> Floats:
     >>> percentile_weights(score([[0, 0]] * 4, [[1, 1], [0, 1], [0, 1], [0, 0]], 2), 50).tolist()
     [1.0, 0.5, 0.5, 0.0]
     """
-    at = threshold(scores, percentile)
-    if at.reason:
+    if threshold(scores, percentile).reason:
         return np.full(scores.n, np.nan)
-    share = (at.wanted - at.above) / at.tied
-    return np.where(scores.taxicab == at.value, share, scores.taxicab > at.value)
+    return subset_weights(scores.taxicab, percentile)
+
+
+def subset_weights(distance: Floats, percentile: float) -> Floats:
+    """Chance of each example to be among the most divergent when ties are broken at random.
+
+    As in the papers, ties at distance 0 too: `percentile_weights` refuses a subset of these.
+
+    Args:
+        distance: Taxicab distances, shape (N,).
+        percentile: In [0, 100): 80 for the fifth that diverges most, at least one example.
+
+    Returns:
+        Shape (N,); they sum to the size of the subset.
+
+    >>> subset_weights(np.array([0.0, 2.0, 2.0, 4.0, 0.0]), 60).tolist()
+    [0.0, 0.5, 0.5, 1.0, 0.0]
+    """
+    n = len(distance)
+    wanted = max(1, round(n * (100 - percentile) / 100))
+    cut = np.partition(distance, n - wanted)[n - wanted]
+    tied, above = distance == cut, distance > cut
+    return np.asarray(np.where(tied, (wanted - above.sum()) / tied.sum(), above), np.float64)

@@ -168,5 +168,8 @@ def _floor(was: Floats, now: Floats, layout: Layout) -> Floats:
 
 def welch(before: Floats, after: Floats) -> Variance:
     """Variance of the difference of the members' means, test images fixed, of each class."""
-    own = [(member_variance(part), np.zeros(len(part)), part.shape[1]) for part in (before, after)]
-    return combine(np.zeros(len(before)), np.zeros(len(before)), 1, own)
+    own = [member_variance(part) for part in (before, after)]
+    total, none = own[0] + own[1], np.zeros(len(before))
+    spread = own[0] ** 2 / (before.shape[1] - 1) + own[1] ** 2 / (after.shape[1] - 1)
+    df = total**2 / np.where(spread > 0, spread, np.nan)
+    return Variance(total, none, total, none, df, none)

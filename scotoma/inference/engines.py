@@ -44,6 +44,7 @@ class Network:
         graph: The file of its `Architecture`; None where it was not exported.
         as_trained: Run weights by torch, batch normalisation unfolded, as they were trained.
         limits: Of external models: memory and time for a batch. None for members made here.
+        best: How many classes are told of each image, those of the highest scores.
     """
 
     model: str
@@ -53,6 +54,7 @@ class Network:
     graph: Path | None = None
     as_trained: bool = False
     limits: ReaderLimits | None = None
+    best: int = 1
 
 
 class Engine(Protocol):

@@ -32,6 +32,7 @@ __all__ = [
     "predict_members",
 ]
 
+
 PIXELS = 2**16  # of a batch: the activations of small networks then stay near the core
 BATCHES = 16  # that a worker takes at a time
 ALONE_S = 1.0  # this process works before it is known whether others are worth their start
@@ -57,16 +58,22 @@ class Answers:
     Attributes:
         member: Its place among the members asked.
         rows: The examples.
-        predicted: Class ids, uint8 where all fit and else uint16, shape (R,).
+        best: Class ids of the highest scores, the highest first, uint8 where all fit and else
+            uint16, shape (R, `Network.best`).
         scores: Softmax probability of the predicted class, float16, shape (R,); None unless asked.
         runtime: What ran it, in words.
     """
 
     member: int
     rows: slice
-    predicted: NDArray[np.unsignedinteger[Any]]
+    best: NDArray[np.unsignedinteger[Any]]
     scores: NDArray[np.float16] | None
     runtime: str
+
+    @property
+    def predicted(self) -> NDArray[np.unsignedinteger[Any]]:
+        """Class ids of the highest score, shape (R,)."""
+        return self.best[:, 0]
 
 
 def predict_members(
@@ -190,12 +197,12 @@ def _apart(
                 )  # fmt: skip
         finally:
             idle.put(process)
-        predicted = np.concatenate([np.array(part, np.int64) for part in parts[::3]])
-        if predicted.min() < 0 or predicted.max() >= work.network.classes:
+        best = np.concatenate([np.array(part, np.int64) for part in parts[::3]])
+        if best.min() < 0 or best.max() >= work.network.classes:
             raise DataError(f"{path.name} must predict class ids; export it again")
         kept = [np.array(part, np.float16) for part in parts[1::3]] if work.keep_scores else []
         scores = np.concatenate(kept) if kept else None
-        return Answers(member, rows, predicted.astype(small), scores, parts[2])
+        return Answers(member, rows, best.astype(small), scores, parts[2])
 
     with ExitStack() as stack:
         if file is None:
@@ -223,10 +230,10 @@ def _batch(
     start: int,
     stop: int,
 ) -> list[Any]:
-    """Class ids of a batch, their probabilities and the runtime, as JSON can hold them."""
+    """Best class ids of a batch, probabilities of the first and the runtime, as JSON holds them."""
     answers = _opened_work(members, images, network, keep_scores)(member, slice(start, stop))
     scores = None if answers.scores is None else answers.scores.tolist()
-    return [answers.predicted.tolist(), scores, answers.runtime]
+    return [answers.best.tolist(), scores, answers.runtime]
 
 
 class _Work:
@@ -245,20 +252,20 @@ class _Work:
             self.opened = (member, open_engine(self.members[member], self.network))
         engine = self.opened[1]
         small = np.uint8 if self.network.classes <= 2**8 else np.uint16
-        predicted = np.empty(rows.stop - rows.start, small)
-        kept = np.empty(len(predicted), np.float16) if self.keep_scores else None
+        best = np.empty((rows.stop - rows.start, self.network.best), small)
+        kept = np.empty(len(best), np.float16) if self.keep_scores else None
         batch = images_at_once(self.images)
         for at in range(rows.start, rows.stop, batch):
             pixels = np.ascontiguousarray(self.images[at : min(at + batch, rows.stop)])
             scores = self._checked(engine.scores(pixels), member, len(pixels))
             here = slice(at - rows.start, at - rows.start + len(pixels))
-            predicted[here] = scores.argmax(axis=1)
+            best[here] = _best(scores, self.network.best)
             if kept is not None:
                 with np.errstate(invalid="ignore"):  # of a member that diverged: nan
                     highest = scores.max(axis=1, keepdims=True)
                     kept[here] = 1 / np.exp(scores - highest).sum(axis=1)
         runtime = f"{engine.runtime}; batches of {batch}"
-        return Answers(member, rows, predicted, kept, runtime)
+        return Answers(member, rows, best, kept, runtime)
 
     def _checked(
         self, scores: NDArray[np.float32], member: int, images: int
@@ -277,6 +284,13 @@ class _Work:
                 "train it with a smaller learning rate"
             )
         return scores
+
+
+def _best(scores: NDArray[np.float32], count: int) -> NDArray[np.intp]:
+    """The classes of the highest scores, the highest first, of equals the smallest class id."""
+    if count == 1:
+        return np.asarray(scores.argmax(axis=1)[:, None])
+    return np.asarray(np.argsort(-scores, axis=1, kind="stable")[:, :count])
 
 
 @lru_cache(maxsize=1)

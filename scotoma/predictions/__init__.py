@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from scotoma.predictions.files import PredictionFile, write_predictions
-from scotoma.predictions.matrix import Predictions, label_counts, smallest_type
+from scotoma.predictions.matrix import TOP, Predictions, kept_classes, label_counts, smallest_type
 
 __all__ = [
+    "TOP",
     "PredictionFile",
     "Predictions",
+    "kept_classes",
     "label_counts",
     "smallest_type",
     "write_predictions",

@@ -12,9 +12,10 @@ import polars as pl
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.config.model import threshold_classes
 from scotoma.errors import DataError
-from scotoma.predictions.matrix import smallest_type
+from scotoma.predictions.matrix import TOP, kept_classes, smallest_type
 from scotoma.predictions.tables import (
     NAME_COLUMNS,
+    TOP5,
     PredictionTable,
     read_columns,
     refuse_missing,
@@ -56,10 +57,13 @@ class ExternalPredictions:
     Attributes:
         predicted: Class ids, uint8 or uint16, shape (N, K).
         scores: Probability of each predicted class, float16, shape (N, K), or None.
+        top5: The five best class ids of each model, shape (N, K, 5); None where the label has at
+            most 10 classes, or a file has no column `predicted_top5`.
     """
 
     predicted: NDArray[Any]
     scores: NDArray[np.float16] | None
+    top5: NDArray[Any] | None = None
 
 
 def read_external(
@@ -85,6 +89,10 @@ def read_external(
         v: np.zeros(size, smallest_type(len(request.classes))) for v, size in shape.items()
     }
     scores = {v: np.zeros(size, np.float16) for v, size in shape.items() if request.scores}
+    wanted = shape if kept_classes(len(request.classes)) == TOP else {}
+    top5: dict[str, NDArray[Any] | None] = {
+        v: np.zeros((n * k, TOP), predicted[v].dtype) for v, (n, k) in wanted.items()
+    }
     read = dict.fromkeys(shape, 0)
     places = pl.DataFrame({"id": request.ids}, schema={"id": pl.String}).with_row_index("row")
     for table in tables:
@@ -99,10 +107,21 @@ def read_external(
             predicted[variant].flat[cells] = part["code"].to_numpy()
             if request.scores:
                 scores[variant].flat[cells] = part["score"].to_numpy()
+            if TOP5 not in part.columns:
+                top5[variant] = None
+            elif (best := top5.get(variant)) is not None:
+                best[cells] = part[TOP5].to_numpy()
     for variant in request.models:
         if not times[variant].all():
             _refuse_gaps(variant, times[variant], request)
-    return {v: ExternalPredictions(predicted[v], scores.get(v)) for v in request.models}
+    return {
+        v: ExternalPredictions(
+            predicted[v],
+            scores.get(v),
+            None if (best := top5.get(v)) is None else best.reshape(*shape[v], TOP),
+        )
+        for v in request.models
+    }
 
 
 def _parts(
@@ -113,8 +132,9 @@ def _parts(
         {table.from_name["variant"]} if "variant" in table.from_name else set()
     ):
         return
-    score = ["score"] if request.scores else []
-    frame = read_columns(table, "example_id", "predicted", *score, limits=request.limits)
+    more = ["score"] if request.scores else []
+    more += [TOP5] if kept_classes(len(request.classes)) == TOP else []
+    frame = read_columns(table, "example_id", "predicted", *more, limits=request.limits)
     for name in (*NAME_COLUMNS, "example_id", "predicted"):
         refuse_missing(frame[name], table)
     for variant, models in request.models.items():
@@ -133,6 +153,11 @@ def _parts(
         }
         if request.scores:
             columns["score"] = _probabilities(kept, table)
+        if TOP5 in kept.columns:
+            best = _five_best(kept, columns["code"], list(request.classes))
+            if (wrong := best[:, 0] < 0).any():
+                _refuse_five(kept.row(int(wrong.argmax()), named=True), table)
+            columns[TOP5] = pl.Series(best, dtype=pl.Array(pl.Int64, TOP))
         yield variant, pl.DataFrame(columns)
 
 
@@ -169,6 +194,30 @@ def _codes(frame: pl.DataFrame, request: PredictionRequest, table: PredictionTab
     return codes
 
 
+def _five_best(frame: pl.DataFrame, codes: pl.Series, names: Sequence[str]) -> NDArray[np.int64]:
+    """Class ids of the five best names, shape (n, 5): -1 in rows that do not fit.
+
+    Args:
+        frame: `predicted_top5`, a list in Parquet and a JSON list in CSV.
+        codes: Class ids of the predicted names.
+        names: Class names by id.
+    """
+    lists, ids = frame[TOP5], np.full((frame.height, TOP), -1, np.int64)
+    try:
+        if lists.dtype == pl.String:
+            lists = lists.str.json_decode(pl.List(pl.String))
+        lists = lists.cast(pl.List(pl.String))
+    except pl.exceptions.PolarsError:
+        return ids
+    whole = (lists.list.len() == TOP).fill_null(False).to_numpy()
+    flat = lists.filter(whole).explode().cast(pl.Enum(names), strict=False).to_physical()
+    found = flat.cast(pl.Int64).fill_null(-1).to_numpy().reshape(-1, TOP)
+    fits = (np.diff(np.sort(found), axis=1) > 0).all(axis=1) & (found >= 0).all(axis=1)
+    fits &= (found == codes.filter(whole).to_numpy()[:, None]).any(axis=1)
+    ids[np.flatnonzero(whole)[fits]] = found[fits]
+    return ids
+
+
 def _probabilities(frame: pl.DataFrame, table: PredictionTable) -> pl.Series:
     scores = frame["score"].cast(pl.Float64, strict=False)
     wrong = ~(scores.is_between(0, 1)).fill_null(False)
@@ -182,6 +231,16 @@ def _probabilities(frame: pl.DataFrame, table: PredictionTable) -> pl.Series:
             )
         )
     return scores.cast(pl.Float32)
+
+
+def _refuse_five(row: Mapping[str, Any], table: PredictionTable) -> None:
+    raise DataError(
+        printable(
+            f"{TOP5} in {table.place} must list {TOP} different classes, the predicted one among "
+            f"them, got {str(row[TOP5])[:80]} of example {row['example_id']!r}; correct it, or "
+            "remove the column"
+        )
+    )
 
 
 def _refuse_unknown(rows: pl.DataFrame, table: PredictionTable) -> None:

@@ -13,15 +13,19 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from scotoma.errors import DataError
-from scotoma.predictions.matrix import Predictions, smallest_type
+from scotoma.predictions.matrix import TOP, Predictions, smallest_type
 from scotoma.unreadable import readable, reason
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    # Ids, class ids (n, K), and scores (n, K) or None, of the next rows.
+    # Ids, class ids (n, K), scores (n, K) or None, top-5 class ids (n, K, 5) or None, of the next
+    # rows.
     Part: TypeAlias = tuple[
-        Sequence[str] | pl.Series, NDArray[np.integer], NDArray[np.floating[Any]] | None
+        Sequence[str] | pl.Series,
+        NDArray[np.integer],
+        NDArray[np.floating[Any]] | None,
+        NDArray[np.integer] | None,
     ]
 
 __all__ = ["ROWS", "PredictionFile", "write_predictions"]
@@ -39,6 +43,7 @@ def write_predictions(
     classes: Sequence[str],
     paired_with: str = "",
     keep_scores: bool = False,
+    keep_top5: bool = False,
     runtimes: Sequence[str] = (),
 ) -> None:
     """Write the predictions of one variant as they come, a row group at a time.
@@ -47,14 +52,16 @@ def write_predictions(
 
     Args:
         path: The Parquet file: `example_id`, `predicted`, a fixed-size list of K class ids (uint8
-            up to 256 classes, else uint16), and `score`, one of K float16, where scores are kept.
-        parts: Ids, class ids (n, K) and scores (n, K) or None, of the next n examples; ids are
-            not compared across parts.
+            up to 256 classes, else uint16), and where they are kept `score`, one of K float16, and
+            `predicted_top5`, one of 5 K class ids, the five of each member in turn.
+        parts: Ids, class ids (n, K), scores (n, K) or None, and top-5 class ids (n, K, 5) or None,
+            of the next n examples; ids are not compared across parts.
         variant: Its name.
         members: Indices of the K members, ascending.
         classes: Class names by id.
         paired_with: Variant that each member derives from, or "".
         keep_scores: Whether parts bring scores.
+        keep_top5: Whether parts bring top-5 class ids.
         runtimes: What ran the members, in words.
 
     Raises:
@@ -63,7 +70,7 @@ def write_predictions(
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "dense.parquet")
-    ...     parts = [(["a"], np.array([[0, 1]]), None), (["b"], np.array([[1, 1]]), None)]
+    ...     parts = [([name], np.array([[0, 1]]), None, None) for name in ("a", "b")]
     ...     write_predictions(path, parts, variant="dense", members=[0, 1], classes=["no", "yes"])
     ...     print(PredictionFile.open(path).rows)
     2
@@ -77,6 +84,8 @@ def write_predictions(
     }
     if keep_scores:
         columns["score"] = pl.Array(pl.Float16, wide)
+    if keep_top5:
+        columns["predicted_top5"] = pl.Array(ids_type, TOP * wide)
     schema = pl.Schema(columns)
     faults: list[DataError] = []
 
@@ -84,14 +93,21 @@ def write_predictions(
         names: list[str] | None, where: pl.Expr | None, limit: int | None, batch: int | None
     ) -> Iterator[pl.DataFrame]:
         try:
-            for ids, predicted, scores in parts:
-                _refuse(variant, len(ids), wide, len(classes), predicted, scores, keep_scores)
+            for ids, predicted, scores, top5 in parts:
+                shape = (len(ids), wide)
+                _refuse_ids(variant, shape, len(classes), predicted)
+                _refuse_unless("scores", variant, shape if keep_scores else None, scores)
+                _refuse_unless("top-5", variant, (*shape, TOP) if keep_top5 else None, top5)
                 values: dict[str, Any] = {
                     "example_id": pl.Series(ids, dtype=pl.String),
                     "predicted": pl.Series(predicted.astype(small), dtype=columns["predicted"]),
                 }
                 if scores is not None:
                     values["score"] = pl.Series(scores.astype(np.float16), dtype=columns["score"])
+                if top5 is not None:
+                    _refuse_ids(variant, top5.shape, len(classes), top5)
+                    flat = top5.astype(small).reshape(len(ids), TOP * wide)
+                    values["predicted_top5"] = pl.Series(flat, dtype=columns["predicted_top5"])
                 yield pl.DataFrame(values, schema=schema)
         except DataError as fault:  # the engine that runs this would wrap it in its own words
             faults.append(fault)
@@ -110,31 +126,28 @@ def write_predictions(
         raise faults[0]
 
 
-def _refuse(
-    variant: str,
-    examples: int,
-    members: int,
-    classes: int,
-    predicted: NDArray[np.integer],
-    scores: NDArray[np.floating[Any]] | None,
-    keep_scores: bool,
+def _refuse_ids(
+    variant: str, shape: tuple[int, ...], classes: int, predicted: NDArray[np.integer]
 ) -> None:
-    if predicted.shape != (examples, members):
+    if predicted.shape != shape:
         raise DataError(
-            f"predictions of {variant} have shape {predicted.shape} for {examples} examples and "
-            f"{members} members"
+            f"predictions of {variant} have shape {predicted.shape} for {shape[0]} examples and "
+            f"{shape[1]} members"
         )
     if predicted.size and not 0 <= predicted.min() <= predicted.max() < classes:
         wrong = predicted.min() if predicted.min() < 0 else predicted.max()
         raise DataError(
             f"predictions of {variant} hold class id {int(wrong)}; ids go from 0 to {classes - 1}"
         )
-    if keep_scores != (scores is not None) or (
-        scores is not None and scores.shape != predicted.shape
-    ):
-        held = "none" if scores is None else f"shape {scores.shape}"
-        wanted = f"shape {predicted.shape}" if keep_scores else "none"
-        raise DataError(f"scores of {variant} must have {wanted}, got {held}")
+
+
+def _refuse_unless(
+    what: str, variant: str, shape: tuple[int, ...] | None, kept: NDArray[Any] | None
+) -> None:
+    held = None if kept is None else kept.shape
+    if held != shape:
+        got, wanted = ("none" if one is None else f"shape {one}" for one in (held, shape))
+        raise DataError(f"{what} of {variant} must have {wanted}, got {got}")
 
 
 @dataclass(frozen=True)
@@ -149,6 +162,7 @@ class PredictionFile:
         classes: Class names by id.
         paired_with: Variant that each member derives from, or "".
         has_scores: Whether it keeps scores.
+        has_top5: Whether it keeps top-5 class ids.
         runtimes: What ran the members, in words.
     """
 
@@ -159,6 +173,7 @@ class PredictionFile:
     classes: tuple[str, ...]
     paired_with: str
     has_scores: bool
+    has_top5: bool
     runtimes: tuple[str, ...]
 
     @classmethod
@@ -183,6 +198,9 @@ class PredictionFile:
         try:
             if not isinstance(kind, pl.Array) or kind.size != len(members):
                 raise ValueError(f"{len(members)} members and a column of {kind}")
+            top5 = columns.get("predicted_top5")
+            if top5 not in (None, pl.Array(kind.inner, TOP * kind.size)):
+                raise ValueError(f"{len(members)} members and a column of {top5}")
             return cls(
                 path=path,
                 rows=rows,
@@ -191,6 +209,7 @@ class PredictionFile:
                 classes=tuple(map(str, json.loads(metadata["scotoma.classes"]))),
                 paired_with=metadata["scotoma.paired_with"],
                 has_scores="score" in columns,
+                has_top5=top5 is not None,
                 runtimes=tuple(map(str, json.loads(metadata.get("scotoma.runtimes", "[]")))),
             )
         except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -198,18 +217,27 @@ class PredictionFile:
                 f"{path} must say whose predictions it holds ({reason(error)}); {WRITE}"
             ) from error
 
-    def slices(self, rows: int = ROWS) -> Iterator[tuple[pl.Series, NDArray[Any]]]:
-        """Ids and class ids (n, K), `rows` examples at a time; only one slice is in memory."""
-        scan = pl.scan_parquet(self.path, glob=False).select("example_id", "predicted")
+    def slices(
+        self, rows: int = ROWS, *, top5: bool = False
+    ) -> Iterator[tuple[pl.Series, NDArray[Any]]]:
+        """Ids and class ids (n, K), `rows` examples at a time; only one slice is in memory.
+
+        With `top5`, which the file must have, the top-5 class ids (n, K, 5).
+        """
+        column = "predicted_top5" if top5 else "predicted"
+        scan = pl.scan_parquet(self.path, glob=False).select("example_id", column)
         for start in range(0, self.rows, rows):
             with readable(self.path, WRITE):
                 part = scan.slice(start, rows).collect()
-            yield part["example_id"], _matrix(part["predicted"], len(self.members))
+            shape = (len(self.members), *([TOP] if top5 else []))
+            yield part["example_id"], _matrix(part[column], *shape)
 
-    def read(self) -> Predictions:
-        """The whole file in memory."""
+    def read(self, *, top5: bool = False) -> Predictions:
+        """The whole file in memory, but for the top-5 class ids unless they are asked for."""
+        top5 = top5 and self.has_top5
         with readable(self.path, WRITE):
-            table = pl.read_parquet(self.path, glob=False)
+            scan = pl.scan_parquet(self.path, glob=False)
+            table = (scan if top5 else scan.drop("predicted_top5", strict=False)).collect()
         wide = len(self.members)
         return Predictions(
             variant=self.variant,
@@ -220,8 +248,9 @@ class PredictionFile:
             paired_with=self.paired_with,
             scores=_matrix(table["score"], wide) if self.has_scores else None,
             runtimes=self.runtimes,
+            top5=_matrix(table["predicted_top5"], wide, TOP) if top5 else None,
         )
 
 
-def _matrix(column: pl.Series, wide: int) -> NDArray[Any]:
-    return np.ascontiguousarray(column.to_numpy()).reshape(len(column), wide)
+def _matrix(column: pl.Series, *shape: int) -> NDArray[Any]:
+    return np.ascontiguousarray(column.to_numpy()).reshape(len(column), *shape)

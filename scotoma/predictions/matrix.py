@@ -17,7 +17,18 @@ if TYPE_CHECKING:
 
     ClassIds: TypeAlias = NDArray[np.unsignedinteger[Any]]
 
-__all__ = ["Predictions", "label_counts", "smallest_type"]
+__all__ = ["TOP", "Predictions", "kept_classes", "label_counts", "smallest_type"]
+
+TOP, FEW_CLASSES = 5, 10
+
+
+def kept_classes(classes: int) -> int:
+    """How many of a member's best classes are kept: five of more than ten classes, else one.
+
+    >>> kept_classes(10), kept_classes(11)
+    (1, 5)
+    """
+    return TOP if classes > FEW_CLASSES else 1
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,7 @@ class Predictions:
         paired_with: Variant whose member of the same index each member derives from, or "".
         scores: Softmax probability of each predicted class, float16, shape (N, K), or None.
         runtimes: What ran the members, in words, each way once.
+        top5: The five classes of the highest scores, the highest first, shape (N, K, 5), or None.
     """
 
     variant: str
@@ -43,6 +55,7 @@ class Predictions:
     paired_with: str = ""
     scores: NDArray[np.float16] | None = None
     runtimes: tuple[str, ...] = ()
+    top5: ClassIds | None = None
 
     def __post_init__(self) -> None:
         expected = (len(self.example_ids), len(self.members))
@@ -56,28 +69,37 @@ class Predictions:
                 f"scores of {self.variant} have shape {self.scores.shape} for {expected[0]} "
                 f"examples and {expected[1]} members; keep one per prediction"
             )
+        if self.top5 is not None and self.top5.shape != (*expected, TOP):
+            raise DataError(
+                f"top-5 predictions of {self.variant} have shape {self.top5.shape} for "
+                f"{expected[0]} examples and {expected[1]} members; keep {TOP} per prediction"
+            )
         if len(set(self.example_ids)) < len(self.example_ids):
             twice = next(i for i, n in Counter(self.example_ids).items() if n > 1)
             raise DataError(
                 f"predictions of {self.variant} hold example {twice!r} twice; ids must be unique"
             )
-        if self.predicted.size and int(self.predicted.max()) >= len(self.classes):
-            raise DataError(
-                f"predictions of {self.variant} hold class id {int(self.predicted.max())}; ids go "
-                f"from 0 to {len(self.classes) - 1}"
-            )
+        for ids in (self.predicted, self.top5):
+            if ids is not None and ids.size and int(ids.max()) >= len(self.classes):
+                raise DataError(
+                    f"predictions of {self.variant} hold class id {int(ids.max())}; ids go from 0 "
+                    f"to {len(self.classes) - 1}"
+                )
 
     def write(self, path: Path) -> None:
-        """Write Parquet: `example_id`, `predicted`, a fixed-size list of K class ids, `score`."""
+        """Write Parquet: see `write_predictions`."""
         from scotoma.predictions.files import ROWS, write_predictions
 
         cuts = [slice(at, at + ROWS) for at in range(0, max(1, len(self.example_ids)), ROWS)]
         write_predictions(
             path,
             (
-                (self.example_ids[c], self.predicted[c], self.scores)
-                if self.scores is None
-                else (self.example_ids[c], self.predicted[c], self.scores[c])
+                (
+                    self.example_ids[c],
+                    self.predicted[c],
+                    None if self.scores is None else self.scores[c],
+                    None if self.top5 is None else self.top5[c],
+                )
                 for c in cuts
             ),
             variant=self.variant,
@@ -85,15 +107,16 @@ class Predictions:
             classes=self.classes,
             paired_with=self.paired_with,
             keep_scores=self.scores is not None,
+            keep_top5=self.top5 is not None,
             runtimes=self.runtimes,
         )
 
     @classmethod
-    def read(cls, path: Path) -> Predictions:
-        """Read what `write` wrote."""
+    def read(cls, path: Path, *, top5: bool = False) -> Predictions:
+        """Read what `write` wrote; `top5`, five times as large as the rest, only if asked for."""
         from scotoma.predictions.files import PredictionFile
 
-        return PredictionFile.open(path).read()
+        return PredictionFile.open(path).read(top5=top5)
 
     @classmethod
     def gather(cls, parts: list[Predictions]) -> Predictions:
@@ -126,6 +149,7 @@ class Predictions:
             )
         order = np.argsort(members, kind="stable")
         scores = [part.scores for part in parts if part.scores is not None]
+        top5 = [part.top5 for part in parts if part.top5 is not None]
         return cls(
             variant=first.variant,
             example_ids=first.example_ids,
@@ -135,6 +159,7 @@ class Predictions:
             paired_with=first.paired_with,
             scores=np.concatenate(scores, axis=1)[:, order] if len(scores) == len(parts) else None,
             runtimes=tuple(sorted({runtime for part in parts for runtime in part.runtimes})),
+            top5=np.concatenate(top5, axis=1)[:, order] if len(top5) == len(parts) else None,
         )
 
 

@@ -12,6 +12,7 @@ import polars as pl
 from scotoma import storage
 from scotoma.columns import doubled_column
 from scotoma.config.limits import LIMITS, ReaderLimits
+from scotoma.csv_files import scan_csv
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
 from scotoma.printable import nearest, printable
@@ -20,6 +21,7 @@ from scotoma.untrusted import table_apart
 
 __all__ = [
     "NAME_COLUMNS",
+    "TOP5",
     "PredictionTable",
     "find_tables",
     "models_by_variant",
@@ -28,6 +30,8 @@ __all__ = [
     "split_pattern",
 ]
 
+KEY = "example_id"
+TOP5 = "predicted_top5"  # an optional column: five classes, the best first
 ONLY_MODEL = "0"  # what the model of a variant is called where nothing names it
 NAME_COLUMNS = ("variant", "model")  # columns that the name of a file can stand for
 
@@ -39,18 +43,21 @@ class PredictionTable:
     Attributes:
         place: Its path or URI.
         from_name: `variant`, `model`, both or neither, as the file's name has them.
+        key: The column of the ids, where none is called `example_id`.
     """
 
     place: str
     from_name: Mapping[str, str]
+    key: str = KEY
 
 
-def find_tables(pattern: str) -> list[PredictionTable]:
+def find_tables(pattern: str, key: str = KEY) -> list[PredictionTable]:
     """List the files that a pattern names, in the order of their names.
 
     Args:
         pattern: A path or `s3://` URI. In its parts `*` stands for any characters but `/`,
             `{variant}` and `{model}` for the names of variant and model.
+        key: The column of the ids, where none is called `example_id`.
 
     Raises:
         DataError: No file matches, or one is neither CSV nor Parquet, or its name no UTF-8.
@@ -59,7 +66,7 @@ def find_tables(pattern: str) -> list[PredictionTable]:
     expected = re.compile(_expression(rest))
     tables = [
         PredictionTable(
-            storage.join(folder, name), {k: v for k, v in match.groupdict().items() if v}
+            storage.join(folder, name), {k: v for k, v in match.groupdict().items() if v}, key
         )
         for name in storage.list_files(folder)
         if (match := expected.fullmatch(name))
@@ -165,11 +172,11 @@ def refuse_missing(values: pl.Series, table: PredictionTable) -> None:
 def read_columns(
     table: PredictionTable, *needed: str, limits: ReaderLimits = LIMITS
 ) -> pl.DataFrame:
-    """Read the names and the columns that are needed, as text but for `score`.
+    """Read the names and the columns that are needed, as text but for `score` and lists.
 
     Args:
         table: The file.
-        *needed: Columns beside those of the names.
+        *needed: Columns beside those of the names; `predicted_top5` only if the file has it.
         limits: Memory and time for reading it.
 
     Raises:
@@ -206,9 +213,12 @@ def _scan(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.Laz
         scan = (
             pl.scan_parquet(path, glob=False, hive_partitioning=False)
             if table.place.lower().endswith(".parquet")
-            else pl.scan_csv(path, infer_schema=False, glob=False)
+            else scan_csv(path)
         )
         known = scan.collect_schema().names()
+        if table.key in known and KEY not in known:
+            scan = scan.rename({table.key: KEY})
+            known[known.index(table.key)] = KEY
     except UNREADABLE as error:
         raise _unreadable(table, error) from error
     if doubled := doubled_column(known):
@@ -218,6 +228,7 @@ def _scan(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.Laz
     own = [name for name in NAME_COLUMNS if name not in table.from_name and name in known]
     if "variant" not in [*table.from_name, *own]:
         needed = (*needed, "variant")
+    needed = tuple(name for name in needed if name != TOP5 or name in known)
     for name in needed:
         if name not in known:
             raise DataError(
@@ -233,7 +244,8 @@ def _scan(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.Laz
 def _with_names(scan: pl.LazyFrame, table: PredictionTable) -> pl.LazyFrame:
     """Read the columns as text, and add those that the name of the file stands for."""
     kinds = scan.collect_schema()
-    texts = [_text(name, kind) for name, kind in kinds.items() if name != "score"]
+    kept = ("score", TOP5)
+    texts = [_text(name, kind) for name, kind in kinds.items() if name not in kept]
     added = [pl.lit(value).alias(name) for name, value in table.from_name.items()]
     only = [] if "model" in [*kinds, *table.from_name] else [pl.lit(ONLY_MODEL).alias("model")]
     return scan.with_columns(*texts, *added, *only)

@@ -33,10 +33,11 @@ def divergence(run: Run) -> list[Path]:
     with run.step("divergence", [table, section], measure_inputs(run) + parity_inputs(run)) as due:
         if due:
             examples, seed = read_test_examples(run), run.config.population.seed
+            shares = _training_shares(run)
             dense = read_predictions(run, "dense", examples)
 
             def measure(comparison: PopulationPair) -> tuple[pl.DataFrame, dict[str, Any]]:
-                scores, summary = _divergence(comparison, examples, seed)
+                scores, summary = _divergence(comparison, examples, shares, seed)
                 return scores, {
                     "divergence": summary,
                     "gallery": gallery_pairs(scores, examples, seed),
@@ -57,7 +58,7 @@ def divergence(run: Run) -> list[Path]:
 
 
 def _divergence(
-    comparison: PopulationPair, examples: Examples, seed: int
+    comparison: PopulationPair, examples: Examples, shares: dict[str, float], seed: int
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     from scotoma.divergence import (
         by_distance,
@@ -88,6 +89,7 @@ def _divergence(
             "compressed_votes": scores.compressed_votes,
         }
     )
+    untrained = 0.0 if shares else None  # of a value that training lacks
     named_groups = dict(zip(groups.keys[1:], groups.masks[1:], strict=True))
     summary = {
         "cie": excess(dense, compressed, len(classes), paired=paired, clusters=clusters),
@@ -102,9 +104,15 @@ def _divergence(
             percentiles=PERCENTILES,
             clusters=clusters,
         ),
-        "over_index": over_index(
-            scores.cie, named_groups, members=dense.shape[1], clusters=clusters
-        ),
+        "over_index": [
+            jsonable(row) | {"share_in_training": shares.get(row.attribute, untrained)}
+            for row in over_index(
+                scores.cie,
+                examples.over_index_masks(),
+                members=dense.shape[1],
+                clusters=clusters,
+            )
+        ],
         "ledger": flip_ledger(
             dense,
             compressed,
@@ -116,3 +124,11 @@ def _divergence(
         ),
     }
     return frame, summary
+
+
+def _training_shares(run: Run) -> dict[str, float]:
+    """Share of each group and binary column in the training examples; none without such."""
+    training = Examples.read(run.examples, images=False, split="train")
+    if not training.table.height:
+        return {}
+    return {key: float(mask.mean()) for key, mask in training.over_index_masks().items()}

@@ -29,7 +29,9 @@ def gather(run: Run) -> list[Path]:
             from scotoma.predictions import Predictions
 
             for name, manifest in zip(names, manifests, strict=True):
-                predictions = Predictions.gather([Predictions.read(path) for path in parts[name]])
+                predictions = Predictions.gather(
+                    [Predictions.read(path, top5=True) for path in parts[name]]
+                )
                 with written(run.predictions(name)) as temporary:
                     predictions.write(temporary)
                 write_json(manifest, population_facts(run, name))

@@ -19,7 +19,7 @@ from scotoma.inference import Answers, Network, PixelArray, costs, predict_membe
 from scotoma.inference.costs import costs_apart
 from scotoma.inference.model_process import runtime_process
 from scotoma.inference.population import needs_torch
-from scotoma.predictions import Predictions, smallest_type
+from scotoma.predictions import TOP, Predictions, kept_classes, smallest_type
 from scotoma.processes import WorkerPool, worker_pool
 from scotoma.run import Run, write_json
 from scotoma.stages.external.models import network_of
@@ -42,14 +42,14 @@ def predict_shard(run: Run, shard: Shard, graph: Path | None = None) -> None:
     examples = Examples.read(run.examples, split="test")
     config = run.config
     classes = len(examples.classes)
-    network = replace(network_of(config, classes), graph=graph)
+    network = replace(network_of(config, classes), graph=graph, best=kept_classes(classes))
     names = [variant.name for variant in config.resolved_variants]
     members = {name: members_of(config, name, shard) for name in names}
     cells = [(name, place) for name, own in members.items() for place in range(len(own))]
     files = [run.member(name, members[name][place]) for name, place in cells]
     keep_scores = config.keep_scores
     columns = {
-        name: _Column.empty((len(examples.ids), len(own)), classes, scores=keep_scores)
+        name: _Column.empty((len(examples.ids), len(own)), network, scores=keep_scores)
         for name, own in members.items()
     }
     progress.start("predict", len(files) * len(examples.ids))
@@ -72,10 +72,8 @@ def _predict_networks(run: Run, examples: Examples, images: Path, network: Netwo
     """Predict in torch with the first member of each variant that others were exported from."""
     bases = list(dict.fromkeys(exported_from(run.config).values()))
     files = [run.member(name, 0) for name in bases]
-    columns = {
-        name: _Column.empty((len(examples.ids), 1), network.classes, scores=False) for name in bases
-    }
-    trained = replace(network, graph=None, as_trained=True)
+    trained = replace(network, graph=None, as_trained=True, best=1)
+    columns = {name: _Column.empty((len(examples.ids), 1), trained, scores=False) for name in bases}
     progress.start("check exported models", len(files) * len(examples.ids))
     for answers in predict_members(files, images, trained):
         columns[bases[answers.member]].take(answers, 0)
@@ -114,21 +112,21 @@ def _measure_in(
 class _Column:
     """The predictions of one variant while they arrive."""
 
-    predicted: NDArray[np.unsignedinteger[Any]]
+    best: NDArray[np.unsignedinteger[Any]]  # class ids, shape (N, K, `Network.best`)
     missing: int
     scores: NDArray[np.float16] | None
     runtimes: set[str] = field(default_factory=set)
 
     @classmethod
-    def empty(cls, shape: tuple[int, int], classes: int, *, scores: bool) -> _Column:
-        kept = np.zeros(shape, np.float16) if scores else None
-        return cls(np.zeros(shape, smallest_type(classes)), shape[0] * shape[1], kept)
+    def empty(cls, shape: tuple[int, int], network: Network, *, scores: bool) -> _Column:
+        best = np.zeros((*shape, network.best), smallest_type(network.classes))
+        return cls(best, shape[0] * shape[1], np.zeros(shape, np.float16) if scores else None)
 
     def take(self, answers: Answers, place: int) -> None:
-        self.predicted[answers.rows, place] = answers.predicted
+        self.best[answers.rows, place] = answers.best
         if self.scores is not None and answers.scores is not None:
             self.scores[answers.rows, place] = answers.scores
-        self.missing -= len(answers.predicted)
+        self.missing -= len(answers.best)
         self.runtimes.add(answers.runtime)
 
 
@@ -145,10 +143,11 @@ def _write(
         example_ids=tuple(examples.ids),
         members=tuple(members),
         classes=examples.classes,
-        predicted=column.predicted,
+        predicted=column.best[..., 0],
         paired_with=paired_with,
         scores=column.scores,
         runtimes=tuple(sorted(column.runtimes)),
+        top5=column.best if column.best.shape[2] == TOP else None,
     )
     with written(path) as temporary:
         predictions.write(temporary)

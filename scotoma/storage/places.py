@@ -289,7 +289,7 @@ def at_hand(place: str, *, listed: bool = False) -> Iterator[Path]:
         DataError: As of `read_bytes`.
     """
     if not is_remote(place):
-        yield Path(place)
+        yield Path(place).absolute()
         return
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
         path = Path(folder, "copy")

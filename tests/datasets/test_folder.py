@@ -108,7 +108,8 @@ def test_numbers_in_the_table_stay_as_they_are_written(folder: Path) -> None:
 def test_a_missing_table_is_refused(folder: Path) -> None:
     (folder / "table.csv").unlink()
     assert refused(folder) == (
-        f"source.attributes {folder / 'table.csv'} is not a file; name a CSV with column 'image'"
+        f"source.attributes {folder / 'table.csv'} is not a file; name a CSV with a row for each "
+        "image"
     )
 
 

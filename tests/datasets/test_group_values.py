@@ -73,9 +73,9 @@ def test_rare_values_go_together_and_are_named() -> None:
     ("values", "rule", "message"),
     [
         (
-            ["1", "n/a"],
+            ["1", "old"],
             {"bins": 2},
-            "attribute 'x' must hold numbers for bins, got 'n/a'; correct or empty it, or leave "
+            "attribute 'x' must hold numbers for bins, got 'old'; correct or empty it, or leave "
             "bins out",
         ),
         (

@@ -40,6 +40,12 @@ def draw_over_index(audit: Audit) -> Figure | None:
     if not by_variant or not train:
         return None
     shares = {group.name: group.train / train for group in audit.groups}
+    shares |= {
+        row.attribute: row.share_in_training
+        for rows in by_variant.values()
+        for row in rows
+        if row.share_in_training is not None
+    }
     chosen = max(by_variant, key=lambda name: audit.divergence[name].cie.cie.count)
     rows = [
         (name, label, round(100 * shares[row.attribute], 4), *_ratio(row.change))
@@ -134,7 +140,7 @@ def _spec(rows: list[tuple[Any, ...]], names: list[str], chosen: str) -> dict[st
     within = {"test": f"!datum.{beyond}", "value": GROUND}
     y = {"field": ratio, "type": "quantitative"}
     known = {"filter": f"isValid(datum.{ratio})"}
-    left_of = f"datum.{share} > 70"  # per cent: there a name has no room to the right
+    left_of = f"datum.{share} > 55"  # per cent: there a name has no room to the right
     at = f"isValid(datum.{ratio}) ? datum.{ratio} : {domain[0]}"
     named: dict[str, Any] = {
         "transform": [{"calculate": at, "as": "at"}],

@@ -62,7 +62,7 @@ def complete(config: Config) -> Config:
     source = config.source
     if not isinstance(source, PredictionsSource):
         return config
-    supplied = models_by_variant(find_tables(source.files), config.limits)
+    supplied = models_by_variant(find_tables(source.files, source.key), config.limits)
     for name in supplied:
         if not NAME.fullmatch(name) or len(name.encode()) > NAME_BYTES:
             raise DataError(
@@ -173,7 +173,7 @@ def prepare_predicted(run: Run) -> None:
     assert isinstance(run.config.source, PredictionsSource)
     progress.start("read examples", 1)
     examples = load_examples(run.config)
-    tables = find_tables(run.config.source.files)
+    tables = find_tables(run.config.source.files, run.config.source.key)
     left = _left_out(run.config, models_by_variant(tables, run.config.limits))
     digests = PartDigests(examples)
     with written(run.examples) as temporary:
@@ -186,7 +186,7 @@ def prepare_predicted(run: Run) -> None:
 def prediction_sources(source: PredictionsSource) -> storage.Files:
     """List the files of predictions."""
     folder = PurePosixPath(storage.join(split_pattern(source.files)[0]))
-    places = [PurePosixPath(table.place) for table in find_tables(source.files)]
+    places = [PurePosixPath(table.place) for table in find_tables(source.files, source.key)]
     names = tuple(place.relative_to(folder).as_posix() for place in places)
     return storage.Files(split_pattern(source.files)[0], names)
 
@@ -222,7 +222,7 @@ def import_predictions(run: Run) -> list[Path]:
     opens = [run.examples]
     with run.step("prepare-000", [*outputs, *records], made_with=made_with, opens=opens) as due:
         if due:
-            _import(run, find_tables(source.files))
+            _import(run, find_tables(source.files, source.key))
             confirmed(files, seen)
     manifests = [run.population(name) / "manifest.json" for name in names]
     with run.step("prepare-001", manifests, [run.examples, *outputs, *records]) as due:
@@ -266,6 +266,7 @@ def _write(
             predicted=answers.predicted,
             paired_with=paired,
             scores=answers.scores,
+            top5=answers.top5,
             runtimes=(ELSEWHERE,),
         ).write(temporary)
     for index, model in enumerate(models):

@@ -1,0 +1,143 @@
+"""Which column of a table holds ids, labels, splits and attributes, and what is of no use?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import polars as pl
+
+from scotoma.columns import is_plain, present
+from scotoma.datasets.group_values import kind_of_values, without_marks
+
+__all__ = ["Attributes", "attribute", "guessed_attributes", "guessed_key", "guessed_label"]
+
+LABELS = ("label", "target", "class", "y", "digit", "category")
+IDS = ("example_id", "image", "id", "file", "filename", "path", "name", "key", "index")
+IMAGES = r"(?i)\.(png|jpe?g|gif|webp|bmp|tiff?)$"
+MOST_VALUES = 12  # groups of one attribute
+MOST_ATTRIBUTES = 6  # more share out the examples too thinly, and every test the error rate
+BINS = 4
+FEWEST = 30  # test examples of a value that is a group of its own
+
+
+@dataclass(frozen=True)
+class Attributes:
+    """What a draft makes of the columns that are neither id, label nor split.
+
+    Attributes:
+        groups: Attribute to its entry in the configuration.
+        left_out: Column to why it is of no use.
+    """
+
+    groups: dict[str, dict[str, Any]]
+    left_out: dict[str, str]
+
+
+def guessed_key(table: pl.DataFrame, *, images: bool) -> str | None:
+    """The column that names each example: by its name, then by its values; None for none.
+
+    Args:
+        table: The table.
+        images: Whether it names image files.
+
+    >>> guessed_key(pl.DataFrame({"sex": ["f", "f"], "photo": ["a.png", "b.png"]}), images=True)
+    'photo'
+    """
+    plain = [name for name in table.columns if is_plain(table.schema[name])]
+    whole = [name for name in plain if not _texts(table, name).has_nulls()]
+    if images:
+        files = [name for name in whole if _texts(table, name).str.contains(IMAGES).all()]
+        return next(iter(files), None) or next((name for name in whole if name == "image"), None)
+    unique = [name for name in whole if table[name].n_unique() == table.height]
+    lower = {name.lower(): name for name in reversed(unique)}
+    named = (lower[name] for name in IDS if name in lower)
+    ending = (name for name in unique if name.lower().endswith(("_id", "id", "_name", " id")))
+    words = (name for name in unique if kind_of_values(_texts(table, name)) == "words")
+    return next(chain(named, ending, words, unique), None)
+
+
+def guessed_label(table: pl.DataFrame) -> str | None:
+    """The column that is called as labels are; None for none.
+
+    >>> guessed_label(pl.DataFrame({"ID": [1], "Target": ["x"]}))
+    'Target'
+    """
+    lower = {name.lower(): name for name in reversed(table.columns)}
+    return next((lower[name] for name in LABELS if name in lower), None)
+
+
+def guessed_attributes(table: pl.DataFrame, tested: pl.Series, others: Sequence[str]) -> Attributes:
+    """Make groups of the columns whose values can be compared.
+
+    Args:
+        table: The table.
+        tested: Whether a row is a test example, bool, shape (N,).
+        others: Columns that have another role.
+
+    >>> table = pl.DataFrame({"key": ["a", "b", "c", "d"], "sex": ["f", "m", "f", "m"]})
+    >>> made = guessed_attributes(table, table["key"].is_not_null(), ["key"])
+    >>> made.groups
+    {'sex': {'column': 'sex'}}
+    """
+    groups: dict[str, dict[str, Any]] = {}
+    left_out: dict[str, str] = {}
+    for name in table.columns:
+        if name in others or "_duplicated_" in name:
+            continue
+        if f"{name}_duplicated_0" in table.columns:
+            left_out[name] = "stands twice"
+        elif not is_plain(table.schema[name]):
+            left_out[name] = f"holds {table.schema[name]}"
+        else:
+            entry = _entry(_texts(table, name).filter(tested))
+            if isinstance(entry, str):
+                left_out[name] = entry
+            elif len(groups) == MOST_ATTRIBUTES:
+                left_out[name] = f"is more than {MOST_ATTRIBUTES} attributes"
+            else:
+                groups[attribute(name)] = {"column": name, **entry}
+    return Attributes(groups, left_out)
+
+
+def _texts(table: pl.DataFrame, name: str) -> pl.Series:
+    return table.select(present(pl.col(name).cast(pl.String))).to_series()
+
+
+def _entry(values: pl.Series) -> dict[str, Any] | str:
+    """How the values of a column are grouped; or why they are not, as a clause."""
+    known = without_marks(values).drop_nulls()
+    distinct, kind = known.n_unique(), kind_of_values(values)
+    if distinct < 2:
+        return "is constant" if distinct else "is empty"
+    whole = kind == "numbers" and bool(known.str.contains(r"^\s*[+-]?\d+\s*$").all())
+    if distinct == len(known) > MOST_VALUES and (whole or kind == "words"):
+        return "identifies rows"
+    if distinct <= MOST_VALUES and kind != "words":
+        return {}
+    if kind == "numbers":
+        return {"bins": BINS}
+    if kind == "dates":
+        if known.str.slice(0, 7).n_unique() == 1:
+            return "holds dates of one month"
+        return {"period": "year" if known.str.slice(0, 4).n_unique() > 1 else "month"}
+    times = known.value_counts(sort=True)["count"].to_list()
+    fewest = min(FEWEST, max(1, len(known) // 20))
+    if len(times) > MOST_VALUES:
+        fewest = max(fewest, times[MOST_VALUES - 1] + 1)
+    if not any(count < fewest for count in times):
+        return {}
+    often = sum(count >= fewest for count in times)
+    return {"rare_below": fewest} if often else f"has {distinct:,} values, each of them rare"
+
+
+def attribute(column: str) -> str:
+    """A column as the name of an attribute; one that the audit uses itself gets an ending.
+
+    >>> attribute("sex"), attribute("image")
+    ('sex', 'image_')
+    """
+    reserved = ("intersections", "label", "split", "image", "image_name", "cluster", "example_id")
+    return f"{column}_" if column in reserved else column

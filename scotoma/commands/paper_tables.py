@@ -1,0 +1,30 @@
+"""`scotoma tables`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from scotoma.commands import options
+
+__all__ = ["tables"]
+
+
+def tables(
+    run: options.FinishedRun,
+    paper: Annotated[
+        str,
+        typer.Option(
+            help="Whose tables: pie (Hooker et al. 2019) or cie (Hooker et al. 2020).",
+        ),
+    ],
+    csv: Annotated[
+        bool, typer.Option("--csv", help="Print CSV, unrounded, one row per cell.")
+    ] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+) -> None:
+    """Print the tables of a paper from a finished audit, the published numbers beside them."""
+    from scotoma.commands.paper_pages import run_tables
+
+    run_tables(run, paper, csv=csv, markdown=markdown)

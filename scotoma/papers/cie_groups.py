@@ -1,0 +1,205 @@
+"""What do the CIE paper's tables of labels and groups say about my run?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scotoma.audit import Audit
+from scotoma.audit.groups import RATE_NAMES, RateChange
+from scotoma.audit.worst_change import worst_change
+from scotoma.datasets import Examples
+from scotoma.papers.finished import FinishedAudit
+from scotoma.papers.table import Cell, Grid, PaperTable
+from scotoma.papers.words import interval, under
+from scotoma.published import cie
+
+__all__ = ["NO_GROUPS", "absolute_rates", "label_shares", "normalised_rates"]
+
+NO_GROUPS = (
+    "the audit has no groups; name attributes under groups in the configuration and audit again"
+)
+NO_POSITIVE = (
+    "No FPR and FNR: the audit has no positive class; name it as label.positive and audit again."
+)
+CELEBA = "CelebA, Blond or not, ResNet-18, 10 models"
+MOST = 60  # rows of labels and groups
+
+
+def label_shares(finished: FinishedAudit) -> PaperTable:
+    """Figure 1."""
+    name, title = "Figure 1", "Share of each label and group in training and test data"
+    if not finished.test.attributes:
+        return PaperTable.lacking(name, title, NO_GROUPS)
+    splits = [_counted(examples) for examples in (finished.training, finished.test)]
+    names = finished.audit.group_names
+    rows: list[tuple[Cell, ...]] = []
+    for label in finished.test.classes:
+        for key in list(names)[1:]:
+            cells: list[Cell] = []
+            for counts, total in splits:
+                count = counts.get((label, key), 0)
+                cells += [100 * count / total, count] if total else [None, None]
+            rows.append((label, names[key], *cells))
+    shown = rows
+    if len(rows) > MOST:
+        rare = sorted(range(len(rows)), key=lambda at: (rows[at][3] or 0, rows[at][5] or 0))
+        shown = [rows[at] for at in sorted(rare[:MOST])]
+    left_out = len(rows) - len(shown)
+    return PaperTable(
+        name=name,
+        title=title,
+        run=Grid(
+            "This run",
+            ("label", "group", "% of training", "training", "% of test", "test"),
+            tuple(shown),
+            names=2,
+        ),
+        notes=[f"The {MOST} rarest are shown; {left_out:,} more are left out."] if left_out else [],
+        conclusion="these are counts of the data: no model and no chance is in them.",
+    )
+
+
+def _counted(examples: Examples) -> tuple[dict[tuple[str, str], int], int]:
+    """Examples of each label and group, and of all."""
+    if not examples.table.height:
+        return {}, 0
+    groups, labels = examples.partition(), examples.labels
+    classes = examples.classes
+    return {
+        (classes[place], key): int(count)
+        for key, mask in zip(groups.keys[1:], groups.masks[1:], strict=True)
+        for place, count in enumerate(np.bincount(labels[mask], minlength=len(classes)))
+    }, examples.table.height
+
+
+def normalised_rates(finished: FinishedAudit) -> PaperTable:
+    """Tables 3 and 4."""
+    audit = finished.audit
+    rows: list[tuple[Cell, ...]] = []
+    for number, variant in enumerate(finished.compressed):
+        rates = _rates(audit, variant)
+        if not number:
+            rows += [("dense", *row) for row in _cells(rates, "dense")]
+        rows += [(variant, *row) for row in _cells(rates, "normalized")]
+    return _rate_table(
+        finished,
+        "Tables 3 and 4",
+        "Error rates of dense models, and their normalized difference after compression, %",
+        rows,
+        [
+            Grid.published(f"Paper, Table 5: {CELEBA}, baseline", cie().table5["baseline"],
+                           rows="rate"),
+            Grid.published(f"Paper, Table 3: {CELEBA}, sparsity 0.95, normalized difference",
+                           cie().table3, rows="rate"),
+        ],
+        _gaps(audit),
+    )  # fmt: skip
+
+
+def absolute_rates(finished: FinishedAudit) -> PaperTable:
+    """Table 5."""
+    audit = finished.audit
+    rows: list[tuple[Cell, ...]] = []
+    for number, variant in enumerate(finished.compressed):
+        rates = _rates(audit, variant)
+        if not number:
+            rows += [("dense", *row) for row in _cells(rates, "dense")]
+        rows += [(variant, *row) for row in _cells(rates, "compressed")]
+    sound = {}
+    for variant in finished.compressed:
+        worst = worst_change(audit, variant)
+        sound[variant] = "no rise can be estimated" if worst is None else (
+            f"{RATE_NAMES[worst.metric]} of {audit.group_names[worst.group]} "
+            f"{interval(worst.absolute, factor=100, sign='+', unit=' points')}"
+        )  # fmt: skip
+    return _rate_table(
+        finished,
+        "Table 5",
+        "Error rates before and after compression, %",
+        rows,
+        [
+            Grid.published(f"Paper, Table 5: {CELEBA}, {name}", table, rows="rate")
+            for name, table in cie().table5.items()
+        ],
+        f"the largest rise, not adjusted for selecting the worst group: {under(sound)}.",
+    )
+
+
+def _rate_table(
+    finished: FinishedAudit,
+    name: str,
+    title: str,
+    rows: list[tuple[Cell, ...]],
+    published: list[Grid],
+    conclusion: str,
+) -> PaperTable:
+    audit = finished.audit
+    if len(audit.groups) < 2:
+        return PaperTable.lacking(name, title, NO_GROUPS, published)
+    groups = ("aggregate", *(group.name for group in audit.groups[1:]))
+    return PaperTable(
+        name=name,
+        title=title,
+        run=Grid(
+            "This run: mean over the models of a variant",
+            ("models", "rate", *groups),
+            tuple(rows),
+            names=2,
+        ),
+        published=published,
+        conclusion=conclusion,
+        notes=[*_of_classes(audit), cie().notes[0]],
+    )
+
+
+def _of_classes(audit: Audit) -> list[str]:
+    positive = audit.examples.positive
+    if positive is None:
+        return [NO_POSITIVE]
+    if len(audit.examples.classes) > 2:
+        return [f"Error: {positive} taken for another class, or another for it."]
+    return []
+
+
+def _rates(audit: Audit, variant: str) -> dict[tuple[str, str], RateChange]:
+    """Rates of the error and of the positive class, by metric and group."""
+    rows = audit.subgroups[variant]
+    return {(row.metric, row.group): row for row in rows if row.class_name is None}
+
+
+def _cells(rates: dict[tuple[str, str], RateChange], part: str) -> list[tuple[Cell, ...]]:
+    """A row a metric: its name, and its number in every group, per cent."""
+    groups = list(dict.fromkeys(group for _, group in rates))
+    rows: list[tuple[Cell, ...]] = []
+    for metric, name in RATE_NAMES.items():
+        if (metric, groups[0]) not in rates:
+            continue
+        rows.append((name, *(_percent(rates[metric, group], part) for group in groups)))
+    return rows
+
+
+def _percent(rate: RateChange, part: str) -> float | None:
+    """A rate, or as the paper has it the difference over the dense rate, however few the events."""
+    before, after = rate.dense.value, rate.compressed.value
+    if part == "normalized":
+        return 100 * (after - before) / before if before and after is not None else None
+    value = before if part == "dense" else after
+    return None if value is None else 100 * value
+
+
+def _gaps(audit: Audit) -> str:
+    tested = [
+        (variant, gap.turned())
+        for variant, gaps in audit.gaps.items()
+        for gap in gaps
+        if gap.p_adjusted is not None
+    ]
+    shown = [
+        f"{RATE_NAMES[gap.metric]} rises {interval(gap.gap, factor=100, unit=' points')} more for "
+        f"{audit.group_names.get(gap.group_b, gap.group_b)} than for "
+        f"{audit.group_names.get(gap.group_a, gap.group_a)} under {variant}"
+        for variant, gap in tested
+        if (gap.p_adjusted or 0.0) <= 1 - audit.level
+    ]
+    family = f"(Holm over {len(tested)} gaps between groups)"
+    return f"{'; '.join(shown) or 'no group loses more than another'} {family}."

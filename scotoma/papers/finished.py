@@ -1,0 +1,88 @@
+"""What has a finished audit left that tables are made of? Each file is checked and read once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from scotoma.audit import Audit, read_audit
+from scotoma.audit.document import DENSE
+from scotoma.datasets import Examples
+from scotoma.errors import DataError
+from scotoma.predictions import PredictionFile, Predictions
+from scotoma.run import Run, checksums
+
+__all__ = ["FinishedAudit"]
+
+
+class FinishedAudit:
+    """The files of a finished audit, each read when it is first asked for."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._predictions: dict[str, Predictions] = {}
+        self._top5_right: dict[str, NDArray[np.bool_] | None] = {}
+
+    @cached_property
+    def audit(self) -> Audit:
+        """audit.json.
+
+        Raises:
+            DataError: The audit has not ended, or the file was changed.
+        """
+        path = self._here(self.run.path("audit.json"))
+        return read_audit(path, self.run.mirror.place(path))
+
+    @cached_property
+    def test(self) -> Examples:
+        """The test examples, without images."""
+        return Examples.read(self._here(self.run.examples), images=False, split="test")
+
+    @cached_property
+    def training(self) -> Examples:
+        """The training examples, without images; a table of no rows where there are none."""
+        return Examples.read(self._here(self.run.examples), images=False, split="train")
+
+    @cached_property
+    def scores(self) -> pl.DataFrame:
+        """divergence.parquet: a row for each test example under each compressed variant."""
+        return pl.read_parquet(self._here(self.run.path("divergence.parquet")), glob=False)
+
+    @property
+    def compressed(self) -> tuple[str, ...]:
+        """Names of the variants that are compared with dense."""
+        return tuple(variant.name for variant in self.audit.compressed)
+
+    def predictions(self, variant: str = DENSE) -> Predictions:
+        """Class ids of every member of a variant, examples in the order of `test`."""
+        if variant not in self._predictions:
+            path = self._here(self.run.predictions(variant))
+            self._predictions[variant] = Predictions.read(path)
+        return self._predictions[variant]
+
+    def top5_right(self, variant: str) -> NDArray[np.bool_] | None:
+        """Whether the label is among the five best classes, shape (N, K); None if not kept."""
+        if variant not in self._top5_right:
+            file = PredictionFile.open(self._here(self.run.predictions(variant)))
+            self._top5_right[variant] = _within_five(file, self.test) if file.has_top5 else None
+        return self._top5_right[variant]
+
+    def _here(self, path: Path) -> Path:
+        self.run.fetch(path)
+        if not path.exists():
+            raise DataError(f"{self.run.mirror.place(path)} is not there; finish its audit first")
+        checksums.refuse_changed(self.run.mirror, [path.relative_to(self.run.root).as_posix()])
+        return path
+
+
+def _within_five(file: PredictionFile, test: Examples) -> NDArray[np.bool_]:
+    labels, right, at = test.labels, np.empty((file.rows, len(file.members)), np.bool_), 0
+    for ids, best in file.slices(top5=True):
+        rows = slice(at, at + len(ids))
+        right[rows] = (best == labels[rows, None, None]).any(axis=2)
+        at = rows.stop
+    return right

@@ -1,0 +1,170 @@
+"""What would the tables of Hooker et al. 2019, Selective Brain Damage, say about my run?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scotoma.audit.groups import ClassRow
+from scotoma.errors import DataError
+from scotoma.impact import ClassImpact, class_impact
+from scotoma.papers.finished import FinishedAudit
+from scotoma.papers.pie_subsets import no_top5, top1_subsets, top5_accuracy, top5_subsets
+from scotoma.papers.table import Cell, Grid, PaperTable
+from scotoma.papers.words import divergence_sentence, under
+from scotoma.published import pie
+from scotoma.uncertainty import benjamini_hochberg
+
+__all__ = ["tables"]
+
+IMAGENET = "ImageNet, ResNet-50, 30 models a sparsity"
+CIFAR10 = "CIFAR-10, wide ResNet, 30 models a sparsity"
+CLASS_COLUMNS = (
+    "acc. diff.", "signif. incr.", "signif. decr.", "largest incr.", "incr. norm", "incr. abs",
+    "largest decr.", "decr. norm", "decr. abs",
+)  # fmt: skip
+NO_WELCH = (
+    "Welch's test compares models with models and needs 2 of each variant, got {}; raise "
+    "population.models, or add predictions of more models"
+)
+
+
+def tables(finished: FinishedAudit) -> list[PaperTable]:
+    """Make the tables of the paper from a run."""
+    impacts: dict[str, ClassImpact] = {}
+    fewest = min(variant.members for variant in finished.audit.variants)
+    if fewest > 1:
+        impacts = {name: published_impact(finished, name) for name in finished.compressed}
+    return [
+        _classes(finished, impacts, fewest),
+        _topline(finished, impacts, fewest),
+        top1_subsets(finished),
+        top5_subsets(finished),
+    ]
+
+
+def published_impact(finished: FinishedAudit, variant: str) -> ClassImpact:
+    """Test the classes of a variant as the paper does: Welch, test images fixed, no correction.
+
+    Raises:
+        DataError: The predictions are of other examples.
+    """
+    examples = finished.test
+    dense, compressed = finished.predictions(), finished.predictions(variant)
+    if not dense.example_ids == compressed.example_ids == tuple(examples.ids):
+        raise DataError(
+            f"predictions of {variant} must be for the test examples in their order, got others; "
+            "repeat the audit to write them again"
+        )
+    return class_impact(
+        dense.predicted,
+        compressed.predicted,
+        examples.labels,
+        n_classes=len(examples.classes),
+        protocol="published",
+    )
+
+
+def _classes(finished: FinishedAudit, impacts: dict[str, ClassImpact], fewest: int) -> PaperTable:
+    """Tables 1 and 4."""
+    name, title = "Tables 1 and 4", "Classes whose recall changes otherwise than the accuracy"
+    published = tuple(
+        Grid.published(caption, table, rows="sparsity", columns=CLASS_COLUMNS)
+        for caption, table in (
+            (f"Paper, Table 1: {IMAGENET}", pie().table1),
+            (f"Paper, Table 4: {CIFAR10}", pie().table4),
+        )
+    )
+    if not impacts:
+        return PaperTable.lacking(name, title, NO_WELCH.format(fewest), published)
+    audit = finished.audit
+    rows = tuple(
+        _class_row(variant, impact, audit.examples.classes) for variant, impact in impacts.items()
+    )
+    sound = {variant: _moved(audit.classes[variant]) for variant in impacts}
+    return PaperTable(
+        name=name,
+        title=title,
+        run=Grid("This run: Welch's test at 5%, as published", ("variant", *CLASS_COLUMNS), rows),
+        published=published,
+        conclusion=f"over other test images too, and with Benjamini-Hochberg over the "
+        f"{len(audit.examples.classes)} classes: {under(sound)}.",
+        notes=[
+            "With Benjamini-Hochberg, test images still fixed, Welch leaves "
+            + under({variant: _corrected(impact) for variant, impact in impacts.items()})
+            + "."
+        ],
+    )
+
+
+def _class_row(variant: str, impact: ClassImpact, classes: tuple[str, ...]) -> tuple[Cell, ...]:
+    change = np.where(impact.significant, impact.normalised, 0.0)
+    cells: list[Cell] = []
+    for place, moved in ((change.argmax(), change.max() > 0), (change.argmin(), change.min() < 0)):
+        numbers = (float(impact.normalised[place]), float(impact.absolute[place]))
+        cells += [classes[place], *numbers] if moved else [None, None, None]
+    difference = 100 * (impact.compressed_accuracy - impact.dense_accuracy)
+    return (variant, difference, int((change > 0).sum()), int((change < 0).sum()), *cells)
+
+
+def _corrected(impact: ClassImpact) -> str:
+    significant = benjamini_hochberg(impact.p) <= 1 - impact.level
+    return f"{(significant & (impact.normalised > 0)).sum()} up and " + (
+        f"{(significant & (impact.normalised < 0)).sum()} down"
+    )
+
+
+def _moved(rows: tuple[ClassRow, ...]) -> str:
+    """Say how many classes the sound protocol finds to move, and the one that moves most."""
+    moved = {row.normalised: row for row in rows if row.significant and row.normalised is not None}
+    if not moved:
+        return "none"
+    up = sum(change > 0 for change in moved)
+    change, row = max(moved.items(), key=lambda pair: abs(pair[0]))
+    return (
+        f"{up} up and {len(moved) - up} down, most of all {row.class_name}, {change:+.1f} points "
+        f"[{row.low:+.1f}, {row.high:+.1f}] (n {row.n:,})"
+    )
+
+
+def _topline(finished: FinishedAudit, impacts: dict[str, ClassImpact], fewest: int) -> PaperTable:
+    """Tables 2 and 3."""
+    audit = finished.audit
+    missing = no_top5(finished)
+    rows: list[tuple[Cell, ...]] = []
+    for variant in audit.variants:
+        name = variant.name
+        top1 = audit.accuracy[name].top1.value
+        impact, pies = impacts.get(name), audit.divergence.get(name)
+        rows.append(
+            (
+                name,
+                None if top1 is None else 100 * top1,
+                *([] if missing else [top5_accuracy(finished, name)]),
+                None if impact is None else int(impact.significant.sum()),
+                None if pies is None else pies.cie.cie.count,
+            )
+        )
+    columns = ("top 1", "top 5", "signif. classes", "PIEs")
+    without = tuple(column for column in columns if column != "top 5")
+    return PaperTable(
+        name="Tables 2 and 3",
+        title="Accuracy, classes that change significantly, and PIEs",
+        run=Grid(
+            "This run: mean over the models of a variant",
+            ("variant", *(without if missing else columns)),
+            tuple(rows),
+        ),
+        published=(
+            Grid.published(
+                f"Paper, Table 2: {IMAGENET}", pie().table2, rows="sparsity", columns=columns
+            ),
+            Grid.published(
+                f"Paper, Table 3: {CIFAR10}", pie().table3, rows="sparsity", columns=without
+            ),
+        ),
+        conclusion=divergence_sentence(audit),
+        notes=[
+            *([] if impacts else [f"No significant classes: {NO_WELCH.format(fewest)}."]),
+            *([f"No top 5: {missing}."] if missing else []),
+        ],
+    )

@@ -1,0 +1,100 @@
+"""What is one table of a paper: the run's rows, the paper's own, and what can be concluded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from scotoma.published import PublishedTable
+
+__all__ = ["Cell", "Grid", "PaperTable"]
+
+Cell: TypeAlias = int | float | str | None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Rows and columns of a table.
+
+    Attributes:
+        caption: Whose numbers they are, as a phrase.
+        columns: Unique names, as the paper calls them; the first `names` are of columns of names.
+        rows: One cell a column; None or nan where there is no number.
+        names: How many columns name a row.
+        digits: Decimals of floats; None prints every digit. Column to its own where it differs.
+
+    >>> Grid("a run", ("variant", "top-1"), (("dense", 94.5),)).rows[0][1]
+    94.5
+    """
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    names: int = 1
+    digits: int | None = 2
+    own_digits: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(set(self.columns)) < len(self.columns):
+            raise ValueError(f"columns of {self.caption} must differ")
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise ValueError(f"rows of {self.caption} must have {len(self.columns)} cells")
+
+    @classmethod
+    def published(
+        cls, caption: str, table: PublishedTable, *, rows: str, columns: Sequence[str] = ()
+    ) -> Grid:
+        """Take a published table as it was printed, every digit.
+
+        Args:
+            caption: Which table, of which data and models.
+            table: The published table.
+            rows: What its rows are.
+            columns: Other names for the first of its columns, as the run's grid has them.
+
+        >>> from scotoma.published import pie
+        >>> Grid.published("Table 3", pie().table3, rows="sparsity").rows[-1]
+        ('0.9', 94.14, 2, 216)
+        """
+        body = tuple((name, *cells) for name, cells in table.rows.items())
+        names = (rows, *columns, *table.columns[len(columns) :])
+        return cls(caption, names[: 1 + len(table.columns)], body, digits=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperTable:
+    """One table or figure of a paper, for a run.
+
+    Attributes:
+        name: What the paper calls it: `Table 1`.
+        title: What it shows.
+        run: The run's numbers, by the paper's protocol; None where the run cannot give them.
+        published: The paper's own numbers; none where it prints none, as in a figure.
+        conclusion: What the sound protocol concludes on this run: floor, intervals, adjusted tests.
+        notes: What is missing from the rows, or differs from the paper, as sentences.
+        missing: Without `run`: what is missing and how to get it, as one sentence.
+    """
+
+    name: str
+    title: str
+    run: Grid | None
+    published: Sequence[Grid] = ()
+    conclusion: str = ""
+    notes: Sequence[str] = ()
+    missing: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.run is None) != bool(self.missing):
+            raise ValueError(f"{self.name} must have rows of the run, or say what is missing")
+
+    @classmethod
+    def lacking(
+        cls, name: str, title: str, missing: str, published: Sequence[Grid] = ()
+    ) -> PaperTable:
+        """Make a table that the run cannot give.
+
+        >>> PaperTable.lacking("Table 5", "Rates", "no groups; name some").run is None
+        True
+        """
+        return cls(name=name, title=title, run=None, published=published, missing=missing)
