@@ -15,7 +15,7 @@ from scotoma.errors import DataError
 
 __all__ = ["corrupt"]
 
-CHUNK = 2**18  # values that are worked on at a time: they fit a core's cache
+CHUNK = 2**16  # values that are worked on at a time: they fit a cache of a core
 
 
 def corrupt(

@@ -17,7 +17,6 @@ __all__ = [
     "gaussian_blur",
     "glass_blur",
     "motion_blur",
-    "moved",
     "zoom_blur",
     "zoomed",
 ]
@@ -126,24 +125,19 @@ def _copied_from(moves: NDArray[np.int8], height: int, width: int, delta: int) -
     column = across + moves[..., 0]
     here = (down[:, None] * width + across).astype(np.int32)
     there = (row * width + column).astype(np.int32)
-    copied = (row > delta) & (row <= height - delta) & (column > delta)
-    copied &= column <= width - delta
-    earlier = (there > here) & copied
-    # States 0 to pixels - 1 are the image before the round, the next as many after it.
+    # States 0 to pixels - 1 are the image before the round, the next as many after it: those at
+    # the border, which is not copied, as they were.
     after = np.arange(pixels, dtype=np.int32)
     state = np.broadcast_to(np.concatenate([after, after]), (n, 2 * pixels)).copy()
-    state[:, pixels + here.ravel()] = np.where(earlier, there + pixels, there).reshape(n, -1)
+    state[:, pixels + here.ravel()] = np.where(there > here, there + pixels, there).reshape(n, -1)
     while (state[:, pixels:] >= pixels).any():
         state[:, pixels:] = np.take_along_axis(state, state[:, pixels:], axis=1)
     return state[:, pixels:]
 
 
-def motion_blur(images: Images, angles: Floats, *, radius: float, sigma: float) -> Floats:
-    """Blur along a line at each image's angle, degrees; see `moved`."""
-    return moved(images, angles, radius=radius, sigma=sigma)
-
-
-def moved(images: NDArray[np.generic], angles: Floats, *, radius: float, sigma: float) -> Floats:
+def motion_blur(
+    images: Images, angles: NDArray[np.float64], *, radius: float, sigma: float
+) -> Floats:
     """Average each image with itself moved pixel by pixel along its angle, by half a Gaussian.
 
     Args:
@@ -189,13 +183,12 @@ def zoomed(pixels: Floats, zoom: float) -> Floats:
     """Enlarge the middle of images of shape (n, h, w, channels), bilinearly, to their size."""
     for axis in (1, 2):
         before, after, share = _zoom_places(pixels.shape[axis], zoom)
-        place = (slice(None),) * axis
         here = pixels.take(before, axis=axis)
         step = pixels.take(after, axis=axis)
         step -= here
         step *= share.reshape([-1 if a == axis else 1 for a in range(pixels.ndim)])
         step += here
-        pixels = step[place]
+        pixels = step
     return pixels
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from scotoma.config.limits import LIMITS
 from scotoma.datasets.image_decoding import decode_rows
+from scotoma.storage.regular import open_regular
 
 __all__ = ["read_image"]
 
@@ -29,6 +30,7 @@ def read_image(path: Path, size: int | None = None) -> NDArray[np.uint8]:
             a channel.
         OSError: It cannot be read.
     """
-    ids = pl.Series([path.name])
-    images = pl.Series([{"bytes": path.read_bytes(), "path": str(path)}])
+    with open_regular(path) as file:
+        encoded = file.read()
+    ids, images = pl.Series([path.name]), pl.Series([{"bytes": encoded, "path": str(path)}])
     return np.ascontiguousarray(decode_rows(ids, images, size, limits=LIMITS)[0].transpose(1, 2, 0))

@@ -60,11 +60,10 @@ def _poisson_tables(photons: int) -> tuple[Floats, Images, Images]:
     small = threshold.copy()  # columns that are settled are marked with infinity
     for _ in counts[1:]:
         poorest, richest = small.argmin(axis=1), threshold.argmax(axis=1)
-        missing = 1 - small[levels, poorest]
-        needy = missing > 0
-        alias[levels[needy], poorest[needy]] = richest[needy]
-        threshold[levels[needy], richest[needy]] -= missing[needy]
-        small[levels[needy], richest[needy]] -= missing[needy]
+        missing = np.maximum(1 - small[levels, poorest], 0)
+        alias[levels, poorest] = richest
+        threshold[levels, richest] -= missing
+        small[levels, richest] -= missing
         small[levels, poorest] = np.inf
     shown = (np.minimum(counts / photons, 1) * 255).astype(np.uint8)
     return threshold.astype(np.float32).ravel(), shown, shown[alias].ravel()

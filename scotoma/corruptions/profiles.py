@@ -29,6 +29,7 @@ __all__ = ["PROFILES", "SIZES", "Profile", "profile"]
 
 SIZES = {"cifar-c": 32, "tiny-imagenet-c": 64, "imagenet-c": 224}
 PROFILES = (*SIZES, "scaled")
+SMALLEST = 8  # pixels: of the embedded digits
 SAVED_AS_JPEG = ("tiny-imagenet-c", "imagenet-c")  # the published files, at quality 85
 
 # The lengths in pixels that `scaled` scales; the first must reach a pixel from severity 3 on.
@@ -122,8 +123,9 @@ def profile(name: str, size: int, *, frost: Path | None = None, jpeg85: bool = F
             and tiny-imagenet-c were.
 
     Raises:
-        ConfigError: Unknown name; the profile is for another size; `jpeg85` with a profile whose
-            files are not JPEGs; no picture in the folder, or one that is too small.
+        ConfigError: Unknown name; images below 8 pixels, or of another size than the profile's;
+            `jpeg85` with a profile whose files are not JPEGs; no picture in the folder of frost, or
+            one that is too small.
 
     >>> profile("scaled", 8).left_out["motion_blur"]
     'from severity 3 on it moves or blurs by at most 0.71 pixels'
@@ -135,6 +137,10 @@ def profile(name: str, size: int, *, frost: Path | None = None, jpeg85: bool = F
     if name not in PROFILES:
         raise ConfigError(
             f"profile must be one of {', '.join(PROFILES)}, got {name!r}{nearest(name, PROFILES)}"
+        )
+    if size < SMALLEST:
+        raise ConfigError(
+            f"images to corrupt must be at least {SMALLEST} pixels, got {size}; use larger images"
         )
     if name in SIZES and SIZES[name] != size:
         fitting = {size: fit for fit, size in SIZES.items()}.get(size, "scaled")

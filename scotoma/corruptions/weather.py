@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scotoma.corruptions.arrays import Floats, Images, value_and_lowest
-from scotoma.corruptions.blur import moved, zoomed
+from scotoma.corruptions.blur import motion_blur, zoomed
 
 __all__ = ["brightness", "clouds", "darken", "fog", "frost", "map_side", "snow"]
 
@@ -33,7 +34,7 @@ def darken(images: Images, *, value: float) -> Floats:
 def snow(
     images: Images,
     normals: Floats,
-    angles: Floats,
+    angles: NDArray[np.float64],
     *,
     location: float,
     scale: float,
@@ -53,13 +54,14 @@ def snow(
         scale: Its standard deviation.
         zoom: How much the noise is enlarged.
         threshold: Noise below it is no flake.
-        radius: See `moved`, pixels.
-        sigma: See `moved`, pixels.
+        radius: See `motion_blur`, pixels.
+        sigma: See `motion_blur`, pixels.
         weight: Share of the image itself; the rest is whitened.
     """
     layer = zoomed(np.float32(location) + np.float32(scale) * normals[..., None], zoom)
     layer = np.where(layer < np.float32(threshold), 0, np.clip(layer, 0, 1))
-    flakes = np.floor(moved((layer * 255).astype(np.uint8), angles, radius=radius, sigma=sigma))
+    still: Images = (layer * 255).astype(np.uint8)
+    flakes = np.floor(motion_blur(still, angles, radius=radius, sigma=sigma))
     light = (images @ LUMA)[..., None] * 1.5 + 127.5
     white = np.maximum(images, light)
     result: Floats = np.float32(weight) * images + np.float32(1 - weight) * white

@@ -27,6 +27,7 @@ from scotoma.corruptions import (
 from scotoma.corruptions.blur import disc, glass_blur, zoomed
 from scotoma.corruptions.formulas import FORMULAS
 from scotoma.corruptions.kinds import tables
+from scotoma.corruptions.random_numbers import generators
 from scotoma.errors import ConfigError, DataError
 from tests.corruptions.references import drawn_image, write_frost
 
@@ -78,6 +79,21 @@ def test_seed_and_example_each_change_the_random_numbers(kind: str, cifar: Profi
     base = corrupt(same, IDS[:8], kind, 5, cifar, seed=0)
     assert len(np.unique(base.reshape(8, -1), axis=0)) > 1
     assert not np.array_equal(base, corrupt(same, IDS[:8], kind, 5, cifar, seed=1))
+
+
+def test_each_part_of_the_key_counts_and_no_number_is_left_over() -> None:
+    keys = itertools.product((0, 1), (1, 2), ("fog", "snow"), ("a", "b"))
+    firsts = set()
+    for seed, severity, kind, example_id in keys:
+        (generator,) = generators(seed, [example_id], kind, severity)
+        firsts.add(int(generator.integers(2**62)))
+    assert len(firsts) == 16
+    taken = []
+    for generator in generators(0, ["x", "a"], "fog", 1):
+        generator.random(3, dtype=np.float32)  # half of a number of 64 bits is left
+        taken.append(generator.random(dtype=np.float32))
+    (alone,) = generators(0, ["a"], "fog", 1)
+    assert alone.random(4, dtype=np.float32)[3] == taken[1]
 
 
 def test_what_is_no_random_corruption_depends_on_the_image_alone(cifar: Profile) -> None:
@@ -274,6 +290,8 @@ def test_unknown_names_and_severities_are_refused(cifar: Profile, tmp_path: Path
             corrupt(IMAGES, IDS, "fog", severity, cifar, seed=0)
     with pytest.raises(ConfigError, match="frost cannot be made with profile cifar-c: it needs"):
         corrupt(IMAGES, IDS, "frost", 1, profile("cifar-c", 32), seed=0)
+    with pytest.raises(ConfigError, match="at least 8 pixels, got 7"):
+        profile("scaled", 7)
     with pytest.raises(ConfigError, match="jpeg85 needs profile"):
         profile("cifar-c", 32, jpeg85=True)
     with pytest.raises(ConfigError, match="found none"):
