@@ -226,3 +226,18 @@ def test_structural_similarity_is_that_of_its_paper() -> None:
                     / (covariance[0, 0] + covariance[1, 1] + c2)
                 )
         assert structural_similarity(first, second)[place] == pytest.approx(np.mean(values))
+
+
+def test_what_a_run_does_to_all_groups_alike_is_no_part_of_a_contrast() -> None:
+    dense, compressed = planted(run_sd=1.0)
+    own = dense.under([0, 1]), compressed.under([0, 1])
+    group = np.arange(240) < 80
+    of_members = 0.0
+    for right in own:
+        lost = right.clean - right.corrupted
+        contrasts = lost[group].mean(axis=0) - lost[~group].mean(axis=0)
+        of_members += contrasts.var(ddof=1) / 6
+    of_examples = sum(
+        amplification(*own, at_risk=mask).variances["absolute"].examples for mask in (group, ~group)
+    )
+    assert group_contrast(*own, group).se ** 2 <= 1.02 * (of_examples + of_members)
