@@ -69,7 +69,8 @@ class LossRow(Part):
     group: str = Field(description="Key of the group.")
     family: str = Field(description="The family; `all` for every standard corruption.")
     metric: Literal["error", "fpr", "fnr"] = Field(
-        description="`error` of all examples of the group; `fpr` and `fnr` of the positive class."
+        description="`error` of all examples of the group; `fpr` and `fnr` of the positive class, "
+        "whose accuracies are one minus the rate."
     )
     dense_clean: Quantity = Field(description="Accuracy of dense on clean pictures, a fraction.")
     dense: Quantity = Field(description="Accuracy of dense on corrupted pictures.")
