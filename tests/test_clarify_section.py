@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.neighbors import NearestNeighbors
+from sklearn.preprocessing import StandardScaler
 
 from scotoma.bias.clarify import METRICS
 from scotoma.datasets import Examples
@@ -115,7 +118,7 @@ def test_what_lacks_is_named_in_the_words_of_the_configuration(
     alone = table(sex=np.where(np.arange(N) % 3, "f", "m"))
     rows = rows_of(alone, populations)
     assert rows["sex=m", "CDDPL"]["change"].reason == "not computed (needs a second attribute)"
-    assert "numbers about every example" in rows["sex=m", "FT"]["dense"].reason
+    assert rows["sex=m", "FT"]["dense"].reason == "not computed (needs clarify.features)"
     assert not rows["sex=m", "AD"]["change"].reason
     many = rows_of(alone, populations, positive=None)
     assert many["sex=m", "AD"]["change"].reason == "not computed (needs label.positive)"
@@ -124,6 +127,25 @@ def test_what_lacks_is_named_in_the_words_of_the_configuration(
     assert data["DPL"].reason == "not computed (needs label.positive)"
     assert data["TVD"].value >= 0
     assert not data["TVD"].reason
+
+
+def test_the_fliptest_compares_by_the_columns_that_the_configuration_names(
+    examples: Examples, populations: tuple[Any, Any]
+) -> None:
+    """Five nearest in the other facet by scikit-learn, on columns of standard deviation 1."""
+    x = np.random.default_rng(7).normal(size=(N, 2)) * [1, 1000]
+    columns = pl.DataFrame({"age": x[:, 0], "income": x[:, 1]}).to_struct("features")
+    measured = replace(examples, table=examples.table.with_columns(columns))
+    outcomes = ClarifyMetrics(measured, 1, seed=0, features=["age", "income"])
+    d = (examples.table["sex"] == "male").to_numpy()
+    scaled = StandardScaler().fit_transform(x)
+    likes = NearestNeighbors(n_neighbors=5).fit(scaled[~d]).kneighbors(scaled[d])[1]
+    p = populations[0] == 1
+    voted = p[~d][likes].sum(axis=1) >= 3
+    expected = (voted.astype(int) - p[d]).mean()
+    (facet,) = (one for one in outcomes.metrics(populations[0])[:1])
+    assert facet["FT"].value == pytest.approx(expected)
+    assert facet["FT"].low < expected < facet["FT"].high
 
 
 def test_an_attribute_of_one_value_has_no_facets() -> None:

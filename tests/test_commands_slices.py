@@ -149,6 +149,31 @@ def test_the_command_says_what_the_function_says(table):
     assert found["tested"] == report.tested
 
 
+SEARCHES = {  # options of the command, and the same arguments of the function
+    "batch": (
+        ("--mode", "batch", "--bins", "5", "--max-categories", "2", "--bootstrap", "40"),
+        {"mode": "batch", "bins": 5, "max_categories": 2, "bootstrap": 40},
+    ),
+    "priority": (
+        ("--mode", "priority", "--max-candidates", "9", "--iterations", "3", "--order", "random"),
+        {"mode": "priority", "budget": 9, "iterations": 3, "order": "random"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_the_options_of_autoslicer_reach_the_search(name, table):
+    asked, arguments = SEARCHES[name]
+    report = find_slices(
+        people().select("age", "job", "shift"), people()["wrong"].to_numpy(),
+        protocol="published", permutations=3, limit=20, **arguments,
+    )  # fmt: skip
+    found = measured("slices", table, *ERRORS, "--protocol", "published", *asked)
+    assert found["settings"] == report.settings
+    assert (found["nonempty"], found["tested"]) == (report.nonempty, report.tested)
+    assert [one["p"] for one in found["slices"]] == [one.p for one in report.slices]
+
+
 def test_rows_that_share_a_cluster_are_one_unit_and_their_column_defines_no_slice(tmp_path):
     path = tmp_path / "people.csv"
     cluster = pl.Series("person", [f"s{row % 1500}" for row in range(3000)])
@@ -356,6 +381,17 @@ BAD = {
     "mode": (people, (*SMALL, "--mode", "best"), 2, "--mode must be one of cover, batch,"),
     "correction": (people, (*SMALL, "--correction", "fdr"), 2, "--correction must be one of bh,"),
     "alpha": (people, (*SMALL, "--alpha", "5"), 2, "--alpha must be a fraction in (0, 1), got 5"),
+    "iterations": (people, (*SMALL, "--iterations", "3"), 2, "--iterations is for --mode priority, "
+                   "got --mode cover: leave it out"),
+    "order": (people, (*SMALL, "--mode", "batch", "--order", "random"), 2, "--order is for --mode "
+              "priority, got --mode batch: leave it out"),
+    "order's name": (people, (*SMALL, "--mode", "priority", "--order", "depth"), 2, "--order must "
+                     "be one of p-value, breadth-first, random, got 'depth'"),
+    "bootstrap": (people, (*SMALL, "--bootstrap", "50"), 2, "--bootstrap is for p-values from a "
+                  "bootstrap, got --metric error with --protocol sound, which has none: leave it"),
+    "fewer candidates": (people, (*SMALL, "--max-candidates", "30"), 4, "the search must stay "
+                         "within 30 candidates, got 219 candidate slices: use --mode priority, "
+                         "lower --max-cross, name fewer with --feature, or raise --max-candidates"),
     "reference": (people, (*SMALL, "--reference", "baseline"), 2, "--reference baseline needs a "
                   "baseline, got none"),
     "twice": (people, ("--outcome", "int8_*", "--baseline", "*_0"), 2, "label, baseline and "

@@ -314,7 +314,8 @@ def test_what_a_run_cannot_give_is_named_in_a_sentence(made: Made, tmp_path: Pat
         "and audit again."
     ) == 2  # fmt: skip
     assert scotoma("tables", copy, "--paper", "pies") == (
-        2, "", "scotoma: --paper must be one of pie, cie, got 'pies'; did you mean 'pie'?\n"
+        2, "", "scotoma: --paper must be one of pie, cie, clarify, variance, autoslicer, got "
+        "'pies'; did you mean 'pie'?\n",
     )  # fmt: skip
 
     audit = json.loads((copy / "audit.json").read_text())

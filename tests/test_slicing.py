@@ -14,9 +14,11 @@ import pytest
 from PIL import Image
 
 from scotoma.config import parse_config
+from scotoma.datasets import Examples
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json
+from scotoma.slices import find_slices
 from scotoma.stages import slices as slicing
 
 CONFIG = """
@@ -40,7 +42,7 @@ def picture(rng: np.random.Generator, light: float) -> dict[str, Any]:
     return {"bytes": buffer.getvalue(), "path": ""}
 
 
-def audited(folder: Path, *, images: bool, harm: str) -> Run:
+def audited(folder: Path, *, images: bool, harm: str, section: str = "") -> Run:
     """A run whose pruned members fail on dark pictures, or on female cats."""
     rng = np.random.default_rng(0)
     light = rng.uniform(40, 200, ROWS)
@@ -50,10 +52,11 @@ def audited(folder: Path, *, images: bool, harm: str) -> Run:
             "split": ["train"] * 20 + ["test"] * (ROWS - 20),
             "animal": rng.choice(["cat", "dog"], ROWS),
             "sex": rng.choice(["female", "male"], ROWS),
+            "age": [str(row % 7) for row in range(ROWS)],
             "image": [picture(rng, level) for level in light],
         }
     )
-    run = Run.create(folder, parse_config(CONFIG, "audit.yaml"))
+    run = Run.create(folder, parse_config(CONFIG + section, "audit.yaml"))
     found = examples_from_source(table, run.config, "table.csv")
     bad = light < 60 if harm == "dark" else (
         (table["animal"] == "cat") & (table["sex"] == "female")
@@ -101,6 +104,30 @@ def test_an_audit_without_images_has_slices_of_attributes_and_classes(tmp_path):
     assert found["slices"][0]["text"] == "sex = female and class = cat"
     assert found["slices"][0]["about_images"] == {}
     json.dumps(found, allow_nan=False)
+
+
+def test_an_audit_searches_as_its_configuration_says(tmp_path):
+    section = "slices: {mode: batch, alpha: 0.5, min_size: 40, max_cross: 2, "
+    section += "features: [age, class]}"
+    run = audited(tmp_path / "run", images=False, harm="female cats", section=section)
+    (path,) = slicing.slices(run)
+    search = read_json(path)["prune-0.9"]
+    chosen = {"mode": "batch", "alpha": 0.5, "min_size": 40, "max_cross": 2, "confirm": False}
+    assert search["settings"] | chosen == search["settings"]
+    assert search["features"] == ["age", "class"]  # a column that is no attribute, as numbers
+    examples = Examples.read(run.examples).split("test")
+    ages, labels = examples.features["age"].cast(int), examples.table["label"]
+    table = pl.DataFrame({"age": ages, "class": labels})
+    wrong = {
+        name: Predictions.read(run.predictions(name)).predicted != examples.labels[:, None]
+        for name in ("dense", "prune-0.9")
+    }
+    report = find_slices(
+        table, wrong["prune-0.9"], baseline=wrong["dense"], mode="batch", alpha=0.5, min_size=40,
+        max_cross=2, permutations=0, ids=np.array(examples.ids),
+    )  # fmt: skip
+    assert [one["text"] for one in search["slices"]] == [one.text for one in report.slices][:20]
+    assert "class = cat" in [one.text for one in report.slices]
 
 
 @pytest.mark.parametrize(("features", "rows", "together"), [(2, 100, 3), (60, 10**5, 1)])

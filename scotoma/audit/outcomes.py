@@ -70,8 +70,8 @@ class Outcomes(Part):
     d is all others. If not, of two values the one that is rarer among the training examples (where
     there are none, among the test examples) is d, and of more each in turn, against the rest.
     Strata are the values of all other attributes together. A metric that cannot be computed says
-    what it needs: without `label.positive` there is no favourable outcome, and FT needs numbers
-    about every example, which only `scotoma bias --feature` takes.
+    what it needs: without `label.positive` there is no favourable outcome, and FT needs columns of
+    numbers, which `clarify.features` names.
     [Measuring](measuring.md#the-21-metrics-of-clarify) says what each one asks.
     """
 

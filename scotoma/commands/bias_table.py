@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from scotoma.bias.clarify.arguments import standardised
 from scotoma.commands.tables import (
     MISSING,
     Texts,
@@ -347,6 +348,4 @@ def _facets(
 def _scaled(table: pl.DataFrame, names: list[str]) -> npt.NDArray[np.float64] | None:
     if not names:
         return None
-    raw = np.stack([numbers(table, name) for name in names], axis=1)
-    spread = raw.std(axis=0)
-    return np.asarray((raw - raw.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+    return standardised(np.stack([numbers(table, name) for name in names], axis=1))

@@ -293,10 +293,11 @@ def _forecast(
 
 
 def _shape(config: Config, test: Examples) -> AuditShape:
-    from scotoma.stages.slices import conditions_together
+    from scotoma.slices.features import conditions_together
 
     values = [test.table[attribute].n_unique() for attribute in test.attributes]
-    features = len(values) + 1  # and the class
+    asked = config.slices
+    features = len(asked.features) or len(values) + 1  # and the class
     return AuditShape(
         examples=test.table.height,
         models=config.population.models,
@@ -304,7 +305,7 @@ def _shape(config: Config, test: Examples) -> AuditShape:
         classes=len(test.classes),
         groups=len(test.partition().keys),
         pairs=sum(1 if number == 2 else number for number in values),
-        slice_sets=conditions_together(features, test.table.height)[1],
+        slice_sets=conditions_together(features, test.table.height, asked.max_cross)[1],
         by_class=config.label.positive is None,
         attributes=len(test.attributes),
     )

@@ -16,7 +16,8 @@ def tables(
     paper: Annotated[
         str,
         typer.Option(
-            help="Whose tables: pie (Hooker et al. 2019) or cie (Hooker et al. 2020).",
+            help="Whose tables: pie (Hooker et al. 2019), cie (Hooker et al. 2020), clarify "
+            "(SageMaker), variance (Qian et al. 2021) or autoslicer (Liu et al. 2022).",
         ),
     ],
     csv: Annotated[

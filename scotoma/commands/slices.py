@@ -95,6 +95,43 @@ def slices(
     protocol: Annotated[
         str, typer.Option(help="sound, or published to repeat AutoSlicer's own tests.")
     ] = "sound",
+    bins: Annotated[
+        int, typer.Option(help="Bins of a column of numbers or dates.", min=2, max=250)
+    ] = 10,
+    max_categories: Annotated[
+        int,
+        typer.Option(
+            help="Values of a column that get a condition each; all others share one.",
+            min=1,
+            max=250,
+        ),
+    ] = 100,
+    bootstrap: Annotated[
+        int | None,
+        typer.Option(
+            help="Draws of the bootstrap, where p-values come from one. Default: 200; published: "
+            "20.",
+            min=2,
+        ),
+    ] = None,
+    max_candidates: Annotated[
+        int | None,
+        typer.Option(
+            help="Most candidate slices of a search, beyond which it is refused; in mode priority "
+            "of an iteration. Default: 100,000,000; priority: 12% of all.",
+            min=1,
+        ),
+    ] = None,
+    iterations: Annotated[
+        int | None, typer.Option(help="Iterations of mode priority. Default: 5.", min=1)
+    ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            help="Which slices mode priority divides first: p-value, breadth-first or random. "
+            "Default: p-value."
+        ),
+    ] = None,
     permutations: Annotated[
         int | None,
         typer.Option(
@@ -126,6 +163,8 @@ def slices(
         features=feature or (), identifier=identifier, cluster=cluster, metric=metric,
         mode=mode, direction=direction, reference=reference, max_cross=max_cross, min_size=min_size,
         alpha=alpha, correction=correction, protocol=protocol, permutations=permutations,
-        limit=limit, seed=seed, runner=runner, beam_options=shlex.split(beam_options),
+        limit=limit, seed=seed, runner=runner, beam_options=shlex.split(beam_options), bins=bins,
+        max_categories=max_categories, bootstrap=bootstrap, max_candidates=max_candidates,
+        iterations=iterations, order=order,
     )  # fmt: skip
     run_slices(table, question, csv=csv, as_json=as_json, quiet=quiet)

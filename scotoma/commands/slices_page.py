@@ -167,6 +167,12 @@ def _searched(report: SliceReport) -> Iterator[str]:
         f"{report.tested:,} with at least {size} were tested{halves} for {side} "
         f"{settings['metric']}, at alpha {settings['alpha']:g}."
     )
+    if report.iterations:
+        most, order = settings["budget"], settings["order"]
+        yield from wrapped(
+            f"Candidates by iteration ({order} first, about {most:,} that hold an example): "
+            f"{', '.join(f'{one.candidates:,}' for one in report.iterations)}."
+        )
     names = ", ".join(quoted(one)[1:-1] for one in features[:40])
     more = f" and {len(features) - 40:,} more" if len(features) > 40 else ""
     yield from wrapped(f"Features: {names}{more}.", later="  ")

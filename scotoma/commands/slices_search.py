@@ -25,6 +25,7 @@ from scotoma.printable import nearest
 from scotoma.slices import SliceReport, find_slices
 from scotoma.slices.arguments import CHOICES
 from scotoma.slices.evidence.outcomes import SLICE_METRICS
+from scotoma.slices.judging.protocols import takes_draws
 from scotoma.slices.null import ProgressCallback
 from scotoma.storage.files import written
 
@@ -35,7 +36,7 @@ PERMUTATIONS = {None: 20, "beam": 5}  # by runner: on Beam each is several pipel
 STARTS_A_FORMULA = r"^[=+\-@\t\r]"
 OPTIONS = {  # what the library calls by names of Python
     r"max_candidates=(\d[\d,]*\d)": r"\1 candidates",
-    r", or raise max_candidates": "",
+    r"\braise max_candidates": "raise --max-candidates",
     r"pass fewer features": "name fewer with --feature",
     r"pass labels=": "name labels with --label",
     r"with positive=": "with --positive",
@@ -162,16 +163,25 @@ def _arguments(question: SlicesQuestion) -> dict[str, Any]:
     """Collect the arguments that both searches take by the same names."""
     same = (
         "metric", "direction", "reference", "paired", "max_cross", "min_size", "alpha",
-        "correction", "protocol", "limit", "seed",
+        "correction", "protocol", "limit", "seed", "bins", "max_categories", "bootstrap",
     )  # fmt: skip
-    usual = "batch" if question.protocol == "published" else "cover"
-    permutations = question.permutations
+    mode, permutations = _mode(question), question.permutations
     if permutations is None:
         permutations = PERMUTATIONS[question.runner]
-    return {name: getattr(question, name) for name in same} | {
-        "mode": question.mode or usual,
+    most = "budget" if mode == "priority" else "max_candidates"
+    chosen = {
+        most: question.max_candidates, "iterations": question.iterations, "order": question.order,
+    }  # fmt: skip
+    return {
+        **{name: getattr(question, name) for name in same},
+        **{name: value for name, value in chosen.items() if value is not None},
+        "mode": mode,
         "permutations": permutations,
     }
+
+
+def _mode(question: SlicesQuestion) -> str:
+    return question.mode or ("batch" if question.protocol == "published" else "cover")
 
 
 @contextmanager
@@ -216,6 +226,18 @@ def _check(question: SlicesQuestion) -> None:
     if question.alpha is not None and not 0 < question.alpha < 1:
         raise ConfigError(
             f"--alpha must be a fraction in (0, 1), got {question.alpha:g}: write 0.05 for 5%"
+        )
+    for option in ("iterations", "order"):
+        if getattr(question, option) is not None and _mode(question) != "priority":
+            raise ConfigError(
+                f"--{option} is for --mode priority, got --mode {_mode(question)}: leave it out"
+            )
+    reference = question.reference or ("baseline" if question.baseline else "rest")
+    metric = SLICE_METRICS[question.metric]
+    if question.bootstrap is not None and not takes_draws(metric, question.protocol, reference):
+        raise ConfigError(
+            f"--bootstrap is for p-values from a bootstrap, got --metric {question.metric} with "
+            f"--protocol {question.protocol}, which has none: leave it out"
         )
     if question.reference == "baseline" and not question.baseline:
         raise ConfigError(

@@ -60,6 +60,12 @@ class SlicesQuestion:
         seed: Seed of halves, draws and permutations.
         runner: `beam` for tables that no machine holds; None for this machine.
         beam_options: Options of Apache Beam.
+        bins: Bins of a numeric column.
+        max_categories: Values of a column with a condition of their own.
+        bootstrap: Draws, where p-values come from a bootstrap; None for the protocol's own.
+        max_candidates: Of a search; in mode `priority` of an iteration. None for the mode's own.
+        iterations: Of mode `priority`; None for 5.
+        order: Which slices mode `priority` divides first; None for `p-value`.
     """
 
     outcome: Sequence[str]
@@ -84,6 +90,12 @@ class SlicesQuestion:
     seed: int = 0
     runner: str | None = None
     beam_options: Sequence[str] = ()
+    bins: int = 10
+    max_categories: int = 100
+    bootstrap: int | None = None
+    max_candidates: int | None = None
+    iterations: int | None = None
+    order: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from pydantic import (
 from scotoma.config.groups import GroupColumn, Groups
 from scotoma.config.kubeflow import Kubeflow
 from scotoma.config.limits import ReaderLimits
+from scotoma.config.measuring import ClarifyFeatures, SliceSettings
 from scotoma.config.recipe import Recipe
 from scotoma.config.retraining import Retraining
 from scotoma.config.robustness import Robustness
@@ -82,7 +83,16 @@ __all__ = [
 # Networks of plain layers: those of ours that members can be stacked into; a test holds it.
 STACKED = ("tiny-convnet",)
 # Keys that decide what is measured and no prediction.
-MEASURED = ("project", "label", "groups", "cluster", "advantaged", "over_index")
+MEASURED = (
+    "project",
+    "label",
+    "groups",
+    "cluster",
+    "advantaged",
+    "over_index",
+    "slices",
+    "clarify",
+)
 
 
 class Label(Frozen):
@@ -185,6 +195,8 @@ class Config(Frozen):
     )
     variants: list[VariantEntry] = Field(default_factory=list, validate_default=True)
     population: Population = Population()
+    slices: SliceSettings = SliceSettings()
+    clarify: ClarifyFeatures = ClarifyFeatures()
     tracking: Tracking = Tracking()
     kubeflow: Kubeflow | None = None
     retraining: Retraining | None = None

@@ -55,8 +55,17 @@ def read_pictures(folder: Path, *, scale: float, size: int) -> tuple[Image, ...]
 def crop(
     generator: np.random.Generator, pictures: Sequence[Image], height: int, width: int
 ) -> Image:
-    """Cut a part of one of the pictures, both at random."""
+    """Cut a part of one of the pictures, both at random.
+
+    Raises:
+        ConfigError: A picture is not larger than the longer side of the image.
+    """
     picture = pictures[int(generator.integers(len(pictures)))]
+    if picture.shape[0] <= height or picture.shape[1] <= width:
+        raise ConfigError(
+            f"frost pictures must be larger than images of {width}x{height} pixels, got "
+            f"{picture.shape[1]}x{picture.shape[0]} at this profile's scale; use larger ones"
+        )
     row = generator.integers(picture.shape[0] - height)
     column = generator.integers(picture.shape[1] - width)
     return picture[row : row + height, column : column + width]

@@ -21,7 +21,8 @@ from scotoma.datasets.cifar_binary import binary_files, load_binary
 from scotoma.datasets.image_decoding import decode_rows
 from scotoma.datasets.parquet import named_classes, read_shards
 from scotoma.datasets.png import grey_of, grey_pngs
-from scotoma.datasets.select_examples import absent_column, refuse_empty_labels
+from scotoma.datasets.select_examples import refuse_empty_labels
+from scotoma.datasets.text_columns import absent_column
 from scotoma.errors import DataError
 
 __all__ = ["load_cifar10"]

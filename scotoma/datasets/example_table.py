@@ -14,7 +14,7 @@ from scotoma.columns import refuse_doubled
 from scotoma.config import PredictionsSource
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.csv_files import scan_csv
-from scotoma.datasets.select_examples import absent_column
+from scotoma.datasets.text_columns import absent_column
 from scotoma.errors import DataError
 from scotoma.printable import nearest, printable
 from scotoma.unreadable import UNREADABLE, reason

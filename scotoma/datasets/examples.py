@@ -20,8 +20,9 @@ from scotoma.unreadable import UNREADABLE, readable, reason
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Examples", "Partition"]
+__all__ = ["FEATURES", "Examples", "Partition"]
 
+FEATURES = "features"
 ROW_GROUP = 256  # rows with images, which are read back some at a time
 AGAIN = "repeat the audit to make it again"
 
@@ -53,8 +54,9 @@ class Examples:
 
     Attributes:
         table: Columns `example_id`, `split` (train or test), `label`, one column an attribute,
-            `cluster` where the configuration names one, and `image` (`bytes`, and as `path` where
-            they came from) unless it was left out.
+            `cluster` where the configuration names one, `features` where it names columns that
+            are no attributes (a field each, float64 or text), and `image` (`bytes`, and as `path`
+            where they came from) unless it was left out.
         classes: Label values in the order of their class ids.
         attributes: Names of the attribute columns.
         intersections: Sets of attributes whose combinations are groups too.
@@ -97,6 +99,13 @@ class Examples:
         if "cluster" not in self.table.columns:
             return None
         return self.table["cluster"].rank("dense").to_numpy().astype(np.int64) - 1
+
+    @property
+    def features(self) -> pl.DataFrame:
+        """The columns that are features beside the attributes: float64 or text, one row each."""
+        if FEATURES not in self.table.columns:
+            return pl.DataFrame()
+        return self.table[FEATURES].struct.unnest()
 
     def partition(self) -> Partition:
         """Build the groups: all examples, every value of each attribute, then intersections."""

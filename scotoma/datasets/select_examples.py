@@ -6,18 +6,20 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from scotoma.columns import is_plain, present, refuse_doubled
+from scotoma.columns import is_plain, present
 from scotoma.config import Config, PredictionsSource
 from scotoma.config.model import threshold_classes
-from scotoma.datasets.examples import Examples
+from scotoma.datasets.examples import FEATURES, Examples
+from scotoma.datasets.feature_columns import features_of_source
 from scotoma.datasets.group_values import group_values
+from scotoma.datasets.text_columns import text_column
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
 from scotoma.printable import nearest, printable
 
-__all__ = ["absent_column", "examples_from_source", "refuse_empty_labels"]
+__all__ = ["examples_from_source", "refuse_empty_labels"]
 
-RESERVED = ("example_id", "split", "label", "cluster", "image", "image_name")
+RESERVED = ("example_id", "split", "label", "cluster", "image", "image_name", FEATURES)
 MISSING = "(missing)"
 
 
@@ -39,13 +41,14 @@ def examples_from_source(
     Raises:
         DataError: A column is absent or holds no plain values, an id stands twice, a split is
             empty, a label has one value or is not met in training, or an attribute has one value
-            among the test examples, or not its advantaged one.
+            among the test examples, or not its advantaged one; or a test example has no number in
+            a column of `clarify.features`.
     """
     attributes = config.groups.attributes
     if clash := sorted(set(attributes) & set(RESERVED)):
         raise DataError(f"groups.{clash[0]} has a reserved name; rename the attribute")
     chosen = [pl.col("example_id"), pl.col("split")]
-    label = _text(source, config.label.column, "label", origin)
+    label = text_column(source, config.label.column, "label", origin)
     if config.label.threshold is not None:
         labels = source.select("example_id", label.alias(config.label.column))
         label = _thresholded(labels, config.label.threshold, origin)
@@ -53,14 +56,18 @@ def examples_from_source(
     tested = source["split"] == "test"
     put_together: list[str] = []
     for name, group in attributes.items():
-        text = source.select(_text(source, group.column, f"groups.{name}", origin)).to_series()
+        text = source.select(
+            text_column(source, group.column, f"groups.{name}", origin)
+        ).to_series()
         formed = group_values(text, group, tested, repr(printable(name)))
         chosen.append(pl.lit(formed.values).fill_null(MISSING).alias(name))
         put_together += formed.notes
     if config.cluster is not None:
         alone = pl.concat_str(pl.lit("row "), pl.col("example_id"))  # no source named: its own
-        cluster = _text(source, config.cluster.column, "cluster", origin)
+        cluster = text_column(source, config.cluster.column, "cluster", origin)
         chosen.append(cluster.fill_null(alone).alias("cluster"))
+    if features := features_of_source(source, config, origin):
+        chosen.append(pl.struct(features).alias(FEATURES))
     binary = _binary_columns(source, config) if config.over_index == "all" else {}
     chosen += [value.fill_null(MISSING).alias(name) for name, (value, _) in binary.items()]
     shown = [name for name in ("image", "image_name") if name in source.columns]
@@ -102,7 +109,7 @@ def _binary_columns(source: pl.DataFrame, config: Config) -> dict[str, tuple[pl.
     for name in source.columns:
         if name in used or not is_plain(source.schema[name]):
             continue
-        value = _text(source, name, "over_index", "the source")
+        value = text_column(source, name, "over_index", "the source")
         known = source.select(value.drop_nulls().unique()).to_series()
         if len(known) == 2:
             binary[name] = (value, natural_order(known)[-1])
@@ -124,19 +131,6 @@ def _refuse_unknown_advantaged(
     )
 
 
-def absent_column(name: str, role: str, columns: Sequence[str], origin: str) -> DataError:
-    """Build the refusal of a table that lacks a column.
-
-    >>> str(absent_column("Male", "groups.sex", ["male", "split"], "t.csv"))
-    "groups.sex column 'Male' is not in t.csv; it has male; did you mean 'male'?"
-    """
-    known = sorted(c for c in columns if c not in ("example_id", "split", "image"))
-    return DataError(
-        f"{role} column {printable(name)!r} is not in {origin}; it has "
-        f"{printable(', '.join(known))}{nearest(name, known)}"
-    )
-
-
 def refuse_empty_labels(labels: pl.Series, ids: pl.Series, origin: str) -> None:
     """Refuse empty labels, with their number and the first.
 
@@ -152,31 +146,6 @@ fill or remove them
             f"label column {labels.name!r} is empty in {empty:,} of {len(labels):,} rows of "
             f"{origin}, the first is {printable(first)!r}; fill or remove them"
         )
-
-
-def _text(source: pl.DataFrame, name: str, role: str, origin: str) -> pl.Expr:
-    """Read the values of a column as text; null where there is none."""
-    if name not in source.columns:
-        raise absent_column(name, role, source.columns, origin)
-    refuse_doubled(name, source.columns, origin)
-    kind, value = source.schema[name], pl.col(name)
-    refusal = DataError(
-        f"{role} column {name!r} of {origin} must hold words or numbers, got {kind}; name "
-        "another column"
-    )
-    if not is_plain(kind):
-        raise refusal
-    if kind.is_float():
-        value = value.fill_nan(None)
-        # What other libraries make of whole numbers as soon as one of them is missing.
-        if source.select((value == value.round()).all() & value.is_finite().all()).item():
-            value = value.cast(pl.Int64, strict=False)
-    text = value.cast(pl.String)
-    try:
-        source.select(text)
-    except pl.exceptions.PolarsError as error:  # a span of time, which has no text
-        raise refusal from error
-    return present(text)
 
 
 def _is_present(name: str) -> bool:

@@ -19,6 +19,7 @@ from scotoma.config import (
     PredictionsSource,
 )
 from scotoma.datasets.examples import Examples
+from scotoma.datasets.feature_columns import feature_columns
 from scotoma.datasets.join import Join
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.errors import DataError
@@ -208,6 +209,7 @@ def _source(config: Config, *, images: bool) -> tuple[pl.DataFrame, str, Join | 
         )
     wanted = [group.column for group in config.groups.attributes.values()]
     wanted += [config.cluster.column] if config.cluster else []
+    wanted += feature_columns(config)
     if isinstance(source, CelebaSource):
         from scotoma.datasets.celeba import load_celeba
 

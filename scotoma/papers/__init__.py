@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 __all__ = ["PAPERS", "Grid", "PaperTable", "paper_tables"]
 
-PAPERS: dict[str, Callable[[], Paper]] = {"pie": published.pie, "cie": published.cie}
+PAPERS: dict[str, Callable[[], Paper]] = {
+    "pie": published.pie,
+    "cie": published.cie,
+    "clarify": published.clarify,
+    "variance": published.fairness_variance,
+    "autoslicer": published.autoslicer,
+}
 
 
 def paper_tables(paper: str, finished: FinishedAudit) -> list[PaperTable]:

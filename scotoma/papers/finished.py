@@ -15,6 +15,7 @@ from scotoma.datasets import Examples
 from scotoma.errors import DataError
 from scotoma.predictions import PredictionFile, Predictions
 from scotoma.run import Run, checksums
+from scotoma.slices.features import features_of
 
 __all__ = ["FinishedAudit"]
 
@@ -51,6 +52,14 @@ class FinishedAudit:
     def scores(self) -> pl.DataFrame:
         """divergence.parquet: a row for each test example under each compressed variant."""
         return pl.read_parquet(self._here(self.run.path("divergence.parquet")), glob=False)
+
+    @cached_property
+    def features(self) -> pl.DataFrame:
+        """What may define slices, as in the audit's own search; one row a test example."""
+        looks = self.run.path("image_statistics.parquet")
+        self.run.fetch(looks)
+        table = pl.read_parquet(self._here(looks), glob=False) if looks.exists() else None
+        return features_of(self.test, table, self.run.config.slices.features)
 
     @property
     def compressed(self) -> tuple[str, ...]:

@@ -115,11 +115,13 @@ def _corrected(impact: ClassImpact) -> str:
 
 def _moved(rows: tuple[ClassRow, ...]) -> str:
     """Say how many classes the sound protocol finds to move, and the one that moves most."""
-    moved = {row.normalised: row for row in rows if row.significant and row.normalised is not None}
+    moved = [
+        (row.normalised, row) for row in rows if row.significant and row.normalised is not None
+    ]
     if not moved:
         return "none"
-    up = sum(change > 0 for change in moved)
-    change, row = max(moved.items(), key=lambda pair: abs(pair[0]))
+    up = sum(change > 0 for change, _ in moved)
+    change, row = max(moved, key=lambda pair: abs(pair[0]))
     return (
         f"{up} up and {len(moved) - up} down, most of all {row.class_name}, {change:+.1f} points "
         f"[{row.low:+.1f}, {row.high:+.1f}] (n {row.n:,})"

@@ -28,6 +28,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "direction": ("higher", "lower", "both"),
     "reference": ("rest", "whole", "baseline"),
     "correction": ("bh", "by", "holm", "bonferroni", "none"),
+    "order": ("p-value", "breadth-first", "random"),
 }
 
 
@@ -70,7 +71,7 @@ def resolve_settings(*, compared: bool, **arguments: Any) -> Settings:
     ...         permutations=20, seed=0, max_categories=100, bins=10).min_size
     30
     """
-    check_choices(**{name: arguments[name] for name in CHOICES})
+    check_choices(**{name: arguments[name] for name in CHOICES.keys() & arguments.keys()})
     metric = metric_named(arguments["metric"])
     for name, default in DEFAULTS[arguments["protocol"]].items():
         if arguments[name] is None:

@@ -12,6 +12,7 @@ from scotoma.errors import DataError
 from scotoma.inputs import StatisticsProtocol
 from scotoma.machine import cores
 from scotoma.slices.arguments import (
+    check_choices,
     check_numbers,
     check_space,
     ids_of,
@@ -28,7 +29,7 @@ from scotoma.slices.report import Lattice, SliceReport
 from scotoma.slices.search.greedy import key_of
 from scotoma.slices.search.lattice import CELLS, KEYS, SPARSE, candidates, subset_count
 from scotoma.slices.search.predicates import Encoded, encode
-from scotoma.slices.search.priority import SHARE, WITHOUT_BATCH
+from scotoma.slices.search.priority import SHARE, WITHOUT_BATCH, Order
 from scotoma.slices.search.strategies import Mode, Plan, search, split
 from scotoma.slices.search.sweep import Budget, Hits, join_hits, sweep
 from scotoma.slices.view import View
@@ -62,6 +63,7 @@ def find_slices(
     bins: int = 10,
     budget: int | None = None,
     iterations: int = 5,
+    order: Order = "p-value",
     ids: npt.ArrayLike | None = None,
     clusters: npt.ArrayLike | None = None,
     level: float = 0.95,
@@ -109,6 +111,8 @@ def find_slices(
         budget: In priority mode: candidates an iteration; 12% of all, or 2,500 where `batch` would
             exceed `max_candidates`.
         iterations: In priority mode.
+        order: In priority mode: whose children are visited first. `p-value`: those of the smallest;
+            `breadth-first`: of the fewest predicates; `random`.
         ids: Ids of the examples, integers or strings, unique; row numbers by default.
         clusters: Cluster of each example, integers or strings, where rows belong together, such as
             pictures of one person: halves, draws, permutations and variances are then of clusters,
@@ -143,6 +147,7 @@ def find_slices(
         permutations=permutations, seed=seed, max_categories=max_categories, bins=bins,
         compared=baseline is not None,
     )  # fmt: skip
+    check_choices(order=order)
     check_numbers(
         iterations=iterations, limit=limit, budget=budget, memory_gib=memory_gib, threads=threads
     )
@@ -166,10 +171,10 @@ def find_slices(
     plan = Plan(
         mode, max_cross, float(settings.alpha), settings.correction, confirm,
         _per_iteration(budget, possible, max_candidates), iterations,
-        _budget(own, evidence, max_cross, memory_gib, threads, codes is not None),
+        _budget(own, evidence, max_cross, memory_gib, threads, codes is not None), order, seed,
     )  # fmt: skip
     halves = split(cluster_ids, seed)
-    findings, hits = search(own, evidence, plan, halves)
+    findings, hits, visits = search(own, evidence, plan, halves)
     shuffles = np.random.default_rng([seed % 2**63, 2])
 
     def count(number: int) -> int:
@@ -183,13 +188,14 @@ def find_slices(
         "baseline_members": prepared.baseline.members if prepared.baseline else 0,
         "budget": plan.candidates if priority else None,
         "iterations": iterations if priority else None,
+        "order": order if priority else None,
         "clusters": None if codes is None else int(codes.max(initial=-1)) + 1,
     }  # fmt: skip
     return SliceReport.of(
         findings, hits, view, limit=limit, null=null, candidates=possible,
         settings=vars(settings) | facts,
         notes=(*encoded.notes, *leaks(own, prepared, labels), *harm_everywhere(view, settings)),
-        lattice_of=partial(_lattice, own, evidence, plan, hits),
+        lattice_of=partial(_lattice, own, evidence, plan, hits), iterations=visits,
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from scotoma.inputs import Flags, Floats
 from scotoma.slices.null import Null
 from scotoma.slices.search.findings import Key, SliceFinding, SliceTestResult
 from scotoma.slices.search.predicates import Predicate
+from scotoma.slices.search.priority import Iteration
 from scotoma.slices.search.sweep import Hits
 from scotoma.slices.view import Description
 from scotoma.uncertainty import Estimate
@@ -173,19 +174,22 @@ class SliceReport:
         slice_count: How many there are: more than `slices` holds where `limit` cut them.
         null: The same search on shuffled outcomes.
         candidates: Slices that could hold a row, over all feature subsets.
-        nonempty: Candidates that hold a row, of those that the search visited.
+        proposed: Candidates that the search visited; not counted on Beam.
+        nonempty: Those of them that hold a row.
         tested: Candidates tested: the family of the correction.
         settings: All that decided the search.
         features: Features that could define slices.
         notes: Sentences for the reader: columns left out, leakage.
         view: Describes slices.
         lattice_of: Makes the lattice from the texts of the slices reported.
+        iterations: What each iteration proposed and found; none but in priority mode.
     """
 
     slices: tuple[Slice, ...]
     slice_count: int
     null: Null
     candidates: int
+    proposed: int
     nonempty: int
     tested: int
     settings: dict[str, Any]
@@ -193,6 +197,7 @@ class SliceReport:
     notes: tuple[str, ...]
     view: Description = field(repr=False)
     lattice_of: Callable[[set[str]], Lattice] = field(repr=False)
+    iterations: tuple[Iteration, ...] = ()
 
     @classmethod
     def of(
@@ -207,6 +212,7 @@ class SliceReport:
         settings: dict[str, Any],
         notes: tuple[str, ...],
         lattice_of: Callable[[set[str]], Lattice],
+        iterations: tuple[Iteration, ...] = (),
     ) -> SliceReport:
         """Report a search: at most `limit` of its findings, and the counts of its hits."""
         return cls(
@@ -214,6 +220,7 @@ class SliceReport:
             slice_count=len(findings),
             null=null,
             candidates=candidates,
+            proposed=hits.proposed,
             nonempty=hits.nonempty,
             tested=hits.tested,
             settings=settings,
@@ -221,6 +228,7 @@ class SliceReport:
             notes=notes,
             view=view,
             lattice_of=lattice_of,
+            iterations=iterations,
         )
 
     @cached_property

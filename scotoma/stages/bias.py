@@ -43,7 +43,9 @@ def bias(run: Run) -> list[Path]:
             positive_id = None if positive is None else examples.classes.index(str(positive))
             advantaged = run.config.advantaged
             training = Examples.read(run.examples, images=False, split="train")
-            clarify = ClarifyMetrics(examples, positive_id, seed, advantaged, training)
+            clarify = ClarifyMetrics(
+                examples, positive_id, seed, advantaged, training, run.config.clarify.features
+            )
             dense = read_predictions(run, "dense", examples)
             before = clarify.metrics(dense.predicted)
             gaps = Gaps.of(examples, dense.predicted, advantaged)

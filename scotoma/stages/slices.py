@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import comb
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,23 +9,23 @@ import numpy as np
 import polars as pl
 
 from scotoma import progress
+from scotoma.config import Config
 from scotoma.datasets import Examples
 from scotoma.datasets.image_statistics import STATISTICS, image_statistics
 from scotoma.jsonable import jsonable
 from scotoma.run import Run, write_json
+from scotoma.slices.features import WORK, conditions_together, features_of
 from scotoma.stages.measures.pairs import PopulationPair, measure_inputs, measure_variants
 from scotoma.storage.files import written
 
 if TYPE_CHECKING:
     from scotoma.slices import Slice, SliceReport
 
-__all__ = ["conditions_together", "features_of", "slices"]
+__all__ = ["slices"]
 
 SHOWN = 20  # slices that audit.json describes
 POINTS = 200  # candidates of the lattice view
 SHUFFLED = 10  # searches of shuffled outcomes, each of which takes as long as the search itself
-# Rows times sets of features that one search may visit: about a minute with its shuffled outcomes.
-WORK = 10**8
 
 
 def slices(run: Run) -> list[Path]:
@@ -36,14 +35,13 @@ def slices(run: Run) -> list[Path]:
     with run.step("slices", [section], [*measure_inputs(run), *looks]) as due:
         if due:
             examples = Examples.read(run.examples, images=False, split="test")
-            features = features_of(examples, pl.read_parquet(looks[0]) if looks else None)
+            looked = pl.read_parquet(looks[0]) if looks else None
+            features = features_of(examples, looked, run.config.slices.features)
             reports = measure_variants(
                 run,
                 examples,
                 "find slices",
-                lambda comparison: _search(
-                    comparison, examples, features, run.config.population.seed
-                ),
+                lambda comparison: _search(comparison, examples, features, run.config),
             )
             write_json(section, jsonable(reports))
     return [section, *looks]
@@ -66,56 +64,33 @@ def _measured(run: Run) -> list[Path]:
     return [table]
 
 
-def features_of(examples: Examples, looks: pl.DataFrame | None) -> pl.DataFrame:
-    """Collect the features: attributes, the class and the statistics of the images.
-
-    Args:
-        examples: The test examples.
-        looks: From `image_statistics`, in the same order; None where there are no images.
-
-    Returns:
-        One row an example. An attribute keeps its name where another column has it too; what all
-        images share is left out.
-
-    >>> table = pl.DataFrame({"example_id": ["a", "b"], "label": ["x", "y"], "sex": ["m", "f"]})
-    >>> features_of(Examples(table, ("x", "y"), ("sex",), ()), None).columns
-    ['sex', 'class']
-    >>> features_of(Examples(table, ("x", "y"), (), ()), None).shape
-    (2, 1)
-    """
-    own = examples.table.select(pl.col("label").alias("class"))
-    if looks is not None:
-        varied = [name for name in STATISTICS if looks[name].n_unique() > 1]
-        own = own.hstack(looks.select(varied))
-    if not examples.attributes:  # no columns would be no rows
-        return own
-    features = examples.table.select(examples.attributes)
-    return features.hstack(own.select(pl.exclude(features.columns)))
-
-
 def _search(
-    comparison: PopulationPair, examples: Examples, features: pl.DataFrame, seed: int
+    comparison: PopulationPair, examples: Examples, features: pl.DataFrame, config: Config
 ) -> dict[str, Any]:
     from scotoma.slices import find_slices
 
-    labels = examples.labels[:, None]
-    together = conditions_together(features.width, features.height)[0]
+    labels, asked = examples.labels[:, None], config.slices
+    together, sets = conditions_together(features.width, features.height, asked.max_cross)
     report = find_slices(
         features,
         comparison.compressed != labels,
         baseline=comparison.dense != labels,
         paired=comparison.variant.paired,
+        mode=asked.mode,
+        alpha=asked.alpha,
+        min_size=asked.min_size,
         max_cross=together,
+        max_candidates=max(WORK, sets * features.height),  # what was asked for is not refused
         ids=np.array(examples.ids),
         clusters=examples.clusters,
         limit=SHOWN,
         permutations=SHUFFLED,
         threads=1,  # variants are searched side by side
-        seed=seed,
+        seed=config.population.seed,
     )
     option = "scotoma slices --reference rest"
     notes = [note.replace("reference='rest'", option) for note in report.notes]
-    if together < 3:
+    if together < 3 and asked.max_cross is None:
         notes.append(
             f"{features.width} features and {features.height:,} examples allow slices of up to "
             f"{together} conditions in the time of an audit; scotoma slices searches further"
@@ -126,20 +101,6 @@ def _search(
         "notes": notes,
         "lattice": _lattice(report),
     }
-
-
-def conditions_together(features: int, rows: int) -> tuple[int, int]:
-    """Choose the most conditions of a slice that the time of an audit allows.
-
-    Returns:
-        The most conditions, and the sets of features that slices of so many are made of.
-
-    >>> conditions_together(6, 1_800), conditions_together(60, 20_000)
-    ((3, 41), (2, 1830))
-    """
-    sets = [sum(comb(features, cross) for cross in range(1, most + 1)) for most in (1, 2, 3)]
-    most = 1 + sum(rows * count <= WORK for count in sets[1:])
-    return most, sets[most - 1]
 
 
 def _described(one: Slice) -> dict[str, Any]:

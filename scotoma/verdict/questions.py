@@ -28,6 +28,7 @@ from scotoma.verdict.robustness_questions import NO_PICTURES, robustness_questio
 __all__ = ["questions"]
 
 NO_SLICES = "the audit measured no slices"
+UNCONFIRMED = "slices.mode {} confirms no slice on other examples; slices.mode cover does"
 
 
 def questions(audit: Audit, variant: str, rules: GateRules) -> list[Question]:
@@ -152,6 +153,9 @@ def _slices(audit: Audit, variant: str, rule: SlicesRule) -> Iterator[Question]:
     """Ask for the rise of the error on each slice; where none stands out, on all examples."""
     search = audit.slices.get(variant)
     if search is None:
+        return
+    if not search.settings.get("confirm", True):
+        yield _unasked(rule, UNCONFIRMED.format(search.settings.get("mode")))
         return
     rises = [(f"error of slice {row.text}", row.effect) for row in search.slices]
     for where, rise in rises or [("error of all examples, as no slice stands out", search.change)]:

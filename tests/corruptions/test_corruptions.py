@@ -301,6 +301,14 @@ def test_unknown_names_and_severities_are_refused(cifar: Profile, tmp_path: Path
         profile("cifar-c", 32, frost=tmp_path)
 
 
+def test_frost_must_cover_the_longer_side_of_an_image(tmp_path: Path) -> None:
+    Image.fromarray(drawn_image(0, 30, 50)).resize((800, 800)).save(tmp_path / "frost.png")
+    chosen = profile("scaled", 16, frost=tmp_path)
+    wide = drawn_image(0, 16, 60)[None]
+    with pytest.raises(ConfigError, match="larger than images of 60x16 pixels, got 57x57"):
+        corrupt(wide, ["a"], "frost", 1, chosen, seed=0)
+
+
 @pytest.mark.parametrize(
     ("images", "message"),
     [

@@ -138,3 +138,25 @@ def test_a_column_that_holds_no_plain_values_is_refused(
     message = refused(CONFIG, **{column: values})
     assert message.startswith(f"{role} column '{column}' of table.csv must hold words or numbers,")
     assert message.endswith("; name another column")
+
+
+@pytest.mark.parametrize(
+    ("section", "columns", "message"),
+    [
+        ("clarify: {features: [aeg]}", {"age": list(range(6))},
+         "clarify.features column 'aeg' is not in table.csv; it has age, face, male, person, young;"
+         " did you mean 'age'?"),
+        ("clarify: {features: [male, young]}", {},
+         "clarify.features column 'young' of table.csv must hold a finite number for every test "
+         "example, got 'no' in the row of 'd'; correct it, or name another column"),
+        ("clarify: {features: [age]}", {"age": [0.0, 1.0, 2.0, 3.0, None, 5.0]},
+         "clarify.features column 'age' of table.csv must hold a finite number for every test "
+         "example, got None in the row of 'e'; correct it, or name another column"),
+        ("slices: {features: [sex, clas]}", {},
+         "slices.features column 'clas' is not in table.csv; it has face, male, person, young"),
+    ],
+)  # fmt: skip
+def test_a_feature_that_cannot_be_measured_is_refused(
+    section: str, columns: dict[str, Any], message: str
+) -> None:
+    assert refused(f"{CONFIG}{section}", **columns) == message

@@ -213,3 +213,15 @@ def test_no_number_is_empty_and_no_missing_value_leaks_out(audit, shipped):
                 drawn_here = drawn[len(drawn) - len(row) :]
                 pairs = zip(row, drawn_here, strict=True)
                 assert all(text or drawing for text, drawing in pairs), row
+
+
+def test_slices_of_a_search_without_confirmation_are_not_said_to_be_confirmed(audit):
+    content = copy.deepcopy(audit.content)
+    for search in content["slices"].values():
+        search["settings"] |= {"mode": "batch", "confirm": False}
+        for row in search["slices"]:
+            row["confirmation"] = None
+    text = Page(render(content, audit.images)).text
+    assert "which exaggerates them; the gate does not judge these slices" in text
+    assert not re.search("second half|confirmed on the other half", text)
+    assert "second half" in Page(audit.page).text

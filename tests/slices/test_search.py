@@ -86,9 +86,11 @@ class Twin:
         """Algorithm 1, and the number of slices computed."""
         S, E, computed = set(), set(), 0
         N_prev = {frozenset()}
+        self.proposed = 0
         for _ in range(L):
             C = {child for P in N_prev for child in self.extend(P, S, E)}
             N_prev = set()
+            self.proposed += len(C)
             for P in C:
                 size, p = self.test(P)
                 computed += size > 0
@@ -104,8 +106,16 @@ class Twin:
                     S |= {P} if self.test(P)[1] <= alpha else set()
         return {P for P in S if not any(Q < P for Q in S)}
 
-    def priority(self, L: int, N_min: int, alpha: float, I: int, K: int) -> set:  # noqa: E741
-        """Algorithm 2; slices of equal p leave the queue in the order of their arrival."""
+    def priority(
+        self,
+        L: int,
+        N_min: int,
+        alpha: float,
+        I: int,  # noqa: E741
+        K: int,
+        score=lambda p, P: p,
+    ) -> set:
+        """Algorithm 2; slices of equal score leave the queue in the order of their arrival."""
         S, E, Q, done = set(), set(), [], set()
         seen = dict.fromkeys(range(1, L + 1), (0, 0))
         for i in range(I):
@@ -131,7 +141,7 @@ class Twin:
                 elif p <= alpha:
                     S.add(P)
                 else:
-                    Q.append((p, len(done) * 1000 + len(Q), P))
+                    Q.append((score(p, P), len(done) * 1000 + len(Q), P))
             Q.sort(key=lambda entry: (entry[0], entry[1]))
         return {P for P in S if not any(other < P for other in S)}
 
@@ -142,10 +152,10 @@ def order(P: frozenset) -> tuple:
     return len(P), features, tuple(v for _, v in sorted(P))
 
 
-def ours(encoded, evidence, mode, alpha, correction="none", K=40, iterations=3):
-    plan = Plan(mode, 3, alpha, correction, False, K, iterations, Budget(cells=64))
+def ours(encoded, evidence, mode, alpha, correction="none", K=40, iterations=3, **asked):
+    plan = Plan(mode, 3, alpha, correction, False, K, iterations, Budget(cells=64), **asked)
     halves = (np.arange(0, evidence.rows, 2), np.arange(1, evidence.rows, 2))
-    findings, hits = search(encoded, evidence, plan, halves)
+    findings, hits, _ = search(encoded, evidence, plan, halves)
     return {frozenset(zip(*one.key, strict=True)) for one in findings}, hits
 
 
@@ -164,12 +174,17 @@ def test_strategies_find_what_the_papers_algorithms_find(seed, N_min):
     S, computed = twin.iterative(3, N_min, 0.01)
     found, hits = ours(encoded, evidence, "iterative", 0.01)
     assert found == S
-    assert hits.nonempty == computed
+    assert (hits.nonempty, hits.proposed) == (computed, twin.proposed)
     assert S
     assert ours(encoded, evidence, "batch", 0.01)[0] == twin.batch(3, N_min, 0.01) == S
     for K, I in ((5, 2), (30, 3)):  # noqa: E741
         expected = twin.priority(3, N_min, 0.01, I, K)
         assert ours(encoded, evidence, "priority", 0.01, K=K, iterations=I)[0] == expected
+        broad = twin.priority(3, N_min, 0.01, I, K, score=lambda p, P: len(P))
+        plan = {"K": K, "iterations": I, "order": "breadth-first"}
+        assert ours(encoded, evidence, "priority", 0.01, **plan)[0] == broad
+        plan |= {"order": "random", "K": 10**6, "iterations": 3}
+        assert ours(encoded, evidence, "priority", 0.01, **plan)[0] == S  # with nothing left out
 
 
 @pytest.mark.parametrize("K", [30, 60, 120])

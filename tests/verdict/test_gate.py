@@ -83,6 +83,11 @@ def test_slices_are_hurt_where_their_error_rises_beyond_the_margin(
     chosen = parse_rules("rules: [{id: s, metric: slices_hurt, margin: 0.01}]", "g")
     findings = judge(audit, chosen, TODAY).variants[0].findings
     assert [finding.verdict for finding in findings] == verdicts
+    unconfirmed = {"confirm": False, "mode": "batch"}
+    audit["slices"]["prune-0.9"]["settings"] = unconfirmed
+    (finding,) = judge(audit, chosen, TODAY).variants[0].findings
+    assert finding.verdict == "UNSURE"
+    assert finding.reason.startswith("slices.mode batch confirms no slice")
     asked = [finding.question.where for finding in findings]
     named = [f"error of slice job = {place}" for place in range(len(rises))]
     assert asked == (named or ["error of all examples, as no slice stands out"])

@@ -178,6 +178,20 @@ def read_case(
     return Case(facet, truth, guess, codes, names, x, classes, cluster_ids(clusters, n))
 
 
+def standardised(features: npt.ArrayLike) -> Array:
+    """Bring features to mean 0 and standard deviation 1, so that each counts alike in a distance.
+
+    Args:
+        features: Finite numbers, shape (N, F). A constant column becomes 0.
+
+    >>> standardised([[1.0, 5.0], [3.0, 5.0]]).tolist()
+    [[-1.0, 0.0], [1.0, 0.0]]
+    """
+    x = np.asarray(features, np.float64)
+    spread = x.std(axis=0)
+    return np.asarray((x - x.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+
+
 def merged(*cases: Case) -> list[Case]:
     """Cases of the same examples, those that agree in facet, stratum, label and predictions as one.
 

@@ -61,13 +61,14 @@ def draw_slices(audit: Audit) -> Figure | None:
         for row in candidates
     ]
     overall = [(name, _percent(searched[name].change.value)) for name in drawn]
+    confirmed = bool(searched[chosen].settings.get("confirm", True))
     return Figure(
         slug="slices",
         title="Slices by their size and by the rise of their error",
         summary=(
-            f"In {isolated(chosen)} the search {searched[chosen].summary}. Diamonds: reported and "
-            "confirmed on the other half. Rings: tested, not reported. Dashed: all examples, "
-            f"{everyone[chosen]} points."
+            f"In {isolated(chosen)} the search {searched[chosen].summary}. Diamonds: reported"
+            f"{' and confirmed on the other half' * confirmed}. Rings: tested, not reported. "
+            f"Dashed: all examples, {everyone[chosen]} points."
         ),
         spec=_spec(rows, overall, list(drawn), chosen),
         table=FigureTable(

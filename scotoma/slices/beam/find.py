@@ -187,7 +187,8 @@ def search_parquet(
     view = SumsView(encoded, metric_named(metric), test, *populations, level, mean, slices, sums)
     facts = {
         "examples": overview.examples, "at_risk": overview.at_risk, "members": len(outcome),
-        "baseline_members": len(baseline), "budget": None, "iterations": None, "clusters": None,
+        "baseline_members": len(baseline), "budget": None, "iterations": None, "order": None,
+        "clusters": None,
     }  # fmt: skip
     return SliceReport.of(
         findings, hits, view, limit=limit, null=null, candidates=possible,

@@ -115,7 +115,7 @@ def choose_test(
     >>> choose_test(SLICE_METRICS["error"], "sound", "rest", [1], binary=True, clustered=False)
     'rate'
     """
-    if protocol == "published" or (metric.kind == "ratio" and reference == "baseline"):
+    if takes_draws(metric, protocol, reference):
         return "bootstrap"
     if metric.kind == "rate" and binary and not clustered:
         if members == [1]:
@@ -123,6 +123,17 @@ def choose_test(
         if members == [1, 1] and reference == "baseline":
             return "change"
     return "mean"
+
+
+def takes_draws(metric: SliceMetric, protocol: str, reference: str) -> bool:
+    """Say whether the p-values of a search come from a bootstrap.
+
+    >>> from scotoma.slices.evidence.outcomes import SLICE_METRICS
+    >>> takes_draws(SLICE_METRICS["auc"], "sound", "whole")
+    True
+    """
+    ratios = metric.kind == "ratio" and reference == "baseline"
+    return protocol == "published" or metric.kind == "auc" or ratios
 
 
 def _drawn(members: int, draws: int, rng: np.random.Generator) -> Ints:

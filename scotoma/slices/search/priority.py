@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import prod
+from typing import Literal
 
 import numpy as np
 
-from scotoma.inputs import Flags
+from scotoma.inputs import Flags, Floats
 from scotoma.slices.evidence.interface import Evidence
 from scotoma.slices.search.lattice import Subset, below, blocks, feature_subsets, shape_of
 from scotoma.slices.search.predicates import Encoded
-from scotoma.slices.search.sweep import Budget, Decide, Hits, flag, join_hits, visit
+from scotoma.slices.search.sweep import Budget, Decide, Hits, flag, join_hits, minimal, visit
+
+Order = Literal["p-value", "breadth-first", "random"]
+Scores = Callable[[Hits], Floats]
 
 SHARE = 0.12  # of the batch strategy's space, a candidate budget of Liu et al. 2022, section 5
 WITHOUT_BATCH = 2500  # the budget there where that space is too large
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One iteration of the priority strategy.
+
+    Attributes:
+        candidates: Slices that it proposed.
+        expected: How many of them it expected to hold a row.
+        nonempty: How many of them did.
+        significant: Significant slices found so far that lie below no other.
+    """
+
+    candidates: int
+    expected: float
+    nonempty: int
+    significant: int
 
 
 @dataclass
@@ -25,7 +47,7 @@ class _State:
     Attributes:
         blocked: Cells that are significant, too small or below such a cell.
         seen: Cells that have been candidates.
-        queue: Nonsignificant slices as (p, order of arrival, subset, cell): smallest p first.
+        queue: Nonsignificant slices as (score, order of arrival, subset, cell): smallest first.
         counted: Candidates and nonempty candidates so far by cross size.
     """
 
@@ -57,6 +79,26 @@ def nonempty_rate(counted: dict[int, tuple[int, int]], cross: int) -> float:
     return 1.0
 
 
+def scores_of(order: Order, seed: int) -> Scores:
+    """Choose the scores of nonsignificant slices; those of the smallest are divided first.
+
+    Args:
+        order: `p-value`, as the strategy is meant; `breadth-first`, the number of predicates, or
+            `random`, the two that Liu et al. 2022, appendix A.2.3, compare it with.
+        seed: Of random scores.
+
+    >>> scores_of("p-value", 0)(Hits(p=np.array([0.2])))
+    array([0.2])
+    """
+    rng = np.random.default_rng([seed % 2**63, 3])
+    scores: dict[Order, Scores] = {
+        "p-value": lambda hits: hits.p,
+        "breadth-first": lambda hits: hits.cross.astype(np.float64),
+        "random": lambda hits: rng.random(hits.p.size),
+    }
+    return scores[order]
+
+
 def prioritise(
     encoded: Encoded,
     evidence: Evidence,
@@ -65,8 +107,9 @@ def prioritise(
     iterations: int,
     decide: Decide,
     budget: Budget,
-) -> Hits:
-    """Visit the children of the slices with the smallest p-values.
+    scores: Scores,
+) -> tuple[Hits, tuple[Iteration, ...]]:
+    """Visit the children of the slices with the smallest scores.
 
     Args:
         encoded: The predicates of the evidence's rows.
@@ -77,36 +120,42 @@ def prioritise(
         iterations: Iterations, the first of which takes all single predicates.
         decide: Which of all candidates tested so far are significant.
         budget: What a block may hold.
+        scores: From `scores_of`.
 
     Returns:
-        All candidates tested.
+        All candidates tested, and what each iteration proposed and found.
 
     References:
         Liu et al. 2022, section 4 and Algorithm 2.
     """
-    state, tested = _State(), list[Hits]()
+    state, tested, past = _State(), list[Hits](), list[Iteration]()
     for iteration in range(iterations):
         if iteration == 0:
             chosen = {
                 subset: np.ones(shape_of(encoded, subset), np.bool_)
                 for subset in feature_subsets(len(encoded.predicates), 1)
             }
+            expected = float(encoded.sizes.sum())
         else:
-            chosen = _subdivide(encoded, state, max_cross, candidates)
+            chosen, expected = _subdivide(encoded, state, max_cross, candidates)
         if not chosen:
             break
         new = _evaluate(encoded, evidence, chosen, state, budget)
         tested.append(new)
         so_far = join_hits(tested)
-        significant = decide(so_far)[so_far.p.size - new.p.size :]
+        every = decide(so_far)
+        significant = every[so_far.p.size - new.p.size :]
         flag(state.blocked, new.take(significant))
-        _enqueue(state, new.take(~significant), max_cross)
-    return join_hits(tested)
+        others = new.take(~significant)
+        _enqueue(state, others, scores(others), max_cross)
+        found = int(np.count_nonzero(minimal(encoded, so_far.take(every))))
+        past.append(Iteration(new.proposed, float(expected), new.nonempty, found))
+    return join_hits(tested), tuple(past)
 
 
 def _subdivide(
     encoded: Encoded, state: _State, max_cross: int, candidates: int
-) -> dict[Subset, Flags]:
+) -> tuple[dict[Subset, Flags], float]:
     """Pop base slices and add a predicate to each, until enough candidates are expected."""
     chosen: dict[Subset, Flags] = {}
     free: dict[Subset, Flags] = {}  # cells that may become candidates, as of this iteration
@@ -131,7 +180,7 @@ def _subdivide(
                 cells[place] |= new
                 expected += rate * np.count_nonzero(new)
                 free[child][place] = False
-    return {subset: cells.ravel() for subset, cells in sorted(chosen.items())}
+    return {subset: cells.ravel() for subset, cells in sorted(chosen.items())}, expected
 
 
 def _evaluate(
@@ -160,8 +209,9 @@ def _evaluate(
     return join_hits(parts)
 
 
-def _enqueue(state: _State, hits: Hits, max_cross: int) -> None:
+def _enqueue(state: _State, hits: Hits, scores: Floats, max_cross: int) -> None:
     for place in np.flatnonzero(hits.cross < max_cross).tolist():
         subset = hits.subsets[int(hits.subset[place])]
-        heappush(state.queue, (float(hits.p[place]), state.arrived, subset, int(hits.cell[place])))
+        entry = (float(scores[place]), state.arrived, subset, int(hits.cell[place]))
+        heappush(state.queue, entry)
         state.arrived += 1

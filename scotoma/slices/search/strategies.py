@@ -25,7 +25,7 @@ from scotoma.slices.search.confirm import (
 from scotoma.slices.search.findings import Key, SliceFinding, SliceTestResult
 from scotoma.slices.search.greedy import cover, keys_of, rows_of, unexplained
 from scotoma.slices.search.predicates import Encoded
-from scotoma.slices.search.priority import prioritise
+from scotoma.slices.search.priority import Iteration, Order, prioritise, scores_of
 from scotoma.slices.search.sweep import Budget, Hits, minimal, sweep
 
 Mode = Literal["cover", "batch", "iterative", "priority"]
@@ -44,6 +44,8 @@ class Plan:
         candidates: In priority mode, nonempty candidates an iteration.
         iterations: In priority mode.
         budget: What a block may hold.
+        order: In priority mode: which slices are divided first.
+        seed: Of a random order.
     """
 
     mode: Mode
@@ -54,6 +56,8 @@ class Plan:
     candidates: int
     iterations: int
     budget: Budget
+    order: Order = "p-value"
+    seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +106,7 @@ class TableInMemory:
 
 def search(
     encoded: Encoded, evidence: Evidence, plan: Plan, halves: tuple[Rows, Rows]
-) -> tuple[list[SliceFinding], Hits]:
+) -> tuple[list[SliceFinding], Hits, tuple[Iteration, ...]]:
     """Search a table in memory as planned.
 
     Args:
@@ -112,8 +116,10 @@ def search(
         halves: Two parts of the rows, for confirmation.
 
     Returns:
-        The slices, the most significant first, and the candidates that were kept.
+        The slices, the most significant first; the candidates that were kept; and, in priority
+        mode, the iterations.
     """
+    iterations: tuple[Iteration, ...] = ()
 
     def decide(hits: Hits) -> Flags:
         return adjust(hits.p, hits.tested, plan.correction) <= plan.alpha
@@ -121,16 +127,17 @@ def search(
     if plan.mode == "iterative":
         hits = sweep(encoded, evidence, plan.max_cross, plan.alpha, plan.budget, decide)
     elif plan.mode == "priority":
-        hits = prioritise(
+        hits, iterations = prioritise(
             encoded, evidence, plan.max_cross, plan.candidates, plan.iterations, decide,
-            plan.budget,
+            plan.budget, scores_of(plan.order, plan.seed),
         )  # fmt: skip
     else:
         table = TableInMemory(encoded, evidence, plan, halves)
-        return search_table(
+        findings, hits = search_table(
             table, encoded, plan.mode, plan.alpha, plan.correction, confirm=plan.confirm
         )
-    return significant(encoded, hits, plan.correction, plan.alpha), hits
+        return findings, hits, ()
+    return significant(encoded, hits, plan.correction, plan.alpha), hits, iterations
 
 
 def search_table(

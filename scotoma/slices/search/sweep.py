@@ -56,6 +56,7 @@ class Hits:
         size: Its rows.
         effect: Its metric minus what it is compared with.
         p: Its p-value.
+        proposed: Cells looked at, empty ones too; not counted on Beam, which never sees those.
         nonempty: Cells looked at that hold a row.
         tested: Those tested: the family for every correction.
     """
@@ -68,6 +69,7 @@ class Hits:
     p: Floats = field(default_factory=lambda: np.empty(0))
     nonempty: int = 0
     tested: int = 0
+    proposed: int = 0
 
     def take(self, chosen: Any) -> Hits:
         """Keep some of the candidates, by places or flags."""
@@ -82,6 +84,7 @@ class Hits:
 
 
 COLUMNS = ("subset", "cell", "size", "effect", "p")
+COUNTS = ("nonempty", "tested", "proposed")
 
 
 def join_hits(parts: list[Hits]) -> Hits:
@@ -99,7 +102,7 @@ def join_hits(parts: list[Hits]) -> Hits:
         name: np.concatenate([np.empty(0, np.int64), *(getattr(part, name) for part in moved)])
         for name in COLUMNS
     }
-    sums = {name: sum(getattr(p, name) for p in parts) for name in ("nonempty", "tested")}
+    sums = {name: sum(getattr(p, name) for p in parts) for name in COUNTS}
     return Hits(tuple(chain.from_iterable(part.subsets for part in parts)), **columns, **sums)
 
 
@@ -198,11 +201,14 @@ def visit(
         judged = additive.judge_sums(additive.sums(block.tallied), keep)
     cell, effect, p = judged.cell, judged.effect, judged.p
     nonempty = int(np.count_nonzero(judged.size))
+    proposed = sum(prod(shape_of(encoded, subset)) for subset in block.subsets)
     small: dict[Subset, Flags] = {}
     if blocked is not None:
-        barred = block.together(
-            [below(encoded, s, blocked) if chosen is None else ~chosen[s] for s in block.subsets]
-        )
+        flagged = [
+            below(encoded, s, blocked) if chosen is None else ~chosen[s] for s in block.subsets
+        ]
+        proposed -= sum(int(np.count_nonzero(flags)) for flags in flagged)
+        barred = block.together(flagged)
         nonempty = int(np.count_nonzero((judged.size > 0) & ~barred))
         free = ~barred[cell]
         cell, effect, p = cell[free], effect[free], p[free]
@@ -223,6 +229,7 @@ def visit(
         p[kept],
         nonempty,
         int(p.size),
+        proposed,
     )
     return hits, small
 

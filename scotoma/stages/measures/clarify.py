@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma.bias.clarify import METRICS, all_metrics, metric_changes
+from scotoma.bias.clarify.arguments import standardised
 from scotoma.bias.clarify.guide import GUIDE
 from scotoma.datasets import Examples
 from scotoma.group_keys import group_key, parse_group_key
@@ -160,6 +161,7 @@ class ClarifyMetrics:
         seed: Of the bootstrap behind the upper bounds of distances.
         advantaged: Attribute to the value that is facet a.
         training: The training examples; there may be none.
+        features: Columns of numbers by which FT finds an example's likes; none for no FT.
     """
 
     examples: Examples
@@ -167,6 +169,7 @@ class ClarifyMetrics:
     seed: int
     advantaged: Mapping[str, str] = field(default_factory=dict)
     training: Examples | None = None
+    features: Sequence[str] = ()
 
     def data(self) -> list[dict[str, Any]]:
         """Measure the labels, which no compression changes: one row a split, facet and metric.
@@ -235,7 +238,8 @@ class ClarifyMetrics:
             moved = [
                 metric_changes(
                     d=facet.d, dense=dense == self.positive, compressed=compressed == self.positive,
-                    y=self._y, strata=facet.strata, clusters=self._clusters, paired=paired,
+                    y=self._y, strata=facet.strata, features=self._numbers,
+                    clusters=self._clusters, paired=paired,
                 )
                 for facet in self._facets
             ]  # fmt: skip
@@ -257,6 +261,12 @@ class ClarifyMetrics:
     def _clusters(self) -> NDArray[np.int64] | None:
         return self.examples.clusters
 
+    @cached_property
+    def _numbers(self) -> NDArray[np.float64] | None:
+        if not self.features or self.positive is None:
+            return None
+        return standardised(self.examples.features.select(self.features).to_numpy())
+
     @property
     def _y(self) -> NDArray[np.bool_] | None:
         return self._hits(self._labels)
@@ -267,7 +277,7 @@ class ClarifyMetrics:
     def _metrics(self, facet: FacetPair, hits: NDArray[np.bool_] | None) -> dict[str, Estimate]:
         return all_metrics(
             d=facet.d, y=self._y, p=hits, strata=None if self.positive is None else facet.strata,
-            clusters=self._clusters, seed=self.seed, only=MODELS,
+            features=self._numbers, clusters=self._clusters, seed=self.seed, only=MODELS,
         )  # fmt: skip
 
     def _row(self, facet: FacetPair, name: str, **numbers: Estimate) -> dict[str, Any]:
@@ -284,7 +294,7 @@ class ClarifyMetrics:
 
     def _lacking(self, facet: FacetPair, name: str) -> str:
         """Name what the audit would need for a metric, in the words of its configuration."""
-        absent = {"features": "numbers about every example, see scotoma bias --feature"}
+        absent = {} if self.features else {"features": "clarify.features"}
         if self.positive is None:
             absent |= dict.fromkeys(("y", "p"), "label.positive")
         if len(self.examples.attributes) == 1:

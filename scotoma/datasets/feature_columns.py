@@ -1,0 +1,56 @@
+"""Which columns of a source are features beside the attributes, and what do they hold?"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from scotoma.config import Config, PredictionsSource
+from scotoma.datasets.image_statistics import STATISTICS
+from scotoma.datasets.text_columns import text_column
+from scotoma.errors import DataError
+from scotoma.printable import printable
+
+__all__ = ["feature_columns", "features_of_source"]
+
+
+def feature_columns(config: Config) -> dict[str, str]:
+    """Name the columns that are features beside the attributes, and the key that asks for each.
+
+    >>> from scotoma.config import default_config
+    >>> feature_columns(default_config())
+    {}
+    """
+    own = {*config.groups.attributes, "class"}
+    if not isinstance(config.source, PredictionsSource):  # which has no images to measure
+        own |= STATISTICS.keys()
+    columns = {name: "slices.features" for name in config.slices.features if name not in own}
+    return columns | dict.fromkeys(config.clarify.features, "clarify.features")
+
+
+def features_of_source(source: pl.DataFrame, config: Config, origin: str) -> list[pl.Expr]:
+    """Read the columns that are features: numbers as float64, all others as text."""
+    features = []
+    for name, key in feature_columns(config).items():
+        value = text_column(source, name, key, origin)
+        if name in config.clarify.features:
+            number = value.str.strip_chars().cast(pl.Float64, strict=False)
+            _refuse_no_numbers(source.with_columns(number.alias(name)), source, name, origin)
+            value = number
+        elif source.schema[name].is_numeric():
+            value = pl.col(name).cast(pl.Float64)
+        features.append(value.alias(name))
+    return features
+
+
+def _refuse_no_numbers(numbers: pl.DataFrame, source: pl.DataFrame, name: str, origin: str) -> None:
+    """Refuse a column that holds something else than a finite number for a test example."""
+    good = numbers[name].is_finite().fill_null(value=False)
+    if not (bad := source.filter(~good & (source["split"] == "test"))).height:
+        return
+    raise DataError(
+        printable(
+            f"clarify.features column {name!r} of {origin} must hold a finite number for every "
+            f"test example, got {bad[name][0]!r} in the row of {bad['example_id'][0]!r}; correct "
+            "it, or name another column"
+        )
+    )

@@ -1,0 +1,195 @@
+"""What would SageMaker Clarify's 21 metrics, in the order of its paper, say about my run?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
+
+from scotoma.audit import Quantity
+from scotoma.audit.outcomes import LabelMetric, ModelMetric
+from scotoma.bias.clarify import METRICS
+from scotoma.papers.finished import FinishedAudit
+from scotoma.papers.table import Cell, Grid, PaperTable
+from scotoma.papers.words import interval
+from scotoma.printable import code_span
+from scotoma.published import PublishedTable, clarify
+
+__all__ = ["QUESTIONS", "tables"]
+
+# The paper's sections: title, whether it is about labels, metrics in their order; the basic first.
+QUESTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "Pretraining 1": ("Facet values irrespective of labels", ("CI",)),
+    "Pretraining 2": ("Facet values among positive labels", ("DPL", "CDDL")),
+    "Pretraining 3": ("Facet values in each label", ("KL", "JS", "LP", "TVD", "KS")),
+    "Posttraining 1": ("Representation in positive predictions", ("DPPL", "DI", "CDDPL", "FT")),
+    "Posttraining 2": ("Performance irrespective of labels", ("AD",)),
+    "Posttraining 3": ("Performance on positive labels", ("RD", "DAR", "DCA")),
+    "Posttraining 4": ("Performance on negative labels", ("SD", "DRR", "DCR")),
+    "Posttraining 5": ("Performance on positive against negative labels", ("TE",)),
+    "Posttraining 6": ("Bias without facet values", ("GE",)),
+}
+ADULT = "Paper, worked example: UCI Adult, women (d) against men (a), as printed"
+SIGNS = {"SD", "DRR", "DCR", "TE"}  # printed with the sign of another formula
+WAYS = {
+    "label.positive": "name the favourable outcome",
+    "a second attribute": "add it to groups",
+    "clarify.features": "name columns of numbers",
+}
+FACETLESS = "GE"
+NEEDS = "not computed (needs "  # how a reason begins that names a key of the configuration
+EXPECTED = 0.05  # share of 95% intervals that exclude a change of 0 where there is none
+
+
+def tables(finished: FinishedAudit) -> list[PaperTable]:
+    """Make a table of each question of the paper from a run."""
+    return [_table(finished, question) for question in QUESTIONS]
+
+
+def _table(finished: FinishedAudit, question: str) -> PaperTable:
+    title, names = QUESTIONS[question]
+    pretraining = question.startswith("Pretraining")
+    columns, rows = (_labels if pretraining else _predictions)(finished, names)
+    reasons = _reasons(rows)
+    printed = {name: (clarify().metrics.get(name),) for name in names}
+    published = [
+        Grid.published(ADULT, PublishedTable(columns=("printed",), rows=printed), rows="metric")
+    ]
+    if all(quantity.value is None for own in rows.values() for quantity in own):
+        absent = "; ".join(reasons) or "no groups; name attributes as groups and audit again"
+        return PaperTable.lacking(question, title, absent, published)
+    about = "labels of both splits" if pretraining else "predictions for the test examples"
+    return PaperTable(
+        name=question,
+        title=title,
+        run=Grid(
+            f"This run: {about}, d the disadvantaged facet",
+            ("metric", "d", *columns),
+            tuple((name, d, *map(_cell, own)) for (name, d), own in rows.items()),
+            names=2,
+            digits=3,
+        ),
+        published=published,
+        conclusion=_of_labels(rows) if pretraining else _of_changes(finished, names),
+        notes=[*_signs(names), *(f"{reason}." for reason in reasons)],
+    )
+
+
+Split = Literal["training", "test"]
+Rows = dict[tuple[str, str], tuple[Quantity, ...]]
+
+
+def _labels(finished: FinishedAudit, names: Iterable[str]) -> tuple[tuple[str, ...], Rows]:
+    """The splits, and by metric and facet the values of each."""
+    splits: tuple[Split, ...] = ("training", "test")
+    by_place = {(row.metric, _d(row), row.split): row.value for row in finished.audit.clarify.data}
+    facets = dict.fromkeys(d for _, d, _ in by_place)
+    return splits, {
+        (name, d): tuple(by_place[name, d, split] for split in splits)
+        for name in names
+        for d in facets
+    }
+
+
+def _predictions(finished: FinishedAudit, names: Iterable[str]) -> tuple[tuple[str, ...], Rows]:
+    """The variants, dense first, and by metric and facet the values of each."""
+    measured = finished.audit.clarify.variants
+    by_place = {
+        (row.metric, _d(row), variant): row for variant, own in measured.items() for row in own
+    }
+    facets = dict.fromkeys(d for _, d, _ in by_place)
+    rows: Rows = {}
+    for name in names:
+        for d in list(facets)[:1] if name == FACETLESS else facets:
+            own = [by_place[name, d, variant] for variant in measured]
+            whom = "all" if name == FACETLESS else d
+            rows[name, whom] = (own[0].dense, *(row.compressed for row in own))
+    return ("dense", *measured), rows
+
+
+def _d(row: LabelMetric | ModelMetric) -> str:
+    """Name facet d; where it is all other values, by the advantaged one."""
+    if row.disadvantaged.startswith(f"{row.attribute}="):
+        return row.disadvantaged
+    return f"not {row.advantaged}"
+
+
+def _cell(quantity: Quantity) -> Cell:
+    return quantity.value
+
+
+def _of_labels(rows: Rows) -> str:
+    """Say which intervals of the training labels, else of the test labels, exclude no bias."""
+    basic = next(iter(rows))[0]
+    at = 0 if any(own[0].value is not None for own in rows.values()) else 1
+    sentences = [
+        f"{name} of {code_span(d)} {interval(own[at], digits=3)}"
+        for (name, d), own in rows.items()
+        if name == basic and own[at].value is not None
+    ]
+    signed = [(name, own[at]) for (name, _), own in rows.items() if own[at].low is not None]
+    beyond = [name for name, quantity in signed if _excludes(quantity, METRICS[name].neutral)]
+    split = ("training", "test")[at]
+    if not METRICS[basic].sign.startswith("+"):
+        return (
+            f"chance alone lifts distances above 0; of the {split} labels: {'; '.join(sentences)}."
+        )
+    return (
+        f"of the {split} labels: {'; '.join(sentences)}; {len(beyond)} of {len(signed)} intervals "
+        "exclude no bias."
+    )
+
+
+def _of_changes(finished: FinishedAudit, names: tuple[str, ...]) -> str:
+    """Say which metrics compression moves."""
+    changes = [
+        (f"{name} of {code_span(_d(row))} under {variant}", row.change)
+        for name in names
+        for variant, own in finished.audit.clarify.variants.items()
+        for row in own
+        if row.metric == name and row.change.low is not None
+    ]
+    moved = [(where, change) for where, change in changes if _excludes(change, 0.0)]
+    moved.sort(key=lambda one: _clear(one[1]), reverse=True)
+    count = (
+        f"{len(moved)} of {len(changes)} intervals of changes from dense exclude 0, where chance "
+        f"alone gives about {EXPECTED * len(changes):.1f} (not adjusted)"
+    )
+    if not moved:
+        return f"{count}."
+    where, change = moved[0]
+    return f"{count}; the clearest: {where} {interval(change, digits=3, sign='+')}."
+
+
+def _excludes(quantity: Quantity, value: float) -> bool:
+    if quantity.low is None or quantity.high is None:
+        return False
+    return not quantity.low <= value <= quantity.high
+
+
+def _clear(quantity: Quantity) -> float:
+    """Relate a change to the width of its interval."""
+    return abs(quantity.value or 0.0) / ((quantity.high or 0.0) - (quantity.low or 0.0))
+
+
+def _signs(names: Iterable[str]) -> Iterator[str]:
+    if slips := [name for name in names if name in SIGNS]:
+        signs = "; ".join(f"{name}: {METRICS[name].formula}" for name in slips)
+        yield f"The paper's signs follow more than one formula; the run's follow {signs}."
+
+
+def _reasons(rows: Rows) -> list[str]:
+    """Say of the metrics without a number what they need, and the way to it."""
+    names: dict[str, dict[str, None]] = {}
+    for (name, _), own in rows.items():
+        for quantity in own:
+            if quantity.value is None:
+                names.setdefault(quantity.reason, {})[name] = None
+    return [_way(reason, list(own)) for reason, own in names.items()]
+
+
+def _way(reason: str, names: list[str]) -> str:
+    if not reason.startswith(NEEDS):
+        return f"{', '.join(names)}: {reason}"
+    needs = reason.removeprefix(NEEDS).removesuffix(")")
+    ways = " and ".join(way for need, way in WAYS.items() if need in needs)
+    return f"{', '.join(names)} need{'s' * (len(names) == 1)} {needs}; {ways} and audit again"

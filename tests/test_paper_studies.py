@@ -1,0 +1,275 @@
+"""The tables of Clarify, the fixed-seed study and AutoSlicer, held to the papers' own numbers."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from scotoma.audit import Audit
+from scotoma.audit.run_to_run import FairnessRuns
+from scotoma.bias.clarify import METRICS
+from scotoma.bias.member_fairness import MemberFairness
+from scotoma.config import load_config
+from scotoma.datasets import Examples
+from scotoma.jsonable import jsonable
+from scotoma.papers import autoslicer, clarify, variance, variance_costs
+from scotoma.papers.table import PaperTable
+from scotoma.published import clarify as published_clarify
+from scotoma.published import fairness_runs, fairness_variance
+from scotoma.run import Run
+from scotoma.slices import find_slices
+from scotoma.stages.external.predictions import complete
+from scotoma.stages.measures.clarify import ClarifyMetrics
+from scotoma.stages.measures.run_to_run import PROTOCOLS, FairnessOfRuns
+from scotoma.stages.steps import STEPS, skipped_steps
+from scotoma.variance import compare_family
+from tests.commands import scotoma
+from tests.external_predictions import CONFIG, said, write
+
+pytestmark = pytest.mark.slow
+
+
+def body(table: PaperTable, at: int = -1) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    """Cells of the run's grid, or of a published one, by the names of their rows."""
+    grid = table.run if at < 0 else table.published[at]
+    assert grid is not None
+    return {row[: grid.names]: row[grid.names :] for row in grid.rows}
+
+
+# --- clarify --------------------------------------------------------------------------------------
+
+
+def test_every_metric_of_clarify_stands_in_the_question_of_its_stage() -> None:
+    names = [name for _, own in clarify.QUESTIONS.values() for name in own]
+    assert sorted(names) == sorted(METRICS)
+    for question, (_, own) in clarify.QUESTIONS.items():
+        stage = "pre-training" if question.startswith("Pre") else "post-training"
+        assert {METRICS[name].stage for name in own} == {stage}
+
+
+def adult() -> tuple[Examples, np.ndarray]:
+    """The confusion matrices of the worked example, one row an example."""
+    cells = {  # sex, label, predicted
+        ("f", 1, 1): 433, ("f", 0, 1): 10, ("f", 1, 0): 679, ("f", 0, 0): 8660,
+        ("m", 1, 1): 2718, ("m", 0, 1): 84, ("m", 1, 0): 3678, ("m", 0, 0): 13900,
+    }  # fmt: skip
+    sex, y, p = (np.repeat([key[at] for key in cells], list(cells.values())) for at in range(3))
+    labels = pl.Series(np.where(y == 1, "rich", "poor"))
+    table = pl.DataFrame({"label": labels, "sex": sex})
+    return Examples(table, ("poor", "rich"), ("sex",), ()), p.astype(np.uint8)[:, None]
+
+
+def test_the_worked_example_in_the_tables_has_the_printed_values() -> None:
+    examples, predicted = adult()
+    metrics = ClarifyMetrics(examples, 1, seed=0, training=examples)
+    rows = metrics.models(metrics.metrics(predicted), predicted, predicted, paired=True)
+    outcomes = {"questions": [], "data": metrics.data(), "variants": {"int8": rows}}
+    finished: Any = SimpleNamespace(
+        audit=SimpleNamespace(
+            clarify=Audit.model_fields["clarify"].annotation.model_validate(jsonable(outcomes))
+        )
+    )
+    own: dict[str, float] = {}
+    for table in clarify.tables(finished):
+        if table.run is not None:
+            own |= {str(name): cells[0] for (name, _), cells in body(table).items()}
+    printed = published_clarify().metrics
+    # Rounded inputs in the paper, and signs of another formula; see its notes.
+    slips = {"SD": -1, "DRR": 1, "DCR": 1, "TE": 1, "CI": 1, "AD": 1, "DI": 1}
+    for name, value in printed.items():
+        sign = slips.get(name, 1)
+        assert abs(own[name]) == pytest.approx(abs(value), abs=0.0016), name
+        if name not in ("SD", "DRR", "DCR"):
+            assert own[name] * sign == pytest.approx(value, abs=0.0016), name
+
+
+# --- variance: the study's raw runs through the rows of an audit ----------------------------------
+
+
+def of_study(base: str, techniques: list[str]) -> Any:
+    """The study as an audit: the baseline is dense, its techniques are variants."""
+    runs = fairness_runs()
+    rows: dict[str, list[FairnessRuns]] = {}
+    classes = tuple(f"class {i}" for i in range(20))
+    measure: Any = FairnessOfRuns(SimpleNamespace(classes=classes), None, None)  # type: ignore[arg-type]
+    for technique in (base, *techniques):
+        values = {metric: runs.values(technique, metric) for metric in variance.NAMES}
+        pairs = {m: (runs.values(base, m)[:, -1], own[:, -1]) for m, own in values.items()}
+        families = {protocol: compare_family(pairs, protocol=protocol) for protocol in PROTOCOLS}
+        rows[technique] = [
+            FairnessRuns.model_validate(
+                jsonable(
+                    measure._row(
+                        ("group", metric),
+                        MemberFairness(own[:, -1], own[:, :-1]),
+                        {} if technique == base
+                        else {name: family[metric] for name, family in families.items()},
+                    )
+                )
+            )
+            for metric, own in values.items()
+        ]  # fmt: skip
+    variants = [SimpleNamespace(name=name, members=16, paired=False) for name in rows]
+    accuracy = {n: SimpleNamespace(members=runs.accuracy[n]) for n in rows}
+    examples = SimpleNamespace(positive=None)
+    audit = SimpleNamespace(
+        run_to_run=rows, variants=variants, compressed=variants[1:], dense=variants[0],
+        accuracy=accuracy, examples=examples,
+    )  # fmt: skip
+    config = SimpleNamespace(population=SimpleNamespace(identical=True))
+    return SimpleNamespace(
+        audit=audit, compressed=tuple(techniques), run=SimpleNamespace(config=config)
+    )
+
+
+TESTS = fairness_variance().tests
+STUDY = {
+    base: list(dict.fromkeys(test.technique for test in TESTS if test.base == base))
+    for base in dict.fromkeys(test.base for test in TESTS)
+}
+
+
+def printed_digits(cells: tuple[float, ...]) -> list[float]:
+    """One decimal of four significant digits, as the artefact prints per cent."""
+    return [round(float(f"{cell:.4g}"), 1) for cell in cells]
+
+
+@pytest.mark.parametrize("base", STUDY)
+def test_the_studys_own_runs_give_its_printed_tables(base: str) -> None:
+    finished = of_study(base, STUDY[base])
+    spreads, worked, di, *figures, costs = variance.tables(finished)
+    printed = fairness_variance()
+    for technique, table in printed.table2.items():
+        for (level, value), key in zip(variance.SPREADS, variance.PRINTED, strict=True):
+            if technique in STUDY[base]:
+                own = body(spreads)["group", technique, f"{level} {value}"]
+                assert printed_digits(own) == list(table.rows[key])
+    for technique, cells in printed.table4.rows.items():
+        if technique in (base, *STUDY[base]):
+            assert printed_digits(body(di)["group", technique]) == list(cells)
+    assert printed_digits(body(worked)["computed",]) == list(body(worked, 0)["printed",])
+    for figure in figures:  # 77 tests and the accuracies behind them, all signs and sizes
+        for technique in STUDY[base]:
+            assert body(figure)[technique,] == body(figure, 0)[technique,]
+    assert body(costs)["this run",][0] == 7 * len(STUDY[base])
+
+
+def test_costs_are_counted_as_the_study_says() -> None:
+    """By hand on three pairs: one free, one that pays twice, one that does not lower bias."""
+    pairs = [
+        variance_costs.Experiment("a", "DP", "-", "huge", "NS", "NS", "NS"),
+        variance_costs.Experiment("b", "DP", "-", "huge", "+", "-", "NS"),
+        variance_costs.Experiment("c", "DP", "NS", "small", "+", "-", "+"),
+    ]
+    assert variance_costs.cost_counts(pairs) == (3, 2, 1, 1, 0, 1, 0)
+    assert variance_costs.cost_counts([]) == (0, 0, 0, 0, 0, 0, 0)
+
+
+# --- autoslicer -----------------------------------------------------------------------------------
+
+
+def planted(n: int = 1500) -> tuple[pl.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(5)
+    table = pl.DataFrame({name: rng.integers(0, 9, n) for name in "abcd"})
+    bad = ((table["a"] == 3) & (table["b"] > 5)).to_numpy()
+    return table, rng.random((n, 2)) < np.where(bad, 0.5, 0.1)[:, None]
+
+
+def test_searches_are_those_of_the_paper_and_count_what_they_computed() -> None:
+    table, errors = planted()
+    searches = autoslicer.search_as_published(table, errors)
+    batch, iterative = searches.strategies["batch"], searches.strategies["iterative"]
+    rows = np.stack([table[name].to_numpy() for name in "abcd"], axis=1)
+    occupied = sum(
+        len(np.unique(rows[:, list(chosen)], axis=0))
+        for chosen in [(0,), (1,), (2,), (3,), (0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3),
+                       (0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3)]
+    )  # fmt: skip
+    assert batch.nonempty == occupied
+    assert batch.proposed == 4 * 9 + 6 * 81 + 4 * 729
+    assert iterative.nonempty < batch.nonempty
+    assert iterative.slice_count == batch.slice_count  # under shared draws
+    assert batch.null.permutations == autoslicer.SHUFFLES
+    for name, one in [*searches.strategies.items(), *searches.orders.items()]:
+        assert name in searches.seconds
+        if one.iterations:
+            assert sum(past.nonempty for past in one.iterations) == one.nonempty
+            assert sum(past.candidates for past in one.iterations) == one.proposed
+            assert one.iterations[-1].significant == one.slice_count
+    assert searches.orders["p-value"].nonempty != searches.orders["random"].nonempty
+    first = searches.strategies["priority 4"]
+    again = find_slices(
+        table, errors, protocol="published", mode="priority", permutations=0,
+        budget=round(0.6 * batch.nonempty / 5), limit=1,
+    )  # fmt: skip
+    assert (first.slice_count, first.nonempty) == (again.slice_count, again.nonempty)
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    home = write(tmp_path_factory.mktemp("studies"), models=3)
+    table = pl.read_csv(home / "examples.csv")
+    age = pl.Series("age", np.random.default_rng(0).integers(18, 80, len(table)))
+    table.with_columns(age).write_csv(home / "examples.csv")
+    more = "clarify: {features: [age]}\nslices: {features: [sex, age], max_cross: 2}\n"
+    (home / "audit.yaml").write_text(CONFIG + more)
+    run = Run.create(home / "run", complete(load_config(home / "audit.yaml")))
+    for step in STEPS.values():
+        if step.name not in {*skipped_steps(run.config), "report", "log"}:
+            step.function(run)
+    return run
+
+
+@pytest.mark.parametrize("paper", ["clarify", "variance", "autoslicer"])
+def test_a_run_gets_every_table_with_the_papers_own_and_a_sound_conclusion(
+    paper: str, finished: Run
+) -> None:
+    code, out, err = scotoma("tables", finished.root, "--paper", paper)
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= 80
+    assert "Sound protocol: " in out
+    assert "Paper, " in out
+    flat = " ".join(out.split())
+    assert {"clarify": "FT sex=m", "variance": "int8", "autoslicer": "features: `sex`, `age`."}[
+        paper
+    ] in flat
+    code, csv, _ = scotoma("tables", finished.root, "--paper", paper, "--csv")
+    assert code == 0
+    assert pl.read_csv(csv.encode(), infer_schema_length=None).height > 50
+
+
+def test_shares_of_the_favourable_outcome_are_those_that_a_count_of_the_files_gives(
+    finished: Run,
+) -> None:
+    home = finished.root.parent
+    sex = pl.read_csv(home / "examples.csv")["sex"].fill_null("(missing)").to_numpy()
+    rows = pl.read_csv(
+        scotoma("tables", finished.root, "--paper", "clarify", "--csv")[1].encode(),
+        infer_schema_length=None,
+    ).filter(table="Posttraining 1", row="DPPL, sex=m")
+    for column, variant in (("dense", "fp32"), ("int8", "int8")):
+        cats = np.array([[one == "cat" for one in said(home, variant, m)] for m in range(3)])
+        expected = cats[:, sex != "m"].mean() - cats[:, sex == "m"].mean()
+        assert rows.filter(column=column)["number"].item() == pytest.approx(expected)
+
+
+def test_what_a_run_lacks_is_named_with_the_way_to_get_it(finished: Run) -> None:
+    out = " ".join(scotoma("tables", finished.root, "--paper", "clarify")[1].split())
+    assert "CDDL needs a second attribute; add it to groups and audit again." in out
+    assert "source.training names a table of them" in out
+    audit = SimpleNamespace(
+        run_to_run={}, compressed=(), dense=SimpleNamespace(name="dense"),
+        accuracy={"dense": SimpleNamespace(members=(0.9,))},
+    )  # fmt: skip
+    empty: Any = SimpleNamespace(audit=audit, compressed=())
+    spreads, worked, di, *others = variance.tables(empty)
+    assert worked.run is not None  # the paper's example, whatever the run
+    assert {spreads.missing, di.missing} == {variance.NO_GROUPS}
+    assert {table.missing for table in others} == {variance_costs.NO_TESTS}
