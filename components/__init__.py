@@ -7,6 +7,7 @@ from scotoma.components.decide_verdict import decide_verdict
 from scotoma.components.find_slices import find_slices
 from scotoma.components.gather_shards import gather_shards
 from scotoma.components.log_tracking import log_tracking
+from scotoma.components.measure_robustness import measure_robustness
 from scotoma.components.predict_batch import predict_batch
 from scotoma.components.prepare_data import prepare_data
 from scotoma.components.prune_magnitude import prune_magnitude
@@ -23,6 +24,7 @@ __all__ = [
     "find_slices",
     "gather_shards",
     "log_tracking",
+    "measure_robustness",
     "predict_batch",
     "prepare_data",
     "prune_magnitude",

@@ -19,7 +19,8 @@ from scotoma.tracking.connection import CREDENTIALS
 
 __all__ = ["CORE", "TRAINING", "check_for_cluster", "pipeline_config", "place"]
 
-TRAINING = ("train-dense", "prune-magnitude", "predict-batch")  # a GPU makes them faster
+# A GPU makes them faster.
+TRAINING = ("train-dense", "prune-magnitude", "predict-batch", "measure-robustness")
 CORE = (
     "gather-shards", "score-divergence", "report-bias", "find-slices", "decide-verdict",
     "write-report",

@@ -40,7 +40,7 @@ CHAIN = [
     {"inference"},
     {"predictions", "inputs"},
     {"uncertainty", "power"},
-    {"divergence", "impact", "bias", "variance", "slices"},
+    {"divergence", "impact", "bias", "variance", "slices", "robustness"},
     {"verdict"},
     {"summary", "costs"},
     {"report", "tracking", "papers"},

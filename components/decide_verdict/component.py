@@ -12,6 +12,7 @@ def decide_verdict(
     verdict: dsl.Output[dsl.Artifact],
     summary: dsl.Output[dsl.Markdown],
     metrics: dsl.Output[dsl.Metrics],
+    robustness: dsl.Input[dsl.Artifact] = None,
 ) -> None:
     """Write audit.json and judge it: PASS, UNSURE or FAIL for every variant.
 
@@ -20,6 +21,7 @@ def decide_verdict(
         divergence: Where the divergence scores are.
         bias: Where the tables of classes and groups are.
         slices: Where the slices are.
+        robustness: Where the losses on corrupted pictures are, if they were measured.
 
     Returns:
         verdict: Where audit.json and the verdict are.
@@ -32,7 +34,7 @@ def decide_verdict(
         "verdict",
         run_uri,
         verdict.path,
-        after=[divergence.path, bias.path, slices.path],
+        after=[each.path for each in (divergence, bias, slices, robustness) if each],
         shown={"summary.md": summary.path},
         metrics=metrics.metadata,
     )

@@ -10,6 +10,7 @@ from scotoma.audit.base import Count, Flag, Fraction, Level, Number, Part, Quant
 from scotoma.audit.divergence import Divergence
 from scotoma.audit.groups import ClassRates, ClassRow, Gap, RateChange
 from scotoma.audit.outcomes import Outcomes
+from scotoma.audit.robustness import RobustnessReport
 from scotoma.audit.run_to_run import FairnessRuns
 from scotoma.audit.slices import SliceSearch
 
@@ -270,6 +271,11 @@ class Audit(Part):
         "absent where `subgroups` holds them all.",
     )
 
+    robustness: RobustnessReport | None = Field(
+        None,
+        description="What corrupted pictures cost; the key is absent where none were made.",
+    )
+
     @model_validator(mode="after")
     def _parts_fit(self) -> Audit:
         """Hold the parts together, so that no reader has to ask whether they do."""
@@ -297,6 +303,7 @@ class Audit(Part):
             ("parity", {name: row for name, row in self.parity.items() if name != DENSE}),
             ("one_model.variants", self.one_model.variants),
             ("clarify.variants", self.clarify.variants),
+            ("robustness.losses", self.robustness.losses if self.robustness else {}),
         ):
             if unknown := sorted(set(rows) - set(compressed)):
                 raise ValueError(f"{part} must name variants of the audit, got {unknown[0]}")

@@ -126,6 +126,8 @@ def plain(part: BaseModel) -> dict[str, Any]:
         del value["class_rates"]
     if isinstance(part, Audit) and part.labelled:
         del value["examples"]["unlabelled"]
+    if isinstance(part, Audit) and part.robustness is None:
+        del value["robustness"]
     return value
 
 

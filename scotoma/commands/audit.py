@@ -71,8 +71,8 @@ def audit(
     """Train, compress, predict, compare and report: the whole pipeline.
 
     To resume an interrupted run, repeat the command, or give only --resume --out RUN.
-    Steps: prepare, train, prune, quantize, predict, gather, divergence, bias, slices, verdict,
-    report, log.
+    Steps: prepare, train, prune, quantize, predict, gather, robustness, divergence, bias, slices,
+    verdict, report, log.
     """
     if step is not None and gate:
         raise ConfigError("--gate judges a whole audit, which --step does not run; leave one out")

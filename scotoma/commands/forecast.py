@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from scotoma.commands.configuration import configuration, own_code
 from scotoma.commands.forecast_groups import POWER, GroupForecast, forecast_groups
+from scotoma.commands.forecast_robustness import RobustnessForecast, forecast_robustness
 from scotoma.commands.forecast_text import forecast_text, steps_text
 from scotoma.config import CelebaSource, Config, FolderSource, OnnxSource, PredictionsSource
 from scotoma.config.newest import Newest
@@ -35,7 +36,7 @@ from scotoma.stages.steps import skipped_steps
 __all__ = ["Forecast", "print_dry_run", "print_forecast"]
 
 TRIAL_S = 5.0
-TIMED = ("train", "prune", "predict")
+TIMED = ("train", "prune", "predict", "robustness")
 NOT_RUN = "none: nothing is trained or run, predictions are audited"
 Number = TypeVar("Number", int, float)
 LEFT_OUT = "left out (--no-trial); times are not known"
@@ -65,6 +66,7 @@ class Forecast:
         network: What was measured.
         measuring: What the steps after the predictions take.
         free_memory: Bytes; None where the system does not tell.
+        robustness: What is seen on corrupted pictures; None where none are made.
     """
 
     project: str
@@ -86,6 +88,7 @@ class Forecast:
     network: NetworkCost
     measuring: MeasuringCost
     free_memory: int | None
+    robustness: RobustnessForecast | None = None
 
     @property
     def has_training(self) -> bool:
@@ -142,6 +145,7 @@ class Forecast:
             },
             "network": jsonable(self.network),
             "measuring": jsonable(self.measuring) | {"within_factor": WITHIN},
+            **({"robustness": jsonable(self.robustness)} if self.robustness else {}),
         }
 
 
@@ -263,6 +267,9 @@ def _forecast(
             bars.add_task("time a few steps", total=None)
             network = _network_cost(config, size, images, files, seconds)
             steps = step_costs(config, size, images.encoded_bytes, network)
+        robust = forecast_robustness(config, survey.examples, assumed_error, images, network)
+        if robust is not None and steps:
+            steps["robustness"] = robust.cost
     clusters = survey.examples.split("test").clusters
     return Forecast(
         project=config.project,
@@ -284,6 +291,7 @@ def _forecast(
         network=network,
         measuring=measuring_cost(_shape(config, survey.examples.split("test")), relative_speed()),
         free_memory=available_memory(),
+        robustness=robust,
     ), complaint
 
 

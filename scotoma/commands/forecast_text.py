@@ -24,6 +24,7 @@ DOES = {
     "quantize": "compress trained members",
     "predict": "run members on test examples",
     "gather": "put predictions together",
+    "robustness": "run members on corrupted pictures",
     "divergence": "score every example",
     "bias": "measure classes and groups",
     "slices": "search for slices nobody named",
@@ -82,12 +83,14 @@ def forecast_text(forecast: Forecast) -> str:
     if forecast.steps:
         lines += _steps(forecast, forecast.steps)
     lines += _measuring(forecast.measuring)
+    lines += _robustness(forecast)
     return "\n".join(lines) + "\n"
 
 
 def steps_text(forecast: Forecast) -> str:
     """Write what `scotoma audit --dry-run` prints: the steps in their order."""
-    lines = [*_head(forecast), "", *_steps(forecast, DOES), *_measuring(forecast.measuring)]
+    names = [name for name in DOES if name != "robustness" or forecast.robustness]
+    lines = [*_head(forecast), "", *_steps(forecast, names), *_measuring(forecast.measuring)]
     return "\n".join(lines) + "\n"
 
 
@@ -250,6 +253,31 @@ def _measuring(cost: MeasuringCost) -> list[str]:
         f"{bytes_text(cost.memory_bytes)} of memory, {bytes_text(cost.audit_json_bytes)} of "
         f"audit.json; each may be wrong by a factor of {WITHIN:g}",
     )
+
+
+def _robustness(forecast: Forecast) -> list[str]:
+    """Write what corrupted pictures show, and what is run for it."""
+    robust = forecast.robustness
+    if robust is None:
+        return []
+    text = (
+        f"{robust.examples:,} pictures under {robust.conditions:,} conditions, "
+        f"{robust.models:,} models each: "
+        f"{robust.examples * robust.conditions * robust.models:,} predictions"
+    )
+    known = {name: points for name, points in robust.smallest.items() if points is not None}
+    if known:
+        widest, finest = (choose(known, key=lambda name: known[name]) for choose in (max, min))
+        text += (
+            f"; the smallest loss beyond the other groups that 90% of audits show: "
+            f"{100 * known[finest]:.1f} points for {printable(finest)}"
+        )
+        if known[widest] > known[finest]:
+            text += f", {100 * known[widest]:.1f} for {printable(widest)}"
+    if small := [name for name, points in robust.smallest.items() if points is None]:
+        more = f" and {len(small) - 1:,} more" if len(small) > 1 else ""
+        text += f"; too small to compare: {printable(small[0])}{more}"
+    return _item("corrupt", text)
 
 
 def _trial(network: NetworkCost) -> list[str]:

@@ -14,6 +14,7 @@ from scotoma.config.model import (
     PredictionsSource,
     Recipe,
     Retraining,
+    Robustness,
     Split,
     Variant,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "PredictionsSource",
     "Recipe",
     "Retraining",
+    "Robustness",
     "Split",
     "Variant",
     "default_config",

@@ -20,6 +20,7 @@ from scotoma.config.gate_changes import (
     SlicesRule,
 )
 from scotoma.config.gate_levels import LEVEL_METRICS, LevelRule, neutral, twins
+from scotoma.config.gate_robustness import MaxLoss, RobustnessRule
 from scotoma.config.sheet import MOST_CHARACTERS, Location, Sheet, sentence, unknown_key
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
@@ -45,14 +46,21 @@ __all__ = [
 
 CHANGES = (
     "fpr", "fnr", "error", "cie_share_excess", "labels_changed", "classes_hurt", "slices_hurt",
-    "since_previous",
+    "robustness_loss", "since_previous",
 )  # fmt: skip
 METRICS = (*CHANGES, *LEVEL_METRICS)
 SOME_METRICS = f"{', '.join(CHANGES)}, clarify.DI, fairness.DI and 26 more of Clarify and fairness"
 
 
 Rule = Annotated[
-    ChangeRule | CieRule | ChangedRule | ClassesRule | SlicesRule | SincePreviousRule | LevelRule,
+    ChangeRule
+    | CieRule
+    | ChangedRule
+    | ClassesRule
+    | SlicesRule
+    | SincePreviousRule
+    | LevelRule
+    | RobustnessRule,
     Field(discriminator="metric"),
 ]
 
@@ -271,6 +279,7 @@ def _keys_beside(location: Location, values: dict[str, Any]) -> list[str]:
         "classes_hurt": ClassesRule,
         "slices_hurt": SlicesRule,
         "since_previous": SincePreviousRule,
+        "robustness_loss": RobustnessRule,
         **dict.fromkeys(LEVEL_METRICS, LevelRule),
     }
     model: type[BaseModel] = GateRules
@@ -280,7 +289,8 @@ def _keys_beside(location: Location, values: dict[str, Any]) -> list[str]:
         case ("waivers", _):
             model = Waiver
         case ("rules", _, "max_increase"):
-            model = MaxIncrease
+            robust = values["rules"][location[1]]["metric"] == "robustness_loss"
+            model = MaxLoss if robust else MaxIncrease
         case ("rules", int(place)):
             model = kinds.get(values["rules"][place]["metric"], ChangeRule)
     return list(model.model_fields)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from scotoma.config.gate import ChangeRule, ClassesRule, GateRules, LevelRule, SlicesRule
 from scotoma.config.gate_levels import OF_PREDICTIONS
+from scotoma.config.gate_robustness import RobustnessRule
 from scotoma.errors import DataError
 from scotoma.group_keys import parse_group_key
 from scotoma.printable import nearest, printable
@@ -33,7 +34,7 @@ ask cie_share_excess or labels_changed
     """
     for rule in rules.rules:
         of_labels = isinstance(rule, LevelRule) and rule.metric not in OF_PREDICTIONS
-        if of_labels or isinstance(rule, ChangeRule | ClassesRule | SlicesRule):
+        if of_labels or isinstance(rule, ChangeRule | ClassesRule | RobustnessRule | SlicesRule):
             raise DataError(
                 f"rule {printable(rule.id)!r} needs labels, and the test examples have none; ask "
                 "cie_share_excess or labels_changed"

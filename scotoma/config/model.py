@@ -20,6 +20,7 @@ from scotoma.config.limits import ReaderLimits
 from scotoma.config.measuring import ClarifyFeatures, SliceSettings
 from scotoma.config.recipe import Recipe
 from scotoma.config.retraining import Retraining
+from scotoma.config.robustness import Robustness
 from scotoma.config.sources import (
     LOCATIONS,
     CelebaSource,
@@ -72,6 +73,7 @@ __all__ = [
     "Prune",
     "Recipe",
     "Retraining",
+    "Robustness",
     "Source",
     "Split",
     "Tracking",
@@ -205,6 +207,7 @@ class Config(Frozen):
     tracking: Tracking = Tracking()
     kubeflow: Kubeflow | None = None
     retraining: Retraining | None = None
+    robustness: Robustness | None = None
     limits: ReaderLimits = ReaderLimits()
     keep_scores: bool = Field(
         False, description="Keep the softmax probability of every predicted class, in float16."
@@ -288,6 +291,20 @@ class Config(Frozen):
                 )
         return self
 
+    @model_validator(mode="after")
+    def _robustness_needs_models(self) -> Config:
+        if self.robustness is not None and isinstance(self.source, PredictionsSource):
+            raise ValueError(
+                "robustness runs models on corrupted pictures, and source.kind predictions has "
+                "none; audit the models with source.kind onnx, or leave it out"
+            )
+        if self.robustness is not None and self.label.column is None:
+            raise ValueError(
+                "robustness compares accuracies, which need labels, and label is none; name "
+                "label.column, or leave it out"
+            )
+        return self
+
     @field_validator("advantaged")
     @classmethod
     def _advantaged_names_attributes(
@@ -359,13 +376,17 @@ class Config(Frozen):
         return min(self.models_of(variant.name) for variant in self.resolved_variants)
 
     def deciding(self) -> dict[str, Any]:
-        """What decides the results: not where data lie, nor what runs or tracks them."""
+        """What decides the results: not where data lie, nor what runs or tracks them.
+
+        `robustness` decides its own section alone: a finished audit may gain or lose it.
+        """
         return self.model_dump(
             mode="json",
             exclude={
                 "tracking": True,
                 "kubeflow": True,
                 "retraining": True,
+                "robustness": True,
                 "limits": True,
                 "source": set(LOCATIONS),
             },

@@ -37,6 +37,7 @@ from scotoma.config.model import (
 )
 from scotoma.config.registered import SCHEME
 from scotoma.config.retraining import Keep, Retraining
+from scotoma.config.robustness import Robustness
 from scotoma.config.sheet import MOST_CHARACTERS, Location, Sheet, sentence, unknown_key
 from scotoma.config.sources import LOCATIONS
 from scotoma.errors import ConfigError, DataError
@@ -116,7 +117,11 @@ def load_config(path: Path) -> Config:
         for key in LOCATIONS
         if (value := getattr(config.source, key, None)) is not None
     }
-    return config.model_copy(update={"source": config.source.model_copy(update=places)})
+    own: dict[str, Any] = {"source": config.source.model_copy(update=places)}
+    if config.robustness is not None and config.robustness.frost is not None:
+        frost = str(base / config.robustness.frost)
+        own |= {"robustness": config.robustness.model_copy(update={"frost": frost})}
+    return config.model_copy(update=own)
 
 
 def parse_config(text: str, origin: str) -> Config:
@@ -235,6 +240,7 @@ _SECTIONS: dict[str, tuple[type[BaseModel], ...]] = {
     "limits": (Limits, ReaderLimits),
     "retraining": (Retraining,),
     "keep": (Keep,),
+    "robustness": (Robustness,),
 }
 
 

@@ -23,7 +23,14 @@ from scotoma.inference.model_process import call_limited, runtime_process
 from scotoma.machine import cores
 from scotoma.processes import IsolatedProcess, map_in_order, worker_pool
 
-__all__ = ["Answers", "PixelArray", "images_at_once", "needs_torch", "predict_members"]
+__all__ = [
+    "Answers",
+    "PixelArray",
+    "images_at_once",
+    "most_workers",
+    "needs_torch",
+    "predict_members",
+]
 
 
 PIXELS = 2**16  # of a batch: the activations of small networks then stay near the core
@@ -110,7 +117,7 @@ def predict_members(
     ]
     work = _Work(tuple(members), pixels, network, keep_scores)
     if workers is None and needs_torch(members, network):
-        workers = _most_workers(members)
+        workers = most_workers(members)
     if network.limits is not None:
         yield from _apart(work, file, tasks, cores() if workers is None else max(1, workers))
         return
@@ -125,11 +132,11 @@ def predict_members(
                     break
                 workers = 0
     if done < len(tasks):
-        yield from _shared_out(work, file, tasks[done:], workers or _most_workers(members))
+        yield from _shared_out(work, file, tasks[done:], workers or most_workers(members))
 
 
-def _most_workers(members: Sequence[Path]) -> int:
-    """One a core; few where each would take memory of a GPU."""
+def most_workers(members: Sequence[Path]) -> int:
+    """Count the workers that help: one a core; few where each would take memory of a GPU."""
     graphs = all(path.suffix == ".onnx" for path in members)
     return cores() if graphs or not gpu_at_hand() else min(cores(), GPU_WORKERS)
 

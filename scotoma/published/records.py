@@ -142,6 +142,8 @@ class Pie(Paper):
         table2: Accuracy, significant classes and PIEs on ImageNet, by sparsity.
         table3: The same on CIFAR-10.
         table4: Classes of CIFAR-10 that pruning moved, by sparsity.
+        table5: Accuracy on ImageNet-C, a fraction of two decimals, and in percent of the accuracy
+            on clean images; rows "CORRUPTION, SPARSITY", means over the five severities.
         human_study_questions: What annotators were asked of each image.
         human_study_protocol: How the images were drawn and shown.
         imagenet_c_corruptions: The corruptions of images that were tried.
@@ -152,6 +154,7 @@ class Pie(Paper):
     table2: PublishedTable
     table3: PublishedTable
     table4: PublishedTable
+    table5: PublishedTable
     human_study_questions: tuple[str, ...]
     human_study_protocol: str
     imagenet_c_corruptions: tuple[str, ...]

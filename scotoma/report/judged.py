@@ -17,6 +17,7 @@ from scotoma.config.gate import (
     SincePreviousRule,
 )
 from scotoma.config.gate_levels import OF_LABELS
+from scotoma.config.gate_robustness import RobustnessRule
 from scotoma.report import numbers
 from scotoma.report.numbers import Shown
 from scotoma.uncertainty import FEW_RUNS, few_runs
@@ -101,6 +102,13 @@ runs'
         return f"more than {100 * rule.max:.2f}% of the labels of {OVER[rule.over]} change"
     if isinstance(rule, LevelRule):
         return _level_words(rule)
+    if isinstance(rule, RobustnessRule):
+        what = "relative robustness" if rule.scale == "relative" else "accuracy"
+        under = " or ".join(rule.kinds) if rule.kinds else "corruption"
+        return (
+            f"{OVER[rule.over]} loses more {what} under {under} than with dense models, by more "
+            f"than {rule.max_increase.points:g} points"
+        )
     points = f"{100 * rule.margin:.2f} points"
     if isinstance(rule, ClassesRule):
         return f"a class loses more recall than the model loses accuracy, by more than {points}"

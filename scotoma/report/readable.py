@@ -11,7 +11,16 @@ from scotoma.uncertainty import few_runs
 
 __all__ = ["in_names", "with_group_names"]
 
-SECTIONS = ("accuracy", "clarify", "divergence", "gaps", "parity", "slices", "subgroups")
+SECTIONS = (
+    "accuracy",
+    "clarify",
+    "divergence",
+    "gaps",
+    "parity",
+    "robustness",
+    "slices",
+    "subgroups",
+)
 Value = TypeVar("Value")
 NAMING = ("group", "group_a", "group_b", "attribute")
 

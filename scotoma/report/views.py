@@ -14,6 +14,7 @@ from scotoma.audit.frontier import FrontierRow
 from scotoma.audit.groups import ClassRow, RateChange
 from scotoma.report import answers, gallery
 from scotoma.report.concerns import KNOWN_NOTES, concerns
+from scotoma.report.corrupted import corrupted
 from scotoma.report.downloads import downloads
 from scotoma.report.images import Album
 from scotoma.report.judged import certainty_words, open_tests, rule_words
@@ -44,6 +45,7 @@ CONTENTS = {
     "gallery": "Gallery",
     "classes": "Classes",
     "slices": "Slices",
+    "robustness": "Corrupted pictures",
     "clarify": "Clarify metrics",
     "variance": "Seeds",
     "frontier": "Size and speed",
@@ -59,11 +61,13 @@ class Beside:
         frontier: What each variant loses and saves; empty leaves its section out.
         versions: Package to version.
         newest: What was newest when the run began, in words; None where the configuration has none.
+        strip: An encoded picture of every corruption; None where there is none.
     """
 
     frontier: tuple[FrontierRow, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     newest: str | None = None
+    strip: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -178,6 +182,8 @@ def page_context(
         "filters": gallery.filters(audit.gallery),
         "FLIPS": gallery.FLIPS,
         "slices": audit.slices,
+        "robustness": corrupted(audit),
+        "strip": Album({"strip": beside.strip or b""}).take("strip"),
         "clarify": {"questions": questions, "known_notes": KNOWN_NOTES} if questions else None,
         "spread": [_spread(audit, v.name) for v in audit.variants if audit.labelled],
         "trap": _trap(audit, names),
@@ -208,6 +214,7 @@ def page_context(
         "gate": gate,
         "slices": audit.slices,
         "clarify": shown["clarify"],
+        "robustness": shown["robustness"],
         "frontier": frontier,
         "groups": audit.labelled,
         "classes": audit.labelled,

@@ -213,6 +213,11 @@ class Run:
         """The audit before this one, where they are compared."""
         return self.path("previous.json")
 
+    @property
+    def strip(self) -> Path:
+        """One public picture under every corruption, where members were run on corrupted ones."""
+        return self.path("robustness", "strip.webp")
+
     def section(self, name: str) -> Path:
         """One part of audit.json, as the step that measured it left it."""
         return self.path("sections", f"{name}.json")
@@ -247,13 +252,7 @@ class Run:
         outputs, inputs, opens = list(outputs), list(inputs), list(opens)
         record = self.path("steps", f"{name}.json")
         with self.mirror.listed():
-            self.fetch(record)
-            config = self.config.digest() if measures else self.config.models_digest()
-            made_from = [config, code_digest(), name, made_with]
-            for path, digest in self.mirror.digests(inputs).items():
-                made_from.append(digest or self._refuse_absent(path))
-            key = hashlib.sha256("/".join(made_from).encode()).hexdigest()
-            finished = self._finished(record, key, outputs)
+            key, finished = self._key(name, outputs, inputs, made_with, measures)
             if not finished:
                 self.fetch(*inputs, *opens)
         if finished:
@@ -277,6 +276,24 @@ class Run:
         )
         self.publish(*outputs)
         self.publish(record)  # last: what it names is there
+
+    def is_due(self, name: str, outputs: list[Path], *, made_with: str, measures: bool) -> bool:
+        """Tell whether `step` with these arguments, and no inputs, would have anything to do."""
+        with self.mirror.listed():
+            return not self._key(name, outputs, [], made_with, measures)[1]
+
+    def _key(
+        self, name: str, outputs: list[Path], inputs: list[Path], made_with: str, measures: bool
+    ) -> tuple[str, bool]:
+        """Digest what decides a step's outputs, and whether it has ended with them."""
+        record = self.path("steps", f"{name}.json")
+        self.fetch(record)
+        config = self.config.digest() if measures else self.config.models_digest()
+        made_from = [config, code_digest(), name, made_with]
+        for path, digest in self.mirror.digests(inputs).items():
+            made_from.append(digest or self._refuse_absent(path))
+        key = hashlib.sha256("/".join(made_from).encode()).hexdigest()
+        return key, self._finished(record, key, outputs)
 
     def _finished(self, record: Path, key: str, outputs: list[Path]) -> bool:
         """Whether a step has ended with this key and left these files; what is unsent is sent."""

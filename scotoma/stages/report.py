@@ -28,6 +28,7 @@ def report(run: Run) -> list[Path]:
     audit, gate, page = run.path("audit.json"), run.section("verdict"), run.path("report.html")
     kept = _kept(run)
     inputs = [run.examples, audit, gate, run.path(RATES)]
+    inputs += [run.strip] if run.config.robustness else []
     with run.step("report", [page, kept], inputs, made_with=_pictures(run)) as due:
         if due:
             progress.start("write report", 1)
@@ -57,13 +58,14 @@ def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
     """
     page, audit = run.path("report.html"), run.path("audit.json")
     measured, gate = run.path("measurements.json"), run.path("gate.json")
-    run.fetch(audit, measured, gate, _kept(run), run.costs, run.path("newest.json"))
+    run.fetch(audit, measured, gate, _kept(run), run.costs, run.path("newest.json"), run.strip)
     if not audit.exists():
         raise DataError(f"{run.mirror.place(audit)} is not there; let scotoma audit end first")
     if not gate.exists():
         raise DataError(f"{run.mirror.place(gate)} is not there; run scotoma gate {run.place}")
     read = ("audit.json", "gate.json", "thumbnails.parquet", "measurements.json", "newest.json")
-    checksums.refuse_changed(run.mirror, (*read, run.costs.relative_to(run.root).as_posix()))
+    beside = (path.relative_to(run.root).as_posix() for path in (run.costs, run.strip))
+    checksums.refuse_changed(run.mirror, (*read, *beside))
     content = _with_rates(run, read_audit(audit, run.mirror.place(audit)))
     judged = read_gate(gate, run.mirror.place(gate))
     if judged.audit_sha256 != file_digest(audit):
@@ -111,7 +113,8 @@ def _write(
     costs = read_json(run.costs) if run.costs.exists() else {}
     if run.config.deterministic:  # what differs from run to run and from day to day stays outside
         costs, made_with = _sizes(costs), {}
-    beside = Beside(frontier_rows(audit, gate, costs), dict(made_with), run.newest)
+    strip = run.strip.read_bytes() if audit.robustness and run.strip.exists() else None
+    beside = Beside(frontier_rows(audit, gate, costs), dict(made_with), run.newest, strip)
     shown, remark = _shown(_kept(run), blur=blur) if images else ({}, "Images are left out.")
     if blur and images:
         remark = thumbnails.BLURRED

@@ -76,6 +76,11 @@ def refuse_too_early(run: Run, name: str) -> None:
     Raises:
         ConfigError: A step whose output it reads has not ended in this run, or it is skipped.
     """
+    if name == "robustness" and run.config.robustness is None:
+        raise ConfigError(
+            "--step robustness needs to know the corruptions; add, for example, `robustness: "
+            "{profile: scaled}` to the configuration: no model is trained again for it"
+        )
     if name in (skipped := skipped_steps(run.config)):
         raise ConfigError(
             f"--step {name} has nothing to do in this audit; its steps are "
@@ -140,7 +145,9 @@ def _recorded(run: Run, step: Step) -> bool:
 def _needs_torch(run: Run, due: set[str]) -> bool:
     """Whether members are still to be trained, compressed or run."""
     external = isinstance(run.config.source, (PredictionsSource, OnnxSource))
-    return not external and not due.isdisjoint({"train", "prune", "quantize", "predict"})
+    return not external and not due.isdisjoint(
+        {"train", "prune", "quantize", "predict", "robustness"}
+    )
 
 
 if __name__ == "__main__":

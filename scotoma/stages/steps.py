@@ -26,6 +26,7 @@ class Step:
             `inputs_of` says what the component is handed.
         sharded: Whether each shard of members has a task of its own.
         module: Where its function is; empty for the module of this package that is named as it.
+        extra: Nothing stands in for its output where it is skipped: later steps do without.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Step:
     reads: Mapping[str, str] = field(default_factory=dict)
     sharded: bool = False
     module: str = ""
+    extra: bool = False
 
     @property
     def function(self) -> Callable[..., list[Path]]:
@@ -68,6 +70,13 @@ _ORDERED = (
         sharded=True,
     ),
     Step("gather", "gather_shards", "predictions", {"parts": "predict"}),
+    Step(
+        "robustness",
+        "measure_robustness",
+        "robustness",
+        {"examples": "prepare", "predictions": "gather"},
+        extra=True,
+    ),
     Step("divergence", "score_divergence", "divergence", {"predictions": "gather"}),
     Step("bias", "report_bias", "bias", {"predictions": "gather"}),
     Step("slices", "find_slices", "slices", {"predictions": "gather"}),
@@ -75,7 +84,12 @@ _ORDERED = (
         "verdict",
         "decide_verdict",
         "verdict",
-        {"divergence": "divergence", "bias": "bias", "slices": "slices"},
+        {
+            "divergence": "divergence",
+            "bias": "bias",
+            "slices": "slices",
+            "robustness": "robustness",
+        },
     ),
     Step("report", "write_report", "report", {"verdict": "verdict"}),
     Step("log", "log_tracking", "tracked", {"report": "report"}),
@@ -111,16 +125,17 @@ def skipped_steps(config: Config) -> frozenset[str]:
     >>> from scotoma.config import default_config
     >>> config = default_config()
     >>> sorted(skipped_steps(config))
-    []
+    ['robustness']
     >>> sorted(skipped_steps(config.model_copy(update={"variants": ["dense"]})))
-    ['prune', 'quantize']
+    ['prune', 'quantize', 'robustness']
     """
     if isinstance(config.source, PredictionsSource):
-        return frozenset({"train", "prune", "quantize", "predict", "gather"})
+        return frozenset({"train", "prune", "quantize", "predict", "gather", "robustness"})
     internal = [v for v in config.resolved_variants if not v.made_elsewhere]
     busy = {
         "prune": any(variant.kind == "prune" for variant in internal),
         "quantize": any(variant.derived_from for variant in internal),
+        "robustness": config.robustness is not None,
     }
     return frozenset(step for step, needed in busy.items() if not needed)
 
@@ -150,6 +165,8 @@ def _sources(name: str, skipped: frozenset[str]) -> list[str]:
     """Return a step, or the steps that a skipped one would have read."""
     if name not in skipped:
         return [name]
+    if STEPS[name].extra:
+        return []
     return [source for read in STEPS[name].reads.values() for source in _sources(read, skipped)]
 
 

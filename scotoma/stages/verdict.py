@@ -35,7 +35,8 @@ def verdict(run: Run) -> list[Path]:
     """
     audit, section = run.path("audit.json"), run.section("verdict")
     judging = Judging.of(run)
-    sections = [run.section(name) for name in ("divergence", "bias", "slices")]
+    names = ["divergence", "bias", "slices", *(["robustness"] if run.config.robustness else [])]
+    sections = [run.section(name) for name in names]
     run.fetch(run.previous)
     previous = [run.previous] if run.previous.exists() else []
     inputs = [run.examples, *sections, run.path(RATES), *previous]

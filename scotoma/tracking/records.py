@@ -14,6 +14,7 @@ from scotoma._version import __version__
 from scotoma.audit import Audit, GateResult, Quantity
 from scotoma.audit.groups import Gap
 from scotoma.audit.outcomes import MemberMetric
+from scotoma.audit.robustness import ALL_KINDS, RobustnessReport
 from scotoma.audit.slices import SliceSearch
 from scotoma.audit.worst_change import highest_error, largest_gap, most_changed, worst_change
 from scotoma.group_keys import parse_group_key
@@ -108,6 +109,7 @@ def variant_records(
         Numbers by section: `0_gate/failed` and `0_gate/unsure` (tests), `1_quality/...`,
         `2_cie/...`, `3_worst/METRIC_points` (the change that the summary calls worst),
         `3_worst/highest_error`, `3_worst/gap_points`, `5_slices/n_bad` (number of slices),
+        `7_robust/accuracy/CORRUPTION`, `7_robust/loss_points/FAMILY`, `7_robust/mce`,
         `amp_METRIC/GROUP` (relative change, %), `gap_points/ATTRIBUTE`.
     """
     # Judged otherwise it is another result.
@@ -245,6 +247,7 @@ def _variant(
         note += (_groups if audit.labelled else _changed)(record, audit, name)
         _gaps(record, audit.gaps.get(name, ()))
         note += _slices(record, audit.slices.get(name))
+    _robustness(record, audit.robustness, name)
     record.tags[NOTE] = "\n".join(note)
     return record
 
@@ -292,6 +295,21 @@ def _changed(record: RunRecord, audit: Audit, name: str) -> list[str]:
         f"- most changed group: {rate} of {markdown(most.group)}",
         f"- {audit.examples.unlabelled}",
     ]
+
+
+def _robustness(record: RunRecord, report: RobustnessReport | None, name: str) -> None:
+    """Put accuracy on corrupted pictures, and what is lost beyond dense, into the record."""
+    if report is None:
+        return
+    for row in report.by_corruption:
+        if row.variant == name:
+            record.quantity(f"7_robust/accuracy/{row.kind}", row.accuracy)
+            if row.kind == ALL_KINDS and row.ce is not None:
+                record.quantity("7_robust/mce", row.ce)
+    for loss in report.losses.get(name, ()):
+        if loss.group == "all" and loss.metric == "error":
+            record.quantity(f"7_robust/loss_points/{loss.family}", loss.absolute, POINTS)
+            record.quantity(f"7_robust/relative_loss_points/{loss.family}", loss.relative, POINTS)
 
 
 def _groups(record: RunRecord, audit: Audit, name: str) -> list[str]:

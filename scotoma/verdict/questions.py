@@ -19,12 +19,14 @@ from scotoma.config.gate import (
     SlicesRule,
 )
 from scotoma.config.gate_groups import refuse_rules_about_labels, refuse_unknown_groups
+from scotoma.config.gate_robustness import RobustnessRule
 from scotoma.group_keys import parse_group_key
 from scotoma.verdict.class_questions import class_questions
 from scotoma.verdict.evidence import difference_alone, read_estimate, read_variance
 from scotoma.verdict.level_questions import level_questions
 from scotoma.verdict.margins import clearing_margin, too_small
 from scotoma.verdict.question import Question
+from scotoma.verdict.robustness_questions import NO_PICTURES, robustness_questions
 
 __all__ = ["questions"]
 
@@ -73,6 +75,10 @@ def _asked(audit: Audit, variant: str, rule: Rule, rules: GateRules) -> list[Que
         return level_questions(audit, variant, rule)
     if isinstance(rule, SincePreviousRule):
         return []
+    if isinstance(rule, RobustnessRule):
+        must = frozenset(key for key in audit.group_names if _must(key, rules))
+        asked = robustness_questions(audit, variant, rule, must)
+        return asked or [_unasked(rule, _no_losses(audit))]
     return list(_slices(audit, variant, rule)) or [_unasked(rule, NO_SLICES)]
 
 
@@ -157,6 +163,13 @@ def _no_rates(audit: Audit, rule: ChangeRule) -> str:
     if rule.over == "classes" and positive:
         return f"label.positive makes the {rule.metric} one rate; ask over groups or all"
     return f"without label.positive each class has its own {rule.metric}; ask over classes"
+
+
+def _no_losses(audit: Audit) -> str:
+    """Say why the audit has no loss on corrupted pictures that a rule asks for."""
+    if audit.robustness is None:
+        return NO_PICTURES
+    return "the audit has no such groups or corruptions"
 
 
 def _unasked(rule: Rule, reason: str) -> Question:

@@ -16,7 +16,7 @@ import yaml
 
 from scotoma import components
 from scotoma.components.image import CORE_IMAGE, IMAGE
-from scotoma.config import default_config, parse_config
+from scotoma.config import Robustness, default_config, parse_config
 from scotoma.errors import ConfigError
 from scotoma.pipelines import build_pipeline, build_scheduled, compile_pipeline
 from scotoma.pipelines.placing import CORE, PATIENCE
@@ -198,8 +198,18 @@ def test_the_pipeline_asks_for_the_folder_of_the_run_alone() -> None:
 
 
 def test_every_component_is_a_step_of_the_pipeline() -> None:
-    found = {name.replace("-", "_") for made in (audit(), scheduled()) for name in steps(made)}
+    corrupted = default_config().model_copy(update={"robustness": Robustness(profile="scaled")})
+    made = (audit(), scheduled(), compiled(build_pipeline(corrupted)))
+    found = {name.replace("-", "_") for one in made for name in steps(one)}
     assert sorted(found) == components.__all__
+
+
+def test_the_verdict_waits_for_robustness_where_it_is_configured() -> None:
+    corrupted = default_config().model_copy(update={"robustness": Robustness(profile="scaled")})
+    tasks = steps(compiled(build_pipeline(corrupted)))
+    assert set(tasks["measure-robustness"]["dependentTasks"]) == {"gather-shards", "prepare-data"}
+    assert "measure-robustness" in tasks["decide-verdict"]["dependentTasks"]
+    assert "measure-robustness" not in steps(audit())["decide-verdict"]["dependentTasks"]
 
 
 def test_compiling_twice_gives_the_same_bytes(tmp_path: Path) -> None:

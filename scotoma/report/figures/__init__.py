@@ -12,6 +12,7 @@ from scotoma.report.figures.frontier import draw_frontier
 from scotoma.report.figures.gate import draw_gate
 from scotoma.report.figures.groups import draw_amplification, draw_forest
 from scotoma.report.figures.over_index import draw_over_index
+from scotoma.report.figures.robustness import draw_robust_groups, draw_robustness
 from scotoma.report.figures.run_to_run import draw_run_to_run
 from scotoma.report.figures.slices import draw_slices
 from scotoma.report.figures.taxicab import draw_taxicab
@@ -33,7 +34,8 @@ def figures(
 
     Returns:
         Figures by slug: topline, gate, amplification, forest, taxicab, over_index, classes,
-        slices, variance, run_to_run, frontier. One that has nothing to show is left out.
+        slices, robustness, robust_groups, variance, run_to_run, frontier. One that has nothing
+        to show is left out.
     """
     drawn = (
         draw_topline(audit),
@@ -44,6 +46,8 @@ def figures(
         draw_over_index(audit),
         draw_classes(audit),
         draw_slices(audit),
+        draw_robustness(audit),
+        draw_robust_groups(audit),
         draw_variance(audit),
         draw_run_to_run(audit),
         draw_frontier(rows),

@@ -35,7 +35,7 @@ from scotoma.report.figures.grammar import (
     words,
 )
 
-__all__ = ["draw_amplification", "draw_forest"]
+__all__ = ["draw_amplification", "draw_forest", "forest"]
 
 METRICS = {"error": "error", "fpr": "false positive rate", "fnr": "false negative rate"}
 SHORT = {"error": "error", "fpr": "FPR", "fnr": "FNR"}
@@ -109,7 +109,7 @@ def draw_forest(audit: Audit, gate: GateResult | None) -> Figure | None:
         slug="forest",
         title="Change of each group’s rates in one variant",
         summary=_worst(kept, margin),
-        spec=_forest(drawn, list(kept), chosen, domain, margin),
+        spec=forest(drawn, list(kept), chosen, domain, margin),
         table=FigureTable(
             "Change from dense to compressed, with 95% intervals",
             ("Variant", "Group", "Rate", "Change, points", "Relative change", "n"),
@@ -273,13 +273,23 @@ def _margin(gate: GateResult | None) -> float | None:
     return next((100.0 * margin for margin in margins if margin is not None), None)
 
 
-def _forest(
+def forest(
     rows: list[tuple[Any, ...]],
     names: list[str],
     chosen: str,
     domain: tuple[float, float],
     margin: float | None,
 ) -> dict[str, Any]:
+    """Specify intervals of many rows, of the one variant that the reader picks.
+
+    Args:
+        rows: Variant, label, value, low, high, whether the interval goes on to the left and to the
+            right, the value in words, and whether its sign is filled.
+        names: The variants.
+        chosen: The one that is shown first.
+        domain: Ends of the axis, points.
+        margin: Where a margin stands, points; None draws none.
+    """
     variant, label, value, low, high, goes_left, goes_right, change, beyond = fields(9)
     within = {"test": f"!datum.{beyond}", "value": GROUND}
     hollow = {"type": "point", "opacity": 1, "size": 60, "strokeWidth": 2, "stroke": INK}

@@ -10,6 +10,7 @@ from scotoma._version import __version__
 from scotoma.audit import Audit, read_part
 from scotoma.audit.document import VERSION
 from scotoma.audit.groups import RATES, ClassRates, Gap, MeasuredGap
+from scotoma.audit.robustness import RobustnessReport
 from scotoma.audit.sections import BiasSection, DivergenceSection
 from scotoma.audit.slices import SliceSearch
 from scotoma.datasets import Examples
@@ -104,6 +105,9 @@ def assemble(run: Run, examples: Examples) -> Audit:
         "class_rates": ClassRates(sha256=file_digest(run.path(RATES)), rows=bias.class_rates)
         if bias.class_rates
         else None,
+        "robustness": None
+        if config.robustness is None
+        else read_part(run.section("robustness"), RobustnessReport),
     }
     return Audit.model_validate(content)
 

@@ -1,0 +1,141 @@
+"""What corrupted pictures cost each variant, and whom: the part of audit.json that says it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from scotoma.audit.base import Count, Flag, Fraction, Number, Part, Quantity, Spread
+
+__all__ = [
+    "ALL_KINDS",
+    "Corruption",
+    "CorruptionRow",
+    "CurvePoint",
+    "DisagreementRow",
+    "DistortionRow",
+    "LossRow",
+    "RobustnessReport",
+]
+
+ALL_KINDS = "all"  # the family of every standard corruption
+
+
+class Corruption(Part):
+    """One corruption of the suite."""
+
+    kind: str = Field(description="Its name: `gaussian_noise`.")
+    family: str = Field(description="`noise`, `blur`, `weather`, `digital` or `extended`.")
+    standard: Flag = Field(description="Whether it is one of the 15 that mCE is a mean of.")
+
+
+class CurvePoint(Part):
+    """Accuracy of one population under one family of corruptions at one severity."""
+
+    variant: str = Field(description="The variant, dense too.")
+    family: str = Field(description="The family; `all` for every standard corruption.")
+    severity: Count = Field(description="From 1 to 5; 0 for the clean pictures.")
+    accuracy: Quantity = Field(description="Mean over the corruptions of the family, a fraction.")
+
+
+class CorruptionRow(Part):
+    """One population under one corruption, all severities together."""
+
+    variant: str = Field(description="The variant, dense too.")
+    kind: str = Field(description="The corruption; `all` for the mean of the standard ones.")
+    accuracy: Quantity = Field(description="Mean over severities, a fraction.")
+    relative_robustness: Number | None = Field(
+        description="100 times that over the accuracy on clean pictures, as the PIE paper has it; "
+        "null where no clean picture is right."
+    )
+    ce: Quantity | None = Field(
+        description="Corruption error: error over that of dense; 1 is as much. Of `all` mCE. Null "
+        "for dense."
+    )
+    relative_ce: Quantity | None = Field(
+        description="The same of what the corruption adds to the clean error; null for dense and "
+        "for `all`."
+    )
+
+
+class LossRow(Part):
+    """What one family of corruptions costs one group, compressed beside dense.
+
+    Above 0 means that the compressed models lose more. The three scales can disagree, even in
+    sign: where accuracy on clean pictures differs, "the same loss" has no single meaning.
+    """
+
+    group: str = Field(description="Key of the group.")
+    family: str = Field(description="The family; `all` for every standard corruption.")
+    metric: Literal["error", "fpr", "fnr"] = Field(
+        description="`error` of all examples of the group; `fpr` and `fnr` of the positive class, "
+        "whose accuracies are one minus the rate."
+    )
+    dense_clean: Quantity = Field(description="Accuracy of dense on clean pictures, a fraction.")
+    dense: Quantity = Field(description="Accuracy of dense on corrupted pictures.")
+    compressed_clean: Quantity = Field(description="Accuracy of compressed on clean pictures.")
+    compressed: Quantity = Field(description="Accuracy of compressed on corrupted pictures.")
+    absolute: Quantity = Field(
+        description="Loss of accuracy, compressed minus dense: 0.02 is two points more."
+    )
+    relative: Quantity = Field(
+        description="Loss as a share of the clean accuracy, compressed minus dense."
+    )
+    log_odds: Quantity = Field(description="Loss of log-odds, compressed minus dense.")
+    absolute_variance: Spread = Field(description="Variance of `absolute`.")
+    relative_variance: Spread = Field(description="Variance of `relative`.")
+    depends_on_scale: Flag = Field(description="Whether the three scales disagree in sign.")
+    contrast: Quantity | None = Field(
+        description="`absolute` of the group less that of all other examples; null for `all`."
+    )
+    p: Fraction | None = Field(description="Two-sided p-value of the contrast.")
+    p_adjusted: Fraction | None = Field(
+        description="The same after Holm over groups and families of the variant; null where it "
+        "was not tested."
+    )
+
+
+class DistortionRow(Part):
+    """How far one family really changed the pictures of a group: a fact about the pictures."""
+
+    group: str = Field(description="Key of the group.")
+    family: str = Field(description="The family.")
+    change: Quantity = Field(description="Mean absolute change in grey levels, 0 to 255.")
+    similarity: Quantity = Field(description="Structural similarity (SSIM); 1 is no change.")
+
+
+class DisagreementRow(Part):
+    """How far dense and compressed models differ at one severity; no labels are needed."""
+
+    severity: Count = Field(description="From 1 to 5; 0 for the clean pictures.")
+    cie_share: Quantity = Field(description="Share of CIEs, mean over corruptions, a fraction.")
+    taxicab: Quantity = Field(description="Share of the votes that differ.")
+    flips: Quantity = Field(description="Chance that a dense and a compressed model differ.")
+
+
+class RobustnessReport(Part):
+    """What corrupted pictures cost each variant, and whom."""
+
+    profile: str = Field(description="The severities: `cifar-c`, `imagenet-c`, `scaled`.")
+    note: str = Field(description="What to know before comparing with published tables.")
+    examples: Count = Field(description="Test examples that were corrupted.")
+    test: Count = Field(description="Test examples of the audit.")
+    severities: tuple[Count, ...] = Field(min_length=1, description="The severities.")
+    corruption_seeds: Count = Field(description="Draws of each random corruption.")
+    members: dict[str, Count] = Field(description="Members that were run, by variant.")
+    corruptions: tuple[Corruption, ...] = Field(min_length=1, description="The corruptions.")
+    left_out: dict[str, str] = Field(description="Corruptions that were not made, and why.")
+    curves: tuple[CurvePoint, ...] = Field(description="Accuracy against severity.")
+    by_corruption: tuple[CorruptionRow, ...] = Field(description="Each corruption by itself.")
+    losses: dict[str, tuple[LossRow, ...]] = Field(
+        description="Losses by compressed variant: every group under every family."
+    )
+    floor: dict[str, Quantity] = Field(
+        description="By family: the absolute loss of one half of the dense models less that of the "
+        "other; empty below four."
+    )
+    distortion: tuple[DistortionRow, ...] = Field(description="What really changed, by group.")
+    disagreement: dict[str, tuple[DisagreementRow, ...]] = Field(
+        description="CIEs and flips by compressed variant and severity."
+    )

@@ -1,0 +1,340 @@
+"""From predictions on corrupted pictures to the section of audit.json that sums them up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from scotoma import progress
+from scotoma.audit.robustness import ALL_KINDS
+from scotoma.config import Config
+from scotoma.corruptions import STANDARD, family_of
+from scotoma.datasets import Examples, Partition
+from scotoma.jsonable import jsonable
+from scotoma.predictions import Predictions
+from scotoma.robustness import (
+    RightAnswers,
+    amplification,
+    corruption_errors,
+    disagreement,
+    example_mean,
+    group_contrast,
+    group_tests,
+    relative_robustness,
+)
+from scotoma.run import Run
+from scotoma.uncertainty import Estimate
+
+if TYPE_CHECKING:
+    from scotoma.stages.robustness import Plan
+
+__all__ = ["measure_robustness"]
+
+HALVES = 4  # dense members from which one half is compared with the other
+PICTURES = "of these pictures and models: the interval is over examples alone"
+Labels = NDArray[np.unsignedinteger[Any]]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class _Answers:
+    """Everything that members said, on the examples that were corrupted.
+
+    Attributes:
+        labels: True class ids, shape (n,).
+        clusters: Id of each example's cluster; None where every row is its own.
+        partition: The groups.
+        positive: Id of the positive class; None without one, or of more than two classes.
+        clean: By variant, class ids on clean pictures, shape (n, K).
+        corrupted: By variant, under each corruption and severity, shape (C, S, n, K); draws of one
+            severity are further severities.
+        distances: Change and similarity of each picture, shape (C, S, n, 2).
+    """
+
+    labels: NDArray[np.int64]
+    clusters: NDArray[np.int64] | None
+    partition: Partition
+    positive: int | None
+    clean: dict[str, Labels]
+    corrupted: dict[str, Labels]
+    distances: NDArray[np.float32]
+
+    def right(self, variant: str) -> RightAnswers:
+        return RightAnswers.of(self.clean[variant], self.corrupted[variant], self.labels)
+
+    def metrics(self) -> dict[str, Mask]:
+        """The examples at risk of each error; a missed negative is a false positive."""
+        everyone = np.ones(len(self.labels), np.bool_)
+        if self.positive is None:
+            return {"error": everyone}
+        positives = self.labels == self.positive
+        return {"error": everyone, "fpr": ~positives, "fnr": positives}
+
+
+def measure_robustness(run: Run, plan: Plan, examples: Examples) -> dict[str, Any]:
+    """Measure all that the section holds.
+
+    Args:
+        run: Whose predictions are read, on clean and on corrupted pictures.
+        plan: What was run.
+        examples: The test examples.
+
+    Returns:
+        `audit.robustness.RobustnessReport` as JSON values.
+    """
+    answers = _read(run, plan, examples)
+    config, families = run.config, _families(plan)
+    right = {name: answers.right(name) for name in plan.members}
+    compressed = [v for v in config.resolved_variants if v.name != "dense"]
+    progress.start("measure robustness", len(compressed))
+    losses, differing, rows = {}, {}, list(_of_corruptions(plan, answers, right, config))
+    for variant in compressed:
+        losses[variant.name] = _losses(
+            answers, right["dense"], right[variant.name], families, paired=variant.paired
+        )
+        differing[variant.name] = _disagreement(
+            answers, variant.name, plan, len(examples.classes), paired=variant.paired
+        )
+        progress.advance("measure robustness")
+    content: dict[str, Any] = jsonable(
+        {
+            "profile": plan.profile.name,
+            "note": plan.profile.note,
+            "examples": len(plan.rows),
+            "test": len(examples.ids),
+            "severities": plan.config.severities,
+            "corruption_seeds": plan.config.corruption_seeds,
+            "members": plan.members,
+            "corruptions": [
+                {"kind": kind, "family": family_of(kind), "standard": kind in STANDARD}
+                for kind in plan.kinds
+            ],
+            "left_out": dict(plan.profile.left_out),
+            "curves": list(_curves(plan, answers, right, families)),
+            "by_corruption": rows,
+            "losses": losses,
+            "floor": _floor(answers, right["dense"], families),
+            "distortion": list(_distortion(answers, families)),
+            "disagreement": differing,
+        }
+    )
+    return content
+
+
+def _read(run: Run, plan: Plan, examples: Examples) -> _Answers:
+    from scotoma.stages.robustness import corrupted_file
+
+    chosen = np.zeros(len(examples.ids), np.bool_)
+    chosen[plan.rows] = True
+    kept = examples.keep(chosen)
+    clean = {
+        name: Predictions.read(run.predictions(name)).predicted[plan.rows, :members]
+        for name, members in plan.members.items()
+    }
+    frames = [pl.read_parquet(corrupted_file(run, condition)) for condition in plan.conditions]
+    of_each = len(plan.config.severities) * plan.config.corruption_seeds
+    shape = (len(plan.kinds), of_each, len(plan.rows))
+    predicted = np.stack([frame["predicted"].to_numpy() for frame in frames]).reshape(*shape, -1)
+    ends = np.cumsum(list(plan.members.values()))
+    parts = np.split(predicted, ends[:-1], axis=-1)
+    distances = np.stack([frame.select("change", "similarity").to_numpy() for frame in frames])
+    positive = run.config.label.positive
+    return _Answers(
+        labels=kept.labels,
+        clusters=kept.clusters,
+        partition=kept.partition(),
+        positive=None
+        if positive is None or len(kept.classes) > 2
+        else kept.classes.index(str(positive)),
+        clean=clean,
+        corrupted=dict(zip(plan.members, parts, strict=True)),
+        distances=distances.reshape(*shape, 2),
+    )
+
+
+def _families(plan: Plan) -> dict[str, list[int]]:
+    """Places of the corruptions of each family, and of all standard ones."""
+    families: dict[str, list[int]] = {}
+    for place, kind in enumerate(plan.kinds):
+        families.setdefault(family_of(kind), []).append(place)
+        if kind in STANDARD:
+            families.setdefault(ALL_KINDS, []).append(place)
+    order = [name for name in families if name != ALL_KINDS]
+    return {name: families[name] for name in ([ALL_KINDS] if ALL_KINDS in families else []) + order}
+
+
+def _severity(plan: Plan, severity: int) -> list[int]:
+    """Places of the draws of one severity."""
+    draws = plan.config.corruption_seeds
+    first = plan.config.severities.index(severity) * draws
+    return list(range(first, first + draws))
+
+
+def _curves(
+    plan: Plan,
+    answers: _Answers,
+    right: Mapping[str, RightAnswers],
+    families: Mapping[str, list[int]],
+) -> Iterator[dict[str, Any]]:
+    for variant, own in right.items():
+        clean = own.accuracy([], clusters=answers.clusters)
+        for family, places in families.items():
+            yield {"variant": variant, "family": family, "severity": 0, "accuracy": clean}
+            for severity in plan.config.severities:
+                accuracy = own.accuracy(
+                    places, _severity(plan, severity), clusters=answers.clusters
+                )
+                point = {"variant": variant, "family": family, "severity": severity}
+                yield point | {"accuracy": accuracy}
+
+
+def _of_corruptions(
+    plan: Plan, answers: _Answers, right: Mapping[str, RightAnswers], config: Config
+) -> Iterator[dict[str, Any]]:
+    """One row a variant and corruption, and one of all standard ones."""
+    standard = [place for place, kind in enumerate(plan.kinds) if kind in STANDARD]
+    everything = {kind: [place] for place, kind in enumerate(plan.kinds)}
+    everything |= {ALL_KINDS: standard} if standard else {}
+    for variant, own in right.items():
+        errors = None
+        if variant != "dense":
+            paired = config.variant(variant).paired
+            errors = corruption_errors(
+                right["dense"], own, range(len(plan.kinds)), clusters=answers.clusters,
+                paired=paired,
+            )  # fmt: skip
+            of_all = corruption_errors(
+                right["dense"], own, standard, clusters=answers.clusters, paired=paired
+            ) if standard else None  # fmt: skip
+        for place, (kind, places) in enumerate(everything.items()):
+            members = own.corrupted[places].mean(axis=(0, 2)).T
+            every = kind == ALL_KINDS
+            ce = None
+            if errors is not None:
+                ce = of_all.mce if every and of_all is not None else errors.ce[place]
+            yield {
+                "variant": variant,
+                "kind": kind,
+                "accuracy": own.accuracy(places, clusters=answers.clusters),
+                "relative_robustness": float(relative_robustness(members, own.clean.mean(axis=0))),
+                "ce": ce,
+                "relative_ce": None if errors is None or every else errors.relative_ce[place],
+            }
+
+
+def _losses(
+    answers: _Answers,
+    dense: RightAnswers,
+    compressed: RightAnswers,
+    families: Mapping[str, list[int]],
+    *,
+    paired: bool,
+) -> list[dict[str, Any]]:
+    """Every group under every family; Holm over the errors of groups by families."""
+    partition, clusters = answers.partition, answers.clusters
+    rows: list[dict[str, Any]] = []
+    contrasts: dict[tuple[str, str], Estimate] = {}
+    for family, places in families.items():
+        own = dense.under(places), compressed.under(places)
+        for key, group in zip(partition.keys, partition.masks, strict=True):
+            for metric, at_risk in answers.metrics().items():
+                risk = group & at_risk
+                found = amplification(*own, risk, clusters=clusters, paired=paired)
+                contrast = None
+                if key != "all" and metric == "error":
+                    contrast = group_contrast(*own, group, clusters=clusters, paired=paired)
+                    if family != ALL_KINDS:
+                        contrasts[key, family] = contrast
+                accuracies = {
+                    f"{name}{part}": right.accuracy(which, at_risk=risk, clusters=clusters)
+                    for name, right in (("dense", dense), ("compressed", compressed))
+                    for part, which in (("_clean", []), ("", places))
+                }
+                rows.append(
+                    {
+                        "group": key,
+                        "family": family,
+                        "metric": metric,
+                        **accuracies,
+                        **{str(scale): one for scale, one in found.estimates.items()},
+                        "absolute_variance": found.variances["absolute"],
+                        "relative_variance": found.variances["relative"],
+                        "depends_on_scale": found.depends_on_scale,
+                        "contrast": contrast,
+                    }
+                )
+    tests = {(test.group, test.family): test for test in group_tests(contrasts)}
+    for row in rows:
+        test = tests.get((row["group"], row["family"])) if row["metric"] == "error" else None
+        row["p"] = None if test is None else test.p
+        row["p_adjusted"] = None if test is None else test.p_adjusted
+    return rows
+
+
+def _floor(
+    answers: _Answers, dense: RightAnswers, families: Mapping[str, list[int]]
+) -> dict[str, Any]:
+    """One half of the dense members beside the other, as if it were compressed."""
+    half = dense.members // 2
+    if dense.members < HALVES:
+        return {}
+    parts = [
+        RightAnswers(dense.clean[:, members], dense.corrupted[..., members])
+        for members in (slice(half), slice(half, 2 * half))
+    ]
+    return {
+        family: amplification(
+            parts[0].under(places), parts[1].under(places), clusters=answers.clusters
+        ).estimates["absolute"]
+        for family, places in families.items()
+    }
+
+
+def _distortion(answers: _Answers, families: Mapping[str, list[int]]) -> Iterator[dict[str, Any]]:
+    for family, places in families.items():
+        each = answers.distances[places].mean(axis=(0, 1))
+        for key, group in zip(answers.partition.keys, answers.partition.masks, strict=True):
+            change, similarity = (
+                example_mean(each[:, part], group, clusters=answers.clusters, members=0)
+                for part in (0, 1)
+            )
+            yield {"group": key, "family": family, "change": change, "similarity": similarity}
+
+
+def _disagreement(
+    answers: _Answers, variant: str, plan: Plan, classes: int, *, paired: bool
+) -> list[dict[str, Any]]:
+    """CIEs, taxicab and flips by severity, means over the corruptions."""
+    dense, compressed = (
+        (answers.clean[name], answers.corrupted[name]) for name in ("dense", variant)
+    )
+    members = min(own[0].shape[1] for own in (dense, compressed))
+    rows = []
+    for severity in (0, *plan.config.severities):
+        if severity:
+            places = _severity(plan, severity)
+            pairs = [
+                (before, after)
+                for before, after in zip(
+                    dense[1][:, places].reshape(-1, *dense[0].shape),
+                    compressed[1][:, places].reshape(-1, *compressed[0].shape),
+                    strict=True,
+                )
+            ]
+        else:
+            pairs = [(dense[0], compressed[0])]
+        each = [disagreement(*pair, classes, paired=paired) for pair in pairs]
+        means = {
+            name: example_mean(
+                np.mean([getattr(one, part) for one in each], axis=0),
+                clusters=answers.clusters, members=members, note=PICTURES,
+            )
+            for name, part in (("cie_share", "cie"), ("taxicab", "taxicab"), ("flips", "flips"))
+        }  # fmt: skip
+        rows.append({"severity": severity} | means)
+    return rows

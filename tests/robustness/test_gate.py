@@ -1,0 +1,108 @@
+"""The gate's rule on corrupted pictures: shown, ruled out, or what would decide."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+from scotoma.config.gate import parse_rules
+from scotoma.errors import ConfigError
+from scotoma.report.judged import rule_words
+from scotoma.uncertainty import Variance, of_variance, undefined
+from scotoma.verdict.words import sentences
+from tests.audits import judge
+
+RULE = """\
+rules:
+  - {id: robust, metric: robustness_loss, scale: relative, over: groups, kinds: [noise],
+     max_increase: {points: 2.0}}
+"""
+
+
+def content(relative: float, deviation: float, n: int = 600) -> dict[str, Any]:
+    """An audit of one group whose loss on noise, a fraction, has this standard error."""
+    parts = deviation**2 * 0.8, deviation**2 * 0.3, deviation**2 * 0.1
+    variance = Variance(deviation**2, *parts, df=20.0)
+    estimate = of_variance(relative, variance, n=n, members=10, events=200.0)
+    nothing = undefined("not asked", n=n, members=10)
+    row = {
+        "group": "sex=male",
+        "family": "noise",
+        "metric": "error",
+        "absolute": nothing.as_dict(),
+        "relative": estimate.as_dict(),
+        "log_odds": nothing.as_dict(),
+        "relative_variance": variance.as_dict(),
+    }
+    others = [row | {"group": "all"}, row | {"family": "blur"}, row | {"metric": "fpr"}]
+    report = {
+        "corruptions": [{"kind": "shot_noise", "family": "noise", "standard": True}],
+        "severities": [1],
+        "losses": {"prune-0.9": [row, *others]},
+    }
+    return {
+        "variants": [{"name": "dense", "members": 10}, {"name": "prune-0.9", "members": 10}],
+        "groups": [{"key": "all", "name": "all"}, {"key": "sex=male", "name": "male"}],
+        "divergence": {"prune-0.9": {}},
+        "robustness": report,
+    }
+
+
+@pytest.mark.parametrize(
+    ("relative", "deviation", "verdict"),
+    [(0.06, 0.01, "FAIL"), (0.001, 0.005, "PASS"), (0.004, 0.0085, "UNSURE")],
+)
+def test_a_loss_is_judged_on_the_declared_scale(
+    relative: float, deviation: float, verdict: str
+) -> None:
+    gate = judge(content(relative, deviation), parse_rules(RULE, "g"), datetime.date(2027, 1, 1))
+    (finding,) = gate.variants[0].findings
+    assert finding.verdict == verdict
+    assert finding.question.where == "relative robustness lost under noise by male"
+    if verdict == "UNSURE":
+        (said,) = sentences(gate.variants[0])
+        assert "margin +2.00 points, leans PASS" in said
+        assert "test examples would settle it (600 now)" in said or "models would settle it" in said
+
+
+def test_a_group_of_few_examples_is_too_small_to_judge() -> None:
+    rules = parse_rules(RULE, "g")
+    gate = judge(content(0.01, 0.02, n=30), rules, datetime.date(2027, 1, 1))
+    (finding,) = gate.variants[0].findings
+    assert (finding.verdict, finding.reason) == (
+        "NOT JUDGED",
+        "30 corrupted examples, 50 are needed",
+    )
+    must = parse_rules("must: [sex]\n" + RULE, "g")
+    assert judge(content(0.01, 0.02, n=30), must, datetime.date(2027, 1, 1)).verdict == "UNSURE"
+
+
+def test_without_corrupted_pictures_nothing_is_judged() -> None:
+    bare = content(0.01, 0.02) | {"robustness": None}
+    gate = judge(bare, parse_rules(RULE, "g"), datetime.date(2027, 1, 1))
+    assert gate.verdict == "UNSURE"
+    assert "add robustness to its configuration" in gate.variants[0].findings[0].reason
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("noise]", "nois]", "'noise'"),
+        ("{points: 2.0}", "{relative: 0.2}", "points"),
+        ("scale: relative", "scale: log_odds", "'absolute' or 'relative'"),
+    ],
+)
+def test_a_wrong_rule_is_refused(old: str, new: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse_rules(RULE.replace(old, new), "g")
+    assert sentence in str(refused.value)
+
+
+def test_the_rule_reads_as_a_sentence() -> None:
+    (rule,) = parse_rules(RULE, "g").rules
+    assert rule_words(rule) == (
+        "any group loses more relative robustness under noise than with dense models, by more "
+        "than 2 points"
+    )

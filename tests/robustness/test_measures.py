@@ -1,0 +1,243 @@
+"""Robustness measures against the published table, the jackknife, and slow twins."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from scotoma import published
+from scotoma.robustness import (
+    Answered,
+    RightAnswers,
+    amplification,
+    corruption_errors,
+    disagreement,
+    group_contrast,
+    group_tests,
+    loss,
+    relative_robustness,
+    structural_similarity,
+)
+from scotoma.robustness.planted import PlantedAudit, planted_audit
+
+TABLE5, TABLE2 = published.pie().table5, published.pie().table2
+
+
+def planted(seed: int = 3, **truth: float) -> tuple[RightAnswers, RightAnswers]:
+    group = np.arange(240) < 80
+    return planted_audit(
+        PlantedAudit(**truth), group, members=6, families=(2, 2), severities=3, seed=seed
+    )
+
+
+def test_relative_columns_of_table_5_do_not_follow_from_table_2() -> None:
+    beyond = {"top1": 0, "top5": 0}
+    ends = []
+    for row, cells in TABLE5.rows.items():
+        sparsity = row.split(", ")[1]
+        for metric in beyond:
+            printed = TABLE5.numbers(row)
+            clean = float(TABLE2.row(sparsity)[metric])  # type: ignore[arg-type]
+            low, high = (
+                float(relative_robustness([[printed[metric] + half]], [clean / 100]))
+                for half in (-0.005, 0.005)
+            )
+            beyond[metric] += not low - 0.005 <= printed[f"{metric} relative"] <= high + 0.005
+        if sparsity == "0":
+            top1, relative = float(cells[0]), float(cells[2])  # type: ignore[arg-type]
+            ends.append((top1 - 0.005) / (relative + 0.005) * 1e4)
+            ends.append(-(top1 + 0.005) / (relative - 0.005) * 1e4)
+    assert len(TABLE5.rows) == 40
+    assert beyond == {"top1": 5, "top5": 1}
+    clean = max(e for e in ends if e > 0), min(-e for e in ends if e < 0)
+    assert [round(end, 2) for end in clean] == [76.16, 76.46]  # Table 2 says 76.68
+
+
+def test_table_5_loses_most_under_noise() -> None:
+    def relative(sparsity: str) -> dict[str, float]:
+        rows = {row.split(", ")[0]: row for row in TABLE5.rows if row.endswith(f", {sparsity}")}
+        return {name: TABLE5.numbers(row)["top1 relative"] for name, row in rows.items()}
+
+    before, after = relative("0"), relative("0.9")
+    falls = {name: round(after[name] - before[name], 1) for name in before}
+    assert sorted(falls, key=falls.__getitem__)[:3] == [
+        "impulse noise",
+        "shot noise",
+        "gaussian noise",
+    ]
+    assert round(np.mean(list(before.values())), 2) == 69.25
+    assert round(np.mean(list(after.values())), 2) == 62.15
+
+
+def test_scales_follow_their_formulas() -> None:
+    dense, compressed = planted(extra=0.1)
+    own = dense.under([0, 1]), compressed.under([0, 1])
+    found = amplification(*own, paired=False)
+    a = [float(right.clean.mean()) for right in (dense, compressed)]
+    k = [float(right.corrupted[:2].mean()) for right in (dense, compressed)]
+    logit = [math.log(p / (1 - p)) for p in (*a, *k)]
+    assert found.estimates["absolute"].value == pytest.approx((a[1] - k[1]) - (a[0] - k[0]))
+    relative = [
+        float(relative_robustness(right.corrupted[:2].mean(axis=(0, 1, 2))[:, None], a_v))
+        for right, a_v in zip((dense, compressed), ([a[0]], [a[1]]), strict=True)
+    ]
+    assert 100 * found.estimates["relative"].value == pytest.approx(relative[0] - relative[1])
+    expected = (logit[1] - logit[3]) - (logit[0] - logit[2])
+    assert found.estimates["log_odds"].value == pytest.approx(expected)
+
+
+def without(right: Answered, row: int) -> Answered:
+    return Answered(np.delete(right.clean, row, 0), np.delete(right.corrupted, row, 0))
+
+
+@pytest.mark.parametrize("scale", ["absolute", "relative", "log_odds"])
+def test_variance_over_examples_is_that_of_the_jackknife(scale: str) -> None:
+    dense, compressed = planted()
+    own = dense.under([0, 1]), compressed.under([0, 1])
+
+    def value(*pair: Answered) -> float:
+        everyone = np.ones(len(pair[0].clean), bool)
+        d, c = (loss(*right.accuracies(everyone), scale).value for right in pair)  # type: ignore[arg-type]
+        return c - d
+
+    n = len(own[0].clean)
+    left = np.array([value(*(without(right, row) for right in own)) for row in range(n)])
+    jackknife = (n - 1) / n * ((left - left.mean()) ** 2).sum()
+    known = amplification(*own).variances[scale]  # type: ignore[index]
+    assert known.examples == pytest.approx(jackknife, rel=0.02)
+    assert known.total >= known.examples
+
+
+def test_variance_of_a_contrast_adds_that_of_the_group_and_of_the_rest() -> None:
+    dense, compressed = planted()
+    own = dense.under([0, 1]), compressed.under([0, 1])
+    group = np.arange(240) < 80
+    parts = [
+        amplification(*own, at_risk=mask).variances["absolute"].examples for mask in (group, ~group)
+    ]
+    contrast = group_contrast(*own, group)
+    value = [amplification(*own, at_risk=m).estimates["absolute"].value for m in (group, ~group)]
+    assert contrast.value == pytest.approx(value[0] - value[1])
+    assert contrast.se**2 >= sum(parts) * 0.98
+    d, c = (right.influence((1, -1), group) - right.influence((1, -1), ~group) for right in own)
+    psi = c.mean(1) - d.mean(1)
+    assert psi.var(ddof=1) / 240 == pytest.approx(sum(parts), rel=0.02)
+
+
+def test_clusters_of_one_change_nothing_and_doubles_count_once() -> None:
+    dense, compressed = planted()
+    own = dense.under([0]), compressed.under([0])
+    plain = amplification(*own).estimates["absolute"]
+    assert amplification(*own, clusters=np.arange(240)).estimates["absolute"] == plain
+    twice = [Answered(np.repeat(r.clean, 2, 0), np.repeat(r.corrupted, 2, 0)) for r in own]
+    ids = np.repeat(np.arange(240), 2)
+    doubled = amplification(*twice, clusters=ids).estimates["absolute"]
+    assert (doubled.n, doubled.value) == (240, pytest.approx(plain.value))
+    assert doubled.se == pytest.approx(plain.se, rel=1e-6)
+
+
+def test_scales_that_disagree_are_reported() -> None:
+    """A pruned population loses fewer points, and a larger share of what it had."""
+    n = 1_000
+
+    def right(clean: float, corrupted: float) -> Answered:
+        rank = (np.arange(n)[:, None] + 0.5) / n
+        return Answered((rank < clean).astype(float), (rank < corrupted).astype(float))
+
+    both = amplification(right(0.74, 0.605), right(0.664, 0.534))
+    assert both.estimates["absolute"].value < 0 < both.estimates["relative"].value
+    assert both.depends_on_scale
+    assert not amplification(right(0.9, 0.8), right(0.9, 0.7)).depends_on_scale
+
+
+def test_corruption_errors_are_the_sums_of_hendrycks_and_dietterich() -> None:
+    dense, compressed = planted(extra=0.1)
+    found = corruption_errors(dense, compressed, range(4))
+    errors = [1 - right.corrupted.mean(axis=(2, 3)) for right in (dense, compressed)]
+    ce = errors[1].sum(1) / errors[0].sum(1)
+    assert [one.value for one in found.ce] == pytest.approx(ce.tolist())
+    assert found.mce.value == pytest.approx(ce.mean())
+    clean = [1 - right.clean.mean() for right in (dense, compressed)]
+    rises = [e.sum(1) - 3 * own for e, own in zip(errors, clean, strict=True)]
+    assert [e.value for e in found.relative_ce] == pytest.approx((rises[1] / rises[0]).tolist())
+    assert found.mce.low < found.mce.value < found.mce.high
+
+
+def test_relative_corruption_error_of_a_harmless_corruption_is_undefined() -> None:
+    dense, compressed = planted(clean=0.9, corrupted=0.9)
+    found = corruption_errors(dense, compressed, [0])
+    assert math.isnan(found.relative_ce[0].value)
+    assert "may be nothing" in found.relative_ce[0].reason
+    assert not math.isnan(found.ce[0].value)
+
+
+def test_no_right_answer_on_clean_pictures_has_a_reason() -> None:
+    none = Answered(np.zeros((9, 2)), np.zeros((9, 2)))
+    found = amplification(none, none).estimates
+    assert found["relative"].reason == "undefined (no right answer on clean pictures)"
+    assert "has no odds" in found["log_odds"].reason
+    assert found["absolute"].value == 0
+
+
+def test_tests_are_adjusted_over_groups_and_families() -> None:
+    group = np.arange(600) < 200
+    contrasts = {}
+    dense, compressed = planted_audit(
+        PlantedAudit(extra=0.15), group, members=6, families=(2, 2), severities=3, seed=0
+    )
+    for family, places in {"noise": [0, 1], "blur": [2, 3]}.items():
+        own = dense.under(places), compressed.under(places)
+        contrasts["sex=female", family] = group_contrast(*own, group)
+        contrasts["sex=nobody", family] = group_contrast(*own, group & False)
+    noise, nobody, blur, _ = group_tests(contrasts)
+    assert noise.p_adjusted == pytest.approx(2 * noise.p)  # of two tests, not of four
+    assert noise.p_adjusted < 0.05 < blur.p_adjusted
+    assert math.isnan(nobody.p_adjusted)
+    assert "50 are needed" in nobody.contrast.reason
+
+
+def test_disagreement_counts_every_pair_of_members() -> None:
+    draw = np.random.default_rng(0).integers
+    dense, compressed = draw(0, 3, (50, 4)), draw(0, 3, (50, 5))
+    found = disagreement(dense, compressed, 3)
+    pairs = (dense[:, :, None] != compressed[:, None, :]).mean(axis=(1, 2))
+    assert found.flips == pytest.approx(pairs)
+    paired = disagreement(dense, compressed[:, :4], 3, paired=True)
+    assert paired.flips == pytest.approx((dense != compressed[:, :4]).mean(1))
+
+
+def test_structural_similarity_is_that_of_its_paper() -> None:
+    draw = np.random.default_rng(0).integers
+    first, second = (draw(0, 256, (2, 3, 9, 10), dtype=np.uint8) for _ in range(2))
+    luma = [np.tensordot([0.299, 0.587, 0.114], p.astype(float), (0, 1)) for p in (first, second)]
+    for place in range(2):
+        values = []
+        for top in range(3):
+            for left in range(4):
+                x, y = (p[place, top : top + 7, left : left + 7].ravel() for p in luma)
+                c1, c2 = 2.55**2, 7.65**2
+                covariance = np.cov(x, y)
+                values.append(
+                    (2 * x.mean() * y.mean() + c1)
+                    * (2 * covariance[0, 1] + c2)
+                    / (x.mean() ** 2 + y.mean() ** 2 + c1)
+                    / (covariance[0, 0] + covariance[1, 1] + c2)
+                )
+        assert structural_similarity(first, second)[place] == pytest.approx(np.mean(values))
+
+
+def test_what_a_run_does_to_all_groups_alike_is_no_part_of_a_contrast() -> None:
+    dense, compressed = planted(run_sd=1.0)
+    own = dense.under([0, 1]), compressed.under([0, 1])
+    group = np.arange(240) < 80
+    of_members = 0.0
+    for right in own:
+        lost = right.clean - right.corrupted
+        contrasts = lost[group].mean(axis=0) - lost[~group].mean(axis=0)
+        of_members += contrasts.var(ddof=1) / 6
+    of_examples = sum(
+        amplification(*own, at_risk=mask).variances["absolute"].examples for mask in (group, ~group)
+    )
+    assert group_contrast(*own, group).se ** 2 <= 1.02 * (of_examples + of_members)
