@@ -105,7 +105,7 @@ def of_study(base: str, techniques: list[str]) -> Any:
                 jsonable(
                     measure._row(
                         ("group", metric),
-                        MemberFairness(own[:, -1], own[:, :-1]),
+                        MemberFairness(own[:, -1], own[:, :-1], np.zeros(len(own))),
                         {} if technique == base
                         else {name: family[metric] for name, family in families.items()},
                     )

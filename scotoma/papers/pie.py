@@ -8,6 +8,7 @@ from scotoma.audit.groups import ClassRow
 from scotoma.errors import DataError
 from scotoma.impact import ClassImpact, class_impact
 from scotoma.papers.finished import FinishedAudit
+from scotoma.papers.pie_robustness import corruptions
 from scotoma.papers.pie_subsets import no_top5, top1_subsets, top5_accuracy, top5_subsets
 from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.papers.words import divergence_sentence, under
@@ -39,6 +40,7 @@ def tables(finished: FinishedAudit) -> list[PaperTable]:
         _topline(finished, impacts, fewest),
         top1_subsets(finished),
         top5_subsets(finished),
+        corruptions(finished),
     ]
 
 

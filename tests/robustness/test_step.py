@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -198,3 +199,19 @@ def test_the_page_and_mlflow_show_it(added: tuple[Path, dict[str, float]]) -> No
     assert "7_robust/mce" not in {name for name, *_ in dense.metrics}
     bare = audit.model_copy(update={"robustness": None})
     assert '<h2 id="robustness">' not in render(bare, {})
+
+
+def test_table_5_of_the_pie_paper_is_filled(added: tuple[Path, dict[str, float]]) -> None:
+    code, out, _ = scotoma("tables", added[0], "--paper", "pie", "--csv")
+    assert code == 0
+    cells = pl.read_csv(io.StringIO(out)).filter(
+        pl.col("of").str.starts_with("This run"), table="Table 5"
+    )
+    printed = {(row["row"], row["column"]): row["number"] for row in cells.iter_rows(named=True)}
+    report = read_audit(added[0] / "audit.json").robustness
+    assert report is not None
+    assert len(printed) == 2 * len(report.by_corruption) > 20
+    for row in report.by_corruption:
+        name = f"{row.kind.replace('_', ' ')}, {row.variant}"
+        assert printed[name, "top 1"] == row.accuracy.value
+        assert printed[name, "top 1 relative"] == row.relative_robustness
