@@ -317,7 +317,7 @@ def _hidden(value: float, scale: IntervalScale) -> float:
     if scale == "ratio":
         return math.log(value) if value > 0.0 else -math.inf
     if scale == "logit":
-        return (
-            2.0 * math.atanh(2.0 * value - 1.0) if 0.0 < value < 1.0 else math.inf * (value - 0.5)
-        )
+        if not 0.0 < value < 1.0:
+            return math.inf * (value - 0.5)
+        return math.log(value) - math.log1p(-value)
     return value

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -115,6 +115,7 @@ def test_more_tests_that_must_all_pass_take_more_models() -> None:
     df=st.floats(0.1, 1e12),
     k=st.integers(1, 60),
 )
+@example(rise=-0.09999999999999999, examples=0.0, members=0.0, df=1.0, k=1)  # a rate of 1e-17
 def test_no_forecast_asks_for_more_models_than_a_population_has(
     rise: float, examples: float, members: float, df: float, k: int
 ) -> None:
