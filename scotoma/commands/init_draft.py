@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from scotoma.storage.files import written
 __all__ = ["Draft", "draft", "run_init"]
 
 SPLITS = ("partition", "split", "part", "fold", "set")
+MOST_CROSSED = 5  # values of an attribute in the drafted intersection, a missing one too
 BASELINES = ("dense", "fp32", "float32", "bf16", "bfloat16", "fp16", "original", "baseline", "base")
 HEAD = """\
 # A draft for `scotoma audit`, from the headers of {table}. Look at label, groups and variants,
@@ -177,11 +178,17 @@ def draft(
     notes += [f"column {quoted(name)} {why}: left out" for name, why in chosen.left_out.items()]
     if chosen.groups:
         values["groups"] = dict(chosen.groups)
-        if len(chosen.groups) > 1:
-            values["groups"]["intersections"] = [list(chosen.groups)[:2]]
+        crossed = [name for name, entry in chosen.groups.items() if _has_few_values(frame, entry)]
+        if len(crossed) > 1:
+            values["groups"]["intersections"] = [crossed[:2]]
     if predictions is None:
         values["variants"] = ["dense", {"prune": [0.5, 0.9]}, {"int8": ["dynamic", "static"]}]
     return Draft(values, tuple(notes))
+
+
+def _has_few_values(frame: pl.DataFrame, entry: Mapping[str, Any]) -> bool:
+    """Whether an attribute is one to cross with another: more groups would hold few examples."""
+    return "bins" in entry or frame[entry["column"]].n_unique() <= MOST_CROSSED
 
 
 def _project(table: Path) -> str:
