@@ -74,37 +74,24 @@ def _counted(examples: Examples) -> tuple[dict[tuple[str, str], int], int]:
 
 def normalised_rates(finished: FinishedAudit) -> PaperTable:
     """Tables 3 and 4."""
-    audit = finished.audit
-    rows: list[tuple[Cell, ...]] = []
-    for number, variant in enumerate(finished.compressed):
-        rates = _rates(audit, variant)
-        if not number:
-            rows += [("dense", *row) for row in _cells(rates, "dense")]
-        rows += [(variant, *row) for row in _cells(rates, "normalized")]
     return _rate_table(
         finished,
         "Tables 3 and 4",
         "Error rates of dense models, and their normalized difference after compression, %",
-        rows,
+        _rows(finished, "normalized"),
         [
             Grid.published(f"Paper, Table 5: {CELEBA}, baseline", cie().table5["baseline"],
                            rows="rate"),
             Grid.published(f"Paper, Table 3: {CELEBA}, sparsity 0.95, normalized difference",
                            cie().table3, rows="rate"),
         ],
-        _gaps(audit),
+        _gaps(finished.audit),
     )  # fmt: skip
 
 
 def absolute_rates(finished: FinishedAudit) -> PaperTable:
     """Table 5."""
     audit = finished.audit
-    rows: list[tuple[Cell, ...]] = []
-    for number, variant in enumerate(finished.compressed):
-        rates = _rates(audit, variant)
-        if not number:
-            rows += [("dense", *row) for row in _cells(rates, "dense")]
-        rows += [(variant, *row) for row in _cells(rates, "compressed")]
     sound = {}
     for variant in finished.compressed:
         worst = worst_change(audit, variant)
@@ -116,7 +103,7 @@ def absolute_rates(finished: FinishedAudit) -> PaperTable:
         finished,
         "Table 5",
         "Error rates before and after compression, %",
-        rows,
+        _rows(finished, "compressed"),
         [
             Grid.published(f"Paper, Table 5: {CELEBA}, {name}", table, rows="rate")
             for name, table in cie().table5.items()
@@ -159,6 +146,17 @@ def _of_classes(audit: Audit) -> list[str]:
     if len(audit.examples.classes) > 2:
         return [f"Error: {positive} taken for another class, or another for it."]
     return []
+
+
+def _rows(finished: FinishedAudit, part: str) -> list[tuple[Cell, ...]]:
+    """The rates of dense, then a part of the rates of every variant."""
+    rows: list[tuple[Cell, ...]] = []
+    for variant in finished.compressed:
+        rates = _rates(finished.audit, variant)
+        if not rows:
+            rows += [("dense", *row) for row in _cells(rates, "dense")]
+        rows += [(variant, *row) for row in _cells(rates, part)]
+    return rows
 
 
 def _rates(audit: Audit, variant: str) -> dict[tuple[str, str], RateChange]:

@@ -121,11 +121,10 @@ def test_a_full_disk_a_wrong_clock_and_no_network_cost_nothing(
     assert (code, said) == (0, f"all {len(files(out))} files match their checksums\n")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="no rights that could be given up")
 def test_a_folder_without_permission_is_refused(whole: Undisturbed, tmp_path: Path) -> None:
     (tmp_path / "theirs").mkdir(mode=0o555)
     rights = "-dac_override,-dac_read_search,-fowner"
-    powerless = ["setpriv", f"--bounding-set={rights}"]
+    powerless = ["setpriv", f"--bounding-set={rights}"] if os.geteuid() == 0 else []
     done = audit(whole.config, tmp_path / "theirs" / "run", "--quiet", before=powerless)
     assert done.returncode == 2
     assert "cannot be written: Permission denied; choose another --out" in refused(done)
