@@ -16,6 +16,7 @@ from scotoma.audit import Audit, GateResult
 from scotoma.report import marks, numbers
 from scotoma.report.figures import figures
 from scotoma.report.figures.drawing import drawn
+from scotoma.report.figures.run_to_run import fairness_name
 from scotoma.report.views import Beside, page_context
 
 __all__ = ["FOLDER", "STYLES", "content_policy", "environment", "in_document", "render"]
@@ -132,5 +133,6 @@ def environment() -> Environment:
     )
     templates.filters |= {name: getattr(numbers, name) for name in FILTERS}
     templates.filters["mark"] = marks.mark
+    templates.filters["fairness_name"] = fairness_name
     templates.globals |= {"WIDTH": marks.WIDTH, "HEIGHT": marks.HEIGHT}
     return templates

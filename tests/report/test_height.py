@@ -31,7 +31,7 @@ def file(make_audit: Callable[..., Any]) -> Path:
 def page(browser: Any, file: Path) -> Iterator[Any]:
     context = browser.new_context(viewport={"width": 1400, "height": 900}, offline=True)
     page = context.new_page()
-    page.goto(file.as_uri())
+    page.goto(file.as_uri(), timeout=120_000)
     page.wait_for_selector("html[data-figures=live]")
     yield page
     context.close()
@@ -39,7 +39,7 @@ def page(browser: Any, file: Path) -> Iterator[Any]:
 
 def height(browser: Any, file: Path, width: int) -> int:
     page = browser.new_page(viewport={"width": width, "height": 900})
-    page.goto(file.as_uri())
+    page.goto(file.as_uri(), timeout=120_000)
     page.wait_for_selector("html[data-figures=live]")
     found: int = page.evaluate("document.documentElement.scrollHeight")
     page.close()
