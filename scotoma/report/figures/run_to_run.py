@@ -103,8 +103,8 @@ def _summary(rows: Rows) -> str:
         return drawn
     beyond = sum(value > FOUR_FIFTHS for value in di)
     return (
-        f"{drawn} Dashed: the 80% rule, fairness.DI {FOUR_FIFTHS}; {beyond} of {len(di)} members and "
-        "attributes lie beyond it."
+        f"{drawn} Dashed: the 80% rule, fairness.DI {FOUR_FIFTHS}; {beyond} of {len(di)} members "
+        "and attributes lie beyond it."
     )
 
 
