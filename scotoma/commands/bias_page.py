@@ -75,7 +75,7 @@ def _head(name: str, measures: dict[str, Any]) -> Iterator[str]:
     if measures["positive"] is not None:
         parts.append(f"positive {quoted(measures['positive'])}")
     parts.append(f"intervals {100 * measures['level']:g}%")
-    yield from wrapped(f"{name}: {', '.join(parts)}", later="  ")
+    yield from wrapped(f"{name}: {', '.join(parts)}")
     if min(models, before or models) < FEWEST_RUNS:
         yield "Few training runs: intervals cover another test set, not another training run."
     else:
@@ -165,7 +165,7 @@ def _signed(rows: list[Row]) -> Iterator[str]:
         return
     parts = [part for part in ("baseline", "predicted") if f"{part}_signed" in signed[0]]
     cells = [
-        [row["metric"], f"{row['predicted_signed'].n:,}"]
+        [f"fairness.{row['metric']}", f"{row['predicted_signed'].n:,}"]
         + [shown(row[f"{part}_signed"], sign="+") for part in parts]
         + [aside((row[f"{part}_signed"] for part in parts), *SAID_ONCE)]
         for row in signed

@@ -21,13 +21,33 @@ WORDS = ("worse", "better", "undecided")
 class Compared(Protocol):
     """One rate of one variant in two audits."""
 
-    variant: str
-    metric: str
-    group: str
-    before: Estimate
-    after: Estimate
-    change: Estimate
-    verdict: str
+    @property
+    def variant(self) -> str:
+        """The variant."""
+
+    @property
+    def metric(self) -> str:
+        """The rate."""
+
+    @property
+    def group(self) -> str:
+        """The group, by its name."""
+
+    @property
+    def before(self) -> Estimate:
+        """The rate in the first audit."""
+
+    @property
+    def after(self) -> Estimate:
+        """The rate in the second audit."""
+
+    @property
+    def change(self) -> Estimate:
+        """After - before."""
+
+    @property
+    def verdict(self) -> str:
+        """`worse`, `better` or `undecided`."""
 
 
 def changed_verdicts(
