@@ -77,9 +77,9 @@ def test_a_link_and_an_address_open_what_they_lead_to(page: Any, file: Path) -> 
     page.locator("nav a[href='#gate']").click()
     assert page.evaluate(fold.format("#gate"))
     page.wait_for_selector("#figure-gate .plot[data-live]")  # drawn when it opens
+    assert not page.evaluate(fold.format("#downloads"))
     page.goto(f"{file.as_uri()}#downloads")
     assert page.evaluate(fold.format("#downloads"))
-    assert not page.evaluate(fold.format("#gate"))
 
 
 def test_the_section_in_view_is_marked_in_the_navigation(page: Any) -> None:
