@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from scotoma.audit import Audit, GateResult
 from scotoma.report.numbers import Interval
@@ -13,41 +13,9 @@ from scotoma.report.page import in_document
 from scotoma.report.readable import with_group_names
 from scotoma.uncertainty import Estimate
 
-__all__ = ["Compared", "changed_verdicts", "side_by_side"]
+__all__ = ["changed_verdicts", "side_by_side"]
 
 WORDS = ("worse", "better", "undecided")
-
-
-class Compared(Protocol):
-    """One rate of one variant in two audits."""
-
-    @property
-    def variant(self) -> str:
-        """The variant."""
-
-    @property
-    def metric(self) -> str:
-        """The rate."""
-
-    @property
-    def group(self) -> str:
-        """The group, by its name."""
-
-    @property
-    def before(self) -> Estimate:
-        """The rate in the first audit."""
-
-    @property
-    def after(self) -> Estimate:
-        """The rate in the second audit."""
-
-    @property
-    def change(self) -> Estimate:
-        """After - before."""
-
-    @property
-    def verdict(self) -> str:
-        """`worse`, `better` or `undecided`."""
 
 
 def changed_verdicts(
@@ -73,7 +41,7 @@ def side_by_side(
     audits: tuple[Audit, Audit],
     gates: tuple[GateResult | None, GateResult | None],
     titles: tuple[str, str],
-    rows: Sequence[Compared],
+    rows: Sequence[Any],
     shared: int,
     notes: Sequence[str],
 ) -> str:
@@ -83,7 +51,8 @@ def side_by_side(
         audits: The earlier audit and the later one.
         gates: The verdicts on them; None where nobody judged.
         titles: What they are called.
-        rows: Every rate that was compared.
+        rows: Every rate that was compared: `variant`, `metric` and `group`, the estimates `before`,
+            `after` and `change`, and the `verdict` on it, `worse`, `better` or `undecided`.
         shared: Test examples that both have.
         notes: What to read with the rows.
     """
@@ -111,7 +80,7 @@ def side_by_side(
     )
 
 
-def _shown(row: Compared) -> dict[str, Any]:
+def _shown(row: Any) -> dict[str, Any]:
     numbers = {part: _interval(getattr(row, part)) for part in ("before", "after", "change")}
     return {"variant": row.variant, "metric": row.metric, "group": row.group, **numbers}
 

@@ -105,7 +105,7 @@ def test_a_table_that_scrolls_says_so(page: Any) -> None:
 
 def test_folded_parts_are_printed(page: Any) -> None:
     page.emulate_media(media="print")
-    for id_ in ("#t-verdict", "#figure-topline", "#t-classes-v1", "#downloads"):
+    for id_ in ("#t-verdict", "#t-topline", "#t-classes-v1", "#downloads"):
         assert page.locator(id_).bounding_box()["height"] > 10, id_
     assert page.locator("nav").bounding_box() is None
 
