@@ -284,11 +284,6 @@ class Config(Frozen):
                     "source.classes is for label: none, and label.column names the classes; leave "
                     "it out"
                 )
-            if self.label.column is not None and self.source.split is None:
-                raise ValueError(
-                    "source.split is missing; without it every row is a test example, which is for "
-                    "label: none"
-                )
         return self
 
     @model_validator(mode="after")
