@@ -31,7 +31,15 @@ SERVING |= {
     "processes",
     "run",
 }
-SERVING |= {"credentials", "own_code", "columns", "csv_files", "exhausted", "published"}
+SERVING |= {
+    "array_files",
+    "credentials",
+    "own_code",
+    "columns",
+    "csv_files",
+    "exhausted",
+    "published",
+}
 SERVING |= {"unreadable", "untrusted"}
 CHAIN = [
     {"datasets"},

@@ -64,7 +64,7 @@ def complete(config: Config) -> Config:
     source = config.source
     if not isinstance(source, PredictionsSource):
         return config
-    tables = find_tables(source.files, source.key)
+    tables = find_tables(source.files, source.key, source.columns)
     supplied = models_by_variant(tables, config.limits)
     for name in supplied:
         if not NAME.fullmatch(name) or len(name.encode()) > NAME_BYTES:
@@ -181,7 +181,8 @@ def prepare_predicted(run: Run) -> None:
     assert isinstance(run.config.source, PredictionsSource)
     progress.start("read examples", 1)
     examples = load_examples(run.config)
-    tables = find_tables(run.config.source.files, run.config.source.key)
+    source = run.config.source
+    tables = find_tables(source.files, source.key, source.columns)
     left = _left_out(run.config, models_by_variant(tables, run.config.limits))
     digests = PartDigests(examples)
     with written(run.examples) as temporary:
@@ -230,7 +231,7 @@ def import_predictions(run: Run) -> list[Path]:
     opens = [run.examples]
     with run.step("prepare-000", [*outputs, *records], made_with=made_with, opens=opens) as due:
         if due:
-            _import(run, find_tables(source.files, source.key))
+            _import(run, find_tables(source.files, source.key, source.columns))
             confirmed(files, seen)
     manifests = [run.population(name) / "manifest.json" for name in names]
     with run.step("prepare-001", manifests, [run.examples, *outputs, *records]) as due:
