@@ -154,3 +154,28 @@ def test_a_table_without_predictions_says_what_to_give(tmp_path: Path) -> None:
     code, _, err = scotoma("init", str(tmp_path / "t.csv"), "--json")
     assert code == 2
     assert "init needs predictions of two models, got none in 't.csv'; name their columns" in err
+
+
+def test_check_takes_the_errors_that_the_predictions_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    wrong = np.where(LABEL == "yes", "no", "yes")
+    errs = (PEOPLE["sex"] == "m") & (np.arange(N) % 5 == 0)  # never on women
+    frame = pl.DataFrame({**PEOPLE, "label": LABEL, "pred_fp32": np.where(errs, wrong, LABEL)})
+    frame.with_columns(pred_int8=pl.Series(LABEL)).write_csv("t.csv")
+    assert scotoma("init", "t.csv", "--group", "sex", "--quiet")[0] == 0
+    code, out, err = scotoma("check", "audit.yaml", "--json")
+    assert code == 0, err
+    printed = json.loads(out)
+    assert printed["assumed"]["error"] is None
+    assert printed["error"] == pytest.approx(errs.mean())
+    rows = {row["key"]: row for row in printed["groups"]}
+    assert rows["sex=m"]["errors"] == pytest.approx(errs.sum())
+    assert (rows["sex=f"]["errors"], rows["sex=f"]["independent"]) == (0, None)
+    assert rows["sex=f"]["reason"] == "the dense members err on none of its examples"
+    _, out, _ = scotoma("check", "audit.yaml")
+    share = f"{100 * errs.mean():.3g}% of the baseline's predictions are wrong"
+    assert share in " ".join(out.split())
+    _, out, _ = scotoma("check", "audit.yaml", "--assumed-error", "0.2", "--json")
+    assert json.loads(out)["groups"][0]["errors"] == pytest.approx(0.2 * N)

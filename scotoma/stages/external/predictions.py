@@ -10,6 +10,9 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
+import numpy as np
+from numpy.typing import NDArray
+
 from scotoma import progress, storage
 from scotoma.config import Config, PredictionsSource
 from scotoma.config.model import Population, Predicted
@@ -33,6 +36,7 @@ from scotoma.stages.gather import population_facts
 from scotoma.storage.files import written
 
 __all__ = [
+    "baseline_errors",
     "complete",
     "import_predictions",
     "named_images",
@@ -259,6 +263,35 @@ def _import(run: Run, tables: Sequence[PredictionTable]) -> None:
     for name, called in names.items():
         _write(run, name, models[called], answers[called], examples)
         progress.advance("import predictions")
+
+
+def baseline_errors(config: Config, examples: Examples) -> NDArray[np.float64] | None:
+    """How often the models of the baseline err on each example.
+
+    Args:
+        config: As `complete` leaves it.
+        examples: The test examples.
+
+    Returns:
+        Shares of the models, shape (N,); None where examples have no labels.
+
+    Raises:
+        DataError: See `read_external`.
+    """
+    source = config.source
+    assert isinstance(source, PredictionsSource)
+    if not examples.labelled:
+        return None
+    called = _named(config)["dense"]
+    tables = find_tables(source.files, source.key, source.columns)
+    models = models_by_variant(tables, config.limits)[called][: config.models_of("dense")]
+    asked = PredictionRequest(
+        {called: models}, examples.ids, examples.classes,
+        threshold=config.label.threshold, limits=config.limits,
+    )  # fmt: skip
+    predicted = read_external(tables, asked)[called].predicted
+    wrong: NDArray[np.float64] = (predicted != examples.labels[:, None]).mean(axis=1)
+    return wrong
 
 
 def _write(
