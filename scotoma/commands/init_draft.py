@@ -182,7 +182,7 @@ def draft(
         others.append(key)
         split = _split(frame, needed=models is None)
         if split:
-            source["split"] = split
+            source |= {"split": split}
             tested = frame[split["column"]].cast(pl.String) == split["test"]
             others.append(split["column"])
         if models is not None:

@@ -133,7 +133,7 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
             writer = _Writer(mlflow, client, audit, end)
             home = experiment_id(mlflow, client, uri, experiment)
             for record, run_id in writer.log(home, variants, attached):
-                runs[record.name] = run_id
+                runs[record.tags["scotoma.variant"]] = run_id
                 logged += 1
             for _ in writer.log(experiment_id(mlflow, client, uri, models), members):
                 logged += 1
