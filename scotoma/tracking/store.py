@@ -232,6 +232,7 @@ class _Writer:
                 [self.entities.InputTag("mlflow.data.context", split)],
             )
             for split, rows in examples.items()
+            if rows
         ]
 
 
