@@ -67,13 +67,13 @@ def test_what_init_drafts_is_checked_and_read_as_it_was_written(
     source = config.source
     assert isinstance(source, PredictionsSource)
     assert source.columns == VARIANTS
-    assert source.key == (None if way in ("no ids", "arrays", "arrays beside") else "case")
+    assert source.id_column == (None if way in ("no ids", "arrays", "arrays beside") else "case")
     assert (config.baseline, list(config.groups.attributes)) == ("fp32", ["sex", "age"])
     code, _, err = scotoma("check", "audit.yaml", "--quiet")
     assert code == 0, err
 
-    tables = find_tables(source.files, source.key, source.columns)
-    keys = [f"c{n}" for n in range(N)] if source.key else [str(n) for n in range(N)]
+    tables = find_tables(source.files, source.id_column, source.columns)
+    keys = [f"c{n}" for n in range(N)] if source.id_column else [str(n) for n in range(N)]
     asked = PredictionRequest(models_by_variant(tables), keys, ["no", "yes"])
     for variant, answer in read_external(tables, asked).items():
         expected = (PREDICTED[VARIANTS[variant][0]] == "yes").astype(int)

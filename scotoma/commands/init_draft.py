@@ -162,6 +162,7 @@ def draft(
     classes = natural_order(frame[label].drop_nulls().cast(pl.String))
     tested, others = frame[label].is_not_null(), [label]
     values: dict[str, Any] = {"version": 1, "project": _project(table)}
+    source: dict[str, Any]
     if images is None:
         source, own = _predictions(frame, table, label, classes, predictions, predicted, notes)
         others += ["image", *own]
@@ -170,8 +171,8 @@ def draft(
             notes.append(f"baseline {quoted(baseline)}: others are compared with it")
     else:
         kind = "image_folder" if models is None else "onnx"
-        source = {"kind": kind} | ({} if models is None else {"models": str(models)})
-        source |= {"images": images, "attributes": str(table)}
+        source = {"kind": kind, "images": images, "attributes": str(table)}
+        source |= {} if models is None else {"models": str(models)}
         key = guessed_key(frame.drop(label), images=True)
         if key is None:
             raise ConfigError(
@@ -182,13 +183,13 @@ def draft(
         others.append(key)
         split = _split(frame, needed=models is None)
         if split:
-            source |= {"split": split}
+            source["split"] = split
             tested = frame[split["column"]].cast(pl.String) == split["test"]
             others.append(split["column"])
         if models is not None:
             notes.append(f"scores are taken in the order {listed(classes)}")
     key = source.get("key", "example_id" if images is None else "image")
-    if key is None:
+    if "numbered" in source:
         notes.append("rows have no ids: they are numbered, in one order in all files")
     elif key not in ("example_id", "image"):
         notes.append(f"ids in column {quoted(key)}")
@@ -256,7 +257,8 @@ def _predictions(
         )
     source: dict[str, Any] = {"kind": "predictions", "files": pattern or str(table)}
     source |= {"columns": variants} if variants else {}
-    source |= {"examples": str(table)} | ({} if key == "example_id" else {"key": key})
+    source |= {"examples": str(table)}
+    source |= {"numbered": True} if key is None else {} if key == "example_id" else {"key": key}
     baseline = baseline_of(variants) if variants else _baseline(pattern or "", key)
     source |= {"baseline": baseline} if baseline not in ("", "dense") else {}
     left = own_names if pattern is None else []

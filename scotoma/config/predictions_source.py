@@ -41,10 +41,13 @@ class PredictionsSource(Frozen):
     examples: str = Field(
         min_length=1, description="CSV, Parquet or .npz: ids, labels and attributes[, image]."
     )
-    key: Annotated[str, Field(min_length=1)] | None = Field(
+    key: str = Field(
         "example_id",
-        description="Column of the ids in `examples`, and in `files` without an `example_id`; "
-        "null where every file holds all examples in one order.",
+        min_length=1,
+        description="Column of the ids in `examples`, and in `files` without an `example_id`.",
+    )
+    numbered: bool = Field(
+        False, description="No ids: every file holds all examples in one order, counted from 0."
     )
     training: str | None = Field(
         None,
@@ -71,6 +74,11 @@ class PredictionsSource(Frozen):
                 f"source.columns names {doubled[0]!r} twice; give every model its own column"
             )
         return self
+
+    @property
+    def id_column(self) -> str | None:
+        """The column of the ids; None where rows are numbered."""
+        return None if self.numbered else self.key
 
     @property
     def model(self) -> str:

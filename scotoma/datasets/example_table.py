@@ -47,7 +47,7 @@ def load_example_table(
         DataError: A table cannot be read, has no row, lacks a column or has two of one name, or a
             row has no id or names an image outside the table's folder.
     """
-    table = _test_examples(source.examples, source.key, limits)
+    table = _test_examples(source.examples, source.id_column, limits)
     if source.training is None:
         return table
     training = _read(source.training, "source.training", "the columns label and attributes", limits)

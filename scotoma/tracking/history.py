@@ -90,15 +90,16 @@ def _past(client: Any, run: Any, pages: str) -> LoggedAudit:
     place = str(run.info.artifact_uri)
     report = f"{page}/artifacts/report.html" if page else f"{place}/report.html"
     has_report = "report.html" in there and report.startswith(("http://", "https://", "file://"))
-    about = {
-        "page": page,
-        "report": report if has_report else "",
-        "data_date": str(run.data.tags.get(DATA_DATE, "")),
-    }
-    if not {"audit.json", "gate.json"} <= there:
-        return LoggedAudit(at, state, run_id, **about)
-    audit, gate = (_content(client, run_id, name) for name in ("audit.json", "gate.json"))
-    return replace(LoggedAudit.of(at, run_id, audit, gate), **about)
+    logged = LoggedAudit(at, state, run_id)
+    if {"audit.json", "gate.json"} <= there:
+        audit, gate = (_content(client, run_id, name) for name in ("audit.json", "gate.json"))
+        logged = LoggedAudit.of(at, run_id, audit, gate)
+    return replace(
+        logged,
+        page=page,
+        report=report if has_report else "",
+        data_date=str(run.data.tags.get(DATA_DATE, "")),
+    )
 
 
 def _content(client: Any, run_id: str, name: str) -> bytes:

@@ -68,7 +68,7 @@ def complete(config: Config) -> Config:
     source = config.source
     if not isinstance(source, PredictionsSource):
         return config
-    tables = find_tables(source.files, source.key, source.columns)
+    tables = find_tables(source.files, source.id_column, source.columns)
     supplied = models_by_variant(tables, config.limits)
     for name in supplied:
         if not NAME.fullmatch(name) or len(name.encode()) > NAME_BYTES:
@@ -186,7 +186,7 @@ def prepare_predicted(run: Run) -> None:
     progress.start("read examples", 1)
     examples = load_examples(run.config)
     source = run.config.source
-    tables = find_tables(source.files, source.key, source.columns)
+    tables = find_tables(source.files, source.id_column, source.columns)
     left = _left_out(run.config, models_by_variant(tables, run.config.limits))
     digests = PartDigests(examples)
     with written(run.examples) as temporary:
@@ -199,7 +199,7 @@ def prepare_predicted(run: Run) -> None:
 def prediction_sources(source: PredictionsSource) -> storage.Files:
     """List the files of predictions."""
     folder = PurePosixPath(storage.join(split_pattern(source.files)[0]))
-    places = [PurePosixPath(table.place) for table in find_tables(source.files, source.key)]
+    places = [PurePosixPath(table.place) for table in find_tables(source.files)]
     names = tuple(place.relative_to(folder).as_posix() for place in places)
     return storage.Files(split_pattern(source.files)[0], names)
 
@@ -235,7 +235,7 @@ def import_predictions(run: Run) -> list[Path]:
     opens = [run.examples]
     with run.step("prepare-000", [*outputs, *records], made_with=made_with, opens=opens) as due:
         if due:
-            _import(run, find_tables(source.files, source.key, source.columns))
+            _import(run, find_tables(source.files, source.id_column, source.columns))
             confirmed(files, seen)
     manifests = [run.population(name) / "manifest.json" for name in names]
     with run.step("prepare-001", manifests, [run.examples, *outputs, *records]) as due:
@@ -283,7 +283,7 @@ def baseline_errors(config: Config, examples: Examples) -> NDArray[np.float64] |
     if not examples.labelled:
         return None
     called = _named(config)["dense"]
-    tables = find_tables(source.files, source.key, source.columns)
+    tables = find_tables(source.files, source.id_column, source.columns)
     models = models_by_variant(tables, config.limits)[called][: config.models_of("dense")]
     asked = PredictionRequest(
         {called: models}, examples.ids, examples.classes,
