@@ -183,6 +183,11 @@ class Config(Frozen):
 
     version: Literal[1] = 1
     project: str = Field("digits-s", min_length=1, max_length=80, pattern=r"^[\w][\w .-]*$")
+    data_date: str | None = Field(
+        None,
+        pattern=r"^\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?$",
+        description="Day or month that the data are from, YYYY-MM-DD or YYYY-MM, for `trend`.",
+    )
     source: Annotated[Source, Field(discriminator="kind")] = DigitsSource()
     label: Annotated[
         Label, BeforeValidator(_spelled_out, json_schema_input_type=Label | Literal["none"])
@@ -284,11 +289,6 @@ class Config(Frozen):
                     "source.classes is for label: none, and label.column names the classes; leave "
                     "it out"
                 )
-            if self.label.column is not None and self.source.split is None:
-                raise ValueError(
-                    "source.split is missing; without it every row is a test example, which is for "
-                    "label: none"
-                )
         return self
 
     @model_validator(mode="after")
@@ -383,6 +383,7 @@ class Config(Frozen):
         return self.model_dump(
             mode="json",
             exclude={
+                "data_date": True,
                 "tracking": True,
                 "kubeflow": True,
                 "retraining": True,
