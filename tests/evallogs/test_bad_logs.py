@@ -139,7 +139,7 @@ def test_both_compressions_of_inspect_are_read(read: Read, tmp_path: Path, zstd:
     assert log.examples["score.s"].to_list() == [1.0]
 
 
-@pytest.mark.parametrize("zstd", [True, False])
+@pytest.mark.parametrize("zstd", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_a_zip_bomb_is_refused(read: Read, tmp_path: Path, zstd: bool) -> None:
     spaces = bytes([32]) * 2**24
     bomb = members(b'{"id": 1, "input": "', *[spaces] * 16)  # 256 MiB, and 20 bytes

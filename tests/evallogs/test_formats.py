@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 import zstandard
 
-from scotoma.evallogs import attributes_of
+from scotoma.evallogs import attributes_of, pair
 from tests.evallogs.conftest import FILES, Read
 
 pytestmark = pytest.mark.slow  # each starts a process
@@ -176,3 +176,35 @@ def test_helm_gives_perturbed_examples_of_their_own(read: Read) -> None:
         assert example["score.num_prompt_tokens"] == by_name["num_prompt_tokens"]["mean"]
     assert log.examples["target"].to_list()[:2] == ["Even", "Even"]
     assert log.examples["prompt_hash"][0] != log.examples["prompt_hash"][1]
+
+
+@pytest.mark.parametrize("chosen", ["strict-match", "flexible-extract"])
+def test_a_converted_log_says_the_same_as_the_log_it_was_made_of(read: Read, chosen: str) -> None:
+    """every_eval_ever converted the logs of lm_eval: scores and hashes must be those."""
+    native = read(FILES / "lm_eval" / "w4a16", filter=chosen)["maths_local"].examples
+    log = read(FILES / "every_eval_ever" / "w4a16", filter=chosen)["maths_local"]
+    assert (log.format, log.model) == ("every-eval-ever", "org/w4a16")
+    assert log.examples["score.exact_match"].to_list() == native["score.exact_match"].to_list()
+    assert log.examples["content_hash"].to_list() == native["content_hash"].to_list()
+    assert log.examples["answer"].to_list() == native["answer"].to_list()
+    assert "which drops the attributes in doc" in log.notes[0]
+
+
+def test_a_converted_log_without_a_number_is_unscored(read: Read) -> None:
+    """The converter writes score 0 and is_correct false where no metric is a number."""
+    log = read(FILES / "every_eval_ever" / "bf16", filter="strict-match")["text_local"]
+    assert log.scores == ()
+
+
+def test_a_table_of_mlflow_is_read_by_what_was_asked(read: Read) -> None:
+    logs = [read(FILES / "mlflow" / model)["eval_results_table"] for model in MODELS]
+    path = FILES / "mlflow" / "w4a16" / "eval_results_table.json"
+    table = json.loads(path.read_text(encoding="utf-8"))
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+    examples = logs[1].examples
+    assert (logs[1].format, logs[1].model) == ("mlflow", "w4a16")
+    assert logs[1].scores == ("exact/v1/score",)
+    assert examples["score.exact/v1/score"].to_list() == [row["exact/v1/score"] for row in rows]
+    assert examples["answer"].to_list() == [row["outputs"] for row in rows]
+    assert examples["target"].to_list() == [row["ground_truth"] for row in rows]
+    assert pair(*logs).examples == 20
