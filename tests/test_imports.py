@@ -42,7 +42,7 @@ SERVING |= {
 }
 SERVING |= {"unreadable", "untrusted"}
 CHAIN = [
-    {"datasets"},
+    {"datasets", "evallogs"},
     {"training", "corruptions"},
     {"quantization"},
     {"inference"},
