@@ -21,9 +21,11 @@ from scotoma.unreadable import UNREADABLE, reason
 from scotoma.untrusted import table_apart
 
 __all__ = [
+    "CONDITION",
     "NAME_COLUMNS",
     "TOP5",
     "PredictionTable",
+    "condition_name",
     "find_tables",
     "models_by_variant",
     "predicted_classes",
@@ -40,6 +42,7 @@ WAYS = {
     "predicted": ", or name the column of each variant in source.columns",
 }
 NAME_COLUMNS = ("variant", "model")  # columns that the name of a file can stand for
+CONDITION = ("corruption", "severity")  # columns of predictions on corrupted pictures
 
 
 @dataclass(frozen=True)
@@ -51,16 +54,32 @@ class PredictionTable:
         from_name: `variant`, `model`, both or neither, as the file's name has them.
         key: The column of the ids, where none is called `example_id`; None numbers the rows.
         columns: Of a wide table, the columns of each variant, one a model; else empty.
+        by_condition: Each corruption at each severity is a variant, called as `condition_name` has
+            it.
     """
 
     place: str
     from_name: Mapping[str, str]
     key: str | None = KEY
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    by_condition: bool = False
+
+
+def condition_name(variant: str, corruption: str, severity: str | int) -> str:
+    """What a variant is called under one condition.
+
+    >>> condition_name("int8", "fog", 3)
+    'int8 under fog at severity 3'
+    """
+    return f"{variant} under {corruption} at severity {severity}"
 
 
 def find_tables(
-    pattern: str, key: str | None = KEY, columns: Mapping[str, Sequence[str]] | None = None
+    pattern: str,
+    key: str | None = KEY,
+    columns: Mapping[str, Sequence[str]] | None = None,
+    *,
+    by_condition: bool = False,
 ) -> list[PredictionTable]:
     """List the files that a pattern names, in the order of their names.
 
@@ -69,36 +88,39 @@ def find_tables(
             `{variant}` and `{model}` for the names of variant and model.
         key: The column of the ids, where none is called `example_id`; None numbers the rows.
         columns: Of wide tables, the columns of each variant.
+        by_condition: They are of corrupted pictures, which `robustness.files` names.
 
     Raises:
         DataError: No file matches, or one is no CSV, Parquet or .npz, or its name no UTF-8.
     """
     folder, rest = split_pattern(pattern)
     expected = re.compile(_expression(rest))
+    option = "robustness.files" if by_condition else "source.files"
     tables = [
         PredictionTable(
             storage.join(folder, name),
             {k: v for k, v in match.groupdict().items() if v},
             key,
             columns or {},
+            by_condition,
         )
         for name in storage.list_files(folder)
         if (match := expected.fullmatch(name))
     ]
     if not tables:
         raise DataError(
-            f"source.files {printable(pattern)} matches no file; * stands for any characters of a "
+            f"{option} {printable(pattern)} matches no file; * stands for any characters of a "
             "name, {variant} and {model} for the names of variant and model"
         )
     for table in tables:
         if table.place != table.place.encode(errors="replace").decode():
             raise DataError(
-                f"source.files matches {printable(table.place)}, which must have a name in UTF-8, "
+                f"{option} matches {printable(table.place)}, which must have a name in UTF-8, "
                 "got other bytes; rename it"
             )
         if not table.place.lower().endswith((".csv", ".csv.gz", ".parquet", ".npz")):
             raise DataError(
-                f"source.files matches {printable(table.place)}, which is neither .csv, .csv.gz, "
+                f"{option} matches {printable(table.place)}, which is neither .csv, .csv.gz, "
                 ".parquet nor .npz; narrow the pattern, or convert the file"
             )
     return tables
@@ -162,7 +184,7 @@ def models_by_variant(
             models.setdefault(variant, set()).update(map(str, range(len(columns))))
         if table.columns:
             continue
-        if len(table.from_name) == len(NAME_COLUMNS):
+        if len(table.from_name) == len(NAME_COLUMNS) and not table.by_condition:
             models.setdefault(table.from_name["variant"], set()).add(table.from_name["model"])
             continue
         pairs = _read_apart(_pairs, table, (), limits)
@@ -312,6 +334,7 @@ def _scan(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.Laz
     own = [name for name in NAME_COLUMNS if name not in table.from_name and name in known]
     if "variant" not in [*table.from_name, *own]:
         needed = (*needed, "variant")
+    needed = (*needed, *CONDITION) if table.by_condition else needed
     needed = tuple(name for name in needed if name != TOP5 or name in known)
     for name in needed:
         if name not in known:
@@ -332,7 +355,12 @@ def _with_names(scan: pl.LazyFrame, table: PredictionTable) -> pl.LazyFrame:
     texts = [_text(name, kind) for name, kind in kinds.items() if name not in kept]
     added = [pl.lit(value).alias(name) for name, value in table.from_name.items()]
     only = [] if "model" in [*kinds, *table.from_name] else [pl.lit(ONLY_MODEL).alias("model")]
-    return scan.with_columns(*texts, *added, *only)
+    named = scan.with_columns(*texts, *added, *only)
+    if not table.by_condition:
+        return named
+    own = ("variant", *CONDITION)
+    parts = [pl.col(name) if name == "variant" else pl.col(name).fill_null("") for name in own]
+    return named.with_columns(pl.format(condition_name("{}", "{}", "{}"), *parts).alias("variant"))
 
 
 def _text(name: str, kind: pl.DataType) -> pl.Expr:

@@ -24,7 +24,7 @@ def prepare(run: Run) -> list[Path]:
     leaves = [*_models(run), *_examples(run), *_predictions(run), run.path(SOURCES)]
     _refuse_unfit_rules(run)
     if run.config.robustness is not None:
-        from scotoma.stages.robustness import plan_of
+        from scotoma.stages.robustness_plan import plan_of
 
         plan_of(run)  # what cannot be made is refused before hours of training, not after
     run.fetch(run.previous)

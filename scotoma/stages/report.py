@@ -28,7 +28,8 @@ def report(run: Run) -> list[Path]:
     audit, gate, page = run.path("audit.json"), run.section("verdict"), run.path("report.html")
     kept = _kept(run)
     inputs = [run.examples, audit, gate, run.path(RATES)]
-    inputs += [run.strip] if run.config.robustness else []
+    robustness = run.config.robustness
+    inputs += [run.strip] if robustness and robustness.files is None else []
     with run.step("report", [page, kept], inputs, made_with=_pictures(run)) as due:
         if due:
             progress.start("write report", 1)
