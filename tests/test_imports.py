@@ -51,7 +51,8 @@ RANK = {name: rank for rank, names in enumerate([SERVING, *CHAIN, TOP]) for name
 BESIDE = {("predictions", "inputs"), ("power", "uncertainty")}  # neighbours that may be imported
 APART = {("report", "verdict"), ("report", "summary")}  # a page is drawn and never judges
 
-MEASURING = {"predictions", "inputs", "uncertainty", "power"} | next(row for row in CHAIN if "bias" in row)
+MEASURING = {"predictions", "inputs", "uncertainty", "power"}
+MEASURING |= next(row for row in CHAIN if "bias" in row)
 DECIDING = "scotoma.mitigation.decide"
 NOT_MEASURING = {"torch", "torchvision", "kfp", "kfp_kubernetes", "mlflow"}
 HEAVY = {"torch", "kfp", "mlflow", "polars", "scipy", "numpy", "pydantic"}

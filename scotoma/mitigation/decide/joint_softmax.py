@@ -98,7 +98,8 @@ class _Prior(Rule):
     def weights(self, scores: NDArray[np.float64], who: str) -> NDArray[np.float64]:
         """w(y, g) = p(y, g) / n_train(y, g), shape (N, G, C)."""
         counts = np.asarray(self.training_counts)
-        return np.asarray(_probabilities(scores, *counts.shape, who) / counts)
+        groups, classes = counts.shape
+        return np.asarray(_probabilities(scores, groups, classes, who) / counts)
 
 
 class PriorMaximum(_Prior):

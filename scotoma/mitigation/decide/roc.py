@@ -31,13 +31,13 @@ class RocHull:
         """The lowest rate of false positives at these rates of true positives."""
         last = int(np.argmax(self.true_positive_rate >= 1)) + 1
         rates = self.true_positive_rate[:last], self.false_positive_rate[:last]
-        return np.interp(true_positive_rate, *rates)
+        return np.asarray(np.interp(true_positive_rate, *rates))
 
     def highest_true_positive_rate(self, false_positive_rate: NDArray[Any]) -> NDArray[np.float64]:
         """The highest rate of true positives at these rates of false positives."""
         first = int(np.flatnonzero(self.false_positive_rate <= 0)[-1])
         rates = self.false_positive_rate[first:], self.true_positive_rate[first:]
-        return np.interp(false_positive_rate, *rates)
+        return np.asarray(np.interp(false_positive_rate, *rates))
 
     def mixture(
         self, false_positive_rate: float, true_positive_rate: float
