@@ -255,9 +255,7 @@ def loaded_by(*names: str) -> dict[str, list[str]]:
 
 
 def test_importing_the_measuring_half_loads_none_of_them() -> None:
-    names = [
-        name for name in modules() if question(name) in MEASURING or name.startswith(DECIDING)
-    ]
+    names = [name for name in modules() if question(name) in MEASURING or name.startswith(DECIDING)]
     assert {"scotoma.predictions", "scotoma.uncertainty", "scotoma.bias.counting"} <= set(names)
     loaded = loaded_by(*names)
     wrong = [
