@@ -273,6 +273,11 @@ class Config(Frozen):
 
     @model_validator(mode="after")
     def _mitigation_fits(self) -> Config:
+        if self.keep_scores == "full" and isinstance(self.source, PredictionsSource):
+            raise ValueError(
+                "keep_scores full needs models, and source.kind predictions has none; choose true "
+                "or false"
+            )
         if (asked := self.mitigation) is None:
             return self
         if not hasattr(self.source, "recipe"):

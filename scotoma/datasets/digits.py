@@ -84,9 +84,7 @@ def digits_file() -> Path:
     return home / "datasets" / "data" / "digits.csv.gz"
 
 
-def draw_digit(
-    pixels: NDArray[np.float64], style: str, styled: str = "paper"
-) -> NDArray[np.uint8]:
+def draw_digit(pixels: NDArray[np.float64], style: str, styled: str = "paper") -> NDArray[np.uint8]:
     """Draw one digit in one style: white ink on black paper, or the second style.
 
     Args:

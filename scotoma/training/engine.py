@@ -303,12 +303,14 @@ class Training:
             Outputs of the highest score, shape (K, N), on the device.
         """
         pixels_of = self._at_hand or batches_from(self._images, self._device)
-        own = [{n: v.to(self._device) for n, v in part.items()} for part in (parameters, buffers)]
+        weights, kept = (
+            {n: v.to(self._device) for n, v in part.items()} for part in (parameters, buffers)
+        )
         members, parts = len(self.members), []
         for start in range(0, len(self._labels), SHOWN_AT_ONCE):
             rows = np.arange(start, min(start + SHOWN_AT_ONCE, len(self._labels)))
             shown = normalise(pixels_of(rows)).expand(members, -1, -1, -1, -1)
-            parts.append(self._scores(*own, shown).argmax(-1))
+            parts.append(self._scores(weights, kept, shown).argmax(-1))
         return torch.cat(parts, dim=1)
 
     @cached_property

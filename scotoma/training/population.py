@@ -228,9 +228,9 @@ def _train_together(
     from scotoma.training.sparse_encoding import sparse_bytes
 
     run, images, (_, labels, classes) = shared
-    task, attributes = learning_task(run, labels, classes)
+    learned, attributes = learning_task(run, labels, classes)
     config = run.config
-    recipe = config.source.recipe.resolved(task.pool_size(len(labels)))
+    recipe = config.source.recipe.resolved(learned.pool_size(len(labels)))
     way = config.variant(variant)
     population = "dense" if way.forked else variant  # whose seeds the members have
     own = [config.population.seed_index(k) for k in indices]
@@ -240,12 +240,12 @@ def _train_together(
         images,
         labels,
         model=config.source.model,
-        task=task,
+        task=learned,
         attributes=attributes,
         pruning=Pruning.of(way),
         recipe=recipe,
         backend=backend,
-        dense=dense_members(run, indices) if way.forked and task.reference else None,
+        dense=dense_members(run, indices) if way.forked and learned.reference else None,
         device=(device := training_device()),
     )
     trained, trunks = _trained(run, training, data_digest, lambda n: progress.advance(task, n))

@@ -94,7 +94,7 @@ def head_cross_entropy(
     >>> scores.grad[0, :3].tolist()
     [0.0, 0.0, 0.0]
     """
-    heads = scores.unflatten(-1, (-1, classes))
+    heads = scores.view(*scores.shape[:-1], -1, classes)
     chosen = groups[..., None, None].expand(*groups.shape, 1, classes)
     own = heads.gather(-2, chosen).squeeze(-2)
     return each_cross_entropy(own, labels, label_smoothing=label_smoothing).mean(-1)
