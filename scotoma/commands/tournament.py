@@ -16,7 +16,8 @@ def tournament(
     runs: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Folders of finished audits, one a technique: FOLDER or TECHNIQUE=FOLDER."
+            help="Configuration (YAML) with a section tournament, which is trained; or finished "
+            "audits, one a technique: FOLDER or TECHNIQUE=FOLDER."
         ),
     ] = None,
     raw: Annotated[
@@ -47,6 +48,12 @@ def tournament(
         str, typer.Option(help="sound, or published to repeat the study's own tests.")
     ] = "sound",
     level: options.ConfidenceLevel = 0.95,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--runs", help="Folder of the audits that CONFIG asks for. Default: runs/PROJECT."
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Page to write.")] = Path("tournament.html"),
     as_json: options.Json = False,
     csv: Annotated[
@@ -63,8 +70,9 @@ def tournament(
     question = TournamentQuestion(
         runs=tuple(runs or ()), raw=raw, bases=tuple(base or ()), shared=tuple(shared or ()),
         variant=variant, attribute=attribute, protocol=protocol, level=level,
+        folder=folder, quiet=quiet,
     )  # fmt: skip
     formats = [
         name for name, wanted in (("json", as_json), ("csv", csv), ("markdown", markdown)) if wanted
     ]
-    run_tournament(question, out, formats, quiet=quiet)
+    run_tournament(question, out, formats)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import cast
@@ -43,7 +43,7 @@ class TournamentQuestion:
     """What is asked of a tournament.
 
     Attributes:
-        runs: Finished audits, `FOLDER` or `TECHNIQUE=FOLDER`.
+        runs: Finished audits, `FOLDER` or `TECHNIQUE=FOLDER`, or one configuration to train.
         raw: Table or folder of raw values; None takes `runs`.
         bases: Baselines by name; none finds them by their names.
         shared: Patterns of techniques that share their runs.
@@ -51,6 +51,8 @@ class TournamentQuestion:
         attribute: Attribute of finished audits; None where they have one.
         protocol: `sound` or `published`.
         level: Coverage of the intervals, a fraction in (0, 1).
+        folder: Where audits of a configuration go; None for `runs/PROJECT`.
+        quiet: Write nothing to stderr.
     """
 
     runs: tuple[str, ...] = ()
@@ -61,18 +63,17 @@ class TournamentQuestion:
     attribute: str | None = None
     protocol: str = "sound"
     level: float = 0.95
+    folder: Path | None = None
+    quiet: bool = False
 
 
-def run_tournament(
-    question: TournamentQuestion, out: Path, formats: Sequence[str], *, quiet: bool
-) -> None:
+def run_tournament(question: TournamentQuestion, out: Path, formats: Sequence[str]) -> None:
     """Compare techniques, write the page and print the numbers.
 
     Args:
         question: What is asked.
         out: The page.
         formats: What to print instead of text: `json`, `csv` or `markdown`, one at most.
-        quiet: Write nothing to stderr.
 
     Raises:
         ScotomaError: The options or the runs do not fit together.
@@ -103,7 +104,7 @@ def run_tournament(
         write = as_markdown if chosen == "markdown" else as_text
         text = "\n".join(write(head, as_tables(result, details=chosen == "markdown")))
     sys.stdout.write(text + "\n")
-    if not quiet:
+    if not question.quiet:
         sys.stderr.write(f"note    page written to {out}\n")
 
 
@@ -124,6 +125,7 @@ def compare(question: TournamentQuestion) -> TournamentResult:
     if (question.raw is None) == (not question.runs):
         raise ConfigError("tournament compares finished audits or --raw values; name one of them")
     survival: list[SurvivalCell] = []
+    question, families = _trained(question)
     if question.raw is not None:
         techniques, title = read_raw(question.raw), question.raw.name
         baseline_of = baselines([one.technique for one in techniques], question.bases)
@@ -148,7 +150,10 @@ def compare(question: TournamentQuestion) -> TournamentResult:
         tournament=compare_techniques(
             techniques, baseline_of, protocol=protocol, level=question.level
         ),
-        paired=compare_paired(_families(techniques, question.shared), level=question.level),
+        paired=compare_paired(
+            [*_families(techniques, question.shared), *_named(techniques, families)],
+            level=question.level,
+        ),
         survival=survival,
         published=study.totals if published else None,
         aims={
@@ -160,6 +165,26 @@ def compare(question: TournamentQuestion) -> TournamentResult:
         else {},
         remarks=[PUBLISHED] if published else [],
     )
+
+
+def _trained(question: TournamentQuestion) -> tuple[TournamentQuestion, list[list[str]]]:
+    """Train what a configuration asks for: its audits to compare, and who shares a training."""
+    if len(question.runs) != 1 or not question.runs[0].lower().endswith((".yaml", ".yml")):
+        if question.folder is not None:
+            raise ConfigError("--runs is where audits of a configuration go; name one, or leave it")
+        return question, []
+    from scotoma.commands.tournament_train import shared_trainings, train_techniques
+
+    config, places = train_techniques(Path(question.runs[0]), question.folder, quiet=question.quiet)
+    attribute = question.attribute or (config.tournament and config.tournament.attribute)
+    asked = replace(question, runs=tuple(places), attribute=attribute, bases=("base",))
+    return asked, shared_trainings(config)
+
+
+def _named(
+    techniques: Sequence[TechniqueRuns], families: Sequence[Sequence[str]]
+) -> list[list[TechniqueRuns]]:
+    return [[one for one in techniques if one.technique in family] for family in families]
 
 
 def _families(
