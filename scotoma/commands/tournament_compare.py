@@ -176,7 +176,8 @@ def _trained(question: TournamentQuestion) -> tuple[TournamentQuestion, list[lis
     from scotoma.commands.tournament_train import shared_trainings, train_techniques
 
     config, places = train_techniques(Path(question.runs[0]), question.folder, quiet=question.quiet)
-    attribute = question.attribute or (config.tournament and config.tournament.attribute)
+    contest = config.tournament
+    attribute = question.attribute or (None if contest is None else contest.attribute)
     asked = replace(question, runs=tuple(places), attribute=attribute, bases=("base",))
     return asked, shared_trainings(config)
 

@@ -88,8 +88,7 @@ def paired_permutation_p(
         far = np.abs(signs @ part) >= seen - 1e-12 * np.abs(part).sum(axis=0)
         counted = far.mean(axis=0) if exact else (far.sum(axis=0) + 1) / (len(signs) + 1)
         p[start : start + BLOCK] = np.where(np.isnan(seen), np.nan, counted)
-    shaped: Floats = p.reshape(d.shape[1:])
-    return shaped
+    return p.reshape(d.shape[1:])
 
 
 def paired_mean(differences: Floats, level: float, note: str = THIS_TEST_SET) -> Estimate:
@@ -150,9 +149,9 @@ def compare_paired(
 def _all_signs(pairs: int) -> Floats:
     """Every way to flip signs but for the sign of the whole, shape (2^(pairs - 1), pairs)."""
     ways = np.arange(2 ** (pairs - 1))[:, None] >> np.arange(pairs)
-    return 1.0 - 2.0 * (ways & 1)
+    return np.where(ways & 1, -1.0, 1.0)
 
 
 def _random_signs(pairs: int, draws: int, seed: int) -> Floats:
     rng = np.random.Generator(np.random.Philox(key=seed))
-    return 1.0 - 2.0 * rng.integers(0, 2, (draws, pairs)).astype(np.float64)
+    return np.where(rng.integers(0, 2, (draws, pairs)), -1.0, 1.0)
