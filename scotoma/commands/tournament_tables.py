@@ -307,7 +307,7 @@ def _survival(cells: Sequence[SurvivalCell]) -> PaperTable:
         Grid("Paired by seed; p of a sign-flip test, adjusted over this table", columns, rows,
              names=3, digits=None),
         "I above 0: compression eats the mitigation. S: gain under the variant over the dense "
-        "gain, undefined where the interval of the dense gain holds 0.",
+        "gain, undefined where the interval of the dense gain does not lie above 0.",
         "†: the baseline loses more than 2 points of accuracy there, and bias means little."
         if any(cell.collapsed for cell in cells) else "",
     )  # fmt: skip

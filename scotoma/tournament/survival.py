@@ -23,6 +23,7 @@ __all__ = ["MOST_ACCURACY_LOST", "SurvivalCell", "fieller", "null_floor", "survi
 MOST_ACCURACY_LOST = 0.02  # by the compressed baseline; beyond it everything collapses
 HALVINGS = 1000  # random ones, where there are more ways to halve the seeds
 NO_GAIN = "undefined (no gain to survive: the interval of the dense gain holds 0)"
+A_LOSS = "undefined (no gain to survive: the technique is worse than the baseline while dense)"
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class SurvivalCell:
         interaction_sd: I in standard deviations of the dense baseline over seeds; nan where those
             do not vary.
         survival: S = gain / gain_dense with Fieller's interval; nan where the interval of the dense
-            gain holds 0.
+            gain holds 0 or lies below it.
         p: P-value of the paired permutation test of I, two-sided.
         p_adjusted: p after Benjamini-Hochberg over all techniques, variants and metrics.
         floor: Null floor of I: 95% of the gains of one half of the dense seeds lie nearer to the
@@ -142,7 +143,7 @@ def survival_cells(
                         gain=paired_mean(after, level),
                         interaction=interaction,
                         interaction_sd=interaction.value / sd if sd > 0 else math.nan,
-                        survival=fieller(after, before, level=level),
+                        survival=_survival(after, before, level),
                         p=float(p[t, v, m]),
                         p_adjusted=math.nan,
                         floor=null_floor(before),
@@ -206,6 +207,14 @@ def fieller(
         a / b, (half - root) / square, (half + root) / square, runs, runs, math.nan, runs - 1.0,
         level, note=THIS_TEST_SET,
     )  # fmt: skip
+
+
+def _survival(after: Floats, before: Floats, level: float) -> Estimate:
+    """Ratio of gains, where there was a gain."""
+    ratio = fieller(after, before, level=level)
+    if math.isnan(ratio.value) or before.mean() > 0:
+        return ratio
+    return undefined(A_LOSS, n=ratio.n, members=ratio.n, level=level, note=THIS_TEST_SET)
 
 
 def null_floor(values: npt.ArrayLike, *, share: float = 0.95, seed: int = 0) -> float:

@@ -193,6 +193,15 @@ def test_an_undefined_member_undoes_its_own_cells_only() -> None:
     assert math.isfinite(whole.harm.value)
 
 
+def test_a_technique_that_is_worse_while_dense_has_no_gain_to_survive() -> None:
+    b = RNG.uniform(0.1, 0.12, (2, 2, 8, 1))
+    b[1] += 0.2
+    [cell] = survival_cells(b, ["base", "a"], ["dense", "p"], ["DP"])
+    assert math.isnan(cell.survival.value)
+    assert "worse than the baseline while dense" in cell.survival.reason
+    assert cell.gain_dense.high < 0
+
+
 def test_the_null_floor_is_what_halves_of_the_seeds_differ_by() -> None:
     values = RNG.normal(0, 1, 8)
     distances = sorted(
