@@ -18,7 +18,8 @@ from tests.test_config import CONFIG, FOLDER, changed, refused
 
 KEYS = (
     "version, project, source, label, groups, cluster, advantaged, over_index, baseline, variants, "
-    "population, mitigation, slices, clarify, tracking, kubeflow, retraining, robustness, limits"
+    "population, mitigation, tournament, slices, clarify, tracking, kubeflow, retraining, "
+    "robustness, limits"
 )
 RECIPE = ", ".join(Recipe.model_fields)
 FAULTS = {

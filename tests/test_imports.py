@@ -42,7 +42,7 @@ CHAIN = [
     {"predictions", "inputs"},
     {"uncertainty", "power"},
     {"divergence", "impact", "bias", "variance", "slices", "robustness"},
-    {"verdict"},
+    {"tournament", "verdict"},
     {"summary", "costs"},
     {"report", "tracking", "papers"},
 ]

@@ -8,7 +8,9 @@ from pydantic import Field, model_validator
 
 from scotoma.config.variants import Frozen
 
-__all__ = ["DENSE_TEACHER", "HEADS", "TEST_GROUPS", "WITHOUT_GROUPS", "Mitigation", "Technique"]
+__all__ = [
+    "DENSE_TEACHER", "HEADS", "TEST_GROUPS", "WITHOUT_GROUPS", "Contest", "Mitigation", "Technique",
+]  # fmt: skip
 
 Technique = Literal[
     "RS", "SUBG", "DD1", "DD2", "DD3", "DD4", "DI1", "DI2", "UC", "GR", "group-dro", "JTT", "L2",
@@ -116,3 +118,34 @@ class Mitigation(Frozen):
                     f"{self.technique}; leave it out"
                 )
         return self
+
+
+class Contest(Frozen):
+    """The techniques that a tournament trains beside the baseline, which has none."""
+
+    techniques: list[Technique] = Field(
+        min_length=1, description="Techniques, each with an audit of its own."
+    )
+    attribute: str | None = Field(
+        None, description="The attribute of `groups` whose values are the groups of all of them."
+    )
+
+    @model_validator(mode="after")
+    def _each_technique_stands_once(self) -> Contest:
+        twice = [name for name in self.techniques if self.techniques.count(name) > 1]
+        if twice:
+            raise ValueError(f"tournament.techniques names {twice[0]} twice; keep one of them")
+        return self
+
+    def mitigations(self) -> dict[str, Mitigation]:
+        """Each technique with its defaults, by name.
+
+        >>> Contest(techniques=["JTT", "DI2"], attribute="style").mitigations()["DI2"].attribute
+        'style'
+        """
+        return {
+            name: Mitigation(
+                technique=name, attribute=None if name in WITHOUT_GROUPS else self.attribute
+            )
+            for name in self.techniques
+        }

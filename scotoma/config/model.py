@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     BeforeValidator,
     Field,
+    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -18,7 +19,7 @@ from scotoma.config.groups import GroupColumn, Groups
 from scotoma.config.kubeflow import Kubeflow
 from scotoma.config.limits import ReaderLimits
 from scotoma.config.measuring import ClarifyFeatures, SliceSettings
-from scotoma.config.mitigation import DENSE_TEACHER, HEADS, Mitigation
+from scotoma.config.mitigation import DENSE_TEACHER, HEADS, Contest, Mitigation
 from scotoma.config.recipe import Recipe
 from scotoma.config.retraining import Retraining
 from scotoma.config.robustness import Robustness
@@ -205,6 +206,7 @@ class Config(Frozen):
     variants: list[VariantEntry] = Field(default_factory=list, validate_default=True)
     population: Population = Population()
     mitigation: Mitigation | None = None
+    tournament: Contest | None = None
     slices: SliceSettings = SliceSettings()
     clarify: ClarifyFeatures = ClarifyFeatures()
     tracking: Tracking = Tracking()
@@ -307,6 +309,28 @@ class Config(Frozen):
                 "every score; leave out keep_scores"
             )
         return self
+
+    @model_validator(mode="after")
+    def _each_technique_fits(self) -> Config:
+        if self.tournament is None:
+            return self
+        if self.mitigation is not None:
+            raise ValueError(
+                "tournament trains a baseline without mitigation; leave out one of the two"
+            )
+        try:
+            self.contestants()
+        except ValidationError as error:
+            raise ValueError(error.errors()[0]["msg"].removeprefix("Value error, ")) from error
+        return self
+
+    def contestants(self) -> dict[str, Config]:
+        """The configuration of each audit of a tournament: `base`, then its techniques."""
+        if self.tournament is None:
+            return {}
+        plain = {key: getattr(self, key) for key in type(self).model_fields} | {"tournament": None}
+        each = {"base": None, **self.tournament.mitigations()}
+        return {name: Config(**plain | {"mitigation": one}) for name, one in each.items()}
 
     @property
     def keeps_every_score(self) -> bool:
@@ -431,6 +455,7 @@ class Config(Frozen):
         return self.model_dump(
             mode="json",
             exclude={
+                "tournament": True,
                 "tracking": True,
                 "kubeflow": True,
                 "retraining": True,
