@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from scotoma.config.kubeflow import Gpu, Images, Kubeflow, Limits, Place, Toleration, Volume
 from scotoma.config.limits import ReaderLimits
 from scotoma.config.measuring import ClarifyFeatures, SliceSettings
+from scotoma.config.mitigation import Contest, Mitigation
 from scotoma.config.model import (
     CelebaSource,
     Cifar10Source,
@@ -243,6 +244,8 @@ _SECTIONS: dict[str, tuple[type[BaseModel], ...]] = {
     "cluster": (Cluster,),
     "variants": (Prune, Int8, Float16, Int4, Onnx, Predicted),
     "population": (Population,),
+    "mitigation": (Mitigation,),
+    "tournament": (Contest,),
     "slices": (SliceSettings,),
     "clarify": (ClarifyFeatures,),
     "tracking": (Tracking,),

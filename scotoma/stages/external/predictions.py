@@ -255,7 +255,7 @@ def _import(run: Run, tables: Sequence[PredictionTable]) -> None:
         models,
         examples.ids,
         examples.classes,
-        config.keep_scores,
+        bool(config.keep_scores),
         config.label.threshold,
         config.limits,
     )
