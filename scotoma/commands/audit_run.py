@@ -38,7 +38,7 @@ from scotoma.storage.files import new_file, remove_partial
 if TYPE_CHECKING:
     from scotoma.stages.verdict import Judged
 
-__all__ = ["run_audit"]
+__all__ = ["audit_config", "run_audit"]
 
 
 def run_audit(
@@ -110,6 +110,21 @@ def run_audit(
         )
 
 
+def audit_config(config: Config, place: str, judging: Judging, *, quiet: bool) -> None:
+    """Run the whole pipeline of a configuration; the caller says what it found.
+
+    Args:
+        config: Of external predictions, with its variants.
+        place: Folder of the run.
+        judging: Rules and day.
+        quiet: Write nothing to stderr.
+
+    Raises:
+        ScotomaError: As `run_audit`.
+    """
+    _audit(config, place, judging, None, as_json=False, quiet=quiet, step=None, silent=True)
+
+
 def _default_place(config: Config) -> str:
     """The folder of a run that no --out names: one for the same models, whoever is compared."""
     digest = with_variants(config).models_digest()[:8]
@@ -133,6 +148,7 @@ def _audit(
     as_json: bool,
     quiet: bool,
     step: str | None,
+    silent: bool = False,
 ) -> int:
     require_extras(config, place)
     with Mirror.of(place).listed():
@@ -167,7 +183,8 @@ def _audit(
 
             with run.mirror.listed():
                 judged = give_verdict(run.mirror, judging.rules, judging.as_of)
-                _say(run, place, console, time.perf_counter() - began, judged, as_json=as_json)
+                if not silent:
+                    _say(run, place, console, time.perf_counter() - began, judged, as_json=as_json)
         except (ConfigError, DataError):
             if not run.path("populations").exists():  # what was trained is never taken back
                 traces.remove()

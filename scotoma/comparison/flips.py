@@ -69,7 +69,7 @@ def answer_codes(
 
 
 def flips(
-    labels: npt.ArrayLike,
+    labels: npt.ArrayLike | None,
     dense: npt.ArrayLike,
     compressed: npt.ArrayLike,
     *,
@@ -78,13 +78,13 @@ def flips(
     """Count the flips both ways, and the wrong answers that become other wrong ones.
 
     Args:
-        labels: True class ids, shape (n,).
+        labels: True class ids, shape (n,); None where they are not known.
         dense: Class ids of the dense models, shape (n, K).
         compressed: Class ids of the same rows, shape (n, K').
         clusters: Id of each row's cluster, shape (n,), such as the example of each rerun.
 
     Returns:
-        `changed`, then its parts.
+        `changed`, then its parts; without labels `changed` alone.
 
     Raises:
         DataError: As `flip_ledger`.
@@ -93,9 +93,11 @@ def flips(
     ...                                         [[1], [0], [2], [0]])]
     [('changed', 3.0), ('right_to_wrong', 1.0), ('wrong_to_right', 1.0), ('wrong_to_other', 1.0)]
     """
-    y = np.asarray(labels)
-    every = np.ones((1, len(y)), np.bool_)
-    (row,) = flip_ledger(dense, compressed, y, every, ["all"], clusters=clusters)
-    n = len(y) if clusters is None else len(np.unique(np.asarray(clusters)))
-    shares: dict[Kind, Estimate] = {kind: getattr(row, kind) for kind in KINDS}
-    return tuple(Flip(kind, share.value * n, share) for kind, share in shares.items())
+    rows = len(np.asarray(dense))
+    every = np.ones((1, rows), np.bool_)
+    (row,) = flip_ledger(dense, compressed, labels, every, ["all"], clusters=clusters)
+    n = rows if clusters is None else len(np.unique(np.asarray(clusters)))
+    shares: dict[Kind, Estimate | None] = {kind: getattr(row, kind) for kind in KINDS}
+    return tuple(
+        Flip(kind, share.value * n, share) for kind, share in shares.items() if share is not None
+    )

@@ -6,7 +6,6 @@ are rows of one cluster: they take away noise of sampling or kernels, and add no
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from itertools import combinations, product
 
@@ -15,11 +14,10 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.inputs import Codes, Floats
+from scotoma.predictions.reruns import rerun_rows
 from scotoma.uncertainty import Estimate, crossed_variance, none_seen, of_variance
 
 __all__ = ["RerunFloor", "align_reruns", "rerun_floor"]
-
-MOST_ROWS = 4  # times as many rows an example as reruns, so that every rerun weighs the same
 
 
 @dataclass(frozen=True)
@@ -61,10 +59,7 @@ def align_reruns(before: int, after: int) -> tuple[Codes, Codes]:
     """
     if min(before, after) < 1:
         raise DataError(f"reruns must be at least 1 a model, got {before} and {after}")
-    most = max(before, after)
-    rows = math.lcm(before, after)
-    rows = rows if rows <= MOST_ROWS * most else most
-    place = np.arange(rows)
+    place = np.arange(rerun_rows([before, after]))
     return place % before, place % after
 
 
