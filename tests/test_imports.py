@@ -34,7 +34,7 @@ SERVING |= {
 SERVING |= {"credentials", "own_code", "columns", "csv_files", "exhausted", "published"}
 SERVING |= {"unreadable", "untrusted"}
 CHAIN = [
-    {"datasets"},
+    {"datasets", "evallogs"},
     {"training", "corruptions"},
     {"quantization"},
     {"inference"},
