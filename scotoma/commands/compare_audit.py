@@ -65,7 +65,7 @@ def judge_apart(pairs: Sequence[Compared], judging: Judging) -> Verdict:
         ScotomaError: What an audit of these answers refuses.
     """
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
-        path = _write(pairs, Path(folder, "inputs"), brief=True)
+        path = _write(pairs, Path(folder, "inputs"), brief=judging.rules is None)
         run = Run.create(Path(folder, "run"), complete(load_config(path)))
         rules = judging.rules or _rules(run.config)
         Judging(rules, judging.as_of).leave(run)
@@ -117,7 +117,7 @@ def _write(pairs: Sequence[Compared], folder: Path, *, brief: bool) -> Path:
     Args:
         pairs: As for `judge_apart`.
         folder: For the files.
-        brief: Search no slices beyond single conditions of the groups: nobody will see them.
+        brief: Search slices by position alone: nobody will see them, and no rule asks for them.
 
     Returns:
         The configuration.
@@ -160,11 +160,8 @@ def _write(pairs: Sequence[Compared], folder: Path, *, brief: bool) -> Path:
     groups = {name: {"column": name} for name in attributes}
     if "task" in columns and "task" not in groups:
         groups["task"] = {"column": "task"}
-    features = [
-        name
-        for name in ("prompt length", "position")
-        if examples.select(columns[name]).to_series().n_unique() > 1
-    ]
+    lengths = examples["prompt_length"].n_unique() > 1
+    features = ["prompt length"] if lengths else []
     config = {
         "version": 1,
         "project": "compare",
@@ -177,7 +174,7 @@ def _write(pairs: Sequence[Compared], folder: Path, *, brief: bool) -> Path:
         "baseline": first.models[0],
         "label": {"column": "label"},
         "groups": {name: column | {"bins": "each"} for name, column in groups.items()},
-        "slices": {"max_cross": 1} if brief else {"features": [*groups, *features]},
+        "slices": {"features": ["position"] if brief else [*groups, *features, "position"]},
         "tracking": {"uri": "off"},
     }
     path = folder / "audit.yaml"

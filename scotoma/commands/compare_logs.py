@@ -143,12 +143,9 @@ def models_of(question: Question) -> list[Model]:
             f"compare needs the logs of an original and a compressed model, got {len(models)} "
             f"model{'' if len(models) == 1 else 's'}; name the original first, then the compressed"
         )
-    names = [model.name for model in models]
-    if len(set(names)) < len(names):
-        models = [
-            replace(model, name=f"{model.name} ({place})") if names.count(model.name) > 1 else model
-            for place, model in enumerate(models, 1)
-        ]
+    for rename in (lambda one, _: _name(one.places[0].parent), lambda one, n: f"{one.name} ({n})"):
+        if len({model.name for model in models}) < len(models):
+            models = [replace(one, name=rename(one, n)) for n, one in enumerate(models, 1)]
     return models
 
 
@@ -259,7 +256,10 @@ def _compared(
     before, after = logs
     tasks = _tasks(question, models, logs)
     notes: list[str] = []
-    parts, metrics, keys, differences = [], [], [], []
+    parts: list[PairedRows] = []
+    metrics: list[str] = []
+    keys: list[str] = []
+    differences: list[str] = []
     for task in tasks:
         metric = _metric(question, before[task], after[task])
         paired = pair(

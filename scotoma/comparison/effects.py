@@ -59,7 +59,7 @@ def group_effects(
     """
     inside = booleans(masks, "groups", (len(names), len(table.before)))
     scores = [table.change(mask, level=level) for mask in inside]
-    adjusted = holm([score.p for score in scores]) if scores else []
+    adjusted = holm([score.p for score in scores]).tolist() if scores else []
     return [
         GroupEffect(name, int(mask.sum()), score, float(p))
         for name, mask, score, p in zip(names, inside, scores, adjusted, strict=True)

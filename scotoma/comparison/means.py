@@ -170,9 +170,8 @@ def _change(
         _mean(mean, influence, n, members, binary, level)
         for mean, influence in ((mean_d, d), (mean_c, c))
     ]
-    return MeanChange(
-        n, *single, change, _recovery((mean_d, mean_c), (d, c), n, members, binary, level)
-    )
+    recovery = _recovery((mean_d, mean_c), (d, c), n, members, binary, level)
+    return MeanChange(n, single[0], single[1], change, recovery)
 
 
 def _mean(

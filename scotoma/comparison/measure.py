@@ -130,7 +130,7 @@ def measure_rows(
     n, repeated = int(clusters.max()) + 1, table.height > int(clusters.max()) + 1
     own = clusters if repeated else None
     scores = score_table(table["score_before"].to_numpy(), table["score_after"].to_numpy(), own)
-    before, after = _codes(table, binary=scores.binary)
+    codes = _codes(table, binary=scores.binary)
     labels = np.zeros(table.height, np.intp) if scores.binary else None
     tasks = {str(task): (table["task"] == task).to_numpy() for task in _values(table["task"])}
     notes = list(rows.notes)
@@ -147,8 +147,8 @@ def measure_rows(
         examples=n,
         reruns=rows.reruns,
         score=scores.change(),
-        flips=() if before is None else flips(labels, before, after, clusters=own),
-        floor=None if before is None else _floor(table, before, after, rows.reruns),
+        flips=() if codes is None else flips(labels, *codes, clusters=own),
+        floor=None if codes is None else _floor(table, *codes, rows.reruns),
         tasks=_effects(scores, tasks) if len(tasks) > 1 else (),
         groups=_effects(scores, masks),
         slices=searched,
@@ -163,7 +163,7 @@ def _values(column: pl.Series) -> list[Any]:
     return column.unique(maintain_order=True).to_list()
 
 
-def _codes(table: pl.DataFrame, *, binary: bool) -> tuple[Labels, Labels] | tuple[None, None]:
+def _codes(table: pl.DataFrame, *, binary: bool) -> tuple[Labels, Labels] | None:
     """What each model answered; None where neither answers nor right and wrong are known."""
     hashes = [table[f"answer_hash_{side}"] for side in ("before", "after")]
     known = all(side.null_count() < table.height for side in hashes)
@@ -172,7 +172,7 @@ def _codes(table: pl.DataFrame, *, binary: bool) -> tuple[Labels, Labels] | tupl
         right = [table[f"score_{side}"].to_numpy() == 1 for side in ("before", "after")]
         return answer_codes(*right, *answers)
     if not known:
-        return None, None
+        return None
     wrong = np.zeros(table.height, np.bool_)
     return answer_codes(wrong, wrong, *answers)
 

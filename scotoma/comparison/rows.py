@@ -127,13 +127,13 @@ def _reruns(side: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
     numbered = side.sort("pair", "rerun", maintain_order=True).with_columns(
         pl.int_range(pl.len()).over("pair").alias("rerun")
     )
-    counts = numbered.group_by("pair").len()["len"]
-    fewest, most = int(counts.min() or 0), int(counts.max() or 0)  # type: ignore[call-overload]
+    counts = numbered.group_by("pair").len()["len"].to_numpy()
+    fewest, most = int(counts.min()), int(counts.max())
     return numbered.filter(pl.col("rerun") < fewest), fewest < most
 
 
 def _number(side: pl.DataFrame) -> int:
-    return int(side["rerun"].max() or 0) + 1  # type: ignore[call-overload]
+    return int(side["rerun"].to_numpy().max(initial=0)) + 1
 
 
 def _side(table: pl.DataFrame, score: str, side: str, shared: Sequence[pl.Expr]) -> pl.DataFrame:

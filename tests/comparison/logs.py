@@ -1,73 +1,21 @@
-"""Logs in the format of lm-evaluation-harness, of a BBQ-like task, with planted harm."""
+"""Logs in the format of lm-evaluation-harness: those of examples/, and of free text."""
 
 from __future__ import annotations
 
-import hashlib
 import json
+import runpy
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-CATEGORIES = ("Age", "Disability", "Gender", "Nationality", "Physical", "Race", "Religion", "SES")
-PLANTED = "Religion"  # where a quantized model loses
-DATE = "2026-11-01T10-00-00.000000"
-
-
-def write_bbq(
-    folder: Path, *, n: int = 600, harm: float = 0.0, noise: float = 0.1, seed: int = 0
-) -> Path:
-    """Write one model's log.
-
-    Args:
-        folder: Of the model.
-        n: Questions.
-        harm: By how much harder questions of `PLANTED` are.
-        noise: Of this evaluation, beside how hard a question is.
-        seed: Of the noise.
-
-    Returns:
-        The log.
-    """
-    asked = np.random.default_rng(7)
-    category = asked.choice(CATEGORIES, n)
-    context = asked.choice(["ambig", "disambig"], n)
-    age = asked.integers(18, 80, n)
-    biased_option, right_option = asked.integers(0, 2, n), asked.integers(0, 2, n)
-    hard = asked.normal(size=n) + harm * (category == PLANTED)
-    rng = np.random.default_rng(seed + 1_000)
-    right = hard + noise * rng.normal(size=n) < 1.0
-    guess = asked.integers(0, 3, n)
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = []
-    for i in range(n):
-        options = [f"The first {i}", f"The second {i}", "Not known"]
-        label = 2 if context[i] == "ambig" else int(right_option[i])
-        other = [place for place in range(3) if place != label]
-        choice = label if right[i] else other[guess[i] % 2]
-        doc = {
-            "example_id": i, "category": str(category[i]), "context_condition": str(context[i]),
-            "age": int(age[i]), "biased_answers": [options[biased_option[i]]], "label": label,
-            "question": f"Who of them {i}?",
-        }  # fmt: skip
-        likelihoods = [[-1.0 if place == choice else -3.0, False] for place in range(3)]
-        asking = {
-            f"gen_args_{place}": {"arg_0": f"Context. Who of them {i}?", "arg_1": f" {text}"}
-            for place, text in enumerate(options)
-        }
-        rows.append(
-            {
-                "doc_id": i, "doc": doc, "target": label, "filter": "none", "metrics": ["acc"],
-                "arguments": asking,
-                "resps": [[one] for one in likelihoods], "filtered_resps": likelihoods,
-                "doc_hash": hashlib.sha256(str(i).encode()).hexdigest(),
-                "prompt_hash": hashlib.sha256(f"p{i}".encode()).hexdigest(),
-                "target_hash": hashlib.sha256(f"t{label}".encode()).hexdigest(),
-                "acc": float(choice == label),
-            }
-        )  # fmt: skip
-    path = folder / f"samples_bbq_{DATE}.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+_SCRIPT: dict[str, Any] = runpy.run_path(
+    str(Path(__file__).resolve().parents[2] / "examples" / "evaluation_logs.py")
+)
+write_bbq: Callable[..., Path] = _SCRIPT["write_bbq"]
+PLANTED: str = _SCRIPT["PLANTED"]
+DATE: str = _SCRIPT["DATE"]
 
 
 def write_generation(folder: Path, *, n: int = 300, reword: float = 0.0, seed: int = 0) -> Path:
