@@ -41,7 +41,7 @@ CHAIN = [
     {"predictions", "inputs"},
     {"uncertainty", "power"},
     {"divergence", "impact", "bias", "variance", "slices", "robustness"},
-    {"verdict"},
+    {"verdict", "comparison"},
     {"summary", "costs"},
     {"report", "tracking", "papers"},
 ]

@@ -20,10 +20,12 @@ from scotoma.run.folder import INPUTS
 from scotoma.stages.external.predictions import complete
 from scotoma.stages.judging.terms import Judging
 from scotoma.stages.steps import groups
+from scotoma.stages.texts import texts_file
 
 __all__ = ["Verdict", "audit_of", "judge_apart"]
 
 RIGHT, WRONG, OTHER = "right", "wrong", "wrong, another answer"
+MOST_TEXTS = 5_000  # examples of a variant whose texts are kept for the page
 MOST_CLASSES = 100  # of tables whose answers are class names
 TABLES = ("table", "timm", "mlflow")  # formats whose answers may be names of classes
 RULES = """\
@@ -93,6 +95,7 @@ def audit_of(pairs: Sequence[Compared], out: Path, judging: Judging, *, quiet: b
     if out.is_dir() and any(out.iterdir()) and not (out / INPUTS).is_dir():
         raise ConfigError(f"output folder {out} holds other files; choose another --out")
     path = _write(pairs, out / INPUTS, brief=False)
+    _write_texts(pairs, out / INPUTS)
     config = load_config(path)
     rules = judging.rules or _rules(config)
     audit_config(complete(config), str(out), Judging(rules, judging.as_of), quiet=quiet)
@@ -180,6 +183,42 @@ def _write(pairs: Sequence[Compared], folder: Path, *, brief: bool) -> Path:
     path = folder / "audit.yaml"
     path.write_text(yaml.safe_dump(config, sort_keys=False, allow_unicode=True), encoding="utf-8")
     return path
+
+
+def _write_texts(pairs: Sequence[Compared], folder: Path) -> None:
+    """Write what was asked and answered, for the page: all, or of many examples those that change.
+
+    Args:
+        pairs: As for `judge_apart`.
+        folder: That of the tables.
+    """
+    tables = []
+    for one in pairs:
+        rows = one.rows.table.filter((pl.col("rerun_before") == 0) & (pl.col("rerun_after") == 0))
+        if rows.height > MOST_TEXTS:
+            score = pl.col("score_before") != pl.col("score_after")
+            answer = pl.col("answer_hash_before").ne_missing(pl.col("answer_hash_after"))
+            rows = rows.filter(score | answer).head(MOST_TEXTS)
+        for task, own in rows.group_by("task", maintain_order=True):
+            before, after = (
+                log[str(task[0])]
+                .scan_texts()
+                .filter(pl.col("row").is_in(own[f"row_{side}"].implode()))
+                .select("row", "prompt", "target", pl.coalesce("text", "answer").alias(side))
+                .collect()
+                for side, log in zip(("before", "after"), one.logs, strict=True)
+            )
+            tables.append(
+                own.select("task", "example_id", "row_before", "row_after")
+                .join(before, left_on="row_before", right_on="row", how="left")
+                .join(after.select("row", "after"), left_on="row_after", right_on="row", how="left")
+                .select(
+                    pl.lit(one.models[1]).alias("variant"),
+                    pl.concat_str("task", pl.lit("/"), "example_id").alias("example_id"),
+                    *("prompt", "target", "before", "after"),
+                )
+            )
+    pl.concat(tables).write_parquet(texts_file(folder))
 
 
 def _outcomes(answers: Sequence[pl.DataFrame]) -> list[str]:

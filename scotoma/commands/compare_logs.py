@@ -143,10 +143,16 @@ def models_of(question: Question) -> list[Model]:
             f"compare needs the logs of an original and a compressed model, got {len(models)} "
             f"model{'' if len(models) == 1 else 's'}; name the original first, then the compressed"
         )
-    for rename in (lambda one, _: _name(one.places[0].parent), lambda one, n: f"{one.name} ({n})"):
-        if len({model.name for model in models}) < len(models):
-            models = [replace(one, name=rename(one, n)) for n, one in enumerate(models, 1)]
+    if _alike(models):
+        models = [replace(one, name=_name(one.places[0].absolute().parent)) for one in models]
+    if _alike(models):
+        models = [replace(one, name=f"{one.name} ({n})") for n, one in enumerate(models, 1)]
     return models
+
+
+def _alike(models: Sequence[Model]) -> bool:
+    """Whether two models have one name."""
+    return len({model.name for model in models}) < len(models)
 
 
 def _name(place: Path) -> str:

@@ -50,6 +50,7 @@ def group_effects(
     Raises:
         DataError: Masks that are not one row a name.
 
+    >>> import numpy as np
     >>> from scotoma.comparison.means import score_table
     >>> row = np.arange(400)
     >>> table = score_table(np.ones(400), np.where(row < 200, 1, row % 4 > 0))

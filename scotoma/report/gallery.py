@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from scotoma.audit.document import GalleryCard, GalleryPair
 from scotoma.report.images import Album, Picture
+from scotoma.report.texts import Texts
 
 __all__ = ["FLIPS", "Filter", "Pair", "PicturedCard", "filters", "kind_of_flip", "pairs"]
 
@@ -27,11 +28,13 @@ class PicturedCard:
         example: The example.
         picture: Its image, or why there is none.
         attributes: Attribute and value, sorted.
+        texts: What was asked and answered, each with its title; empty for other data.
     """
 
     example: GalleryCard
     picture: Picture
     attributes: tuple[tuple[str, str], ...]
+    texts: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,14 +98,18 @@ def filters(gallery: Gallery) -> tuple[Filter, ...]:
     return tuple(choice for choice in choices if len(choice.options) > 1)
 
 
-def pairs(gallery: Gallery, variants: Sequence[str], album: Album) -> dict[str, list[Pair]]:
+def pairs(
+    gallery: Gallery, variants: Sequence[str], album: Album, texts: Texts | None = None
+) -> dict[str, list[Pair]]:
     """Pairs by variant; images go out rank by rank, so that every variant gets some.
 
     Args:
         gallery: That of the audit.
         variants: Names, in the order of the audit.
         album: The images.
+        texts: The texts; None where the examples are no text.
     """
+    texts = texts or Texts()
     classes = {name: number for number, name in enumerate(_classes(gallery))}
     values = {value: number for number, value in enumerate(_values(gallery))}
     by_variant: dict[str, list[Pair]] = {variant: [] for variant in variants}
@@ -111,8 +118,10 @@ def pairs(gallery: Gallery, variants: Sequence[str], album: Album) -> dict[str, 
         cie, other = pair.cie, pair.non_cie
         by_variant[variant].append(
             Pair(
-                _card(cie, album),
-                None if other is None else _card(other, album),
+                _card(cie, album, texts.take(variant, cie.example_id)),
+                None
+                if other is None
+                else _card(other, album, texts.take(variant, other.example_id)),
                 _flip(pair),
                 classes[_class(cie)],
                 tuple(values[value] for value in sorted(cie.attributes.items())),
@@ -158,5 +167,6 @@ def _ranks(gallery: Gallery, variants: Sequence[str]) -> Iterator[tuple[int, str
         yield from ((rank, variant) for variant in variants if rank < len(gallery[variant]))
 
 
-def _card(card: GalleryCard, album: Album) -> PicturedCard:
-    return PicturedCard(card, album.take(card.example_id), tuple(sorted(card.attributes.items())))
+def _card(card: GalleryCard, album: Album, texts: tuple[tuple[str, str], ...]) -> PicturedCard:
+    attributes = tuple(sorted(card.attributes.items()))
+    return PicturedCard(card, album.take(card.example_id), attributes, texts)

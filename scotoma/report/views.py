@@ -22,6 +22,7 @@ from scotoma.report.marks import Scale, scale_of
 from scotoma.report.model_card import model_card
 from scotoma.report.numbers import Interval, absolute, mirrored, normalised, scaled
 from scotoma.report.readable import in_names, with_group_names
+from scotoma.report.texts import Texts
 from scotoma.uncertainty import few_runs
 from scotoma.variance import NO_POWER, THIS_TEST_SET
 
@@ -62,12 +63,14 @@ class Beside:
         versions: Package to version.
         newest: What was newest when the run began, in words; None where the configuration has none.
         strip: An encoded picture of every corruption; None where there is none.
+        texts: What was asked and answered, with titles, by variant and example.
     """
 
     frontier: tuple[FrontierRow, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     newest: str | None = None
     strip: bytes | None = None
+    texts: Mapping[tuple[str, str], tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -177,7 +180,7 @@ def page_context(
         "subgroups": subgroups,
         "rates_by_class": {name: _rates_by_class(audit, name, classes[name]) for name in names},
         "classes": {name: _cut(rows) for name, rows in classes.items()},
-        "gallery": gallery.pairs(audit.gallery, names, Album(images)),
+        "gallery": gallery.pairs(audit.gallery, names, Album(images), Texts(beside.texts)),
         "pictured": bool(images),
         "filters": gallery.filters(audit.gallery),
         "FLIPS": gallery.FLIPS,

@@ -93,7 +93,10 @@ def test_an_audit_is_left_with_page_gate_and_examples(home: Path, tmp_path: Path
     assert rise["value"] == pytest.approx(before.mean() - after.mean())
     assert scotoma("verify", out)[0] == 0
     assert scotoma("gate", out, "--quiet")[0] == read_json(out / "gate.json")["exit_code"]
-    assert "question" in (out / "report.html").read_text().lower()
+    page = (out / "report.html").read_text()
+    assert "Question and answers" in page
+    assert "Who of them" in page
+    assert "&lt;b&gt;Not known" not in page
 
 
 def test_free_text_and_numbers_are_compared_without_a_verdict(home: Path) -> None:
