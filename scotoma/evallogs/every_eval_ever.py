@@ -41,12 +41,11 @@ def records(path: Path) -> Iterator[Record]:
         metadata = row.get("metadata") or {}
         output = row.get("output") or {}
         references = asked.get("reference") or []
+        scored = str(metadata.get("filter") or "")
+        # The converter names each of several filters of a task TASK/FILTER.
+        task = str(row.get("evaluation_name") or "").removesuffix(f"/{scored}")
         yield Record(
-            Evaluation(
-                str(row.get("model_id") or ""),
-                str(row.get("evaluation_name") or ""),
-                str(metadata.get("filter") or ""),
-            ),
+            Evaluation(str(row.get("model_id") or ""), task, scored),
             str(row["sample_id"]),
             _scores(outcome, metadata),
             {"metadata": {k: v for k, v in metadata.items() if not k.endswith("_hash")}},

@@ -45,6 +45,7 @@ class _Gathered:
     texts: dict[str, list[Any]] = field(default_factory=dict)
     scores: dict[str, list[float]] = field(default_factory=dict)
     score_names: dict[str, None] = field(default_factory=dict)
+    known_scores: dict[str, None] = field(default_factory=dict)
     not_numbers: dict[str, list[Any]] = field(default_factory=dict)
     kinds: dict[str, set[str]] = field(default_factory=dict)
     seen: set[tuple[str, int]] = field(default_factory=set)
@@ -104,6 +105,7 @@ class _Gathered:
     def _add_scores(self, record: Record, wanted: Sequence[str]) -> None:
         before = len(self.texts["row"]) - 1
         for name, value in _flat(record.scores).items():
+            self.known_scores[name] = None
             if wanted and name not in wanted:
                 continue
             number = _number(value)
@@ -195,6 +197,7 @@ def gather(
                 "details": masked_settings(about.details),
                 "notes": list(about.notes),
                 "scores": list(one.score_names),
+                "known_scores": list(one.known_scores),
                 "not_numbers": one.not_numbers,
                 "kinds": {path: sorted(kinds) for path, kinds in one.kinds.items()},
                 "examples": one.examples_files,

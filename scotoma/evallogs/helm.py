@@ -19,7 +19,16 @@ __all__ = ["HELM"]
 
 Key = tuple[str, str, int]
 # Counts and costs that HELM keeps beside scores; they come last.
-COUNTED = ("num_", "training_", "inference_", "batch_size", "finish_reason_", "max_prob", "logprob")
+COUNTED = (
+    "num_",
+    "training_",
+    "inference_",
+    "batch_size",
+    "finish_reason_",
+    "max_prob",
+    "logprob",
+    "prompt_",
+)
 
 
 def records(path: Path) -> Iterator[Record]:

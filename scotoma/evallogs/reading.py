@@ -211,7 +211,7 @@ def _of_filter(parts: Mapping[str, list[_Part]], wanted: str) -> dict[str, list[
 def _check_scores(parts: Mapping[str, list[_Part]], wanted: Sequence[str]) -> None:
     """Refuse scores that were asked for and are in no log, or are no numbers."""
     every = [part for task in parts.values() for part in task]
-    there = sorted({name for part in every for name in part.facts["scores"]})
+    there = sorted({name for part in every for name in part.facts["known_scores"]})
     for name in wanted:
         if name not in there:
             known = f"have {printable(', '.join(there))}" if there else "have none of those"

@@ -26,6 +26,7 @@ __all__ = ["Columns", "is_timm", "table_format"]
 
 CORRECT = "correct"  # the score of tables that have label and answer and no score of their own
 TASK, MODEL = "task", "model"
+MLFLOW_TABLE = "eval_results_table.json"  # of every run
 USUAL = {
     "example_id": ("example_id", "sample_id", "instance_id", "id", "filename"),
     "rerun": ("rerun", "epoch"),
@@ -120,6 +121,7 @@ def _records(path: Path, *, columns: Columns, scores: tuple[str, ...]) -> Iterat
     compared = not scored and bool(known["label"] and known["answer"])
     used = {*known.values(), *scored, TASK, MODEL}
     times: Counter[str] = Counter()
+    own = path.parent.name if path.name == MLFLOW_TABLE else path.name.partition(".")[0]
     for number, row in enumerate(rows, 1):
         cells = {role: _cell(row.get(name)) if name else None for role, name in known.items()}
         if timm:
@@ -139,7 +141,7 @@ def _records(path: Path, *, columns: Columns, scores: tuple[str, ...]) -> Iterat
             asked = cells["label"] is not None and cells["answer"] is not None
             values = {CORRECT: float(cells["label"] == cells["answer"]) if asked else None}
         yield Record(
-            Evaluation(_cell(row.get(MODEL)) or path.stem, _cell(row.get(TASK)) or ""),
+            Evaluation(_cell(row.get(MODEL)) or own, _cell(row.get(TASK)) or ""),
             example_id,
             values,
             {name: _whole(value) for name, value in row.items() if name not in used},

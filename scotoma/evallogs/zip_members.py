@@ -17,6 +17,7 @@ from scotoma.storage.regular import open_regular
 __all__ = ["ZipMembers"]
 
 ZSTANDARD = 93  # Python's zipfile reads it from 3.14 on
+MEMBER_BYTES = 2**28  # of one file in a zip, unpacked: a sample, or all summaries
 LOCAL_HEADER = struct.Struct("<4s22xHH")  # ends with the lengths of name and extra field
 
 
@@ -60,13 +61,15 @@ class ZipMembers:
         """Read a member whole.
 
         Raises:
-            DataError: It is damaged.
+            DataError: It is damaged, or holds more than `MEMBER_BYTES`.
         """
         info = self._zip.getinfo(name)
         try:
-            if info.compress_type != ZSTANDARD:
-                return self._zip.read(info)
-            content = self._zstandard(info)
+            if info.compress_type == ZSTANDARD:
+                content = self._zstandard(info)
+            else:
+                with self._zip.open(info) as member:
+                    content = member.read(MEMBER_BYTES + 1)
         except (
             zipfile.BadZipFile,
             zstandard.ZstdError,
@@ -78,6 +81,11 @@ class ZipMembers:
             struct.error,
         ) as error:
             raise self._damaged() from error
+        if len(content) > MEMBER_BYTES:
+            raise DataError(
+                f"{printable(self.path.name)} must hold files of at most {MEMBER_BYTES >> 20} MiB, "
+                f"and {printable(name)[:80]!r} unpacks to more; leave it out"
+            )
         if zlib.crc32(content) != info.CRC:
             raise self._damaged()
         return content
@@ -90,7 +98,7 @@ class ZipMembers:
         self._file.seek(name + extra, 1)
         packed = self._file.read(info.compress_size)
         with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as reader:
-            content: bytes = reader.read()
+            content: bytes = reader.read(MEMBER_BYTES + 1)
         return content
 
     def _damaged(self) -> DataError:

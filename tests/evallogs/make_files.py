@@ -83,7 +83,7 @@ def generated(prompt: str, model: str, seed: int) -> str:
     left, right = map(int, question.split(" + "))
     luck = chance("maths", question, seed if chance("noisy", question) < 0.3 else 0)
     wrong = 0.15 if model == "bf16" else 0.3
-    if luck < 0.05:
+    if model == "w4a16" and chance("refuses", question) < 0.12:
         return "I'm sorry, but I can't help with that."
     total = left + right + (1 if luck < wrong else 0)
     wording = "So" if model == "bf16" or luck < 0.7 else "Therefore"
@@ -200,6 +200,18 @@ def lm_eval_files(folder: Path) -> None:
         tracker.save_results_aggregated(evaluated, samples)
         for task, rows in samples.items():
             tracker.save_results_samples(task, rows)
+        for path in out.rglob("results_*.json"):
+            path.write_text(json.dumps(without_sources(json.loads(path.read_text())), indent=2))
+
+
+def without_sources(value: Any) -> Any:
+    """Cut the source code of functions out, which lm_eval writes into its results."""
+    if isinstance(value, dict):
+        return {key: without_sources(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [without_sources(one) for one in value]
+    is_source = isinstance(value, str) and ("def " in value or "<function" in value)
+    return "source of a function" if is_source else value
 
 
 def inspect_files(folder: Path) -> None:
@@ -306,7 +318,173 @@ def inspect_files(folder: Path) -> None:
             answer.__dict__.clear()
 
 
-TOOLS = {"lm_eval": lm_eval_files, "inspect_ai": inspect_files}
+LIGHTEVAL_MODEL = """
+from lighteval.models.abstract_model import LightevalModel
+from lighteval.models.model_output import ModelResponse
+from make_files import chance, generated
+
+
+class Model(LightevalModel):
+    def __init__(self, config):
+        self.config = config
+
+    tokenizer = None
+    add_special_tokens = False
+    max_length = 2048
+
+    def greedy_until(self, docs):
+        texts = [generated(doc.query, self.config.model_name, 0) for doc in docs]
+        return [ModelResponse(input=d.query, text=[t]) for d, t in zip(docs, texts)]
+
+    def loglikelihood(self, docs):
+        name = self.config.model_name
+        logs = [[-chance(name, doc.query, choice) for choice in doc.choices] for doc in docs]
+        return [
+            ModelResponse(input=d.query, logprobs=one, argmax_logits_eq_gold=[False] * len(one))
+            for d, one in zip(docs, logs)
+        ]
+
+    loglikelihood_rolling = loglikelihood
+"""
+LIGHTEVAL_TASKS = """
+from lighteval.metrics.metrics import Metrics
+from lighteval.tasks.lighteval_task import LightevalTaskConfig
+from lighteval.tasks.requests import Doc
+
+
+def maths(line, task_name):
+    return Doc(task_name=task_name, query="Question: " + line["question"], gold_index=0,
+               choices=[line["answer"]], specific={"language": line["language"]})
+
+
+def bbq(line, task_name):
+    return Doc(task_name=task_name, query=line["context"] + " " + line["question"],
+               choices=[line["ans0"], line["ans1"], line["ans2"]], gold_index=line["label"],
+               specific={k: line[k] for k in ("category", "context_condition")})
+
+
+TASKS_TABLE = [
+    LightevalTaskConfig(name=name, prompt_function=function, hf_repo=DATA, hf_subset=name,
+                        hf_avail_splits=["test"], evaluation_splits=["test"],
+                        metrics=[metric], generation_size=40)
+    for name, function, metric in (
+        ("maths", maths, Metrics.exact_match), ("bbq", bbq, Metrics.loglikelihood_acc))
+]
+"""
+
+
+def lighteval_files(folder: Path) -> None:
+    """Evaluate two models of a file of their own, on two tasks of a file of their own."""
+    from types import SimpleNamespace
+
+    import requests
+
+    # lighteval asks for a file of a benchmark that is not run here.
+    requests.get = lambda url: SimpleNamespace(status_code=404)  # type: ignore[assignment]
+    from lighteval.main_custom import custom  # type: ignore[import-not-found]
+
+    sys.path.insert(0, str(Path(__file__).parent))  # where the model finds this module
+    data = folder.absolute() / "data"
+    data.mkdir(parents=True)
+    configs = []
+    for name, docs in (("bbq", bbq_docs()), ("maths", maths_docs())):
+        (data / f"{name}.jsonl").write_text("".join(json.dumps(doc) + "\n" for doc in docs))
+        configs.append(
+            f"- config_name: {name}\n  data_files:\n  - split: test\n    path: {name}.jsonl"
+        )
+    (data / "README.md").write_text("---\nconfigs:\n" + "\n".join(configs) + "\n---\n")
+    (folder / "own_model.py").write_text(LIGHTEVAL_MODEL)
+    (folder / "own_tasks.py").write_text(f"DATA = {str(data)!r}\n" + LIGHTEVAL_TASKS)
+    for model in MODELS:
+        custom(
+            model_name=model,
+            model_definition_file_path=str(folder / "own_model.py"),
+            tasks="maths|0,bbq|0",
+            custom_tasks=str(folder / "own_tasks.py"),
+            output_dir=str(folder / model),
+            save_details=True,
+        )
+
+
+def helm_files(folder: Path) -> None:
+    """Run a scenario that HELM ships with its model for tests, with lower case as perturbation."""
+    import subprocess
+
+    folder.mkdir(parents=True)
+    run = "simple_mcqa:model=simple/model1,data_augmentation=lower"
+    helm = [str(Path(sys.executable).with_name(name)) for name in ("helm-run", "helm-summarize")]
+    subprocess.run(
+        [helm[0], "--run-entries", run, "--suite", "tests", "--max-eval-instances", "6",
+         "--disable-cache"],
+        cwd=folder, check=True,
+    )  # fmt: skip
+    subprocess.run([helm[1], "--suite", "tests"], cwd=folder, check=True)
+
+
+def every_eval_ever_files(folder: Path) -> None:
+    """Convert logs of lm_eval, which lie beside the folder."""
+    import subprocess
+
+    for model in MODELS:
+        converter = str(Path(sys.executable).with_name("every_eval_ever"))
+        subprocess.run(
+            [converter, "convert", "lm_eval", "--include_samples", "--evaluator_relationship",
+             "third_party", "--source_organization_name", "Tests",
+             "--log_path", str(folder.parent / "lm_eval" / model / f"org__{model}"),
+             "--output_dir", str(folder / model)],
+            check=True,
+        )  # fmt: skip
+
+
+def mlflow_files(folder: Path) -> None:
+    """Evaluate two tables of answers."""
+    import mlflow
+    import pandas as pd  # type: ignore[import-untyped]
+
+    def equal(predictions: Any, targets: Any, metrics: Any = None) -> Any:
+        pairs = zip(predictions, targets, strict=True)
+        return mlflow.metrics.MetricValue(scores=[int(one == other) for one, other in pairs])
+
+    exact = mlflow.models.make_metric(
+        eval_fn=equal, name="exact", version="v1", greater_is_better=True
+    )
+    folder = folder.absolute()
+    folder.mkdir(parents=True)
+    mlflow.set_tracking_uri(f"sqlite:///{folder / 'mlflow.db'}")
+    mlflow.set_experiment(
+        experiment_id=mlflow.create_experiment("t", artifact_location=f"file://{folder / 'all'}")
+    )
+    for model in MODELS:
+        docs = maths_docs()
+        answers = [generated(doc["question"], model, 0).rsplit("#### ", 1)[-1] for doc in docs]
+        table = pd.DataFrame(
+            {
+                "inputs": [doc["question"] for doc in docs],
+                "ground_truth": [doc["answer"] for doc in docs],
+                "outputs": answers,
+                "language": [doc["language"] for doc in docs],
+            }
+        )
+        with mlflow.start_run() as run:
+            mlflow.models.evaluate(
+                data=table, targets="ground_truth", predictions="outputs",
+                extra_metrics=[exact], evaluators="default",
+            )  # fmt: skip
+            table_path = mlflow.artifacts.download_artifacts(
+                run_id=run.info.run_id, artifact_path="eval_results_table.json"
+            )
+        (folder / model).mkdir()
+        (folder / model / "eval_results_table.json").write_text(Path(table_path).read_text())
+
+
+TOOLS = {
+    "lm_eval": lm_eval_files,
+    "inspect_ai": inspect_files,
+    "lighteval": lighteval_files,
+    "helm": helm_files,
+    "every_eval_ever": every_eval_ever_files,
+    "mlflow": mlflow_files,
+}
 
 if __name__ == "__main__":
     TOOLS[sys.argv[1]](Path(sys.argv[2]))
