@@ -31,8 +31,8 @@ def main() -> None:
             for harm in (0.0, 0.2):
                 covered, shown, width, rise, changed = coverage(n, size, harm, simulations)
                 print(
-                    f"{n:6,}  {size:11}  {100 * rise:8.1f}%  {changed:7.0f}  {covered:8.3f}  {shown:5.2f}  "
-                    f"{100 * width:8.1f}%",
+                    f"{n:6,}  {size:11}  {100 * rise:8.1f}%  {changed:7.0f}  {covered:8.3f}  "
+                    f"{shown:5.2f}  {100 * width:8.1f}%",
                     flush=True,
                 )
 
