@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from scotoma.config.kubeflow import Gpu, Images, Kubeflow, Limits, Place, Toleration, Volume
 from scotoma.config.limits import ReaderLimits
 from scotoma.config.measuring import ClarifyFeatures, SliceSettings
+from scotoma.config.mitigation import Contest, Mitigation
 from scotoma.config.model import (
     CelebaSource,
     Cifar10Source,
@@ -192,6 +193,8 @@ def _sentence(path: str, location: Location, fault: dict[str, Any]) -> str:
             return f"{path} must be {rule}, got {shown}"
         case "string_pattern_mismatch" if location == ("retraining", "alias"):
             return f"{path} must hold letters, digits, dots and dashes, a letter first, got {shown}"
+        case "string_pattern_mismatch" if location == ("data_date",):
+            return f"{path} must be a day or month, such as 2027-03-31 or 2027-03, got {shown}"
         case "string_pattern_mismatch":
             return (
                 f"{path} must begin with a letter or digit and hold only letters, digits, spaces, "
@@ -241,6 +244,8 @@ _SECTIONS: dict[str, tuple[type[BaseModel], ...]] = {
     "cluster": (Cluster,),
     "variants": (Prune, Int8, Float16, Int4, Onnx, Predicted),
     "population": (Population,),
+    "mitigation": (Mitigation,),
+    "tournament": (Contest,),
     "slices": (SliceSettings,),
     "clarify": (ClarifyFeatures,),
     "tracking": (Tracking,),

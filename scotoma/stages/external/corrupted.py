@@ -188,7 +188,7 @@ def _pattern(run: Run) -> str:
 
 def _tables(run: Run) -> list[PredictionTable]:
     assert isinstance(run.config.source, PredictionsSource)
-    return find_tables(_pattern(run), run.config.source.key, by_condition=True)
+    return find_tables(_pattern(run), run.config.source.id_column, by_condition=True)
 
 
 def _models(run: Run, members: Mapping[str, int]) -> dict[str, list[str]]:
