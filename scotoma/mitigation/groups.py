@@ -57,7 +57,8 @@ def training_groups(config: Config, examples: Examples) -> TrainingGroups:
     column = examples.table[asked.attribute]
     values = tuple(natural_order(column.unique().to_list()))
     numbers = list(range(len(values)))
-    codes = column.replace_strict(list(values), numbers, return_dtype=pl.Int64).to_numpy()
+    coded = column.replace_strict(list(values), numbers, return_dtype=pl.Int64)
+    codes = coded.to_numpy(writable=True)
     counts = cell_counts(labels, codes, (len(values), classes))
     _refuse_unfit(asked, examples.classes, values, counts)
     positive = config.label.positive

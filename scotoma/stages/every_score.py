@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -19,9 +20,12 @@ from scotoma.group_keys import group_key
 from scotoma.inference import Answers
 from scotoma.mitigation.decide import Rule, fit
 from scotoma.mitigation.groups import TrainingGroups, training_groups
-from scotoma.predictions.scores import SCORE_ROWS, ScoredPart, ScoreHeads, write_scores
+from scotoma.predictions.scores import SCORE_ROWS, ScoreHeads, write_scores
 from scotoma.printable import printable
 from scotoma.run import Run
+
+if TYPE_CHECKING:
+    from scotoma.predictions.scores import ScoredPart
 
 __all__ = ["EveryScore", "score_files"]
 
