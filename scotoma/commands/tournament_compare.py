@@ -40,6 +40,10 @@ READS_GROUPS = (
     "Technique {} reads the group of each test example, which may be unlawful or unknown in use: "
     "do not rank it with the others."
 )
+UNPAIRED = (
+    "Members of {} do not derive from the dense ones, so their pairs are arbitrary and intervals "
+    "of survival wider: population.forked pairs them in training."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +143,8 @@ def compare(question: TournamentQuestion) -> TournamentResult:
         techniques, title = finished.runs(question.variant), f"{len(finished.techniques)} audits"
         baseline_of = baselines(finished.techniques, question.bases)
         remarks += [READS_GROUPS.format(quoted(name)) for name in finished.reading_groups]
+        if finished.unpaired:
+            remarks.append(UNPAIRED.format(", ".join(finished.unpaired)))
         bases = list(dict.fromkeys(baseline_of.values()))
         for base in bases:
             own = [t for t, name in enumerate(finished.techniques)

@@ -43,6 +43,7 @@ class FinishedTechniques:
         bias: Shape (techniques, variants, seeds, metrics).
         accuracy: Shape (techniques, variants, seeds), fractions.
         reading_groups: Techniques whose decision reads the group of the example it decides.
+        unpaired: Compressed variants whose members do not derive from dense ones.
     """
 
     techniques: tuple[str, ...]
@@ -51,6 +52,7 @@ class FinishedTechniques:
     bias: Floats
     accuracy: Floats
     reading_groups: tuple[str, ...] = ()
+    unpaired: tuple[str, ...] = ()
 
     def runs(self, variant: str | None) -> list[TechniqueRuns]:
         """Take the runs of every technique under a variant, None for dense.
@@ -238,6 +240,7 @@ def read_finished(places: Sequence[str], attribute: str | None) -> FinishedTechn
         np.array(bias, np.float64).swapaxes(2, 3),
         np.array(accuracy, np.float64),
         tuple(reading),
+        tuple(one.name for one in first.compressed if one.name in variants and not one.paired),
     )
 
 
