@@ -22,6 +22,7 @@ from scotoma.commands.diff import diff
 from scotoma.commands.examples import examples
 from scotoma.commands.gate import gate
 from scotoma.commands.init import init
+from scotoma.commands.mitigate import mitigate
 from scotoma.commands.paper_tables import tables
 from scotoma.commands.report import report
 from scotoma.commands.schema import schema
@@ -37,7 +38,7 @@ from scotoma.printable import printable
 
 COMMANDS: tuple[Callable[..., None], ...] = (  # in the order in which --help lists them
     audit, check, gate, schema, bias, slices, variance, corrupt, report, init, examples, diff,
-    selftest, tables, tidy, trend, verify,
+    mitigate, selftest, tables, tidy, trend, verify,
 )  # fmt: skip
 
 app = typer.Typer(

@@ -20,7 +20,7 @@ from scotoma.run import Run, read_record, write_json
 __all__ = ["ExamplesPart", "PartDigests", "part_digest", "parts_file"]
 
 # What training, calibration, prediction and measurement read.
-ExamplesPart = Literal["training", "calibration", "shown", "measured"]
+ExamplesPart = Literal["training", "calibration", "balanced calibration", "shown", "measured"]
 PICTURE = "image_sha256"
 
 
@@ -53,6 +53,7 @@ class PartDigests:
 
         - `training`: images and labels of the training examples, in their order.
         - `calibration`: images of the training and calibration examples.
+        - `balanced calibration`: labels and attributes of these examples.
         - `shown`: ids and images of the test examples.
         - `measured`: everything about the test examples.
 
@@ -64,6 +65,9 @@ class PartDigests:
         parts: dict[ExamplesPart, pl.DataFrame] = {
             "training": table.filter(split="train").select(*labels, *pictures),
             "calibration": table.filter(pl.col("split") != "test").select("split", *pictures),
+            "balanced calibration": table.filter(pl.col("split") != "test").select(
+                *labels, *self.examples.attributes
+            ),
             "shown": test.select("example_id", *pictures),
             "measured": test,
         }

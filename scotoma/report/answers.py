@@ -181,12 +181,13 @@ def _worst_class(audit: Audit, variant: str) -> Fact:
     )
 
 
-def next_steps(gate: GateResult, *, labelled: bool = True) -> list[str]:
+def next_steps(gate: GateResult, *, labelled: bool = True, mitigated: str = "") -> list[str]:
     """Say what to do, most pressing first.
 
     Args:
         gate: The verdict.
         labelled: Whether the examples have labels: without, a FAIL shows change and not harm.
+        mitigated: Ways to mitigate a FAIL without training, as a sentence; see `mitigations`.
     """
     failed, unsure, passed = (_of(gate, verdict) for verdict in ("FAIL", "UNSURE", "PASS"))
     steps = []
@@ -200,6 +201,7 @@ def next_steps(gate: GateResult, *, labelled: bool = True) -> list[str]:
             f"Do not ship {_names(failed)}. Compress less, or train with more examples "
             "of the groups that it harms; the gallery shows changed images."
         )
+        steps += [mitigated] if mitigated else []
     steps += _open(unsure)
     if passed:
         steps.append(
