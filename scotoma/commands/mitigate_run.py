@@ -28,7 +28,7 @@ from scotoma.storage.files import written
 if TYPE_CHECKING:
     from scotoma.audit import Audit
 
-__all__ = ["run_mitigate"]
+__all__ = ["run_mitigate", "shown_table"]
 
 ROWS = {
     "verdict": "verdict",
@@ -123,7 +123,7 @@ def run_mitigate(
     text = json.dumps(content, indent=1) + "\n"
     with written(folder / "mitigation.json") as temporary:
         temporary.write_text(text, encoding="utf-8")
-    print_out(text if as_json else _table(content), sys.stdout)
+    print_out(text if as_json else shown_table(content), sys.stdout)
     Console(stderr=True, quiet=quiet).print(
         f"report  {folder / 'audit' / 'report.html'}", highlight=False, markup=False, soft_wrap=True
     )
@@ -178,7 +178,7 @@ def _content(place: str, mitigated: Mitigated, folder: Path) -> dict[str, Any]:
 
 def _judged(audit: Audit, gate: GateResult, variant: str) -> dict[str, Any]:
     """Verdict, accuracy and the group whose error rises most, of one variant."""
-    verdict = next(one.verdict for one in gate.variants if one.name == variant)
+    verdict = next(one for one in gate.variants if one.name == variant)
     rates = [
         rate for rate in audit.subgroups[variant] if rate.metric == "error" and not rate.class_name
     ]
@@ -189,7 +189,8 @@ def _judged(audit: Audit, gate: GateResult, variant: str) -> dict[str, Any]:
     error = whole.compressed
     ends = [None if end is None else 1 - end for end in (error.value, error.high, error.low)]
     return {
-        "verdict": verdict,
+        "verdict": verdict.verdict,
+        "because": list(verdict.sentences),
         "accuracy": vars(Change("all", *ends, error.n, error.reason)),
         "worst_error": vars(_change(level.group, level.compressed)),
         "worst_rise": vars(_change(worst.group, worst.absolute)),
@@ -201,7 +202,8 @@ def _change(group: str, quantity: Any) -> Change:
     return Change(group, q.value, q.low, q.high, q.n, q.reason)
 
 
-def _table(content: dict[str, Any]) -> str:
+def shown_table(content: dict[str, Any]) -> str:
+    """What mitigation.json holds, as lines for a terminal."""
     before, after = content["before"], content["after"]
     fitted, judged = content["fitted_on"], content["judged_on"]
     by = f" by {content['attribute']}" if content["attribute"] else ""
@@ -216,5 +218,6 @@ def _table(content: dict[str, Any]) -> str:
     for title, key in ROWS.items():
         for when, side in (("before", before), ("after", after)):
             shown = side[key] if key == "verdict" else Change(**side[key]).shown(key)
-            lines.append(f"{title if when == 'before' else '':<26}{when:<8}{shown}")
+            because = f": {side['because'][0]}" if key == "verdict" and side["because"] else ""
+            lines.append(f"{title if when == 'before' else '':<26}{when:<8}{shown}{because}")
     return "".join(f"{printable(line)}\n" for line in lines)

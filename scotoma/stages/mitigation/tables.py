@@ -52,7 +52,7 @@ def write_tables(run: Run, mitigated: Mitigated, folder: Path) -> tuple[Path, Pa
     with written(folder / "rules.json") as temporary:
         rules = [json.loads(rule.model_dump_json()) for rule in mitigated.rules]
         temporary.write_text(json.dumps(rules, indent=1) + "\n", encoding="utf-8")
-    config = _config(run.config, examples, mitigated, folder)
+    config = _config(run.config, examples, mitigated)
     with written(folder / "audit.yaml") as temporary:
         temporary.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
     rules_of_gate = Judging.of(run).rules
@@ -85,9 +85,7 @@ def _long(
     )
 
 
-def _config(
-    config: Config, examples: Examples, mitigated: Mitigated, folder: Path
-) -> dict[str, Any]:
+def _config(config: Config, examples: Examples, mitigated: Mitigated) -> dict[str, Any]:
     """The configuration of the audit, of the same examples, groups and terms."""
     threshold = config.label.threshold
     positive = config.label.positive if threshold is None else threshold_classes(threshold)[0]
@@ -104,8 +102,8 @@ def _config(
         "project": config.project,
         "source": {
             "kind": "predictions",
-            "files": str(folder / "predictions.parquet"),
-            "examples": str(folder / "examples.parquet"),
+            "files": "predictions.parquet",  # beside the configuration
+            "examples": "examples.parquet",
             "classes": list(examples.classes),
         },
         "label": label,
