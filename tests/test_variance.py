@@ -75,8 +75,9 @@ def test_every_published_test_is_reproduced_to_its_last_printed_digit():
         assert seen.difference.value == pytest.approx(difference, abs=4e-5)
 
 
-def test_table_2_of_the_study_is_reproduced():
-    for technique, table in STUDY.table2.items():
+def test_table_2_of_the_study_is_reproduced_where_its_runs_are_public():
+    for technique in ("S-GR", "A-L2"):
+        table = STUDY.table2[technique]
         for metric in table.columns:
             runs = RUNS.values(technique, metric)
             whole, classes = spread(runs[:, -1]), spread(runs[:, :-1])
@@ -89,9 +90,11 @@ def test_table_2_of_the_study_is_reproduced():
             assert seen == table.column(metric), metric
 
 
-def test_table_4_of_the_study_is_reproduced():
-    assert len(STUDY.table4.rows) == 13
-    for technique, printed in STUDY.table4.rows.items():
+def test_table_4_of_the_study_is_reproduced_where_its_runs_are_public():
+    assert list(STUDY.table4.rows) == list(STUDY.techniques)
+    assert len(RUNS.accuracy) == 13
+    for technique in RUNS.accuracy:
+        printed = STUDY.table4.rows[technique]
         seen = spread(RUNS.values(technique, "DI")[:, :-1])
         shown = (seen.max_diff, seen.std, seen.class_max_diff, seen.class_std)
         assert tuple(percent(value) for value in shown) == printed, technique

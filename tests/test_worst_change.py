@@ -14,7 +14,8 @@ from scotoma.audit.worst_change import FEWEST_EVENTS, highest_error, largest_gap
 from scotoma.bias.gaps import gap
 from scotoma.bias.subgroup import amplification
 from scotoma.jsonable import jsonable
-from scotoma.report.answers import answers, facts
+from scotoma.report.answers import whom
+from scotoma.report.overview import variant_rows
 from scotoma.report.timeline import audited
 from scotoma.stages.judging.frontier import frontier_rows
 from scotoma.summary import summary
@@ -145,17 +146,14 @@ def test_terminal_and_page_give_points_first_and_the_ratio_beside_them() -> None
     (line,) = (line for line in summary(audit).split("\n") if line.startswith("v "))
     assert "+3.3 [+" in line
     assert line.endswith("minority (+33%)")
-    fact = facts(audit, "v")[2]
-    assert fact.what == "Error of the most affected group: minority, points"
-    assert fact.shown.value == "+3.33"
-    assert fact.beside.startswith("10.00% to 13.33%; +33.3% [")
-    whom = answers(audit, None, "v")[1].text
-    assert "Largest rise: error of minority, +3.33 [" in whom
-    assert "] points (+33.3%)." in whom
-    assert "Highest error after compression: minority, 13.33% [" in whom
-    assert "], n 300." in whom
-    assert "Largest gap: error rises +2.23 [" in whom
-    assert "] points more for minority than for majority." in whom
+    (row,) = variant_rows(audit, None)
+    assert row.affected.beside == "error of minority"
+    assert row.affected.shown.value == "+3.33"
+    text = whom(audit, None, "v")
+    assert "Highest error after compression: minority, 13.33% [" in text
+    assert "], n 300." in text
+    assert "Largest gap: error rises +2.23 [" in text
+    assert "] points more for minority than for majority." in text
 
 
 def test_the_frontier_and_the_trend_name_the_same_group_in_points() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -64,7 +64,16 @@ def parse_audit(content: bytes, shown: str) -> Audit:
     scotoma.errors.DataError: run/audit.json must have version 2, got 1; run the audit again \
 with this version
     """
-    return _parsed(content, Audit, shown, VERSION)
+    try:
+        return _audit(content)
+    except ValidationError as error:
+        raise DataError(f"{_refusal(error, shown, VERSION)}; {WAY_OUT}") from None
+
+
+@lru_cache(maxsize=1)
+def _audit(content: bytes) -> Audit:
+    """Parse what the steps after one another read: verdict, page, logging. It is frozen."""
+    return cast(Audit, _adapter(Audit).validate_json(content))
 
 
 def read_gate(path: Path, shown: str | None = None) -> GateFile:

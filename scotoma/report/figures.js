@@ -3,7 +3,6 @@
 (() => {
   const NARROWEST = 280; // pixels; a narrower place scrolls
   const NARROW = 520; // below it a drawing leaves its words to the table
-  const WIDEST = 832;
 
   async function draw(plot) {
     const spec = JSON.parse(plot.querySelector("script").textContent);
@@ -36,7 +35,7 @@
 
   // One drawing takes the width of its place; of several, as many stand in a row as it holds.
   async function fit(view, plot, panel) {
-    const room = Math.max(NARROWEST, Math.min(WIDEST, plot.clientWidth));
+    const room = Math.max(NARROWEST, plot.clientWidth);
     if (panel) view.signal("columns", Math.max(1, Math.floor(room / panel)));
     else view.width(room).signal("narrow", room < NARROW);
     await view.resize().runAsync();
@@ -54,8 +53,11 @@
     else plot.removeAttribute("tabindex");
   }
 
-  (async () => {
-    for (const plot of document.querySelectorAll("figure.figure .plot")) {
+  const folded = (plot) => plot.closest("details:not([open])");
+
+  async function drawAll(plots) {
+    for (const plot of plots) {
+      if (plot.dataset.live !== undefined || folded(plot)) continue;
       try {
         await draw(plot);
       } catch (error) {
@@ -64,5 +66,14 @@
       await new Promise((resolve) => setTimeout(resolve)); // the page stays answerable
     }
     document.documentElement.dataset.figures = "live";
-  })();
+  }
+
+  // One after the other; what is folded away is drawn when it opens.
+  let drawing = drawAll(document.querySelectorAll("figure.figure .plot"));
+  document.addEventListener("toggle", (event) => {
+    const plots = event.target.querySelectorAll?.("figure.figure .plot") ?? [];
+    if (!event.target.open || !plots.length) return;
+    delete document.documentElement.dataset.figures;
+    drawing = drawing.then(() => drawAll(plots));
+  }, true);
 })();

@@ -1,8 +1,7 @@
 // The gallery: sifting by class, group and kind of flip, and the arrow keys from pair to pair.
-// In a frame: downloads show as text where it may not save files, and links stay in the page.
 (() => {
   "use strict";
-  const pairs = [...document.querySelectorAll(".pairs > li")];
+  const pairs = [...document.querySelectorAll(".pair")];
   const bar = document.getElementById("filters");
 
   const matches = (pair, [key, wanted]) =>
@@ -12,8 +11,12 @@
     const wanted = [...bar.querySelectorAll("select")].map((s) => [s.dataset.filter, s.value]);
     for (const pair of pairs) pair.hidden = !wanted.every((choice) => matches(pair, choice));
     const shown = pairs.filter((pair) => !pair.hidden).length;
-    document.getElementById("filtered").textContent = `${shown} of ${pairs.length} pairs`;
+    document.getElementById("filtered").textContent = `${shown} of ${pairs.length} examples`;
     for (const list of document.querySelectorAll(".pairs")) enter(list);
+    if (!wanted.some(([, value]) => value)) return;
+    for (const more of document.querySelectorAll("#gallery ~ details[open] details.deep")) {
+      more.open = true; // what matches may stand among the others
+    }
   };
 
   // One pair of a list is in the tab order; from it the arrow keys lead to the others.
@@ -46,40 +49,4 @@
     bar.addEventListener("change", sift);
     sift();
   }
-
-  const asText = (event) => {
-    const link = event.currentTarget;
-    event.preventDefault();
-    const shown = link.parentElement.querySelector("textarea");
-    if (shown) return shown.remove();
-    const bytes = Uint8Array.from(atob(link.href.split(",")[1]), (c) => c.charCodeAt(0));
-    const text = document.createElement("textarea");
-    text.readOnly = true;
-    text.rows = 12;
-    text.setAttribute("aria-label", link.textContent);
-    text.value = new TextDecoder().decode(bytes);
-    link.parentElement.append(text);
-    text.focus();
-    text.select();
-  };
-  if (window.self !== window.top) {
-    for (const link of document.querySelectorAll("a[download]")) {
-      link.addEventListener("click", asText);
-    }
-  }
-
-  // In a frame that Kubeflow fills, "#gate" is an address of the page around it.
-  const within = (event) => {
-    const link = event.target.closest('a[href^="#"]');
-    const target = link && document.getElementById(link.getAttribute("href").slice(1));
-    if (!target) return;
-    event.preventDefault();
-    for (let fold = target.closest("details"); fold; fold = fold.parentElement.closest("details")) {
-      fold.open = true;
-    }
-    target.tabIndex = -1;
-    target.focus({ preventScroll: true });
-    target.scrollIntoView();
-  };
-  if (location.href === "about:srcdoc") document.addEventListener("click", within);
 })();

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
+from scotoma.audit import Audit
 from scotoma.audit.document import GalleryCard, GalleryPair
+from scotoma.group_keys import group_key
 from scotoma.report.images import Album, Picture
 
-__all__ = ["FLIPS", "Filter", "Pair", "PicturedCard", "filters", "kind_of_flip", "pairs"]
+__all__ = [
+    "FIRST",
+    "FLIPS",
+    "Filter",
+    "Pair",
+    "PicturedCard",
+    "filters",
+    "kind_of_flip",
+    "pairs",
+    "telling",
+]
 
 Gallery = Mapping[str, Sequence[GalleryPair]]
+
+FIRST = 4  # pairs of a variant that are shown before anything is unfolded
+MOST = 800  # pairs on a page: half of them with the largest images still fit its budget
 
 FLIPS = {
     "broken": "right to wrong",
@@ -26,7 +42,7 @@ class PicturedCard:
     Attributes:
         example: The example.
         picture: Its image, or why there is none.
-        attributes: Attribute and value, sorted.
+        attributes: Attribute and value, the most telling first.
     """
 
     example: GalleryCard
@@ -95,24 +111,51 @@ def filters(gallery: Gallery) -> tuple[Filter, ...]:
     return tuple(choice for choice in choices if len(choice.options) > 1)
 
 
-def pairs(gallery: Gallery, variants: Sequence[str], album: Album) -> dict[str, list[Pair]]:
-    """Pairs by variant; images go out rank by rank, so that every variant gets some.
+def telling(audit: Audit) -> dict[str, dict[str, float]]:
+    """How much more often each value is found among the CIEs of a variant than in the data.
+
+    Args:
+        audit: The audit, groups called by their keys.
+
+    Returns:
+        Variant to key of a group to the ratio of the two shares; without a CIE there is none.
+    """
+    return {
+        name: {
+            row.attribute: row.share_in_flagged / row.share_in_data
+            for row in divergence.over_index
+            if row.share_in_flagged is not None and row.share_in_data
+        }
+        for name, divergence in audit.divergence.items()
+    }
+
+
+def pairs(
+    gallery: Gallery,
+    variants: Sequence[str],
+    album: Album,
+    ratios: Mapping[str, Mapping[str, float]],
+    most: int = MOST,
+) -> dict[str, list[Pair]]:
+    """Pairs by variant; they and their images go out rank by rank, so that each variant gets some.
 
     Args:
         gallery: That of the audit.
         variants: Names, in the order of the audit.
         album: The images.
+        ratios: From `telling`.
+        most: Pairs of all variants together.
     """
     classes = {name: number for number, name in enumerate(_classes(gallery))}
     values = {value: number for number, value in enumerate(_values(gallery))}
     by_variant: dict[str, list[Pair]] = {variant: [] for variant in variants}
-    for rank, variant in _ranks(gallery, variants):
+    for rank, variant in islice(_ranks(gallery, variants), most):
         pair = gallery[variant][rank]
-        cie, other = pair.cie, pair.non_cie
+        cie, other, ratio = pair.cie, pair.non_cie, ratios.get(variant, {})
         by_variant[variant].append(
             Pair(
-                _card(cie, album),
-                None if other is None else _card(other, album),
+                _card(cie, album, ratio),
+                None if other is None else _card(other, album, ratio),
                 _flip(pair),
                 classes[_class(cie)],
                 tuple(values[value] for value in sorted(cie.attributes.items())),
@@ -158,5 +201,11 @@ def _ranks(gallery: Gallery, variants: Sequence[str]) -> Iterator[tuple[int, str
         yield from ((rank, variant) for variant in variants if rank < len(gallery[variant]))
 
 
-def _card(card: GalleryCard, album: Album) -> PicturedCard:
-    return PicturedCard(card, album.take(card.example_id), tuple(sorted(card.attributes.items())))
+def _card(card: GalleryCard, album: Album, ratios: Mapping[str, float]) -> PicturedCard:
+    """A card whose attributes that are found more often among CIEs than elsewhere come first."""
+
+    def order(part: tuple[str, str]) -> tuple[float, str]:
+        return -ratios.get(group_key([part]), 0.0), part[0]
+
+    attributes = tuple(sorted(card.attributes.items(), key=order))
+    return PicturedCard(card, album.take(card.example_id), attributes)

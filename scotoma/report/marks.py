@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scotoma.report.numbers import Ranged
 
-__all__ = ["HEIGHT", "WIDTH", "Mark", "Scale", "bar", "mark", "scale_of"]
+__all__ = ["HEIGHT", "WIDTH", "Mark", "Scale", "mark", "scale_of"]
 
 WIDTH, HEIGHT = 160, 16  # of one drawing, in SVG units
 MARGIN = 8  # room for half a symbol at both ends
@@ -90,12 +90,3 @@ def mark(quantity: Ranged, scale: Scale | None) -> Mark | None:
         return Mark(zero, value, None, None, beyond=False)
     low, high = quantity.low, quantity.high
     return Mark(zero, value, scale.at(low), scale.at(high), beyond=low > 0 or high < 0)
-
-
-def bar(number: float, largest: float) -> float:
-    """Length of a bar, SVG units; what is there at all stays visible.
-
-    >>> bar(50, 100), bar(1, 10**6), bar(0, 5)
-    (80.0, 1.0, 0.0)
-    """
-    return max(1.0, round(WIDTH * number / largest, 1)) if number > 0 else 0.0

@@ -18,7 +18,6 @@ __all__ = [
     "axis_end",
     "class_change",
     "count",
-    "magnitude",
     "mirrored",
     "normalised",
     "p_value",
@@ -159,15 +158,6 @@ def size(count_of_bytes: float) -> str:
         if count_of_bytes >= scale:
             return f"{count_of_bytes / scale:,.1f} {unit}"
     return f"{count_of_bytes:,.0f} B"
-
-
-def magnitude(quantity: Ranged) -> str:
-    """A difference of fractions in percentage points without its sign, for a sentence.
-
-    >>> magnitude(Interval(-0.0413, None, None))
-    '4.13'
-    """
-    return points(quantity).value.lstrip("+" + MINUS)
 
 
 def class_change(quantity: Ranged) -> Shown:

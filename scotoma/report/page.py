@@ -21,12 +21,11 @@ __all__ = ["FOLDER", "STYLES", "content_policy", "environment", "render"]
 
 FOLDER = Path(__file__).parent
 STYLES = ("page.css", "figures.css")
-SCRIPTS = ("vendor/vega.js", "figures.js", "gallery.js")
+SCRIPTS = ("vendor/vega.js", "figures.js", "page.js", "gallery.js")
 FILTERS = (
     "axis_end",
     "class_change",
     "count",
-    "magnitude",
     "p_value",
     "percent",
     "points",
@@ -63,7 +62,7 @@ def render(
         The page; equal inputs give equal text, whatever the order of their keys.
     """
     shown = page_context(audit, images, gate, beside)
-    plots = figures(shown["audit"], gate, shown["frontier"])
+    plots = figures(shown["audit"], gate, shown["frontier"], shown["focus"].name)
     styles, scripts = (
         [(FOLDER / name).read_text(encoding="utf-8") for name in names]
         for names in (STYLES, SCRIPTS)
@@ -119,5 +118,5 @@ def environment() -> Environment:
     )
     templates.filters |= {name: getattr(numbers, name) for name in FILTERS}
     templates.filters["mark"] = marks.mark
-    templates.globals |= {"bar": marks.bar, "WIDTH": marks.WIDTH, "HEIGHT": marks.HEIGHT}
+    templates.globals |= {"WIDTH": marks.WIDTH, "HEIGHT": marks.HEIGHT}
     return templates

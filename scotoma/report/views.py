@@ -8,20 +8,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scotoma.audit import Audit, GateResult
-from scotoma.audit.divergence import Distances
-from scotoma.audit.document import FewModelsRow, GroupParity
+from scotoma.audit.document import AuditedVariant, FewModelsRow, GroupParity
 from scotoma.audit.frontier import FrontierRow
 from scotoma.audit.groups import ClassRow, RateChange
+from scotoma.audit.slices import SliceSearch
 from scotoma.report import answers, gallery
 from scotoma.report.concerns import KNOWN_NOTES, concerns
 from scotoma.report.corrupted import corrupted
 from scotoma.report.downloads import downloads
+from scotoma.report.figures.groups import most_changed_groups
 from scotoma.report.images import Album
 from scotoma.report.judged import certainty_words, open_tests, rule_words
 from scotoma.report.marks import Scale, scale_of
 from scotoma.report.mitigations import mitigations
 from scotoma.report.model_card import model_card
 from scotoma.report.numbers import Interval, absolute, mirrored, normalised, scaled
+from scotoma.report.overview import variant_rows
 from scotoma.report.readable import in_names, with_group_names
 from scotoma.uncertainty import few_runs
 from scotoma.variance import NO_POWER, THIS_TEST_SET
@@ -34,18 +36,18 @@ MOST_RATES = 120  # rows of a table of classes by groups
 MOST_CLASS_NAMES = 20  # class names listed at the top
 FEW_MEMBERS = 5  # below it CIE counts are unstable
 MOST_RUN_ROWS = 70  # rows of a table of fairness metrics over members
+MOST_GROUPS = 8  # rows of the table of groups before anything is unfolded
 
 CONTENTS = {
     "verdict": "Verdict",
-    "questions": "Five questions",
-    "reading": "How to read",
+    "groups": "Who",
+    "gallery": "Examples",
+    "slices": "Why",
+    "reading": "Glossary",
     "gate": "Gate",
     "topline": "Accuracy and CIEs",
-    "groups": "Groups",
-    "cies": "Changed examples",
-    "gallery": "Gallery",
+    "cies": "Distances",
     "classes": "Classes",
-    "slices": "Slices",
     "robustness": "Corrupted pictures",
     "clarify": "Clarify metrics",
     "variance": "Seeds",
@@ -175,14 +177,22 @@ def page_context(
         "few_runs": _few_runs(audit),
         "metrics": METRICS,
         "class_names": audit.examples.classes[:MOST_CLASS_NAMES],
-        "subgroups": subgroups,
+        "gaps": {
+            name: {(gap.metric, gap.group_b): gap for gap in audit.gaps.get(name, ())}
+            for name in names
+        },
+        **_groups_shown(audit, focus.name, subgroups),
         "rates_by_class": {name: _rates_by_class(audit, name, classes[name]) for name in names},
         "classes": {name: _cut(rows) for name, rows in classes.items()},
-        "gallery": gallery.pairs(audit.gallery, names, Album(images)),
+        "gallery": gallery.pairs(audit.gallery, names, Album(images), gallery.telling(keyed)),
+        "FIRST": gallery.FIRST,
+        "others": [one for one in audit.compressed if one is not focus],
         "pictured": bool(images),
         "filters": gallery.filters(audit.gallery),
         "FLIPS": gallery.FLIPS,
         "slices": audit.slices,
+        "searches": _searches(audit),
+        "sliced": [v for v in audit.compressed if v.name in audit.slices and _found(audit, v.name)],
         "robustness": corrupted(audit),
         "strip": Album({"strip": beside.strip or b""}).take("strip"),
         "clarify": {"questions": questions, "known_notes": KNOWN_NOTES} if questions else None,
@@ -198,8 +208,9 @@ def page_context(
         "frontier": frontier,
         "newest": beside.newest,
         "versions": sorted(beside.versions.items()),
-        "facts": answers.facts(audit, focus.name),
-        "answers": answers.answers(audit, gate, focus.name),
+        "overview": variant_rows(audit, gate),
+        "whom": answers.whom(audit, gate, focus.name),
+        "beyond_noise": answers.beyond_noise(audit, gate, focus.name),
         "verdict_sentence": answers.verdict_sentence(gate) if gate else "",
         "next_steps": _next_steps(audit, gate) if gate else [],
         "open_tests": {v.name: open_tests(v) for v in gate.variants} if gate else {},
@@ -208,8 +219,7 @@ def page_context(
         "downloads": downloads(audit, gate),
         "model_card": model_card(audit, gate),
         "subset_name": _subset_name,
-        "largest_beyond_zero": _largest_beyond_zero,
-        "scales": _scales(audit, subgroups, classes),
+        "scales": _scales(audit, classes),
     }
     there = {
         "gate": gate,
@@ -224,6 +234,45 @@ def page_context(
     titles = CONTENTS | ({} if audit.labelled else {"topline": "CIEs and floor"})
     shown["contents"] = [(key, name) for key, name in titles.items() if there.get(key, True)]
     return shown
+
+
+def _groups_shown(
+    audit: Audit, focus: str, subgroups: Mapping[str, Mapping[str, Sequence[RateChange]]]
+) -> dict[str, Any]:
+    """Share out the tables of groups: what stands on the page, and what is folded away."""
+    errors = subgroups[focus].get("error", ()) if focus in subgroups else ()
+    most = most_changed_groups(audit, [focus], MOST_GROUPS)
+    shown = [row for row in errors if row.group in most]
+    note = f" The {len(shown)} of {len(errors)} groups that change most." * (
+        len(shown) < len(errors)
+    )
+    folded = {
+        name: {
+            metric: rows
+            for metric, rows in by_metric.items()
+            if (name, metric) != (focus, "error") or note
+        }
+        for name, by_metric in subgroups.items()
+    }
+    return {
+        "shown_groups": {"error": shown} if shown else {},
+        "shown_note": note,
+        "folded_groups": folded,
+    }
+
+
+def _found(audit: Audit, variant: str) -> bool:
+    return bool(audit.slices[variant].slices)
+
+
+def _searches(audit: Audit) -> list[tuple[list[AuditedVariant], SliceSearch]]:
+    """What each search found, those that say the same in one line."""
+    by_words: dict[tuple[str, ...], list[AuditedVariant]] = {}
+    for variant in audit.compressed:
+        if variant.name in audit.slices:
+            search = audit.slices[variant.name]
+            by_words.setdefault((search.summary, *search.notes), []).append(variant)
+    return [(variants, audit.slices[variants[0].name]) for variants in by_words.values()]
 
 
 def _few_runs(audit: Audit) -> str:
@@ -361,21 +410,14 @@ def _cut(rows: list[ShownClass]) -> tuple[list[ShownClass], int, list[ShownClass
 
 def _scales(
     audit: Audit,
-    subgroups: Mapping[str, Mapping[str, Sequence[RateChange]]],
     classes: Mapping[str, Sequence[ShownClass]],
 ) -> dict[str, Scale | None]:
     """One axis for each column of drawings, over all variants."""
-    scales = {
+    return {
         "excess": scale_of(d.cie.excess for d in audit.divergence.values()),
-        "flips": scale_of(d.flips for d in audit.divergence.values() if d.flips),
-        "gap": scale_of(gap.gap for gaps in audit.gaps.values() for gap in gaps),
         "classes": scale_of(shown.normalised for rows in classes.values() for shown in rows),
         "slices": scale_of(row.effect for s in audit.slices.values() for row in s.slices),
     }
-    for metric in METRICS:
-        tables = [by_metric.get(metric, ()) for by_metric in subgroups.values()]
-        scales[metric] = scale_of(row.absolute for rows in tables for row in rows)
-    return scales
 
 
 def _subset_name(subset: str) -> str:
@@ -387,9 +429,3 @@ def _subset_name(subset: str) -> str:
     if subset.startswith("taxicab "):
         return f"taxicab percentile {subset.removeprefix('taxicab ')}"
     return "all examples" if subset == "all" else subset
-
-
-def _largest_beyond_zero(distances: Distances) -> int:
-    """The most examples at one distance, distance 0 aside: the longest bar."""
-    counts = zip(distances.distance, distances.examples, strict=True)
-    return max((examples for distance, examples in counts if distance), default=1)

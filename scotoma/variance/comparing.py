@@ -11,7 +11,7 @@ the values themselves, Benjamini-Hochberg over the family of tests.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
@@ -32,6 +32,8 @@ from scotoma.variance.effects import (
 )
 
 Name = TypeVar("Name")
+Kind = TypeVar("Kind")
+TestOfMeans = tuple[Literal["two-sided", "less", "greater"], Literal["exact", "asymptotic"]]
 FEWEST_TESTED = 3  # runs a side; of two, both lie equally far from their median, and F is endless
 NO_POWER_BELOW = 5  # runs a side
 NO_POWER = f"fewer than {NO_POWER_BELOW} runs a side: Levene's test has no power"
@@ -202,41 +204,7 @@ def compare(
     >>> compare([0.30, 0.31, 0.32], [0.31, 0.31, 0.35], protocol="published").mean_moves()
     'NS'
     """
-    if protocol not in ("sound", "published"):
-        raise DataError(
-            f"protocol must be 'sound' or 'published', got {protocol!r}: name one of the two"
-        )
-    b, o = _runs(base, "base"), _runs(other, "other")
-    varies = variance_of(b) > 0 or variance_of(o) > 0
-    published = protocol == "published"
-    scaled = (_by_mean(b), _by_mean(o)) if published else (b, o)
-    usable = varies and bool(np.isfinite(scaled[0]).all() and np.isfinite(scaled[1]).all())
-    effect = cohens_d(b, o, level)
-    runs = b.size + o.size
-    why = f"nothing varies over {runs} runs" if not varies else "a mean of 0 cannot be divided by"
-    fewest = min(b.size, o.size)
-    untested = why if not usable else ""
-    if usable and fewest < FEWEST_TESTED:
-        untested = f"{fewest} runs on a side, {FEWEST_TESTED} are needed"
-    note = f"{THIS_TEST_SET}; {NO_POWER}" if fewest < NO_POWER_BELOW else THIS_TEST_SET
-    return Comparison(
-        difference=welch_difference(b, o, level),
-        cohens_d=effect,
-        effect=sawilowsky(effect.value),
-        u_p=_mann_whitney(b, o, published=published),
-        levene_p=math.nan if untested else _levene(*scaled),
-        spread_ratio=replace(spread_ratio(*scaled, level), note=note)
-        if usable
-        else undefined(
-            f"undefined ({why})",
-            n=runs,
-            members=fewest,
-            level=level,
-            note=note,
-        ),
-        protocol=protocol,
-        reason=f"no test of variances ({untested})" if untested else "",
-    )
+    return _compared([(base, other)], protocol, level)[0]
 
 
 def compare_family(
@@ -265,10 +233,7 @@ def compare_family(
     >>> round(family["lower"].u_p_adjusted, 4)
     0.0159
     """
-    shown = {
-        name: compare(base, other, protocol=protocol, level=level)
-        for name, (base, other) in pairs.items()
-    }
+    shown = dict(zip(pairs, _compared(list(pairs.values()), protocol, level), strict=True))
     u = np.array([one.u_p for one in shown.values()])
     levene = np.array([one.levene_p for one in shown.values()])
     if protocol == "sound" and shown:
@@ -277,6 +242,64 @@ def compare_family(
         name: replace(one, u_p_adjusted=float(pu), levene_p_adjusted=float(pl))
         for (name, one), pu, pl in zip(shown.items(), u, levene, strict=True)
     }
+
+
+def _compared(
+    pairs: Sequence[tuple[npt.ArrayLike, npt.ArrayLike]],
+    protocol: StatisticsProtocol,
+    level: float,
+) -> list[Comparison]:
+    if protocol not in ("sound", "published"):
+        raise DataError(
+            f"protocol must be 'sound' or 'published', got {protocol!r}: name one of the two"
+        )
+    published = protocol == "published"
+    sides = [(_runs(base, "base"), _runs(other, "other")) for base, other in pairs]
+    scaled = [(_by_mean(b), _by_mean(o)) for b, o in sides] if published else sides
+    unknown = [_no_ratio(*side, *own) for side, own in zip(sides, scaled, strict=True)]
+    untested = [why or _too_few(b, o) for why, (b, o) in zip(unknown, sides, strict=True)]
+    means = [_test_of_means(b, o, published) for b, o in sides]
+    u = _in_batches(_mann_whitney, sides, means, untested=1.0)
+    variances = [None if why else "Levene" for why in untested]
+    levene = _in_batches(_levene, scaled, variances, untested=math.nan)
+    compared = []
+    for at, (b, o) in enumerate(sides):
+        fewest = min(b.size, o.size)
+        note = f"{THIS_TEST_SET}; {NO_POWER}" if fewest < NO_POWER_BELOW else THIS_TEST_SET
+        if unknown[at]:
+            reason = f"undefined ({unknown[at]})"
+            ratio = undefined(reason, n=b.size + o.size, members=fewest, level=level, note=note)
+        else:
+            ratio = replace(spread_ratio(*scaled[at], level), note=note)
+        effect = cohens_d(b, o, level)
+        compared.append(
+            Comparison(
+                difference=welch_difference(b, o, level),
+                cohens_d=effect,
+                effect=sawilowsky(effect.value),
+                u_p=float(u[at]),
+                levene_p=float(levene[at]),
+                spread_ratio=ratio,
+                protocol=protocol,
+                reason=f"no test of variances ({untested[at]})" if untested[at] else "",
+            )
+        )
+    return compared
+
+
+def _no_ratio(b: Floats, o: Floats, scaled_b: Floats, scaled_o: Floats) -> str:
+    """Why the spreads cannot be compared; empty where they can."""
+    if not (variance_of(b) > 0 or variance_of(o) > 0):
+        return f"nothing varies over {b.size + o.size} runs"
+    finite = np.isfinite(scaled_b).all() and np.isfinite(scaled_o).all()
+    return "" if finite else "a mean of 0 cannot be divided by"
+
+
+def _too_few(b: Floats, o: Floats) -> str:
+    fewest = min(b.size, o.size)
+    if fewest >= FEWEST_TESTED:
+        return ""
+    return f"{fewest} runs on a side, {FEWEST_TESTED} are needed"
 
 
 def _runs(values: npt.ArrayLike, name: str) -> Floats:
@@ -303,25 +326,52 @@ def _by_mean(values: Floats) -> Floats:
         return np.asarray(values / (np.round(values * scale) / scale).mean())
 
 
-def _mann_whitney(b: Floats, o: Floats, *, published: bool) -> float:
+def _in_batches(
+    test: Callable[[Floats, Floats, Kind], Floats],
+    sides: Sequence[tuple[Floats, Floats]],
+    kinds: Sequence[Kind | None],
+    untested: float,
+) -> Floats:
+    """P-values of all pairs, those of as many runs and of one kind of test in one call.
+
+    A thousand calls of SciPy's tests take seconds, one call with a thousand rows milliseconds. A
+    pair without a kind is not tested.
+    """
+    p = np.full(len(sides), untested)
+    batches: dict[tuple[Kind, int, int], list[int]] = {}
+    for at, ((b, o), kind) in enumerate(zip(sides, kinds, strict=True)):
+        if kind is not None:
+            batches.setdefault((kind, b.size, o.size), []).append(at)
+    for (kind, _, _), rows in batches.items():
+        base, other = (np.stack([sides[at][side] for at in rows]) for side in (0, 1))
+        p[rows] = test(base, other, kind)
+    return p
+
+
+def _test_of_means(b: Floats, o: Floats, published: bool) -> TestOfMeans | None:
+    """The Mann-Whitney test of a pair; None where all values tie: no arrangement is extreme."""
+    values = np.concatenate([b, o])
+    if np.ptp(values) == 0:
+        return None
+    if published:
+        return "less" if b.mean() < o.mean() else "greater", "asymptotic"
+    exact = np.unique(values).size == values.size and max(b.size, o.size) <= EXACT_UP_TO
+    return "two-sided", "exact" if exact else "asymptotic"
+
+
+def _mann_whitney(b: Floats, o: Floats, kind: TestOfMeans) -> Floats:
     from scipy.stats import mannwhitneyu  # costly to import, and only needed here
 
-    if np.ptp(np.concatenate([b, o])) == 0:
-        return 1.0  # all values tie: no arrangement is more extreme than any other
-    if published:
-        side: Literal["less", "greater"] = "less" if b.mean() < o.mean() else "greater"
-        return float(mannwhitneyu(b, o, alternative=side, method="asymptotic").pvalue)
-    ties = np.unique(np.concatenate([b, o])).size < b.size + o.size
-    exact = not ties and max(b.size, o.size) <= EXACT_UP_TO
-    method: Literal["exact", "asymptotic"] = "exact" if exact else "asymptotic"
-    return float(mannwhitneyu(b, o, alternative="two-sided", method=method).pvalue)
+    alternative, method = kind
+    tested = mannwhitneyu(b, o, alternative=alternative, method=method, axis=1)
+    return np.asarray(tested.pvalue, np.float64)
 
 
-def _levene(b: Floats, o: Floats) -> float:
+def _levene(b: Floats, o: Floats, kind: str) -> Floats:
     from scipy.stats import levene
 
     with np.errstate(divide="ignore", invalid="ignore"):  # spread within neither side: F is inf
-        return float(levene(b, o, center="median").pvalue)
+        return np.asarray(levene(b, o, center="median", axis=1).pvalue, np.float64)
 
 
 def _mark(adjusted: float, raw: float, direction: float, alpha: float) -> str:

@@ -112,7 +112,8 @@ def level_outlook(level: Level, *, alpha: float, together: int) -> Outlook | Non
     spread, sure = level.spread, SURE ** (1 / together)
     distance = abs(_scaled(level.limit, bound.estimate.scale) - spread.centre)
     more = numbers_to(k, MOST_MODELS)
-    models = first_numbers(more, lambda m: _chance(spread, bound, distance, m, alpha / 2), sure)
+    chances = (_chance(spread, bound, distance, int(m), alpha / 2) for m in more)
+    models = first_numbers(more, chances, sure)
     if models is None:
         return none
     return Outlook("PASS", "models", *models, k, today, limit=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from scotoma.inputs import Floats
 from scotoma.uncertainty import FEWEST_RUNS, Variance
@@ -15,6 +17,7 @@ from scotoma.verdict.question import Margin, Question
 
 __all__ = ["MOST_MODELS", "Outlook", "first_numbers", "numbers_to", "outlook"]
 
+Numbers = npt.NDArray[np.int64]
 MOST_MODELS = 255  # of a population; a forecast never asks for more
 MOST_TIMES = 100  # as many examples as there are
 KNOWN = 1e6  # degrees of freedom from which a variance is taken for known
@@ -89,7 +92,7 @@ class _Way:
     n: int
     quantile: float
 
-    def by_models(self, members: float) -> float:
+    def by_models(self, members: Numbers) -> Floats:
         """Chance that so many models settle it, the present ones among them.
 
         V(K') = V_A + V_B K/K', where V_A is the test set's own; the estimate moves from where it is
@@ -98,49 +101,52 @@ class _Way:
         v = self.variance
         own = max(0.0, v.examples - v.residual)
         shrinking = max(0.0, v.total - v.floor - own)
-        share = self.members / members
+        share = (self.members / members)[:, None]
         of_runs = v.members**2 / (2 * (self.members - 1))  # two populations that vary alike
         of_examples = max(0.0, v.total**2 / v.df - of_runs)
         free = max(v.examples**2 / of_examples, 2.0) if of_examples > 0 else math.inf
         examples = own + (v.examples - own) * share
-        spread = examples**2 / free + (v.members * share) ** 2 / (2 * (members - 1))
+        spread = examples**2 / free + (v.members * share) ** 2 / (2 * (members[:, None] - 1))
+        scales = _scales(self.members - 1)
+        total = own + v.floor + scales * shrinking * share
+        with np.errstate(divide="ignore"):  # of no spread the degrees of freedom are endless
+            df = total**2 / spread
+        return self._chance(self._half(total, df), scales * shrinking * (1 - share))
 
-        def half(scale: Floats) -> Floats:
-            total = own + v.floor + scale * shrinking * share
-            return self._half(total, total**2 / spread if spread > 0 else math.inf)
-
-        return self._chance(half, shrinking * (1 - share), self.members - 1)
-
-    def by_examples(self, n: float) -> float:
+    def by_examples(self, n: Numbers) -> Floats:
         """Chance that so many examples settle it, the present ones among them."""
         v = self.variance
         runs = max(0.0, v.members - v.residual)
-        shrinking, share = max(0.0, v.total - runs), self.n / n
+        shrinking, share = max(0.0, v.total - runs), (self.n / n)[:, None]
+        lost = np.minimum(self.sampling, self.widest * (1 - np.sqrt(share)))
+        scales = _scales(v.df)
+        half = self._half(runs + scales * shrinking * share, v.df / share) + lost
+        return self._chance(half, scales * shrinking * (1 - share))
 
-        lost = min(self.sampling, self.widest * (1 - math.sqrt(share)))
-
-        def half(scale: Floats) -> Floats:
-            return self._half(runs + scale * shrinking * share, v.df / share) + lost
-
-        return self._chance(half, shrinking * (1 - share), v.df)
-
-    def _half(self, total: Floats, df: Floats | float) -> Floats:
+    def _half(self, total: Floats, df: Floats) -> Floats:
         from scipy.special import stdtrit
 
         return np.asarray(stdtrit(df, 1 - self.quantile) * np.sqrt(total))
 
-    def _chance(self, half: Callable[[Floats], Floats], moves: float, df: float) -> float:
+    def _chance(self, half: Floats, moved: Floats) -> Floats:
         """Mean over what the variance may be of the chance that the interval leaves the margin."""
-        from scipy.special import chdtri, ndtr
+        from scipy.special import ndtr
 
-        # Below 2 degrees of freedom nothing is known of the variance; far above, all.
-        free = max(df, 2.0)
-        known = free >= KNOWN
-        scales = np.asarray([1.0] if known else free / chdtri(free, QUANTILES), np.float64)
-        clear = self.distance - half(scales)
-        if moves > 0:
-            return float(np.mean(ndtr(clear / np.sqrt(scales * moves))))
-        return float(np.mean(clear >= 0))
+        clear = self.distance - half
+        with np.errstate(divide="ignore", invalid="ignore"):
+            leaves = ndtr(clear / np.sqrt(moved))
+        return np.asarray(np.where(moved > 0, leaves, clear >= 0).mean(axis=1))
+
+
+def _scales(df: float) -> Floats:
+    """What the variance may be over what it was estimated at.
+
+    Below 2 degrees of freedom nothing is known of it; far above, all.
+    """
+    from scipy.special import chdtri
+
+    free = max(df, 2.0)
+    return np.asarray([1.0] if free >= KNOWN else free / chdtri(free, QUANTILES), np.float64)
 
 
 def outlook(
@@ -179,15 +185,15 @@ def outlook(
         return none
     sure = SURE if harmful else SURE ** (1 / together)
     # Harm exceeds every margin, a PASS keeps one of them.
-    chance = min if harmful else max
+    chance = np.min if harmful else np.max
     if members >= FEWEST_RUNS:
         more = numbers_to(members, MOST_MODELS)
-        models = first_numbers(more, lambda k: chance(way.by_models(k) for way in ways), sure)
+        models = first_numbers(more, chance([way.by_models(more) for way in ways], axis=0), sure)
         if models is not None:
             return Outlook(leaning, "models", *models, members, upper)
     n = change.absolute.n
     more = numbers_to(n, MOST_TIMES * n)
-    examples = first_numbers(more, lambda m: chance(way.by_examples(m) for way in ways), sure)
+    examples = first_numbers(more, chance([way.by_examples(more) for way in ways], axis=0), sure)
     if examples is not None:
         return Outlook(leaning, "examples", *examples, n, upper)
     return none
@@ -217,25 +223,25 @@ def _way(
     return _Way(distance, sampling, widest, variance, estimate.members, estimate.n, quantile)
 
 
-def numbers_to(now: int, most: int) -> list[int]:
+@cache
+def numbers_to(now: int, most: int) -> Numbers:
     """List numbers to try, each a twentieth above the one before."""
     numbers, number = [], now
     while number < most:
         number = min(most, max(number + 1, math.ceil(1.05 * number)))
         numbers.append(number)
-    return numbers
+    return np.array(numbers, np.int64)
 
 
 def first_numbers(
-    numbers: Sequence[int], chance: Callable[[int], float], sure: float
+    numbers: Numbers, chances: Iterable[float], sure: float
 ) -> tuple[float, float] | None:
     """Find the first numbers with a chance of one half, and with one of `sure`."""
     half = math.nan
-    for number in numbers:
-        known = chance(number)
-        if math.isnan(half) and known >= 0.5:
+    for number, chance in zip(numbers, chances, strict=False):
+        if math.isnan(half) and chance >= 0.5:
             half = float(number)
-        if known >= sure:
+        if chance >= sure:
             return half, float(number)
     return None
 

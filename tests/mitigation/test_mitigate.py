@@ -44,7 +44,7 @@ tracking: {uri: "off"}
 """
 
 
-def loans(home: Path, n: int = 800, models: int = 4) -> Path:
+def loans(home: Path, n: int = 800, models: int = 6) -> Path:
     """Scores of int8 are shifted against women, who are then refused too often."""
     rng = np.random.default_rng(1)
     ids = [f"r{i}" for i in range(n)]
@@ -117,7 +117,7 @@ def test_offsets_mend_what_a_shift_of_one_group_broke(
     assert scotoma("verify", folder / "audit")[0] == 0
     rules = json.loads((folder / "rules.json").read_text())
     again = [decide.read_rule(json.dumps(rule)) for rule in rules]
-    assert len(again) == 4
+    assert len(again) == 6
     # the shift of two logits against women (sex=f is group 0), in their sharper scores
     assert all(rule.offsets[0][1] - rule.offsets[1][1] > 0.3 for rule in again)  # type: ignore[attr-defined]
     code, out, _ = scotoma("mitigate", run.root, "--technique", "offsets", "--out", folder)
@@ -194,7 +194,7 @@ def test_the_judging_half_does_not_decide_the_rules(run: Run, tmp_path: Path) ->
         (["--technique", "drf"], "--technique must be one of dfr, thresholds"),
         (["--technique", "offsets", "--attribute", "age"], "got 'age'"),
         (["--technique", "offsets", "--variant", "dense"], "must be a compressed variant"),
-        (["--technique", "ensemble", "--together", "9"], "number of members, 4, got 9"),
+        (["--technique", "ensemble", "--together", "9"], "number of members, 6, got 9"),
     ],
 )
 def test_what_a_technique_lacks_is_one_sentence(

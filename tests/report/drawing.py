@@ -58,7 +58,8 @@ def readable(content: Content) -> Audit:
 def figures(
     audit: Audit, gate: Verdict, measurements: Mapping[str, Any] | None
 ) -> dict[str, drawings.Figure]:
-    return drawings.figures(audit, gate_of(gate), beside(measurements).frontier)
+    focus = audit.compressed[-1].name
+    return drawings.figures(audit, gate_of(gate), beside(measurements).frontier, focus)
 
 
 def downloads(audit: Audit, gate: Verdict) -> tuple[files.Download, ...]:

@@ -20,11 +20,10 @@ def test_dense_and_compressed_votes_stand_below_each_image(audit):
     mark = {True: "✓", False: "✗"}
     for kind, card in (("CIE", pair["cie"]), ("Not a CIE", pair["non_cie"])):
         assert (
-            f"{kind} True label {card['label']} "
-            f"Dense modal {mark[card['dense_modal'] == card['label']]} {card['dense_modal']} "
-            f"({card['dense_votes']} of 10 votes) "
-            f"Compressed modal {mark[card['compressed_modal'] == card['label']]} "
-            f"{card['compressed_modal']} ({card['compressed_votes']} of 10 votes) "
+            f"{kind} Dense {mark[card['dense_modal'] == card['label']]} {card['dense_modal']} "
+            f"{card['dense_votes']}/10 "
+            f"Compressed {mark[card['compressed_modal'] == card['label']]} "
+            f"{card['compressed_modal']} {card['compressed_votes']}/10 "
             f"side {card['attributes']['side']} "
         ) in cards
     image = base64.b64encode(audit.images[pair["cie"]["example_id"]]).decode()

@@ -90,7 +90,7 @@ def many_groups(content: dict[str, Any], images: Any, gate: Any, measured: Any) 
     return content, images, gate, measured
 
 
-SECTIONS = {"verdict", "questions", "gate", "topline", "groups", "cies", "gallery", "clarify"}
+SECTIONS = {"verdict", "gate", "topline", "groups", "cies", "gallery", "clarify"}
 SECTIONS |= {"methods"}
 SHAPES = (one_variant, no_groups, no_images, no_gate, many_classes, many_groups)
 

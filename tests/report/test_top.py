@@ -1,4 +1,4 @@
-"""The top of the page: who reads only that is not misled, and a reviewer finds five answers."""
+"""The top of the page: who reads only that is not misled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from scotoma.report.answers import answers, facts, in_focus, next_steps, verdict_sentence
+from scotoma.audit.worst_change import worst_change
+from scotoma.report.answers import (
+    beyond_noise,
+    in_focus,
+    next_steps,
+    verdict_sentence,
+    whom,
+)
+from scotoma.report.overview import variant_rows
 from tests.report.drawing import audit_of, gate_of, readable
 from tests.report.reading import Page, cell, points
 
@@ -23,7 +31,9 @@ def test_the_verdict_comes_first_with_what_decided_it(audit: Any) -> None:
     text = section(audit.page, "verdict")
     assert re.match(rf"Verdict: \S {audit.gate['verdict']} ", text)
     assert verdict_sentence(gate_of(audit.gate)) in text
-    assert audit.page.index('id="verdict"') < audit.page.index('id="questions"')
+    heads = ("verdict", "groups", "gallery", "slices", "reading", "gate", "methods")
+    places = [audit.page.index(f'<h2 id="{head}"') for head in heads]
+    assert places == sorted(places)
     decided = section(audit.page, "gate")
     for variant in audit.gate["variants"]:
         assert re.search(rf"{re.escape(variant['name'])} \S {variant['verdict']} ", decided)
@@ -31,46 +41,46 @@ def test_the_verdict_comes_first_with_what_decided_it(audit: Any) -> None:
             assert " ".join(line.split()) in decided
 
 
-def test_four_numbers_stand_at_the_top_each_with_interval_and_n(audit: Any) -> None:
-    text = section(audit.page, "verdict")
-    name = in_focus(audit_of(audit.content), gate_of(audit.gate)).name
-    rows = [r for r in audit.content["subgroups"][name] if r["metric"] == "error"]
-    cie = audit.content["divergence"][name]["cie"]
-    whole = next(row for row in rows if row["group"] == "all")["absolute"]
-    known = [row for row in rows if row["compressed"]["effective_events"] >= 10]
-    worst = max(known, key=lambda row: row["absolute"]["low"])
-    turned = {**whole, "value": -whole["value"], "low": -whole["high"], "high": -whole["low"]}
-    for shown in (points(turned), points(cie["excess"]), points(worst["absolute"])):
-        assert shown in text
-    assert text.count("; n ") == 4
-    assert f"{cie['cie']['count']} CIEs" in text
+def test_each_variant_has_one_row_of_numbers_with_intervals_and_n(audit: Any) -> None:
+    rows = Page(audit.page).table("Each variant beside dense")
+    assert list(rows) == [v["name"] for v in audit.gate["variants"]]
+    shown = readable(audit.content)
+    for judged in audit.gate["variants"]:
+        name = judged["name"]
+        word, accuracy, flips, affected, margin = rows[name]
+        assert word.endswith(judged["verdict"])
+        (whole,) = (
+            row["absolute"]
+            for row in audit.content["subgroups"][name]
+            if (row["group"], row["metric"], row["class"]) == ("all", "error", None)
+        )
+        turned = {**whole, "value": -whole["value"], "low": -whole["high"], "high": -whole["low"]}
+        assert accuracy.startswith(points(turned))
+        assert accuracy.endswith(f"; n {whole['n']}")
+        assert flips.startswith(cell(shown.divergence[name].differing.model_dump()))
+        worst = worst_change(shown, name)
+        assert worst is not None
+        assert affected.startswith(points(worst.absolute.model_dump()))
+        assert f"error of {worst.group}; n {worst.absolute.n}" in affected
+        widest = max(
+            (
+                (test["decided_by"]["margin"], test["where"])
+                for test in judged["tests"]
+                if test["decided_by"] and test["decided_by"]["kind"] == "absolute"
+            ),
+            default=None,
+            key=lambda pair: pair[0],
+        )
+        assert margin == (f"{100 * widest[0]:.1f} points, {widest[1]}" if widest else "none")
 
 
-def test_five_questions_are_answered_each_a_click_from_its_evidence(audit: Any) -> None:
-    page = Page(audit.page)
-    text = section(audit.page, "questions")
+def test_nothing_is_said_twice_before_something_is_unfolded(audit: Any) -> None:
+    """No table of the folded parts repeats one of those above them."""
+    captions = list(Page(audit.page).tables)
+    assert len(captions) == len(set(captions))
     name = in_focus(audit_of(audit.content), gate_of(audit.gate)).name
-    asked = (
-        "Which variant may ship?",
-        f"Whom does {name} harm, and how certain is it?",
-        "Which images change?",
-        "Is the change more than seed noise?",
-        "What would settle it?",
-    )
-    places = [text.index(question) for question in asked]
-    assert places == sorted(places)
-    (inside,) = re.findall('<section aria-labelledby="questions".*?</section>', audit.page, re.S)
-    links = [a["href"][1:] for tag, a in Page(inside).tags if tag == "a"]
-    assert links == ["gate", "groups", "gallery", "topline", "gate"]
-    assert set(links) <= {a.get("id") for _, a in page.tags}
-    excess = points(audit.content["divergence"][name]["cie"]["excess"])
-    assert f"Yes: {excess} points of CIEs beyond seed noise." in text
-    failed = next(v for v in audit.gate["variants"] if v["name"] == name)
-    assert "; ".join(failed["sentences"])[1:] in text
-    # Where the links lead, the evidence stands.
-    assert cell(audit.content["accuracy"][name]["top1"]) in section(audit.page, "topline")
-    assert f"Error of each group: {name} beside dense" in section(audit.page, "groups")
-    assert "Dense modal" in section(audit.page, "gallery")
+    assert sum(f"Error of each group: {name}" in caption for caption in captions) == 1
+    assert not re.search(r"<details open[^>]*>\s*<summary><h2", audit.page)
 
 
 @pytest.mark.parametrize("positive", [None, "cat"])
@@ -78,23 +88,24 @@ def test_change_of_accuracy_is_the_difference_of_the_two_beside_it(
     make_audit: Any, positive: str | None
 ) -> None:
     audited = make_audit(positive=positive, members=5)
-    fact = facts(readable(audited.content), "prune-0.9")[0]
-    before, after = (float(rate.rstrip("%")) for rate in fact.beside.split(" to "))
+    rows = variant_rows(readable(audited.content), None)
+    (fact,) = (row.accuracy for row in rows if row.variant == "prune-0.9")
+    assert fact is not None
+    rates, _, whose = fact.beside.partition(", ")
+    before, after = (float(rate.rstrip("%")) for rate in rates.split(" to "))
     change = float(fact.shown.value.replace("\u2212", "-"))
     assert change == pytest.approx(after - before, abs=0.011)
-    assert ("cat against the rest" in fact.what) is (positive is not None)
+    assert (whose == "cat against the rest") is (positive is not None)
 
 
-def beyond_noise(audited: Any, verdict: str, excess: dict[str, Any]) -> str:
+def noise_answer(audited: Any, verdict: str, excess: dict[str, Any]) -> str:
     """The answer about seed noise, by the verdict on the variant and its excess of CIEs."""
     content, gate = copy.deepcopy(audited.content), copy.deepcopy(audited.gate)
     content["divergence"]["prune-0.9"]["cie"]["excess"] |= excess
     (judged,) = (v for v in gate["variants"] if v["name"] == "prune-0.9")
     judged["verdict"] = verdict
     judged["sentences"] = ["error b +90% [+40, +140] at 99%, margin +20% (error_groups)"]
-    found = answers(readable(content), gate_of(gate), "prune-0.9")[3]
-    assert found.question == "Is the change more than seed noise?"
-    return found.text
+    return beyond_noise(readable(content), gate_of(gate), "prune-0.9")
 
 
 def excess(low: float, high: float) -> dict[str, Any]:
@@ -103,60 +114,53 @@ def excess(low: float, high: float) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("low", "high", "said"),
-    [(0.01, 0.03, "Yes: "), (-0.01, 0.03, "Not shown: "), (-0.03, -0.01, "No: ")],
+    [
+        (0.01, 0.03, "More than seed noise: "),
+        (-0.01, 0.03, "Not shown to be more than seed noise: "),
+        (-0.03, -0.01, "Not more than seed noise: "),
+    ],
 )
 def test_seed_noise_is_told_by_the_interval(audit: Any, low: float, high: float, said: str) -> None:
-    assert beyond_noise(audit, "UNSURE", excess(low, high)).startswith(said)
+    assert noise_answer(audit, "UNSURE", excess(low, high)).startswith(said)
 
 
 @pytest.mark.parametrize(("low", "high"), [(-0.01, 0.03), (-0.03, -0.01)])
 def test_harm_that_the_gate_shows_is_more_than_seed_noise(
     audit: Any, low: float, high: float
 ) -> None:
-    text = beyond_noise(audit, "FAIL", excess(low, high))
-    assert text.startswith("Yes: error b +90% [+40, +140] at 99%")
+    text = noise_answer(audit, "FAIL", excess(low, high))
+    assert text.startswith("More than seed noise: error b +90% [+40, +140] at 99%")
     assert "Not shown" not in text
     assert f"{points(excess(low, high) | {'note': ''})} points" in text
 
 
 def test_harm_of_one_model_says_nothing_of_seed_noise(shipped: Any) -> None:
-    assert beyond_noise(shipped, "FAIL", {}).startswith("Unknown: ")
+    assert noise_answer(shipped, "FAIL", {}).startswith("Whether it is more than seed noise is unknown: ")
 
 
 @pytest.mark.parametrize("verdict", ["PASS", "UNSURE"])
-def test_whom_it_harms_is_answered_as_the_gate_does(audit: Any, verdict: str) -> None:
+def test_no_harm_is_said_to_be_shown_only_where_no_test_failed(audit: Any, verdict: str) -> None:
     gate = copy.deepcopy(audit.gate)
     (judged,) = (v for v in gate["variants"] if v["name"] == "prune-0.9")
     judged["verdict"] = verdict
 
-    def whom(gate: dict[str, Any] | None) -> str:
-        return answers(readable(audit.content), gate_of(gate), "prune-0.9")[1].text
-
+    shown = readable(audit.content)
     assert "FAIL" in {test["verdict"] for test in judged["tests"]}  # then it is waived
-    assert whom(gate).startswith("Largest rise: ")
-    assert whom(None) == whom(gate)
+    without = whom(shown, None, "prune-0.9")
+    assert without.startswith("Highest error after compression: b, ")
+    assert whom(shown, gate_of(gate), "prune-0.9") == without
     for test in judged["tests"]:
         test["verdict"] = verdict
-    assert whom(gate) == f"No harm beyond a margin is shown. {whom(None)}"
-
-
-def test_an_excess_stands_beside_the_two_shares_that_it_is_made_of(make_audit: Any) -> None:
-    few = make_audit(members=6)
-    name = in_focus(audit_of(few.content), gate_of(few.gate)).name
-    cie = few.content["divergence"][name]["cie"]
-    before, after = cie["floor"]["value"], cie["disagreement"]["value"]
-    assert after - before == pytest.approx(cie["excess"]["value"])
-    text = section(few.page, "verdict")
-    shares = f"differ on {100 * after:.2f}%, two dense ones on {100 * before:.2f}%"
-    assert f"a dense and a compressed model {shares}" in text
-    assert "floor not estimable" not in text
+    assert whom(shown, gate_of(gate), "prune-0.9") == (
+        f"No harm beyond a margin is shown. {without}"
+    )
 
 
 def test_what_cannot_be_estimated_is_never_drawn_as_0(shipped: Any) -> None:
     text = section(shipped.page, "verdict")
     assert "Few models." in text
-    assert "excess not estimable (one model per side" in text
-    assert "Is the change more than seed noise? Unknown:" in section(shipped.page, "questions")
+    unknown = "Whether it is more than seed noise is unknown: excess not estimable (one model"
+    assert unknown in section(shipped.page, "gallery")
     assert "it says nothing about the next training run" in text
 
 

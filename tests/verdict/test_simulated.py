@@ -30,7 +30,10 @@ def gate_rules(limits: str, more: str = "") -> Any:
 
 @pytest.mark.thorough
 def test_nine_groups_without_harm_seldom_fail(rates_only: Any) -> None:
-    """Nothing rises, and nothing may: every group lies at its limit. Expected 2.5 of 100 audits."""
+    """Nothing rises, and nothing may: every group lies at its limit. Expected 2.5 of 100 audits.
+
+    The others end UNSURE, or PASS where all rises lie within the sampling margin.
+    """
     verdicts: Counter[str] = Counter()
     chosen = gate_rules("{relative: 0}")
     groups = [PlantedGroup(name=f"g{n}", n=n, rate=0.05) for n in SIZES]
@@ -38,7 +41,6 @@ def test_nine_groups_without_harm_seldom_fail(rates_only: Any) -> None:
         audit = rates_only(planted_audit(groups, members=10, seed=seed))
         verdicts[judge(audit, chosen, TODAY).verdict] += 1
     assert verdicts["FAIL"] <= 7
-    assert verdicts["PASS"] == 0
 
 
 def test_planted_harm_fails_with_the_power_that_is_promised(rates_only: Any) -> None:

@@ -10,7 +10,7 @@ from scotoma.report.figures.classes import draw_classes
 from scotoma.report.figures.figure import Figure, FigureTable
 from scotoma.report.figures.frontier import draw_frontier
 from scotoma.report.figures.gate import draw_gate
-from scotoma.report.figures.groups import draw_amplification, draw_forest
+from scotoma.report.figures.groups import draw_rates
 from scotoma.report.figures.over_index import draw_over_index
 from scotoma.report.figures.robustness import draw_robust_groups, draw_robustness
 from scotoma.report.figures.run_to_run import draw_run_to_run
@@ -23,7 +23,7 @@ __all__ = ["Figure", "FigureTable", "figures"]
 
 
 def figures(
-    audit: Audit, gate: GateResult | None, rows: Sequence[FrontierRow]
+    audit: Audit, gate: GateResult | None, rows: Sequence[FrontierRow], focus: str
 ) -> dict[str, Figure]:
     """Every figure that there is something to draw for.
 
@@ -31,17 +31,17 @@ def figures(
         audit: The audit, groups called by their names.
         gate: The verdict; None where nobody judged.
         rows: What each variant gives up and saves; none draws no frontier.
+        focus: The variant that is drawn first where the reader picks one.
 
     Returns:
-        Figures by slug: topline, gate, amplification, forest, taxicab, over_index, classes,
-        slices, robustness, robust_groups, variance, run_to_run, frontier. One that has nothing
+        Figures by slug: topline, gate, rates, taxicab, over_index, classes, slices,
+        robustness, robust_groups, variance, run_to_run, frontier. One that has nothing
         to show is left out.
     """
     drawn = (
         draw_topline(audit),
         draw_gate(gate),
-        draw_amplification(audit),
-        draw_forest(audit, gate),
+        draw_rates(audit, focus),
         draw_taxicab(audit),
         draw_over_index(audit),
         draw_classes(audit),

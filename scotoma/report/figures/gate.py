@@ -30,8 +30,9 @@ from scotoma.uncertainty import FEW_RUNS
 
 __all__ = ["draw_gate"]
 
-MOST = 16  # tests drawn of a variant, those nearest to failing
-DOMAIN = (-2.0, 6.0)  # of the axis, in margins; what lies beyond ends in an arrow
+MOST = 16  # tests drawn of a variant that did not pass, those nearest to failing
+CLEARED = 3  # tests drawn that passed, those nearest to their margin; one row holds the others
+WIDEST = (-2.0, 6.0)  # ends of the axis at most, in margins; what lies beyond ends in an arrow
 ORDER = ("FAIL", "UNSURE", "PASS")
 
 
@@ -39,18 +40,24 @@ def draw_gate(gate: GateResult | None) -> Figure | None:
     """What decides each test of a variant: the interval, in units of its margin."""
     if gate is None:
         return None
-    kept = {v.name: nearest for v in gate.variants if (nearest := _nearest(v.tests))}
-    if not kept:
+    sorted_tests = {v.name: nearest for v in gate.variants if (nearest := _nearest(v.tests))}
+    if not sorted_tests:
         return None
     worst = min(gate.variants, key=lambda v: ORDER.index(v.verdict)).name
-    rows = [_drawn(name, test) for name, tests in kept.items() for test in tests]
+    kept = {name: _that_matter(tests) for name, tests in sorted_tests.items()}
+    domain = _domain([test for tests in kept.values() for test in tests])
+    rows = []
+    for name, tests in kept.items():
+        rows += [_drawn(name, test, domain) for test in tests]
+        others = [test for test in sorted_tests[name] if test not in tests]
+        rows += [_grouped(name, others, domain)] if others else []
     return Figure(
         slug="gate",
         title="Every test beside its margin",
         summary=_summary(gate),
-        spec=_spec(rows, list(kept), worst if worst in kept else next(iter(kept))),
+        spec=_spec(rows, list(kept), worst if worst in kept else next(iter(kept)), domain),
         table=FigureTable(
-            f"Tests nearest to failing, at most {MOST} a variant; gate.json holds all",
+            "Tests that did not pass, and the nearest that passed; gate.json holds all",
             (
                 "Variant",
                 "Test",
@@ -71,7 +78,38 @@ def _nearest(tests: Sequence[TestResult]) -> list[TestResult]:
         return float("-inf") if shown is None or shown.high is None else shown.high
 
     judged = [test for test in tests if test.verdict in ORDER]
-    return sorted(judged, key=lambda t: (ORDER.index(t.verdict), -height(t)))[:MOST]
+    return sorted(judged, key=lambda t: (ORDER.index(t.verdict), -height(t)))
+
+
+def _that_matter(tests: Sequence[TestResult]) -> list[TestResult]:
+    """What did not pass, and the nearest of what did."""
+    open_tests = [test for test in tests if test.verdict != "PASS"]
+    return open_tests[:MOST] + [test for test in tests if test.verdict == "PASS"][:CLEARED]
+
+
+def _domain(tests: Sequence[TestResult]) -> tuple[float, float]:
+    """Ends of the axis that hold 0, the margin and every value, with the intervals where they fit.
+
+    Scaled to the tests that matter: a hundred cleared ones would press them together.
+    """
+    shown = [one for test in tests if (one := _in_margins(test)) is not None]
+    places = [end for one in shown for end in (one.value, one.low, one.high) if end is not None]
+    low, high = min(places, default=0.0), max(places, default=1.0)
+    return max(WIDEST[0], min(-0.25, low)), min(WIDEST[1], max(1.5, high))
+
+
+def _grouped(
+    name: str, tests: Sequence[TestResult], domain: tuple[float, float]
+) -> tuple[Any, ...]:
+    """One row for tests that passed with room to spare: how far the farthest of them reaches."""
+    shown = [one for test in tests if (one := _in_margins(test)) is not None]
+    highs = [one.high for one in shown if one.high is not None]
+    lows = [one.low for one in shown if one.low is not None]
+    reach = numbers.Interval(None, None, None)
+    if highs and lows:
+        reach = numbers.Interval(max(one.value or 0.0 for one in shown), min(lows), max(highs))
+    label = f"{numbers.count(len(tests))} more that pass"
+    return (name, label, "PASS", *clipped(reach, domain), "PASS, all together")
 
 
 def _summary(gate: GateResult) -> str:
@@ -87,13 +125,13 @@ def _summary(gate: GateResult) -> str:
     )
 
 
-def _drawn(name: str, test: TestResult) -> tuple[Any, ...]:
+def _drawn(name: str, test: TestResult, domain: tuple[float, float]) -> tuple[Any, ...]:
     decided, shown = test.decided_by, _in_margins(test)
     if decided is None or shown is None or shown.value is None:
-        missing = clipped(numbers.Interval(None, None, None), DOMAIN)
+        missing = clipped(numbers.Interval(None, None, None), domain)
         return (name, _label(test), test.verdict, *missing, f"{test.verdict}, no interval")
     label = f"{test.verdict} {_change(decided).value}"
-    return (name, _label(test), test.verdict, *clipped(shown, DOMAIN), label)
+    return (name, _label(test), test.verdict, *clipped(shown, domain), label)
 
 
 def _label(test: TestResult) -> str:
@@ -162,7 +200,9 @@ def _row(name: str, test: TestResult) -> tuple[str, ...]:
     )
 
 
-def _spec(rows: list[tuple[Any, ...]], names: list[str], chosen: str) -> dict[str, Any]:
+def _spec(
+    rows: list[tuple[Any, ...]], names: list[str], chosen: str, domain: tuple[float, float]
+) -> dict[str, Any]:
     variant, where, verdict, value, low, high, goes_left, goes_right, label = fields(9)
     title = "in margins (dashed: 1)"
     right = {"value": "width"}
@@ -177,7 +217,7 @@ def _spec(rows: list[tuple[Any, ...]], names: list[str], chosen: str) -> dict[st
             words(label, right, dx=8),  # first, for the order of the rows is that of this layer
             upright(0.0),
             upright(1.0, color=INK, strokeDash=[5, 3]),
-            whisker(low, high, title, scale={"domain": DOMAIN, "nice": False}),
+            whisker(low, high, title, scale={"domain": domain, "nice": False}),
             *arrows(low, high, goes_left, goes_right),
             points_by_verdict(verdict, value),
             cross(value, 1.0),

@@ -13,16 +13,26 @@ from scotoma.report.figures.figure import Figure, FigureTable, cell_text, isolat
 from scotoma.report.figures.grammar import (
     CONFIG,
     FAMILY,
+    GROUND,
+    INK,
     MISSING,
+    PICKED,
     SPACE,
+    arrows,
     category,
     clipped,
+    cross,
     data,
     ends,
     fields,
     numeric,
+    picker,
+    point,
+    single,
+    upright,
+    whisker,
+    words,
 )
-from scotoma.report.figures.groups import forest
 
 __all__ = ["draw_robust_groups", "draw_robustness"]
 
@@ -96,7 +106,7 @@ def draw_robust_groups(audit: Audit) -> Figure | None:
         slug="robust_groups",
         title="Groups that corruption costs more, in one variant",
         summary=_most_affected(kept),
-        spec=forest(drawn, list(kept), chosen, domain, None),
+        spec=_forest(drawn, list(kept), chosen, domain),
         table=FigureTable(
             "Loss of a group beyond that of all other examples, compressed less dense, points",
             ("Variant", "Group", "Family", "Beyond the rest", "p, adjusted", "n"),
@@ -224,3 +234,55 @@ def _panels(
             ],
         },
     }
+
+
+def _forest(
+    rows: list[tuple[Any, ...]], names: list[str], chosen: str, domain: tuple[float, float]
+) -> dict[str, Any]:
+    """Specify intervals of many rows, of the one variant that the reader picks.
+
+    Args:
+        rows: Variant, label, value, low, high, whether the interval goes on to the left and to the
+            right, the value in words, and whether its sign is filled.
+        names: The variants.
+        chosen: The one that is shown first.
+        domain: Ends of the axis, points.
+    """
+    variant, label, value, low, high, goes_left, goes_right, change, beyond = fields(9)
+    within = {"test": f"!datum.{beyond}", "value": GROUND}
+    hollow = {"type": "point", "opacity": 1, "size": 60, "strokeWidth": 2, "stroke": INK}
+    layers = [
+        words(change, {"value": "width"}, dx=8),
+        upright(0.0),
+        whisker(
+            low,
+            high,
+            "change, points",
+            scale={"domain": domain, "nice": False},
+            axis={"tickCount": 6},
+        ),
+        *arrows(low, high, goes_left, goes_right),
+        point(value)
+        | {
+            "mark": hollow,
+            "encoding": {
+                "x": {"field": value, "type": "quantitative"},
+                "fill": {"condition": within, "value": INK},
+                "shape": category(
+                    beyond,
+                    scale={"domain": [True, False], "range": ["diamond", "circle"]},
+                    legend=None,
+                ),
+            },
+        },
+        cross(value, 0.0),
+    ]
+    return single(
+        title=PICKED,
+        params=[picker(names, chosen)],
+        data=data(rows),
+        transform=[{"filter": f"datum.{variant} === variant"}],
+        height={"step": 20},
+        encoding={"y": category(label)},
+        layer=layers,
+    )

@@ -12,7 +12,7 @@ from scotoma.hashing import hash_ids
 
 __all__ = ["gallery_pairs"]
 
-PAIRS = 15  # CIEs of a variant, each beside a non-CIE of its class
+PAIRS = 200  # CIEs of a variant, each beside a non-CIE of its class
 CARD = (
     "example_id", "label", "dense_modal", "dense_votes", "compressed_modal", "compressed_votes",
     "taxicab",
@@ -33,7 +33,7 @@ def gallery_pairs(scores: pl.DataFrame, examples: Examples, seed: int) -> list[d
         seed: Of the hash.
 
     Returns:
-        At most 15 pairs, `cie` and `non_cie`, which is None where the class has no other example.
+        At most 200 pairs, `cie` and `non_cie`, which is None where the class has no other example.
     """
     # Attributes are prefixed, since they may be called as a score is.
     attributes = [pl.col(name).alias(f"{ATTRIBUTE}{name}") for name in examples.attributes]
