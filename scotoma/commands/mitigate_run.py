@@ -187,11 +187,13 @@ def _judged(audit: Audit, gate: GateResult, variant: str) -> dict[str, Any]:
     worst = max(groups, key=lambda rate: rate.absolute.value or 0.0, default=whole)
     level = max(groups, key=lambda rate: rate.compressed.value or 0.0, default=whole)
     error = whole.compressed
-    ends = [None if end is None else 1 - end for end in (error.value, error.high, error.low)]
+    value, low, high = (
+        None if end is None else 1 - end for end in (error.value, error.high, error.low)
+    )
     return {
         "verdict": verdict.verdict,
         "because": list(verdict.sentences),
-        "accuracy": vars(Change("all", *ends, error.n, error.reason)),
+        "accuracy": vars(Change("all", value, low, high, error.n, error.reason)),
         "worst_error": vars(_change(level.group, level.compressed)),
         "worst_rise": vars(_change(worst.group, worst.absolute)),
     }

@@ -105,7 +105,7 @@ def test_offsets_mend_what_a_shift_of_one_group_broke(
     assert before["worst_rise"]["group"] == "sex=f"
     assert before["worst_rise"]["low"] > 0.05 > after["worst_rise"]["value"]
     assert after["accuracy"]["low"] > before["accuracy"]["value"]
-    assert (before["verdict"], after["verdict"]) == ("FAIL", "PASS")
+    assert (before["verdict"], after["verdict"]) == ("FAIL", "UNSURE")  # 6 models
 
     assert {p: file_digest(p) for p in sorted(run.root.rglob("*")) if p.is_file()} == files
 

@@ -135,7 +135,9 @@ def test_harm_that_the_gate_shows_is_more_than_seed_noise(
 
 
 def test_harm_of_one_model_says_nothing_of_seed_noise(shipped: Any) -> None:
-    assert noise_answer(shipped, "FAIL", {}).startswith("Whether it is more than seed noise is unknown: ")
+    assert noise_answer(shipped, "FAIL", {}).startswith(
+        "Whether it is more than seed noise is unknown: "
+    )
 
 
 @pytest.mark.parametrize("verdict", ["PASS", "UNSURE"])
