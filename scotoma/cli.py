@@ -23,6 +23,7 @@ from scotoma.commands.diff import diff
 from scotoma.commands.examples import examples
 from scotoma.commands.gate import gate
 from scotoma.commands.init import init
+from scotoma.commands.mitigate import mitigate
 from scotoma.commands.paper_tables import tables
 from scotoma.commands.report import report
 from scotoma.commands.schema import schema
@@ -39,7 +40,7 @@ from scotoma.printable import printable
 
 COMMANDS: tuple[Callable[..., None], ...] = (  # in the order in which --help lists them
     audit, compare, check, gate, schema, bias, slices, variance, corrupt, report, init, examples,
-    diff, selftest, tables, tidy, tournament, trend, verify,
+    diff, mitigate, selftest, tables, tidy, tournament, trend, verify,
 )  # fmt: skip
 
 app = typer.Typer(

@@ -20,6 +20,7 @@ from scotoma.report.figures.groups import most_changed_groups
 from scotoma.report.images import Album
 from scotoma.report.judged import certainty_words, open_tests, rule_words
 from scotoma.report.marks import Scale, scale_of
+from scotoma.report.mitigations import mitigations
 from scotoma.report.model_card import model_card
 from scotoma.report.numbers import Interval, absolute, mirrored, normalised, scaled
 from scotoma.report.overview import variant_rows
@@ -220,7 +221,7 @@ def page_context(
         "whom": answers.whom(audit, gate, focus.name),
         "beyond_noise": answers.beyond_noise(audit, gate, focus.name),
         "verdict_sentence": answers.verdict_sentence(gate) if gate else "",
-        "next_steps": answers.next_steps(gate, labelled=audit.labelled) if gate else [],
+        "next_steps": _next_steps(audit, gate) if gate else [],
         "open_tests": {v.name: open_tests(v) for v in gate.variants} if gate else {},
         "rule_words": rule_words,
         "certainty_words": certainty_words,
@@ -287,6 +288,12 @@ def _few_runs(audit: Audit) -> str:
     """Say that there are few training runs, as a sentence; nothing where there are enough."""
     words = few_runs(min(variant.members for variant in audit.variants))
     return f"{words.capitalize()}." if words else ""
+
+
+def _next_steps(audit: Audit, gate: GateResult) -> list[str]:
+    failed = [variant.name for variant in gate.variants if variant.verdict == "FAIL"]
+    mitigated = mitigations(audit, failed)
+    return answers.next_steps(gate, labelled=audit.labelled, mitigated=mitigated)
 
 
 def _spread(audit: Audit, variant: str) -> MemberSpread:
