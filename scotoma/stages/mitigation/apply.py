@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scotoma import progress
 from scotoma.config import Config
 from scotoma.datasets import Examples
 from scotoma.errors import ConfigError, DataError
+from scotoma.machine import cores
 from scotoma.mitigation import decide
 from scotoma.mitigation.held_out import judged_half
 from scotoma.printable import nearest, printable
+from scotoma.processes import worker_pool
 from scotoma.run import Run
 from scotoma.stages.mitigation.outputs import member_outputs
 
@@ -118,10 +121,32 @@ def _decided(
         rule = decide.fit("ensemble", outputs[:together], labels)
         parts = [judged[at * together : (at + 1) * together] for at in range(count)]
         return np.stack([rule(part) for part in parts], axis=1), (rule,)
-    options: dict[str, Any] = {"classes": int(labels.max()) + 1} if technique == "dfr" else {}
-    rules = tuple(decide.fit(technique, own, labels, groups, **options) for own in outputs)
-    columns = [rule(own, group) for rule, own in zip(rules, judged, strict=True)]
-    return np.stack(columns, axis=1), rules
+    progress.start("fit rules", len(outputs))
+    rules, columns = [], []
+    # in processes of one thread: a small matrix shared out among threads stalls on a busy machine
+    with worker_pool(min(cores(), len(outputs))) as pool:
+        futures = [
+            pool.submit(
+                _fit_member, technique, (fit, labels, groups), (own, group), task="fitting a rule"
+            )
+            for fit, own in zip(outputs, judged, strict=True)
+        ]
+        for future in futures:
+            rule, predicted = future.result()
+            rules.append(rule)
+            columns.append(predicted)
+            progress.advance("fit rules")
+    return np.stack(columns, axis=1), tuple(rules)
+
+
+def _fit_member(
+    technique: str,
+    fits: tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]],
+    judged: tuple[NDArray[np.float32], NDArray[np.int64]],
+) -> tuple[decide.Rule, NDArray[np.int64]]:
+    """Fit one member's rule, and decide with it."""
+    rule = decide.fit(technique, *fits)
+    return rule, rule(*judged)
 
 
 def _refuse_unknown(config: Config, technique: str, variant: str) -> None:
