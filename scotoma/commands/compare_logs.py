@@ -30,7 +30,7 @@ USUAL_SCORES = (
     "acc", "accuracy", "exact_match", "correct", "is_correct", "quasi_exact_match", "match",
     "em", "score",
 )  # fmt: skip
-RERUN_NAME = re.compile(r"[-_. ]?(run|rerun|epoch|seed|r)?[-_. ]?\d+$", re.IGNORECASE)
+RERUN_NAME = re.compile(r"([-_. ]+|[-_. ]*(run|rerun|epoch|seed))[-_. ]*\d+$", re.IGNORECASE)
 MOST_FEATURES = 12  # attributes beside the groups that may define slices
 FEATURE_VALUES = (2, 50)
 LOOKED_THROUGH = (
@@ -127,6 +127,9 @@ def models_of(question: Question) -> list[Model]:
     >>> asked = Question(logs=(Path("a/r1.csv"), Path("a/r2.csv"), Path("b/r1.csv")), reruns=True)
     >>> [(model.name, len(model.places)) for model in models_of(asked)]
     [('a', 2), ('b', 1)]
+    >>> asked = Question(logs=(Path("bf16"), Path("bf16-2"), Path("w4a16")), reruns=True)
+    >>> [(model.name, len(model.places)) for model in models_of(asked)]
+    [('bf16', 2), ('w4a16', 1)]
     """
     places = question.logs
     if not question.reruns or len(places) == 2:
@@ -260,8 +263,7 @@ def _compared(
     asked: Sequence[Grouping],
 ) -> Compared:
     before, after = logs
-    tasks = _tasks(question, models, logs)
-    notes: list[str] = []
+    tasks, notes = _scored(question, _tasks(question, models, logs), logs)
     parts: list[PairedRows] = []
     metrics: list[str] = []
     keys: list[str] = []
@@ -283,22 +285,23 @@ def _compared(
                     f"is {printable(only[0])[:40]!r}; they are left out"
                 )
         notes += [*before[task].notes, *after[task].notes]
-    if len(kinds := dict.fromkeys(metrics)) > 1:
-        raise ConfigError(
-            f"tasks must share a score to be taken together, got {', '.join(kinds)}; choose one "
-            "with --score, or a task with --task"
-        )
     rows = joined_tasks(parts)
     if question.right_from is not None:
         rows = replace(rows, table=_right_from(rows.table, question.right_from))
+    kinds = list(dict.fromkeys(metrics))
+    if len(kinds) > 1 and not _binary(rows.table):
+        raise ConfigError(
+            f"tasks whose scores are numbers must share one to be taken together, got "
+            f"{', '.join(kinds[:5])}; choose one with --score, or a task with --task"
+        )
     if rows.unscored:
         notes.append(f"{rows.unscored:,} examples have no score of both models and are left out")
     notes += [f"not asked the same: {text}" for text in differences]
     values = _groups(question, rows, asked)
     texts = _wording(question, rows, logs, tasks)
-    names = models[0].name, models[1].name
+    names, metric = (models[0].name, models[1].name), " and ".join(kinds[:3])
     return Compared(
-        names, rows, metrics[0], " and ".join(dict.fromkeys(keys)), _masks(values), values, texts,
+        names, rows, metric, " and ".join(dict.fromkeys(keys)), _masks(values), values, texts,
         ({task: before[task] for task in tasks}, {task: after[task] for task in tasks}),
         tuple(dict.fromkeys(notes)),
     )  # fmt: skip
@@ -339,6 +342,31 @@ def _metric(question: Question, before: EvaluationLog, after: EvaluationLog) -> 
             )
         return question.score
     return next((name for name in USUAL_SCORES if name in common), common[0])
+
+
+def _scored(
+    question: Question,
+    tasks: Sequence[str],
+    logs: tuple[Mapping[str, EvaluationLog], Mapping[str, EvaluationLog]],
+) -> tuple[list[str], list[str]]:
+    """The tasks with a score of both models, and a note on each other one, unless it was named."""
+    if question.tasks or len(tasks) == 1:
+        return list(tasks), []
+    wanted = question.score
+
+    def has_score(task: str) -> bool:
+        common = [name for name in logs[0][task].scores if name in logs[1][task].scores]
+        return wanted in common if wanted else bool(common)
+
+    scored = [task for task in tasks if has_score(task)]
+    what = f"score {wanted}" if wanted else "score that is a number"
+    notes = [f"task {task} has no {what} and is left out" for task in tasks if task not in scored]
+    return (scored, notes) if scored else (list(tasks), [])
+
+
+def _binary(table: pl.DataFrame) -> bool:
+    sides = (pl.col(f"score_{side}").is_in([0.0, 1.0]).all() for side in ("before", "after"))
+    return bool(table.select(pl.all_horizontal(sides)).item())
 
 
 def _right_from(table: pl.DataFrame, least: float) -> pl.DataFrame:

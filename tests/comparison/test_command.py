@@ -160,3 +160,29 @@ def test_what_cannot_be_compared_is_one_sentence(
     found, _, err = scotoma("compare", *(one.format(**places) for one in arguments))
     assert (found, err.count("\n")) == (code, 1)
     assert sentence in err
+
+
+WRITTEN = Path(__file__).resolve().parents[1] / "evallogs" / "files" / "lm_eval"
+
+
+def test_averages_are_those_that_lm_eval_wrote() -> None:
+    """Accuracy and BBQ's ambiguous bias score of real logs beside the tool's own results."""
+    names = ("bf16", "w4a16")
+    places = [WRITTEN / name for name in names]
+    found = measured("compare", *places, "--task", "bbq_local", "--filter", "strict-match")
+    (one,) = found["comparisons"]
+    bias = next(row for row in one["bias"] if row["category"] == "all")
+    assert bias["context"] == "ambiguous"
+    for name, side in zip(names, ("before", "after"), strict=True):
+        (path,) = WRITTEN.glob(f"{name}/*/results_*.json")
+        told = read_json(path)["results"]["bbq_local"]
+        assert one["score"][side]["value"] == pytest.approx(told["acc,none"])
+        assert bias[side]["value"] == pytest.approx(told["amb_bias_score,none"])
+
+
+def test_tasks_of_several_scores_are_taken_together_where_answers_are_right_or_wrong() -> None:
+    places = [WRITTEN / name for name in ("bf16", "bf16-2", "w4a16")]
+    code, out, err = scotoma("compare", *places, "--reruns", "--filter", "strict-match")
+    assert code == 0, err
+    assert "score acc and exact_match, 2 and 1 reruns" in " ".join(out.split())
+    assert "task text_local has no score that is a number and is left out" in err
