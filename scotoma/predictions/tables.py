@@ -393,9 +393,9 @@ def _with_names(scan: pl.LazyFrame, table: PredictionTable) -> pl.LazyFrame:
     only = [] if "model" in [*kinds, *table.from_name] else [pl.lit(ONLY_MODEL).alias("model")]
     scan = scan.with_columns(*texts, *added, *only)
     if table.by_condition:
-        parts = ["variant", *(pl.col(name).fill_null("") for name in CONDITION)]
-        named = pl.format(condition_name("{}", "{}", "{}"), *parts).alias("variant")
-        scan = scan.with_columns(named)
+        parts = [pl.col("variant"), *(pl.col(name).fill_null("") for name in CONDITION)]
+        named = pl.format(condition_name("{}", "{}", "{}"), *parts)
+        scan = scan.with_columns(named.alias("variant"))
     if RERUN not in [*kinds, *table.from_name]:
         return scan
     again = pl.concat_str("model", pl.lit(AGAIN), RERUN).alias("model")
