@@ -70,6 +70,9 @@ def read_logs(
         for path, _ in _logs(place, columns or Columns(), scores):
             for part in _gathered(place, path, folder, attributes, scores, columns or Columns()):
                 parts.setdefault(part.facts["task"], []).append(part)
+    if not parts:
+        shown = printable(masked(", ".join(map(str, places))))
+        raise DataError(f"{shown} holds no answer of a model; name the log of another evaluation")
     chosen = _of_filter(parts, filter)
     _check_scores(chosen, scores)
     return {

@@ -180,26 +180,38 @@ def test_an_evaluation_that_did_not_finish_says_so(read: Read, tmp_path: Path) -
     assert "did not finish (status 'started')" in log.notes[0]
 
 
+@pytest.mark.parametrize("secret", [SECRET, "Zq9sd8f7of-no-known-form"])
 @pytest.mark.parametrize(
     "arguments",
     [
-        f"pretrained=org/m,token={SECRET}",
-        {"pretrained": "org/m", "api_key": SECRET, "nested": {"headers": [f"Bearer {SECRET}"]}},
-        f"pretrained=https://anna:{SECRET}@host/m",
+        "pretrained=org/m,token={}",
+        {"pretrained": "org/m", "api_key": "{}", "nested": {"headers": ["Bearer {}"]}},
+        {"tokens": ["{}"], "password": 4711},
+        "pretrained=https://anna:{}@host/m",
     ],
 )
 def test_secrets_in_arguments_of_a_model_are_masked(
-    read: Read, write: Write, arguments: object
+    read: Read, write: Write, arguments: object, secret: str
 ) -> None:
     path = write([lm_eval_row(0)])
     results = {
-        "model_name": f"org/m?token={SECRET}",
-        "config": {"model_args": arguments, "gen_kwargs": f"auth={SECRET}"},
+        "model_name": "org/m?token={}",
+        "config": {"model_args": arguments, "gen_kwargs": "auth={}"},
     }
-    path.with_name("results_2026-01-01T00-00-00.000000.json").write_text(json.dumps(results))
+    text = json.dumps(results).replace("{}", secret)
+    path.with_name("results_2026-01-01T00-00-00.000000.json").write_text(text)
     (log,) = read(path).values()
-    assert SECRET not in repr(log)
-    assert "org/m" in log.details["model_args"] or "***" in log.details["model_args"]
+    assert secret not in repr(log)
+    assert "4711" not in repr(log.details)
+    assert "***" in log.details["model_args"]
+
+
+def test_a_log_without_answers(read: Read, tmp_path: Path) -> None:
+    parts = members()
+    del parts["samples/1_epoch_1.json"]
+    path = eval_file(tmp_path / "a.eval", parts, zstd=True)
+    with pytest.raises(DataError, match=r"a\.eval holds no answer of a model; name the log of"):
+        read(path)
 
 
 def test_a_pipe_in_a_folder_is_refused(read: Read, tmp_path: Path) -> None:
