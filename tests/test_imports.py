@@ -31,10 +31,18 @@ SERVING |= {
     "processes",
     "run",
 }
-SERVING |= {"credentials", "own_code", "columns", "csv_files", "exhausted", "published"}
+SERVING |= {
+    "array_files",
+    "credentials",
+    "own_code",
+    "columns",
+    "csv_files",
+    "exhausted",
+    "published",
+}
 SERVING |= {"unreadable", "untrusted"}
 CHAIN = [
-    {"datasets"},
+    {"datasets", "evallogs"},
     {"mitigation"},
     {"training", "corruptions"},
     {"quantization"},
@@ -46,7 +54,7 @@ CHAIN = [
     {"summary", "costs"},
     {"report", "tracking", "papers"},
 ]
-TOP = {"cli", "__main__", "commands", "components", "pipelines", "stages"}
+TOP = {"notebook", "cli", "__main__", "commands", "components", "pipelines", "stages"}
 RANK = {name: rank for rank, names in enumerate([SERVING, *CHAIN, TOP]) for name in names}
 BESIDE = {("predictions", "inputs"), ("power", "uncertainty")}  # neighbours that may be imported
 APART = {("report", "verdict"), ("report", "summary")}  # a page is drawn and never judges

@@ -186,6 +186,11 @@ class Config(Frozen):
 
     version: Literal[1] = 1
     project: str = Field("digits-s", min_length=1, max_length=80, pattern=r"^[\w][\w .-]*$")
+    data_date: str | None = Field(
+        None,
+        pattern=r"^\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?$",
+        description="Day or month that the data are from, YYYY-MM-DD or YYYY-MM, for `trend`.",
+    )
     source: Annotated[Source, Field(discriminator="kind")] = DigitsSource()
     label: Annotated[
         Label, BeforeValidator(_spelled_out, json_schema_input_type=Label | Literal["none"])
@@ -356,21 +361,38 @@ class Config(Frozen):
                     "source.classes is for label: none, and label.column names the classes; leave "
                     "it out"
                 )
-            if self.label.column is not None and self.source.split is None:
-                raise ValueError(
-                    "source.split is missing; without it every row is a test example, which is for "
-                    "label: none"
-                )
         return self
 
     @model_validator(mode="after")
     def _robustness_needs_models(self) -> Config:
-        if self.robustness is not None and isinstance(self.source, PredictionsSource):
+        if self.robustness is None:
+            return self
+        predicted = isinstance(self.source, PredictionsSource)
+        if predicted and self.robustness.files is None:
             raise ValueError(
                 "robustness runs models on corrupted pictures, and source.kind predictions has "
-                "none; audit the models with source.kind onnx, or leave it out"
+                "none; name predictions on corrupted pictures in robustness.files, or audit the "
+                "models with source.kind onnx"
             )
-        if self.robustness is not None and self.label.column is None:
+        if not predicted and self.robustness.files is not None:
+            raise ValueError(
+                "robustness.files is for source.kind predictions; name robustness.profile instead, "
+                "so that the models are run on corrupted pictures"
+            )
+        if self.robustness.confidence and not self.keep_scores:
+            raise ValueError(
+                "robustness.confidence compares with how sure models are on clean pictures, which "
+                "needs keep_scores: true; set it, or leave confidence out"
+            )
+        named = [variant.name for variant in self.resolved_variants]
+        for one in self.robustness.sets:
+            if one.selected_against in named:
+                raise ValueError(
+                    f"robustness.sets {one.name!r} was selected against {one.selected_against!r}, "
+                    "which this audit would judge by it; choose pictures with half of the models, "
+                    "and audit the other half"
+                )
+        if self.label.column is None:
             raise ValueError(
                 "robustness compares accuracies, which need labels, and label is none; name "
                 "label.column, or leave it out"
@@ -455,6 +477,7 @@ class Config(Frozen):
         return self.model_dump(
             mode="json",
             exclude={
+                "data_date": True,
                 "tournament": True,
                 "tracking": True,
                 "kubeflow": True,

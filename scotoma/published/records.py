@@ -12,6 +12,7 @@ __all__ = [
     "AutoSlicer",
     "Cie",
     "Clarify",
+    "CommonCorruptions",
     "FairnessRuns",
     "FairnessVariance",
     "Pie",
@@ -158,6 +159,17 @@ class Pie(Paper):
     human_study_questions: tuple[str, ...]
     human_study_protocol: str
     imagenet_c_corruptions: tuple[str, ...]
+
+
+class CommonCorruptions(Paper):
+    """Hendrycks and Dietterich 2019, Benchmarking Neural Network Robustness.
+
+    Attributes:
+        alexnet: Error of AlexNet on ImageNet-C, a fraction, mean over the five severities, by
+            corruption: what mCE divides by.
+    """
+
+    alexnet: PublishedTable
 
 
 class Clarify(Paper):
