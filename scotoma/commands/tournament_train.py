@@ -62,9 +62,10 @@ def train_techniques(path: Path, folder: Path | None, *, quiet: bool) -> tuple[C
 def shared_trainings(config: Config) -> list[list[str]]:
     """Name the techniques that share one training and decide differently.
 
-    >>> from scotoma.config import parse_config
-    >>> shared_trainings(parse_config(
-    ...     "tournament: {techniques: [DI1, RS, DI2], attribute: style}", "a.yaml"))
+    >>> from scotoma.config import default_config
+    >>> from scotoma.config.mitigation import Contest
+    >>> contest = Contest(techniques=["DI1", "RS", "DI2"], attribute="style")
+    >>> shared_trainings(default_config().model_copy(update={"tournament": contest}))
     [['DI1', 'DI2']]
     """
     families: dict[str, list[str]] = {}
