@@ -1,5 +1,6 @@
 """What do the details of lighteval hold: `details_TASK_DATE.parquet`?
 
+Held against files of lighteval 0.13.0.
 Since 0.10 a row has `doc`, `model_response` and `metric`; a nested value may be text of Python.
 """
 
@@ -102,16 +103,17 @@ def about(path: Path, evaluation: Evaluation) -> About:
     config = _part(results, "config_general")
     model = _part(config, "model_config")
     task = _part(_part(results, "config_tasks"), evaluation.task)
+    generation = _part(config, "generation_parameters") or _part(model, "generation_parameters")
     settings = {
         "few_shot": task.get("num_fewshots", evaluation.task.rpartition("|")[2]),
         "few_shot_seeds": config.get("num_fewshot_seeds"),
         "limit": config.get("max_samples"),
-        "generation": config.get("generation_parameters") or model.get("generation_parameters"),
-        "task_version": _part(results, "versions").get(evaluation.task),
+        "generation": {name: one for name, one in generation.items() if one is not None},
+        "task_version": task.get("version"),
     }
     details = {"model_args": model, "version": config.get("lighteval_sha"), "date": _named(path)[1]}
     note = f"results_DATE.json of {path.name} is missing: limit and generation are not checked."
-    return About(settings, details, () if results else (note,))
+    return About(settings if results else {}, details, () if results else (note,))
 
 
 def _part(value: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -321,12 +321,14 @@ def inspect_files(folder: Path) -> None:
 LIGHTEVAL_MODEL = """
 from lighteval.models.abstract_model import LightevalModel
 from lighteval.models.model_output import ModelResponse
+from lighteval.utils.cache_management import SampleCache
 from make_files import chance, generated
 
 
 class Model(LightevalModel):
     def __init__(self, config):
         self.config = config
+        self._cache = SampleCache(config)
 
     tokenizer = None
     add_special_tokens = False
@@ -364,7 +366,7 @@ def bbq(line, task_name):
 
 
 TASKS_TABLE = [
-    LightevalTaskConfig(name=name, prompt_function=function, hf_repo=DATA, hf_subset=name,
+    LightevalTaskConfig(name="own_" + name, prompt_function=function, hf_repo=DATA, hf_subset=name,
                         hf_avail_splits=["test"], evaluation_splits=["test"],
                         metrics=[metric], generation_size=40)
     for name, function, metric in (
@@ -381,6 +383,13 @@ def lighteval_files(folder: Path) -> None:
 
     # lighteval asks for a file of a benchmark that is not run here.
     requests.get = lambda url: SimpleNamespace(status_code=404)  # type: ignore[assignment]
+    import huggingface_hub  # type: ignore[import-not-found]
+    import xxhash  # type: ignore[import-not-found]
+
+    hash_bytes = xxhash.xxh64
+    xxhash.xxh64 = lambda text=b"": hash_bytes(text.encode() if isinstance(text, str) else text)
+    # Names of models are looked up on the hub, with an argument that its newest client has not.
+    huggingface_hub.HfApi.list_models = lambda *_, **__: [True]
     from lighteval.main_custom import custom  # type: ignore[import-not-found]
 
     sys.path.insert(0, str(Path(__file__).parent))  # where the model finds this module
@@ -399,11 +408,13 @@ def lighteval_files(folder: Path) -> None:
         custom(
             model_name=model,
             model_definition_file_path=str(folder / "own_model.py"),
-            tasks="maths|0,bbq|0",
+            tasks="own_maths|0,own_bbq|0",
             custom_tasks=str(folder / "own_tasks.py"),
             output_dir=str(folder / model),
             save_details=True,
         )
+        for path in (folder / model).rglob("results_*.json"):
+            path.write_text(path.read_text().replace(str(data), "data"))
 
 
 def helm_files(folder: Path) -> None:

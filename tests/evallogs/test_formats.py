@@ -208,3 +208,20 @@ def test_a_table_of_mlflow_is_read_by_what_was_asked(read: Read) -> None:
     assert examples["answer"].to_list() == [row["outputs"] for row in rows]
     assert examples["target"].to_list() == [row["ground_truth"] for row in rows]
     assert pair(*logs).examples == 20
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_scores_of_lighteval_average_to_what_it_says(read: Read, model: str) -> None:
+    logs = read(FILES / "lighteval" / model, attributes=["doc.specific.category"])
+    (path,) = (FILES / "lighteval" / model).rglob("results_*.json")
+    said = json.loads(path.read_text(encoding="utf-8"))["results"]
+    bbq, maths = logs["own_bbq|0"], logs["own_maths|0"]
+    assert bbq.examples["score.acc"].mean() == pytest.approx(said["own_bbq|0"]["acc"])
+    assert maths.examples["score.em"].mean() == said["own_maths|0"]["em"]
+    assert (bbq.format, bbq.model) == ("lighteval", model)
+    assert bbq.settings["generation"] == '{"temperature": 0}'
+    assert bbq.examples["doc.specific.category"].n_unique() == 3
+    right = bbq.examples["answer"] == bbq.examples["target"]
+    assert right.cast(pl.Float64).to_list() == bbq.examples["score.acc"].to_list()
+    assert maths.examples["answer"].str.contains("#### |sorry").all()
+    assert bbq.examples["text_length"].null_count() == 24
