@@ -49,8 +49,8 @@ def coverage(
         simulations: How many.
 
     Returns:
-        Share of intervals that hold the truth, share that exclude 0, mean width, true rise, and mean
-        number of answers that change.
+        Share of intervals that hold the truth, share that exclude 0, mean width, true rise, and
+        mean number of answers that change.
     """
     rng = np.random.default_rng([n, size, round(100 * harm)])
     # Error is the chance that a standard normal hardness, plus noise and harm, is above.

@@ -90,7 +90,7 @@ def audit_of(pairs: Sequence[Compared], out: Path, judging: Judging, *, quiet: b
     Raises:
         ScotomaError: What an audit of these answers refuses.
     """
-    from scotoma.commands.audit_run import audit_config
+    from scotoma.commands.audit_run import run_configured
 
     if out.is_dir() and any(out.iterdir()) and not (out / INPUTS).is_dir():
         raise ConfigError(f"output folder {out} holds other files; choose another --out")
@@ -98,7 +98,10 @@ def audit_of(pairs: Sequence[Compared], out: Path, judging: Judging, *, quiet: b
     _write_texts(pairs, out / INPUTS)
     config = load_config(path)
     rules = judging.rules or _rules(config)
-    audit_config(complete(config), str(out), Judging(rules, judging.as_of), quiet=quiet)
+    run_configured(
+        complete(config), str(out), Judging(rules, judging.as_of), None, as_json=False, quiet=quiet,
+        step=None, silent=True,
+    )  # fmt: skip
     return _verdict(out / "gate.json")
 
 

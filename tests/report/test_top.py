@@ -135,7 +135,9 @@ def test_harm_that_the_gate_shows_is_more_than_seed_noise(
 
 
 def test_harm_of_one_model_says_nothing_of_seed_noise(shipped: Any) -> None:
-    assert noise_answer(shipped, "FAIL", {}).startswith("Whether it is more than seed noise is unknown: ")
+    assert noise_answer(shipped, "FAIL", {}).startswith(
+        "Whether it is more than seed noise is unknown: "
+    )
 
 
 @pytest.mark.parametrize("verdict", ["PASS", "UNSURE"])
@@ -181,7 +183,7 @@ def test_what_to_do_names_every_kind_of_verdict() -> None:
     first, second, third, last = next_steps(gate_of(gate))
     assert last == "Not counted, because it is waived until 2027-03-01: cie for a."
     assert first.startswith("Do not ship d.")
-    assert second == "b and c: about 12 to 30 members would settle this."
+    assert second == "Hold b and c until settled: about 12 to 30 members would settle this."
     assert third.startswith("Before a ships: read the rules.")
     assert verdict_sentence(gate_of(gate)) == (
         "a may ship by these rules; d fails; UNSURE for b and c: the audit is too small to say."

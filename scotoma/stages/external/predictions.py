@@ -10,6 +10,9 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
+import numpy as np
+from numpy.typing import NDArray
+
 from scotoma import progress, storage
 from scotoma.config import Config, PredictionsSource
 from scotoma.config.model import Population, Predicted
@@ -35,6 +38,7 @@ from scotoma.stages.gather import population_facts
 from scotoma.storage.files import written
 
 __all__ = [
+    "baseline_errors",
     "complete",
     "import_predictions",
     "named_images",
@@ -67,7 +71,7 @@ def complete(config: Config) -> Config:
     source = config.source
     if not isinstance(source, PredictionsSource):
         return config
-    tables = find_tables(source.files, source.key)
+    tables = find_tables(source.files, source.id_column, source.columns)
     supplied = models_by_variant(tables, config.limits)
     for name in supplied:
         if not NAME.fullmatch(name) or len(name.encode()) > NAME_BYTES:
@@ -183,8 +187,9 @@ def prepare_predicted(run: Run) -> None:
     """Read and check the table of examples, and write it."""
     assert isinstance(run.config.source, PredictionsSource)
     progress.start("read examples", 1)
-    tables = find_tables(run.config.source.files, run.config.source.key)
-    examples = with_reruns(load_examples(run.config), rows_of_reruns(run.config))
+    source = run.config.source
+    tables = find_tables(source.files, source.id_column, source.columns)
+    examples = with_reruns(load_examples(run.config), _rows(run.config, tables))
     left = _left_out(run.config, models_by_variant(tables, run.config.limits))
     digests = PartDigests(examples)
     with written(run.examples) as temporary:
@@ -198,7 +203,8 @@ def rows_of_reruns(config: Config) -> int:
     """How many rows each example takes: 1 unless a model that is audited was evaluated again."""
     if not isinstance(config.source, PredictionsSource):
         return 1
-    return _rows(config, find_tables(config.source.files, config.source.key))
+    source = config.source
+    return _rows(config, find_tables(source.files, source.id_column, source.columns))
 
 
 def _rows(config: Config, tables: Sequence[PredictionTable]) -> int:
@@ -218,7 +224,7 @@ def _reruns(config: Config, tables: Sequence[PredictionTable]) -> dict[str, dict
 def prediction_sources(source: PredictionsSource) -> storage.Files:
     """List the files of predictions."""
     folder = PurePosixPath(storage.join(split_pattern(source.files)[0]))
-    places = [PurePosixPath(table.place) for table in find_tables(source.files, source.key)]
+    places = [PurePosixPath(table.place) for table in find_tables(source.files)]
     names = tuple(place.relative_to(folder).as_posix() for place in places)
     return storage.Files(split_pattern(source.files)[0], names)
 
@@ -254,7 +260,7 @@ def import_predictions(run: Run) -> list[Path]:
     opens = [run.examples]
     with run.step("prepare-000", [*outputs, *records], made_with=made_with, opens=opens) as due:
         if due:
-            _import(run, find_tables(source.files, source.key))
+            _import(run, find_tables(source.files, source.id_column, source.columns))
             confirmed(files, seen)
     manifests = [run.population(name) / "manifest.json" for name in names]
     with run.step("prepare-001", manifests, [run.examples, *outputs, *records]) as due:
@@ -276,7 +282,7 @@ def _import(run: Run, tables: Sequence[PredictionTable]) -> None:
         },
         examples.ids if rows == 1 else list(map(example_of_row, examples.ids[::rows])),
         examples.classes,
-        config.keep_scores,
+        bool(config.keep_scores),
         config.label.threshold,
         config.limits,
     )
@@ -285,6 +291,35 @@ def _import(run: Run, tables: Sequence[PredictionTable]) -> None:
         predicted = join_reruns(answers[called], reruns[called], rows)
         _write(run, name, list(reruns[called]), predicted, examples)
         progress.advance("import predictions")
+
+
+def baseline_errors(config: Config, examples: Examples) -> NDArray[np.float64] | None:
+    """How often the models of the baseline err on each example.
+
+    Args:
+        config: As `complete` leaves it.
+        examples: The test examples.
+
+    Returns:
+        Shares of the models, shape (N,); None where examples have no labels.
+
+    Raises:
+        DataError: See `read_external`.
+    """
+    source = config.source
+    assert isinstance(source, PredictionsSource)
+    if not examples.labelled:
+        return None
+    called = _named(config)["dense"]
+    tables = find_tables(source.files, source.id_column, source.columns)
+    models = models_by_variant(tables, config.limits)[called][: config.models_of("dense")]
+    asked = PredictionRequest(
+        {called: models}, examples.ids, examples.classes,
+        threshold=config.label.threshold, limits=config.limits,
+    )  # fmt: skip
+    predicted = read_external(tables, asked)[called].predicted
+    wrong: NDArray[np.float64] = (predicted != examples.labels[:, None]).mean(axis=1)
+    return wrong
 
 
 def _write(
