@@ -366,7 +366,7 @@ def _scan(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.Laz
             f"{printable(table.place)} has two columns {printable(doubled)!r}; rename one of them"
         )
     named = table.from_name.keys() >= set(NAME_COLUMNS)  # then what is inside is not looked for
-    optional = NAME_COLUMNS if named else (*NAME_COLUMNS, RERUN)
+    optional = NAME_COLUMNS if named or table.by_condition else (*NAME_COLUMNS, RERUN)
     own = [name for name in optional if name not in table.from_name and name in known]
     if "variant" not in [*table.from_name, *own]:
         needed = (*needed, "variant")

@@ -189,7 +189,7 @@ def prepare_predicted(run: Run) -> None:
     progress.start("read examples", 1)
     source = run.config.source
     tables = find_tables(source.files, source.id_column, source.columns)
-    examples = with_reruns(load_examples(run.config), rows_of_reruns(run.config))
+    examples = with_reruns(load_examples(run.config), _rows(run.config, tables))
     left = _left_out(run.config, models_by_variant(tables, run.config.limits))
     digests = PartDigests(examples)
     with written(run.examples) as temporary:
