@@ -176,7 +176,9 @@ def test_dfr_with_all_rows_is_the_dense_head_of_scikit_learn(inverse_penalty: fl
     standard = StandardScaler().fit_transform(z)
     dense = LogisticRegression(C=inverse_penalty, tol=1e-10, max_iter=10_000)
     dense.fit(standard, labels)
-    rule = decide.fit("dfr", z, labels, inverse_penalty=inverse_penalty, balanced=False)
+    rule = decide.fit(
+        "dfr", z, labels, inverse_penalty=inverse_penalty, balanced=False, tolerance=1e-9
+    )
     scores, baseline = rule.scores(z), dense.decision_function(standard)  # type: ignore[attr-defined]
     centred = scores - scores.mean(axis=1, keepdims=True)
     np.testing.assert_allclose(centred, baseline - baseline.mean(axis=1, keepdims=True), atol=1e-6)
@@ -189,8 +191,8 @@ def test_dfr_on_balanced_rows_is_the_mean_of_scikit_learns_heads() -> None:
     cell = groups * 3 + labels
     smallest = np.bincount(cell).min()
     rows = np.concatenate([np.flatnonzero(cell == c)[:smallest] for c in range(6)])
-    drawn = decide.fit("dfr", z[rows], labels[rows], groups[rows])
-    whole = decide.fit("dfr", z[rows], labels[rows], balanced=False)
+    drawn = decide.fit("dfr", z[rows], labels[rows], groups[rows], tolerance=1e-9)
+    whole = decide.fit("dfr", z[rows], labels[rows], balanced=False, tolerance=1e-9)
     np.testing.assert_allclose(
         drawn.scores(z),  # type: ignore[attr-defined]
         whole.scores(z),  # type: ignore[attr-defined]

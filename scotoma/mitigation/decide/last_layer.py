@@ -58,6 +58,7 @@ def fit_last_layer(
     draws: int = DRAWS,
     seed: int = 0,
     balanced: bool = True,
+    tolerance: float = 1e-6,
 ) -> LastLayer:
     """Fit a last layer on the same number of examples of every class and group.
 
@@ -74,6 +75,7 @@ def fit_last_layer(
         draws: How many.
         seed: Seed of the draws.
         balanced: False: one fit on all examples.
+        tolerance: Largest slope of the mean loss at the end of a fit.
 
     Raises:
         DataError: A class and group have no example, or the fit does not converge.
@@ -88,12 +90,20 @@ def fit_last_layer(
     mean, spread = features.mean(axis=0), features.std(axis=0)
     spread = np.where(spread > 1e-12 * (1 + np.abs(mean)), spread, 1.0)
     standard = (features - mean) / spread
-    layers = [
-        logistic_regression(standard[rows], labels[rows], count, inverse_penalty=inverse_penalty)
-        for rows in (
-            _draws(labels, attributes, count, draws, seed) if balanced else [np.arange(len(labels))]
+    chosen = (
+        _draws(labels, attributes, count, draws, seed) if balanced else [np.arange(len(labels))]
+    )
+    layers: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+    for rows in chosen:
+        layer = logistic_regression(
+            standard[rows],
+            labels[rows],
+            count,
+            inverse_penalty=inverse_penalty,
+            tolerance=tolerance,
+            start=layers[-1] if layers else None,
         )
-    ]
+        layers.append(layer)
     weight = np.mean([weight for weight, _ in layers], axis=0) / spread
     bias = np.mean([bias for _, bias in layers], axis=0) - weight @ mean
     return LastLayer.of(weight, bias)

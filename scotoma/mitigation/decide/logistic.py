@@ -23,6 +23,8 @@ def logistic_regression(
     classes: int,
     *,
     inverse_penalty: float,
+    tolerance: float = 1e-6,
+    start: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Minimise the sum of cross-entropies plus |W|^2 / (2 * inverse_penalty).
 
@@ -31,6 +33,8 @@ def logistic_regression(
         labels: Class ids, shape (N,).
         classes: C.
         inverse_penalty: As scikit-learn's `C`; the biases are not penalised.
+        tolerance: Largest slope of the mean loss at the end.
+        start: Weights and biases to begin at, such as those of similar rows.
 
     Returns:
         Weights (C, D) and biases (C,) that sum to 0 over classes.
@@ -53,15 +57,22 @@ def logistic_regression(
         slope = error.T @ features + weight / (inverse_penalty * n)
         return float(value), np.concatenate([slope.ravel(), error.sum(axis=0)])
 
-    start = np.zeros(classes * (d + 1))
+    begin = np.zeros(classes * (d + 1))
+    if start is not None:
+        begin = np.concatenate([start[0].ravel(), start[1]])
     result = minimize(
         loss,
-        start,
+        begin,
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": MAX_ITERATIONS, "maxfun": MAX_ITERATIONS, "ftol": 0.0, "gtol": 1e-9},
+        options={
+            "maxiter": MAX_ITERATIONS,
+            "maxfun": MAX_ITERATIONS,
+            "ftol": 0.0,
+            "gtol": tolerance,
+        },
     )
-    if float(np.abs(result.jac).max()) > 1e-5:
+    if float(np.abs(result.jac).max()) > max(1e-5, 2 * tolerance):
         raise DataError(
             f"logistic regression must converge, got a slope of {np.abs(result.jac).max():.2g} "
             f"after {result.nit} iterations; give a smaller inverse_penalty"
