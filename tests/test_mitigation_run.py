@@ -138,6 +138,7 @@ def test_a_member_of_another_technique_or_of_other_groups_is_not_reused(heads: R
 def test_every_head_of_a_group_counts_among_the_outputs(heads: Run) -> None:
     examples = Examples.read(heads.examples, images=False)
     assert network_outputs(heads.config, examples) == 20
+    assert examples.notes == ("all models are trained by DI2 on groups of style",)
     assert network_outputs(config(""), examples) == 10
 
 

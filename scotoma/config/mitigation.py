@@ -74,6 +74,22 @@ class Mitigation(Frozen):
         """The `eta` that holds: of L2 and ALM."""
         return STUDIED_ETA.get(self.technique, 0.0) if self.eta is None else self.eta
 
+    @property
+    def note(self) -> str:
+        """What readers of the results must know, as a clause.
+
+        >>> Mitigation(technique="DI1", attribute="style").note
+        'all models are trained by DI1 on groups of style, and decide by the group of each example'
+        """
+        groups = "without groups" if self.attribute is None else f"on groups of {self.attribute}"
+        decides = {
+            "DI1": ", and decide by the group of each example",
+            "DD4": ", and decide by the groups of all test examples at once",
+        }
+        return (
+            f"all models are trained by {self.technique} {groups}{decides.get(self.technique, '')}"
+        )
+
     def deciding_training(self) -> dict[str, Any]:
         """What decides the members; how they decide is not among it."""
         kept = self.model_dump(mode="json", exclude={"technique", "protocol"})

@@ -230,6 +230,8 @@ def _examples(table: pl.DataFrame, config: Config, origin: str, join: Join | Non
         notes.append(f"variant {config.baseline!r} is the baseline and is called dense here")
     if isinstance(config.source, OnnxSource) and config.source.size is not None:
         notes.append(_shown_as(config.source))
+    if config.mitigation is not None:
+        notes.append(config.mitigation.note)
     return examples_from_source(table, config, origin, notes)
 
 
