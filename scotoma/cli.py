@@ -29,6 +29,7 @@ from scotoma.commands.schema import schema
 from scotoma.commands.selftest import selftest
 from scotoma.commands.slices import slices
 from scotoma.commands.tidy import tidy
+from scotoma.commands.tournament import tournament
 from scotoma.commands.trend import trend
 from scotoma.commands.variance import variance
 from scotoma.commands.verify import verify
@@ -38,7 +39,7 @@ from scotoma.printable import printable
 
 COMMANDS: tuple[Callable[..., None], ...] = (  # in the order in which --help lists them
     audit, check, gate, schema, bias, slices, variance, corrupt, report, init, examples, diff,
-    mitigate, selftest, tables, tidy, trend, verify,
+    mitigate, selftest, tables, tidy, tournament, trend, verify,
 )  # fmt: skip
 
 app = typer.Typer(

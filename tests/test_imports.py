@@ -31,10 +31,18 @@ SERVING |= {
     "processes",
     "run",
 }
-SERVING |= {"credentials", "own_code", "columns", "csv_files", "exhausted", "published"}
+SERVING |= {
+    "array_files",
+    "credentials",
+    "own_code",
+    "columns",
+    "csv_files",
+    "exhausted",
+    "published",
+}
 SERVING |= {"unreadable", "untrusted"}
 CHAIN = [
-    {"datasets"},
+    {"datasets", "evallogs"},
     {"mitigation"},
     {"training", "corruptions"},
     {"quantization"},
@@ -42,11 +50,11 @@ CHAIN = [
     {"predictions", "inputs"},
     {"uncertainty", "power"},
     {"divergence", "impact", "bias", "variance", "slices", "robustness"},
-    {"verdict"},
+    {"tournament", "verdict"},
     {"summary", "costs"},
     {"report", "tracking", "papers"},
 ]
-TOP = {"cli", "__main__", "commands", "components", "pipelines", "stages"}
+TOP = {"notebook", "cli", "__main__", "commands", "components", "pipelines", "stages"}
 RANK = {name: rank for rank, names in enumerate([SERVING, *CHAIN, TOP]) for name in names}
 BESIDE = {("predictions", "inputs"), ("power", "uncertainty")}  # neighbours that may be imported
 APART = {("report", "verdict"), ("report", "summary")}  # a page is drawn and never judges
@@ -255,9 +263,7 @@ def loaded_by(*names: str) -> dict[str, list[str]]:
 
 
 def test_importing_the_measuring_half_loads_none_of_them() -> None:
-    names = [
-        name for name in modules() if question(name) in MEASURING or name.startswith(DECIDING)
-    ]
+    names = [name for name in modules() if question(name) in MEASURING or name.startswith(DECIDING)]
     assert {"scotoma.predictions", "scotoma.uncertainty", "scotoma.bias.counting"} <= set(names)
     loaded = loaded_by(*names)
     wrong = [

@@ -38,7 +38,7 @@ from scotoma.storage.files import new_file, remove_partial
 if TYPE_CHECKING:
     from scotoma.stages.verdict import Judged
 
-__all__ = ["run_audit"]
+__all__ = ["run_audit", "run_configured"]
 
 
 def run_audit(
@@ -99,7 +99,7 @@ def run_audit(
     if resume:
         _refuse_nothing(place)
     with own_code(config, path, allowed=allow_code):
-        return _audit(
+        return run_configured(
             config,
             place,
             Judging(chosen_rules(rules), day(as_of)),
@@ -124,7 +124,7 @@ def _refuse_nothing(place: str) -> None:
         )
 
 
-def _audit(
+def run_configured(
     config: Config,
     place: str,
     judging: Judging,
@@ -134,6 +134,17 @@ def _audit(
     quiet: bool,
     step: str | None,
 ) -> int:
+    """Run the audit of a configuration that is read already; arguments as for `run_audit`.
+
+    Args:
+        config: The configuration.
+        place: Folder of the run, or `s3://BUCKET/PREFIX`.
+        judging: The rules, and the day that they are judged on.
+        previous: As for `run_audit`.
+        as_json: As for `run_audit`.
+        quiet: As for `run_audit`.
+        step: As for `run_audit`.
+    """
     require_extras(config, place)
     with Mirror.of(place).listed():
         traces = Traces.before(place)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
 
 from scotoma import storage
-from scotoma.columns import doubled_column
+from scotoma.array_files import read_arrays
+from scotoma.columns import doubled_column, refuse_doubled
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.csv_files import scan_csv
 from scotoma.errors import DataError
@@ -20,9 +21,11 @@ from scotoma.unreadable import UNREADABLE, reason
 from scotoma.untrusted import table_apart
 
 __all__ = [
+    "CONDITION",
     "NAME_COLUMNS",
     "TOP5",
     "PredictionTable",
+    "condition_name",
     "find_tables",
     "models_by_variant",
     "predicted_classes",
@@ -34,7 +37,12 @@ __all__ = [
 KEY = "example_id"
 TOP5 = "predicted_top5"  # an optional column: five classes, the best first
 ONLY_MODEL = "0"  # what the model of a variant is called where nothing names it
+WAYS = {
+    "variant": ", or write {variant} in source.files",
+    "predicted": ", or name the column of each variant in source.columns",
+}
 NAME_COLUMNS = ("variant", "model")  # columns that the name of a file can stand for
+CONDITION = ("corruption", "severity")  # columns of predictions on corrupted pictures
 
 
 @dataclass(frozen=True)
@@ -44,49 +52,76 @@ class PredictionTable:
     Attributes:
         place: Its path or URI.
         from_name: `variant`, `model`, both or neither, as the file's name has them.
-        key: The column of the ids, where none is called `example_id`.
+        key: The column of the ids, where none is called `example_id`; None numbers the rows.
+        columns: Of a wide table, the columns of each variant, one a model; else empty.
+        by_condition: Each corruption at each severity is a variant, called as `condition_name` has
+            it.
     """
 
     place: str
     from_name: Mapping[str, str]
-    key: str = KEY
+    key: str | None = KEY
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    by_condition: bool = False
 
 
-def find_tables(pattern: str, key: str = KEY) -> list[PredictionTable]:
+def condition_name(variant: str, corruption: str, severity: str | int) -> str:
+    """What a variant is called under one condition.
+
+    >>> condition_name("int8", "fog", 3)
+    'int8 under fog at severity 3'
+    """
+    return f"{variant} under {corruption} at severity {severity}"
+
+
+def find_tables(
+    pattern: str,
+    key: str | None = KEY,
+    columns: Mapping[str, Sequence[str]] | None = None,
+    *,
+    by_condition: bool = False,
+) -> list[PredictionTable]:
     """List the files that a pattern names, in the order of their names.
 
     Args:
         pattern: A path or `s3://` URI. In its parts `*` stands for any characters but `/`,
             `{variant}` and `{model}` for the names of variant and model.
-        key: The column of the ids, where none is called `example_id`.
+        key: The column of the ids, where none is called `example_id`; None numbers the rows.
+        columns: Of wide tables, the columns of each variant.
+        by_condition: They are of corrupted pictures, which `robustness.files` names.
 
     Raises:
-        DataError: No file matches, or one is neither CSV nor Parquet, or its name no UTF-8.
+        DataError: No file matches, or one is no CSV, Parquet or .npz, or its name no UTF-8.
     """
     folder, rest = split_pattern(pattern)
     expected = re.compile(_expression(rest))
+    option = "robustness.files" if by_condition else "source.files"
     tables = [
         PredictionTable(
-            storage.join(folder, name), {k: v for k, v in match.groupdict().items() if v}, key
+            storage.join(folder, name),
+            {k: v for k, v in match.groupdict().items() if v},
+            key,
+            columns or {},
+            by_condition,
         )
         for name in storage.list_files(folder)
         if (match := expected.fullmatch(name))
     ]
     if not tables:
         raise DataError(
-            f"source.files {printable(pattern)} matches no file; * stands for any characters of a "
+            f"{option} {printable(pattern)} matches no file; * stands for any characters of a "
             "name, {variant} and {model} for the names of variant and model"
         )
     for table in tables:
         if table.place != table.place.encode(errors="replace").decode():
             raise DataError(
-                f"source.files matches {printable(table.place)}, which must have a name in UTF-8, "
+                f"{option} matches {printable(table.place)}, which must have a name in UTF-8, "
                 "got other bytes; rename it"
             )
-        if not table.place.lower().endswith((".csv", ".csv.gz", ".parquet")):
+        if not table.place.lower().endswith((".csv", ".csv.gz", ".parquet", ".npz")):
             raise DataError(
-                f"source.files matches {printable(table.place)}, which is neither .csv, .csv.gz "
-                "nor .parquet; narrow the pattern, or convert the file"
+                f"{option} matches {printable(table.place)}, which is neither .csv, .csv.gz, "
+                ".parquet nor .npz; narrow the pattern, or convert the file"
             )
     return tables
 
@@ -145,7 +180,11 @@ def models_by_variant(
     """
     models: dict[str, set[str]] = {}
     for table in tables:
-        if len(table.from_name) == len(NAME_COLUMNS):
+        for variant, columns in table.columns.items():
+            models.setdefault(variant, set()).update(map(str, range(len(columns))))
+        if table.columns:
+            continue
+        if len(table.from_name) == len(NAME_COLUMNS) and not table.by_condition:
             models.setdefault(table.from_name["variant"], set()).add(table.from_name["model"])
             continue
         pairs = _read_apart(_pairs, table, (), limits)
@@ -205,7 +244,7 @@ def read_columns(
     Raises:
         DataError: It cannot be read within the limits, lacks a column, or has two of one name.
     """
-    return _read_apart(_rows, table, needed, limits)
+    return _read_apart(_wide_rows if table.columns else _rows, table, needed, limits)
 
 
 def _read_apart(
@@ -230,20 +269,64 @@ def _pairs(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.Da
     return _collected(_with_names(scan, table).select(NAME_COLUMNS).unique(), table)
 
 
-def _scan(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.LazyFrame:
-    """Scan the columns that are needed and those of the names, as they stand in a file."""
-    try:
-        scan = (
-            pl.scan_parquet(path, glob=False, hive_partitioning=False)
-            if table.place.lower().endswith(".parquet")
-            else scan_csv(path)
+def _wide_rows(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.DataFrame:
+    """Read a table with a column a model as one with a row an example and model."""
+    scan, known = _opened(path, table)
+    if "score" in needed:
+        raise DataError(
+            f"{printable(table.place)} holds a column for each model and none for scores; set "
+            "keep_scores: false, or write one row per example and model"
         )
+    ids = [KEY] if KEY in needed else []
+    names = [*ids, *(name for columns in table.columns.values() for name in columns)]
+    for name in names:
+        refuse_doubled(name, known, table.place)
+        if name not in known:
+            way = "correct source.columns" if name != KEY else "rename a column"
+            raise DataError(
+                printable(
+                    f"{table.place} must have the column {name!r}, got {', '.join(known[:20])}"
+                    f"{nearest(name, known)}; {way}"
+                )
+            )
+    kinds = scan.collect_schema()
+    frame = _collected(scan.select(_text(name, kinds[name]) for name in names), table)
+    return pl.concat(
+        frame.select(
+            *ids,
+            pl.col(name).alias("predicted"),
+            pl.lit(variant).alias("variant"),
+            pl.lit(str(model)).alias("model"),
+        )
+        for variant, columns in table.columns.items()
+        for model, name in enumerate(columns)
+    )
+
+
+def _opened(path: Path, table: PredictionTable) -> tuple[pl.LazyFrame, list[str]]:
+    """Scan a file, its ids in `example_id`; and list its columns."""
+    try:
+        if table.place.lower().endswith(".parquet"):
+            scan = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+        elif table.place.lower().endswith(".npz"):
+            scan = read_arrays(path, table.place).lazy()
+        else:
+            scan = scan_csv(path)
         known = scan.collect_schema().names()
-        if table.key in known and KEY not in known:
-            scan = scan.rename({table.key: KEY})
-            known[known.index(table.key)] = KEY
+        if table.key is None and known:
+            scan = scan.drop(KEY, strict=False).with_row_index(KEY)
+            known = [KEY, *(name for name in known if name != KEY)]
+        elif table.key in known and KEY not in known:
+            scan = scan.rename({str(table.key): KEY})
+            known[known.index(str(table.key))] = KEY
     except UNREADABLE as error:
         raise _unreadable(table, error) from error
+    return scan, known
+
+
+def _scan(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.LazyFrame:
+    """Scan the columns that are needed and those of the names, as they stand in a file."""
+    scan, known = _opened(path, table)
     if doubled := doubled_column(known):
         raise DataError(
             f"{printable(table.place)} has two columns {printable(doubled)!r}; rename one of them"
@@ -251,6 +334,7 @@ def _scan(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.Laz
     own = [name for name in NAME_COLUMNS if name not in table.from_name and name in known]
     if "variant" not in [*table.from_name, *own]:
         needed = (*needed, "variant")
+    needed = (*needed, *CONDITION) if table.by_condition else needed
     needed = tuple(name for name in needed if name != TOP5 or name in known)
     for name in needed:
         if name not in known:
@@ -258,7 +342,7 @@ def _scan(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.Laz
                 printable(
                     f"{table.place} must have the column {name!r}, got "
                     f"{', '.join(known)}{nearest(name, known)}; rename a column"
-                    + (", or write {variant} in source.files" if name == "variant" else "")
+                    + WAYS.get(name, "")
                 )
             )
     return scan.select(*dict.fromkeys((*needed, *own)))
@@ -271,7 +355,12 @@ def _with_names(scan: pl.LazyFrame, table: PredictionTable) -> pl.LazyFrame:
     texts = [_text(name, kind) for name, kind in kinds.items() if name not in kept]
     added = [pl.lit(value).alias(name) for name, value in table.from_name.items()]
     only = [] if "model" in [*kinds, *table.from_name] else [pl.lit(ONLY_MODEL).alias("model")]
-    return scan.with_columns(*texts, *added, *only)
+    named = scan.with_columns(*texts, *added, *only)
+    if not table.by_condition:
+        return named
+    own = ("variant", *CONDITION)
+    parts = [pl.col(name) if name == "variant" else pl.col(name).fill_null("") for name in own]
+    return named.with_columns(pl.format(condition_name("{}", "{}", "{}"), *parts).alias("variant"))
 
 
 def _text(name: str, kind: pl.DataType) -> pl.Expr:

@@ -182,7 +182,9 @@ def _open(unsure: Sequence[JudgedVariant]) -> list[str]:
     for variant in unsure:
         if variant.sentences:
             by_text.setdefault(variant.sentences[0], []).append(variant)
-    lines = [f"{_names(variants)}: {text}." for text, variants in by_text.items()]
+    lines = [
+        f"Hold {_names(variants)} until settled: {text}." for text, variants in by_text.items()
+    ]
     if len(lines) <= SHOWN:
         return lines
     return [*lines[:SHOWN], f"{len(lines) - SHOWN} more are UNSURE: see the gate's table."]

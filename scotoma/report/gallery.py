@@ -56,7 +56,7 @@ class Pair:
 
     Attributes:
         cie: Card of the CIE.
-        other: Card of the other; None where every example of the class is a CIE.
+        other: Card of the other; None where no such example is left.
         flip: Key of `FLIPS`; empty without labels.
         of_class: Number of its class among those that can be chosen.
         values: Numbers of its values among those that can be chosen.

@@ -203,6 +203,10 @@ class Run:
             else self.path("shards", f"{shard:03d}", "predictions", name)
         )
 
+    def scores(self, variant: str, index: int) -> Path:
+        """Every score of one member, where the configuration keeps them."""
+        return self.path("scores", variant, f"member-{index:03d}.parquet")
+
     @property
     def costs(self) -> Path:
         """Sizes and latencies of a member a variant, which always differ; no step reads them."""

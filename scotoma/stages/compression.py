@@ -18,6 +18,7 @@ from scotoma.errors import DataError
 from scotoma.inference import OURS, Network, scores_onnx
 from scotoma.inference.weights import read_weights
 from scotoma.machine import versions
+from scotoma.mitigation.groups import network_outputs
 from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.calibration import balanced_order
 from scotoma.quantization.compress import compress
@@ -51,12 +52,12 @@ class Compression:
     @classmethod
     def prepare(cls, run: Run, variants: list[Variant]) -> Compression:
         """Export the architecture and choose the images that calibrate it."""
-        classes = len(Examples.read(run.examples, images=False).classes)
+        outputs = network_outputs(run.config, Examples.read(run.examples, images=False))
         protocols: set[str] = {"sound", *(variant.protocol for variant in variants)}
         count = max(CHECKED, *(variant.images for variant in variants))
         pixels = {name: _calibration(run, count, protocol=name) for name in sorted(protocols)}
-        network = Network(run.config.source.model, classes)
-        model = build_model(network.model, classes, 0)
+        network = Network(run.config.source.model, outputs)
+        model = build_model(network.model, outputs, 0)
         architecture = export_graph(model, torch.from_numpy(OURS(pixels["sound"][:2])))
         plans = {
             variant.name: plan_static(architecture.graph, reduce_range=variant.reduce_range)

@@ -20,7 +20,7 @@ from scotoma.run.sources import Sources, examine
 from scotoma.stages.judging.frontier import frontier_rows
 from scotoma.storage.files import file_digest, written
 
-__all__ = ["draw", "report"]
+__all__ = ["draw", "images_of", "report"]
 
 
 def report(run: Run) -> list[Path]:
@@ -28,13 +28,14 @@ def report(run: Run) -> list[Path]:
     audit, gate, page = run.path("audit.json"), run.section("verdict"), run.path("report.html")
     kept = _kept(run)
     inputs = [run.examples, audit, gate, run.path(RATES)]
-    inputs += [run.strip] if run.config.robustness else []
+    robustness = run.config.robustness
+    inputs += [run.strip] if robustness and robustness.files is None else []
     with run.step("report", [page, kept], inputs, made_with=_pictures(run)) as due:
         if due:
             progress.start("write report", 1)
             content = _with_rates(run, read_audit(audit))
             judged = read_part(gate, GateResult)
-            _keep(kept, _images(run, content))
+            _keep(kept, images_of(run, _in_gallery(content)))
             _write(run, page, content, judged, versions(), blur=False, images=True)
             progress.advance("write report")
     return [page, kept]
@@ -153,9 +154,9 @@ def _shown(path: Path, *, blur: bool) -> tuple[dict[str, bytes], str]:
     return rows, ""
 
 
-def _images(run: Run, audit: Audit) -> dict[str, bytes]:
-    """Encoded images of the gallery by example id; an example without one is left out."""
-    shown = Examples.read(run.examples, only=_in_gallery(audit)).table
+def images_of(run: Run, example_ids: list[str]) -> dict[str, bytes]:
+    """Encoded images by example id; an example without one is left out."""
+    shown = Examples.read(run.examples, only=example_ids).table
     if "image" in shown.columns:
         rows = shown.select("example_id", "image").iter_rows()
         return {example_id: image["bytes"] for example_id, image in rows if image is not None}

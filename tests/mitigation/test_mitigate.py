@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -284,6 +285,12 @@ def test_dfr_gives_untrained_members_a_head_that_knows_digits(trained: Run) -> N
 def test_two_classes_are_asked_for_before_anything_runs(trained: Run) -> None:
     with pytest.raises(ConfigError, match="this audit has 10; take --technique offsets"):
         apply_technique(trained, "thresholds", "int8-static", None, together=2)
+
+
+def test_heads_of_groups_keep_their_own_rule(trained: Run) -> None:
+    config = parse_config(f"{TRAINED}mitigation: {{technique: DI2, attribute: style}}", "test")
+    with pytest.raises(ConfigError, match="members trained with DI2 have a head a group"):
+        apply_technique(replace(trained, config=config), "dfr", "int8-static", None, together=2)
 
 
 def test_members_that_are_gone_are_named(trained: Run, tmp_path: Path) -> None:

@@ -10,6 +10,9 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
+import numpy as np
+from numpy.typing import NDArray
+
 from scotoma import progress, storage
 from scotoma.config import Config, PredictionsSource
 from scotoma.config.model import Population, Predicted
@@ -33,6 +36,7 @@ from scotoma.stages.gather import population_facts
 from scotoma.storage.files import written
 
 __all__ = [
+    "baseline_errors",
     "complete",
     "import_predictions",
     "named_images",
@@ -64,7 +68,7 @@ def complete(config: Config) -> Config:
     source = config.source
     if not isinstance(source, PredictionsSource):
         return config
-    tables = find_tables(source.files, source.key)
+    tables = find_tables(source.files, source.id_column, source.columns)
     supplied = models_by_variant(tables, config.limits)
     for name in supplied:
         if not NAME.fullmatch(name) or len(name.encode()) > NAME_BYTES:
@@ -181,7 +185,8 @@ def prepare_predicted(run: Run) -> None:
     assert isinstance(run.config.source, PredictionsSource)
     progress.start("read examples", 1)
     examples = load_examples(run.config)
-    tables = find_tables(run.config.source.files, run.config.source.key)
+    source = run.config.source
+    tables = find_tables(source.files, source.id_column, source.columns)
     left = _left_out(run.config, models_by_variant(tables, run.config.limits))
     digests = PartDigests(examples)
     with written(run.examples) as temporary:
@@ -194,7 +199,7 @@ def prepare_predicted(run: Run) -> None:
 def prediction_sources(source: PredictionsSource) -> storage.Files:
     """List the files of predictions."""
     folder = PurePosixPath(storage.join(split_pattern(source.files)[0]))
-    places = [PurePosixPath(table.place) for table in find_tables(source.files, source.key)]
+    places = [PurePosixPath(table.place) for table in find_tables(source.files)]
     names = tuple(place.relative_to(folder).as_posix() for place in places)
     return storage.Files(split_pattern(source.files)[0], names)
 
@@ -230,7 +235,7 @@ def import_predictions(run: Run) -> list[Path]:
     opens = [run.examples]
     with run.step("prepare-000", [*outputs, *records], made_with=made_with, opens=opens) as due:
         if due:
-            _import(run, find_tables(source.files, source.key))
+            _import(run, find_tables(source.files, source.id_column, source.columns))
             confirmed(files, seen)
     manifests = [run.population(name) / "manifest.json" for name in names]
     with run.step("prepare-001", manifests, [run.examples, *outputs, *records]) as due:
@@ -250,7 +255,7 @@ def _import(run: Run, tables: Sequence[PredictionTable]) -> None:
         models,
         examples.ids,
         examples.classes,
-        config.keep_scores,
+        bool(config.keep_scores),
         config.label.threshold,
         config.limits,
     )
@@ -258,6 +263,35 @@ def _import(run: Run, tables: Sequence[PredictionTable]) -> None:
     for name, called in names.items():
         _write(run, name, models[called], answers[called], examples)
         progress.advance("import predictions")
+
+
+def baseline_errors(config: Config, examples: Examples) -> NDArray[np.float64] | None:
+    """How often the models of the baseline err on each example.
+
+    Args:
+        config: As `complete` leaves it.
+        examples: The test examples.
+
+    Returns:
+        Shares of the models, shape (N,); None where examples have no labels.
+
+    Raises:
+        DataError: See `read_external`.
+    """
+    source = config.source
+    assert isinstance(source, PredictionsSource)
+    if not examples.labelled:
+        return None
+    called = _named(config)["dense"]
+    tables = find_tables(source.files, source.id_column, source.columns)
+    models = models_by_variant(tables, config.limits)[called][: config.models_of("dense")]
+    asked = PredictionRequest(
+        {called: models}, examples.ids, examples.classes,
+        threshold=config.label.threshold, limits=config.limits,
+    )  # fmt: skip
+    predicted = read_external(tables, asked)[called].predicted
+    wrong: NDArray[np.float64] = (predicted != examples.labels[:, None]).mean(axis=1)
+    return wrong
 
 
 def _write(

@@ -9,6 +9,7 @@ import numpy as np
 
 from scotoma import progress
 from scotoma.config import Config
+from scotoma.config.mitigation import HEADS
 from scotoma.datasets import Examples
 from scotoma.errors import ConfigError, DataError
 from scotoma.machine import cores
@@ -154,6 +155,11 @@ def _refuse_unknown(config: Config, technique: str, variant: str) -> None:
         raise ConfigError(
             f"--technique must be one of {', '.join(AFTERWARDS)}, got {printable(technique)!r}"
             f"{nearest(technique, AFTERWARDS)}"
+        )
+    if config.mitigation is not None and config.mitigation.technique in HEADS:
+        raise ConfigError(
+            f"members trained with {config.mitigation.technique} have a head a group and a rule of "
+            "their own; mitigate an audit without mitigation.technique DD or DI"
         )
     names = [one.name for one in config.resolved_variants[1:]]
     if variant not in names:
