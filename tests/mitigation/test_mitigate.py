@@ -170,6 +170,12 @@ def test_rules_fitted_on_one_half_hold_on_the_other(run: Run, technique: str) ->
     assert abs(gap[0] - gap[1]) < 0.05  # int8 itself: 0.2
 
 
+def test_every_technique_is_judged_on_the_same_half(run: Run) -> None:
+    asked = [("offsets", "sex"), ("offsets", "region"), ("ensemble", None)]
+    halves = [apply_technique(run, t, "int8", a, together=2).judged.tolist() for t, a in asked]
+    assert halves[0] == halves[1] == halves[2]
+
+
 def test_the_judging_half_does_not_decide_the_rules(run: Run, tmp_path: Path) -> None:
     """Labels that are wrong on the judging half alone leave every rule as it was."""
     one = apply_technique(run, "offsets", "int8", "sex", together=2)

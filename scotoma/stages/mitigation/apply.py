@@ -84,7 +84,8 @@ def apply_technique(
     by = _attributes(examples, attribute, technique) if needs.attributes != "never" else []
     names, group = _groups(examples, by)
     labels, classes = examples.labels, len(examples.classes)
-    judged = judged_half(group * classes + labels, examples.clusters, run.config.population.seed)
+    _, cell = _groups(examples, list(examples.attributes))  # one split, whatever the technique
+    judged = judged_half(cell * classes + labels, examples.clusters, run.config.population.seed)
     if by:
         _refuse_empty(labels[~judged], group[~judged], names, examples.classes, technique)
     outputs = member_outputs(run, variant, features=technique == "dfr")
