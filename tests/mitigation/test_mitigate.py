@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,12 @@ def test_rules_fitted_on_one_half_hold_on_the_other(run: Run, technique: str) ->
     assert abs(gap[0] - gap[1]) < 0.05  # int8 itself: 0.2
 
 
+def test_every_technique_is_judged_on_the_same_half(run: Run) -> None:
+    asked = [("offsets", "sex"), ("offsets", "region"), ("ensemble", None)]
+    halves = [apply_technique(run, t, "int8", a, together=2).judged.tolist() for t, a in asked]
+    assert halves[0] == halves[1] == halves[2]
+
+
 def test_the_judging_half_does_not_decide_the_rules(run: Run, tmp_path: Path) -> None:
     """Labels that are wrong on the judging half alone leave every rule as it was."""
     one = apply_technique(run, "offsets", "int8", "sex", together=2)
@@ -284,6 +291,12 @@ def test_dfr_gives_untrained_members_a_head_that_knows_digits(trained: Run) -> N
 def test_two_classes_are_asked_for_before_anything_runs(trained: Run) -> None:
     with pytest.raises(ConfigError, match="this audit has 10; take --technique offsets"):
         apply_technique(trained, "thresholds", "int8-static", None, together=2)
+
+
+def test_heads_of_groups_keep_their_own_rule(trained: Run) -> None:
+    config = parse_config(f"{TRAINED}mitigation: {{technique: DI2, attribute: style}}", "test")
+    with pytest.raises(ConfigError, match="members trained with DI2 have a head a group"):
+        apply_technique(replace(trained, config=config), "dfr", "int8-static", None, together=2)
 
 
 def test_members_that_are_gone_are_named(trained: Run, tmp_path: Path) -> None:

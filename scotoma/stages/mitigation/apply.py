@@ -9,6 +9,7 @@ import numpy as np
 
 from scotoma import progress
 from scotoma.config import Config
+from scotoma.config.mitigation import HEADS
 from scotoma.datasets import Examples
 from scotoma.errors import ConfigError, DataError
 from scotoma.machine import cores
@@ -83,7 +84,8 @@ def apply_technique(
     by = _attributes(examples, attribute, technique) if needs.attributes != "never" else []
     names, group = _groups(examples, by)
     labels, classes = examples.labels, len(examples.classes)
-    judged = judged_half(group * classes + labels, examples.clusters, run.config.population.seed)
+    _, cell = _groups(examples, list(examples.attributes))  # one split, whatever the technique
+    judged = judged_half(cell * classes + labels, examples.clusters, run.config.population.seed)
     if by:
         _refuse_empty(labels[~judged], group[~judged], names, examples.classes, technique)
     outputs = member_outputs(run, variant, features=technique == "dfr")
@@ -154,6 +156,11 @@ def _refuse_unknown(config: Config, technique: str, variant: str) -> None:
         raise ConfigError(
             f"--technique must be one of {', '.join(AFTERWARDS)}, got {printable(technique)!r}"
             f"{nearest(technique, AFTERWARDS)}"
+        )
+    if config.mitigation is not None and config.mitigation.technique in HEADS:
+        raise ConfigError(
+            f"members trained with {config.mitigation.technique} have a head a group and a rule of "
+            "their own; mitigate an audit without mitigation.technique DD or DI"
         )
     names = [one.name for one in config.resolved_variants[1:]]
     if variant not in names:
