@@ -68,8 +68,8 @@ CONFIG_CASES = {
         2,
         "audit.yaml:12 populaton is not a key here; known are version, project, data_date, "
         "source, label, groups, cluster, advantaged, over_index, baseline, variants, population, "
-        "slices, clarify, tracking, kubeflow, retraining, robustness, limits, keep_scores, "
-        "deterministic; did you mean 'population'?",
+        "mitigation, tournament, slices, clarify, tracking, kubeflow, retraining, robustness, "
+        "limits, keep_scores, deterministic; did you mean 'population'?",
         change=("population:", "populaton:"),
     ),
     "a wrong type": Case(

@@ -108,7 +108,7 @@ def test_the_command_prints_the_values_of_the_blog(tmp_path):
         assert round(found[name]["predicted"]["value"], 2 if name == "DPL" else 3) == value, name
     assert found["DPPL"]["predicted"]["n"] == 30_162
     assert found["FT"]["lacks"] == "--feature"
-    out = scotoma("bias", path, *asked)[1]
+    out = scotoma("bias", path, *asked, "--all")[1]
     assert re.search(r"^DPPL .* 30,162 +0\.092 \[0\.0\d\d, 0\.\d{3}\]$", out, re.MULTILINE)
 
 
@@ -200,12 +200,12 @@ def test_csv_gzip_and_parquet_say_the_same(table):
     with gzip.open(table.with_name("table.csv.gz"), "wb") as file:
         file.write(table.read_bytes())
     said = {
-        scotoma("bias", table.with_name(name), *FULL)[1].partition(":")[2]
+        " ".join(scotoma("bias", table.with_name(name), *FULL)[1].partition(":")[2].split())
         for name in ("table.csv", "table.csv.gz", "table.parquet")
     }
     assert len(said) == 1
     odd = table.rename(table.with_name("table[1]*.csv"))  # a name, and no pattern
-    assert scotoma("bias", odd, *FULL)[1].partition(":")[2] in said
+    assert " ".join(scotoma("bias", odd, *FULL)[1].partition(":")[2].split()) in said
 
 
 def test_rows_of_one_source_count_once(tmp_path):
@@ -236,20 +236,89 @@ def test_every_number_has_its_n_and_its_interval_or_a_reason(table):
         assert whole or estimate["reason"], estimate
 
 
-def test_a_page_is_at_most_100_columns_wide_and_has_every_section(table):
-    code, out, err = scotoma("bias", table, *FULL)
+def test_a_page_is_at_most_80_columns_wide_and_has_every_section(table):
+    code, out, err = scotoma("bias", table, *FULL, "--all")
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert max(map(cell_len, lines)) <= 100
+    assert max(map(cell_len, lines)) <= 80
     assert lines[0] == (
         "table.csv: 900 examples, 3 models against 3 models, positive 'c1', intervals 95%"
     )
-    assert {line.split()[0] for line in lines if line} >= {*METRICS, "DP", "SPSF", "EOTP", "BA"}
+    assert {line.split()[0] for line in lines if line} >= {
+        *METRICS,
+        "fairness.DP",
+        "fairness.DI",
+        "fairness.BA",
+    }
     assert any(line.startswith("sex=female,age=old") for line in lines)
     assert "sex: d = female, a = male" in lines
     assert "age: d = old, a = young" in lines  # without --advantaged each value in turn
     assert "age: d = young, a = old" in lines
     assert "sex: d = male, a = female" not in lines
+
+
+def test_no_two_metrics_of_a_page_share_a_name(table):
+    lines = scotoma("bias", table, *COMPARED, "--all")[1].splitlines()
+    names = [line.split()[0] for line in lines if line and not line.startswith(" ")]
+    assert "DI" in names
+    assert "fairness.DI" in names
+    assert not {"DP", "SPSF", "BA"} & set(names)
+
+
+def test_rates_and_their_intervals_stay_between_0_and_1(tmp_path):
+    """A dozen rows, among them groups without an error and without a right answer."""
+    rng = np.random.default_rng(1)
+    for n in (6, 12, 40):
+        labels = rng.integers(2, size=n)
+        columns = {f"m{i}": np.where(rng.random(n) < 0.9, labels, 1 - labels) for i in range(3)}
+        path = tmp_path / f"{n}.csv"
+        sex = np.where(np.arange(n) % 3, "f", "m")
+        pl.DataFrame({"y": labels, "sex": sex, **columns}).write_csv(path)
+        asked = ("--label", "y", "--predicted", "m*", "--group", "sex", "--positive", "1")
+        found = json.loads(scotoma("bias", path, *asked, "--json")[1])
+        for row in (*found["subgroups"], *found["fairness"]):
+            ends = [row["predicted"][end] for end in ("low", "value", "high")]
+            assert all(end is None or 0 <= end <= 1 for end in ends), row
+
+
+def concluded(table, *options):
+    """The sentences at the end, each on one line."""
+    out = scotoma("bias", table, *options)[1]
+    part = out.removesuffix("\n--all prints every rate and metric.\n").split("\n\n")[-1]
+    return part.replace("\n  ", " ").splitlines()
+
+
+def test_the_page_ends_with_who_is_worse_off_by_how_much_and_what_says_otherwise(tmp_path):
+    """Counts by hand: women's errors are all undeserved acceptances, so outcomes favour them."""
+    rows = [("no", "no", "m")] * 480 + [("no", "yes", "m")] * 20  # men: 20 errors of 1,000
+    rows += [("yes", "yes", "m")] * 500
+    rows += [("no", "no", "f")] * 400 + [("no", "yes", "f")] * 100  # women: 100 errors of 1,000
+    rows += [("yes", "yes", "f")] * 500
+    path = tmp_path / "t.csv"
+    pl.DataFrame(rows, schema=["y", "p", "sex"], orient="row").write_csv(path)
+    asked = ("--label", "y", "--predicted", "p", "--group", "sex", "--positive", "yes")
+    first, second, third = concluded(path, *asked)
+    assert re.fullmatch(
+        r"sex=f is worst off: error 10\.0% \[[\d.]+, [\d.]+\], n 1,000; "
+        r"all examples: error 6\.00% \[[\d.]+, [\d.]+\]\.",
+        first,
+    )
+    assert re.fullmatch(
+        r"Its error is \+8\.00 points \[\+[\d.]+, \+[\d.]+\] above that of m \(AD, n 2,000\): "
+        r"shown at 95%, not adjusted for choosing among 2 groups\.",
+        second,
+    )
+    # 600 of 1,000 women and 520 of 1,000 men are accepted.
+    ratio = f"{0.600 / 0.520:.3f}"
+    assert third.startswith((f"DI says otherwise, {ratio} [", "DPPL says otherwise, -0.080 ["))
+    assert scotoma("bias", path, *asked, "--all")[1].count("DPPL") >= 2
+
+
+def test_at_most_five_sentences_conclude(table):
+    for options in (FULL, COMPARED, ASKED):
+        sentences = concluded(table, *options)
+        assert 1 <= len(sentences) <= 5
+        assert sentences == concluded(table, *options, "--all")
 
 
 def test_one_model_says_what_its_intervals_cannot(table):
@@ -276,7 +345,7 @@ def test_hostile_names_cannot_steer_the_terminal(tmp_path):
         assert all(character.isprintable() for line in out.split("\n") for character in line)
         assert all(character.isprintable() for character in err.replace("\n", ""))
         if "--json" not in extra:
-            assert max(map(cell_len, out.splitlines())) <= 100
+            assert max(map(cell_len, out.splitlines())) <= 80
     for wrong in (("--group", f"{HOSTILE}x"), ("--group", HOSTILE, "--advantaged", HOSTILE + "x")):
         code, out, err = scotoma("bias", path, *asked, *wrong)
         assert (code, out) == (2, "")

@@ -18,8 +18,8 @@ from tests.test_config import CONFIG, FOLDER, changed, refused
 
 KEYS = (
     "version, project, data_date, source, label, groups, cluster, advantaged, over_index, "
-    "baseline, variants, population, slices, clarify, tracking, kubeflow, "
-    "retraining, robustness, limits"
+    "baseline, variants, population, mitigation, tournament, slices, clarify, tracking, "
+    "kubeflow, retraining, robustness, limits"
 )
 RECIPE = ", ".join(Recipe.model_fields)
 FAULTS = {

@@ -170,7 +170,7 @@ class GalleryPair(Part):
 
     cie: GalleryCard = Field(description="The CIE.")
     non_cie: GalleryCard | None = Field(
-        description="The other; null where every example of the class is a CIE."
+        description="The other; null where no such example is left."
     )
 
 

@@ -86,6 +86,10 @@ def bias(
     ] = False,
     level: options.ConfidenceLevel = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap for upper bounds.", min=0)] = 0,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Print every rate and metric before the conclusions."),
+    ] = False,
     explain: Annotated[
         bool,
         typer.Option(
@@ -108,5 +112,6 @@ def bias(
         paired=paired, level=level, seed=seed,
     )  # fmt: skip
     run_bias(
-        table, question, examples=examples, four_fifths=four_fifths, as_json=as_json, quiet=quiet
-    )
+        table, question, examples=examples, four_fifths=four_fifths, everything=everything,
+        as_json=as_json, quiet=quiet,
+    )  # fmt: skip

@@ -89,7 +89,7 @@ def _table(
 
 
 def format_four_fifths(name: str, measures: dict[str, Any]) -> Iterator[str]:
-    """Format the tables as lines of at most 100 columns.
+    """Format the tables as lines of at most 80 columns.
 
     Args:
         name: What the table is called.

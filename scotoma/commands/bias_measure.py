@@ -27,16 +27,18 @@ def run_bias(
     *,
     examples: Path | None = None,
     four_fifths: bool = False,
+    everything: bool = False,
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Print error rates by group, the 21 Clarify metrics and the seven of the fixed-seed study.
+    """Print error rates by group and conclusions; or all, with Clarify's and the study's metrics.
 
     Args:
         path: CSV or Parquet, one row per example; with `examples` one row per example and model.
         question: What is asked.
         examples: CSV or Parquet of labels and groups, where `path` has predictions alone.
         four_fifths: Print the tables of the four-fifths rule instead.
+        everything: Print every rate and metric before the conclusions.
         as_json: Print JSON instead of the tables.
         quiet: Write nothing to stderr.
 
@@ -54,7 +56,7 @@ def run_bias(
         lines = format_four_fifths(path.name, measures)
     else:
         measures = measure_bias(audited, question)
-        lines = format_bias(path.name, measures)
+        lines = format_bias(path.name, measures, everything=everything)
     if as_json:
         sys.stdout.write(json.dumps(jsonable(measures), indent=1, allow_nan=False) + "\n")
     else:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+from scotoma.commands.bias_conclusions import conclude
 from scotoma.commands.tables import aside, quoted, shown
-from scotoma.commands.text_table import crop, table_lines
+from scotoma.commands.text_table import crop, table_lines, wrapped
 from scotoma.uncertainty import FEW_RUNS, FEWEST_RUNS
 
 SAID_ONCE = (*FEW_RUNS, "upper bound only", "not computed")  # at the head, not in every row
@@ -15,23 +16,35 @@ SAID_ONCE = (*FEW_RUNS, "upper bound only", "not computed")  # at the head, not 
 Row = dict[str, Any]
 
 
-def format_bias(name: str, measures: dict[str, Any]) -> Iterator[str]:
-    """Format the measures as lines of at most 100 columns.
+def format_bias(name: str, measures: dict[str, Any], *, everything: bool) -> Iterator[str]:
+    """Format the measures as lines of at most 80 columns, which end with the conclusions.
 
     Args:
         name: What the table is called.
         measures: From `measure_bias`.
+        everything: Print every rate and metric, not only the errors of the groups.
     """
     yield from _head(name, measures)
     yield ""
-    yield from _rates(measures)
+    yield from _rates(measures, everything)
     if measures["baseline_models"]:
         yield ""
-        yield from _changes(measures)
-    if not measures["clarify"]:
-        return
+        yield from _changes(measures, everything)
+    if everything and measures["clarify"]:
+        yield from _metrics(measures)
     yield ""
-    yield "The 21 metrics of Clarify: disadvantaged d, advantaged a; distances have upper bounds."
+    for sentence in conclude(measures):
+        yield from wrapped(sentence, later="  ")
+    if not everything:
+        yield ""
+        yield "--all prints every rate and metric."
+
+
+def _metrics(measures: dict[str, Any]) -> Iterator[str]:
+    yield ""
+    yield from wrapped(
+        "The 21 metrics of Clarify: disadvantaged d, advantaged a; distances have upper bounds."
+    )
     for (column, d, a), rows in groupby(
         measures["clarify"], lambda row: (row["column"], row["disadvantaged"], row["advantaged"])
     ):
@@ -40,7 +53,9 @@ def format_bias(name: str, measures: dict[str, Any]) -> Iterator[str]:
         yield from _clarify(list(rows))
     yield ""
     what = "of the positive class" if measures["positive"] is not None else "mean over the classes"
-    yield f"Metrics of the fixed-seed study, {what}: absolute values, so upper bounds only."
+    yield from wrapped(
+        f"Metrics of the fixed-seed study, {what}: absolute values, so upper bounds only."
+    )
     for column, rows in groupby(measures["fairness"], lambda row: row["column"]):
         table = list(rows)
         yield ""
@@ -60,7 +75,7 @@ def _head(name: str, measures: dict[str, Any]) -> Iterator[str]:
     if measures["positive"] is not None:
         parts.append(f"positive {quoted(measures['positive'])}")
     parts.append(f"intervals {100 * measures['level']:g}%")
-    yield crop(f"{name}: {', '.join(parts)}")
+    yield from wrapped(f"{name}: {', '.join(parts)}")
     if min(models, before or models) < FEWEST_RUNS:
         yield "Few training runs: intervals cover another test set, not another training run."
     else:
@@ -71,23 +86,28 @@ def _models(count: int) -> str:
     return f"{count} model{'' if count == 1 else 's'}"
 
 
+def _plain(row: Row) -> bool:
+    return row["metric"] == "error" and row["class"] is None
+
+
 def _metric(row: Row) -> str:
     return row["metric"] if row["class"] is None else f"{row['metric']} of {row['class']}"
 
 
-def _rates(measures: dict[str, Any]) -> list[str]:
+def _rates(measures: dict[str, Any], everything: bool) -> list[str]:
     populations = ["baseline", "predicted"] if measures["baseline_models"] else ["predicted"]
     cells = [
         [row["group"], _metric(row), f"{row['predicted'].n:,}"]
         + [shown(row[part], factor=100, digits=2) for part in populations]
         + [aside((row[part] for part in populations), *SAID_ONCE)]
         for row in measures["subgroups"]
+        if everything or _plain(row)
     ]
     titles = [f"{part} %" for part in populations]
     return table_lines(["group", "rate", "n", *titles], cells, right=2)
 
 
-def _changes(measures: dict[str, Any]) -> list[str]:
+def _changes(measures: dict[str, Any], everything: bool) -> list[str]:
     cells = [
         [
             row["group"],
@@ -98,6 +118,7 @@ def _changes(measures: dict[str, Any]) -> list[str]:
             aside([row["absolute"], row["relative"]], *SAID_ONCE),
         ]
         for row in measures["subgroups"]
+        if everything or _plain(row)
     ]
     return table_lines(["group", "rate", "n", "change, points", "relative, %"], cells, right=2)
 
@@ -127,7 +148,7 @@ def _fairness(rows: list[Row]) -> list[str]:
     parts = [part for part in ("baseline", "predicted") if part in rows[0]]
     cells = [
         [
-            row["metric"],
+            f"fairness.{row['metric']}",  # Clarify has a DI, too
             f"{row['predicted'].n:,}",
             *(shown(row[part]) for part in parts),
             aside((row[part] for part in parts), *SAID_ONCE),
@@ -144,7 +165,7 @@ def _signed(rows: list[Row]) -> Iterator[str]:
         return
     parts = [part for part in ("baseline", "predicted") if f"{part}_signed" in signed[0]]
     cells = [
-        [row["metric"], f"{row['predicted_signed'].n:,}"]
+        [f"fairness.{row['metric']}", f"{row['predicted_signed'].n:,}"]
         + [shown(row[f"{part}_signed"], sign="+") for part in parts]
         + [aside((row[f"{part}_signed"] for part in parts), *SAID_ONCE)]
         for row in signed

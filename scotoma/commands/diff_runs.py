@@ -6,11 +6,12 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from scotoma.audit import read_audit
+from scotoma.audit import Audit, GateResult, read_audit, read_gate
 from scotoma.audit.previous import Comparable
 from scotoma.bias import tally
 from scotoma.bias.counting import metrics
@@ -23,7 +24,9 @@ from scotoma.errors import DataError
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
 from scotoma.printable import printable
+from scotoma.report.side_by_side import changed_verdicts, side_by_side
 from scotoma.run import Run, checksums
+from scotoma.storage.files import written
 from scotoma.uncertainty import ChangeEvidence, Estimate
 from scotoma.verdict.since_previous import Change, changes, judged
 
@@ -61,12 +64,15 @@ class Difference:
     verdict: str
 
 
-def run_diff(first: str, second: str, *, as_json: bool, quiet: bool) -> None:
+def run_diff(
+    first: str, second: str, *, html: Path | None = None, as_json: bool, quiet: bool
+) -> None:
     """Print what changed from one audit to another.
 
     Args:
         first: Folder of the earlier run, or its `s3://BUCKET/PREFIX`.
         second: That of the later one.
+        html: Write both side by side as a page into this file; None writes none.
         as_json: Print JSON instead of the tables.
         quiet: No messages.
 
@@ -75,6 +81,18 @@ def run_diff(first: str, second: str, *, as_json: bool, quiet: bool) -> None:
     """
     runs = open_run(first), open_run(second)
     rows, facts = compare_audits(*runs)
+    gates = _gate(runs[0]), _gate(runs[1])
+    turned = changed_verdicts(*gates)
+    facts["verdicts"] = [
+        {"variant": name, "before": before, "after": after} for name, before, after in turned
+    ]
+    if html is not None:
+        audits = _audit(runs[0]), _audit(runs[1])
+        page = side_by_side(audits, gates, (first, second), rows, facts["examples"], facts["notes"])
+        with written(html) as temporary:
+            temporary.write_text(page, encoding="utf-8")
+        if not quiet:
+            sys.stderr.write(f"page    {printable(str(html))}\n")
     if as_json:
         content = {"version": 1, "runs": [first, second], **facts, "rows": rows}
         sys.stdout.write(json.dumps(jsonable(content), indent=1, ensure_ascii=False) + "\n")
@@ -215,16 +233,28 @@ def _on_shared(
 
 def _on_their_own(runs: tuple[Run, Run], names: list[str]) -> Iterator[tuple[str, Change]]:
     """Variant and change of each number, from what each audit has found."""
-    audits = []
-    for run in runs:
-        path = run.path("audit.json")
-        run.fetch(path)
-        checksums.refuse_changed(run.mirror, [path.name])
-        audits.append(read_audit(path, run.mirror.place(path)))
+    audits = [_audit(run) for run in runs]
     before, after = map(Comparable.of, audits)
     for name in names:
         for row in changes(before, after, name):
             yield name, replace(row, group=audits[1].group_names[row.group])
+
+
+def _audit(run: Run) -> Audit:
+    path = run.path("audit.json")
+    run.fetch(path)
+    checksums.refuse_changed(run.mirror, [path.name])
+    return read_audit(path, run.mirror.place(path))
+
+
+def _gate(run: Run) -> GateResult | None:
+    """The verdict on a run; None where nobody judged it."""
+    path = run.path("gate.json")
+    run.fetch(path)
+    if not path.exists():
+        return None
+    checksums.refuse_changed(run.mirror, [path.name])
+    return read_gate(path, run.mirror.place(path))
 
 
 def _page(rows: list[Difference], facts: dict[str, Any]) -> list[str]:
@@ -232,7 +262,11 @@ def _page(rows: list[Difference], facts: dict[str, Any]) -> list[str]:
     both = f"{facts['examples']:,} test examples in both runs" if facts["examples"] else (
         "no test example in both runs"
     )  # fmt: skip
-    page = [f"{both}; rates in %, changes in points"]
+    page = [
+        f"verdict changed: {printable(one['variant'])} {one['before']} -> {one['after']}"
+        for one in facts["verdicts"]
+    ] or ["no verdict changed"]
+    page += ["", f"{both}; rates in %, changes in points"]
     for word in ("worse", "better"):
         judged_so = [row for row in rows if row.verdict == word]
         page += ["", f"{word}: {len(judged_so)} of {len(rows)} rates (Holm, {facts['alpha']:g})"]

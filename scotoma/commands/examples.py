@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -32,10 +33,25 @@ def examples(
     csv: Annotated[
         bool, typer.Option("--csv", help="Print all of them as CSV, ready to annotate.")
     ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Write every CIE beside an unchanged example as pages into this folder."),
+    ] = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """List the examples on which compressed models differ most from dense ones."""
+    if html is not None:
+        from scotoma.commands.examples_pages import write_gallery
+
+        others = {
+            "--percentile": percentile,
+            "--unlabelled": unlabelled,
+            "--csv": csv,
+            "--json": as_json,
+        }
+        write_gallery(run, html, variant, [name for name, one in others.items() if one], quiet)
+        return
     from scotoma.commands.examples_choose import run_examples
 
     run_examples(

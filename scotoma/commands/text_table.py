@@ -15,9 +15,8 @@ from scotoma.printable import printable
 __all__ = ["WIDTH", "crop", "rendered_lines", "table_lines", "wrapped"]
 
 WIDTH = 80
-WIDE = 100  # of a table whose numbers need more than 80
 INDENT = 4  # of a note that needs a line of its own
-READABLE, LEAST = 16, 6  # cells of a name in a table of 80, and in any table
+READABLE, LEAST = 16, 6  # cells of a name where all fits, and where one number needs the line
 
 
 def table_lines(
@@ -33,8 +32,8 @@ def table_lines(
         gap: Spaces between two columns.
 
     Returns:
-        Printable lines of at most 80 cells; 100, or as many as the numbers need, where they do not
-        fit into 80.
+        Printable lines of at most 80 cells; of a row that needs more, the last numbers stand below
+        it with their titles.
 
     >>> table_lines(["group", "n"], [["a", "10", "few events"], ["bb", "9", ""]], right=1)
     ['group   n', 'a      10  few events', 'bb      9']
@@ -48,21 +47,50 @@ def table_lines(
         table.add_column(justify="left" if place < right else "right", no_wrap=place >= right)
     for row in cells:
         table.add_row(*(Text(printable(cell), no_wrap=True, overflow="ellipsis") for cell in row))
-    fits = numbers + sum(min(width, READABLE) for width in widths[:right]) <= WIDTH
-    room = WIDTH if fits else max(WIDE, numbers + LEAST * right)
-    head, *body = rendered_lines(table, room)
+    if numbers + sum(min(width, READABLE) for width in widths[:right]) > WIDTH:
+        split = _columns_that_fit(widths, right, gap)
+        if split < len(header):
+            return _in_two_lines(header, rows, split, right=right, gap=gap)
+    head, *body = rendered_lines(table, max(WIDTH, numbers + LEAST * right))
     lines = [head.rstrip()]
     for line, row in zip(body, rows, strict=True):
         note = printable(row[-1])
-        if cell_len(line) + gap + cell_len(note) <= room:
+        if cell_len(line) + gap + cell_len(note) <= WIDTH:
             lines.append(f"{line}{' ' * gap}{note}".rstrip())
             continue
-        parts = Text(note).wrap(_console(room), room - INDENT) if note else ()
+        parts = Text(note).wrap(_console(WIDTH), WIDTH - INDENT) if note else ()
         lines += [line.rstrip(), *(" " * INDENT + part.plain.rstrip() for part in parts)]
     return lines
 
 
-def crop(text: str, width: int = WIDE) -> str:
+def _columns_that_fit(widths: Sequence[int], right: int, gap: int) -> int:
+    """How many columns a first line holds, at least one number beside the names."""
+    used = sum(min(width, READABLE) + gap for width in widths[:right])
+    for place in range(right, len(widths)):
+        used += widths[place] + gap
+        if used - gap > WIDTH and place > right:
+            return place
+    return len(widths)
+
+
+def _in_two_lines(
+    header: Sequence[str], rows: Sequence[Sequence[str]], split: int, *, right: int, gap: int
+) -> list[str]:
+    """Rows too long for a line: what does not fit goes below it, with its column's title."""
+    first = table_lines(header[:split], [[*row[:split], ""] for row in rows], right=right, gap=gap)
+    lines = [first[0]]
+    for line, row in zip(first[1:], rows, strict=True):
+        below = [
+            f"{title} {cell}"
+            for title, cell in zip(header[split:], row[split:-1], strict=True)
+            if cell
+        ]
+        note = "; ".join(filter(None, [*below, row[-1]]))
+        lines += [line, *(wrapped(note, first=" " * INDENT, later=" " * INDENT) if note else ())]
+    return lines
+
+
+def crop(text: str, width: int = WIDTH) -> str:
     """Make text printable and at most `width` cells wide.
 
     >>> crop("abcdef", 4)

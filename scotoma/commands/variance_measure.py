@@ -25,7 +25,7 @@ from scotoma.commands.tables import (
     shown,
     texts,
 )
-from scotoma.commands.text_table import crop, table_lines
+from scotoma.commands.text_table import crop, table_lines, wrapped
 from scotoma.errors import ConfigError, DataError
 from scotoma.inputs import StatisticsProtocol
 from scotoma.jsonable import jsonable
@@ -234,7 +234,7 @@ def _spread(result: RunSpread, runs: Runs) -> dict[str, Any]:
 def _page(name: str, content: dict[str, Any], question: VarianceQuestion) -> Iterator[str]:
     level = f"{100 * question.level:g}%"
     yield crop(f"{name}: spread over identical runs, intervals {level}")
-    yield (
+    yield from wrapped(
         "All numbers are about training runs on this test set; sigma assumes normally "
         "distributed runs."
     )
@@ -244,7 +244,7 @@ def _page(name: str, content: dict[str, Any], question: VarianceQuestion) -> Ite
         return
     several = "Benjamini-Hochberg" if question.protocol == "sound" else "none"
     yield ""
-    yield crop(
+    yield from wrapped(
         f"Means and variances against {quoted(question.base or '')}: protocol {question.protocol}, "
         f"{_comparisons(content['tests_in_family'])}, correction {several}"
     )

@@ -47,6 +47,10 @@ class DigitsSource(Frozen):
     kind: Literal["digits-s"] = "digits-s"
     model: str = Field("tiny-convnet", description=MODEL)
     skew: float = Field(0.95, gt=0.5, lt=1, description="Share of a class's majority style.")
+    styled: Literal["paper", "dim", "inverted"] = Field(
+        "paper",
+        description="The second style: blue paper, ink of 0.35 of its strength, or black on white.",
+    )
     recipe: Recipe = Recipe()
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -15,9 +16,10 @@ from scotoma.audit import Audit, GateResult
 from scotoma.report import marks, numbers
 from scotoma.report.figures import figures
 from scotoma.report.figures.drawing import drawn
+from scotoma.report.figures.run_to_run import fairness_name
 from scotoma.report.views import Beside, page_context
 
-__all__ = ["FOLDER", "STYLES", "content_policy", "environment", "render"]
+__all__ = ["FOLDER", "STYLES", "content_policy", "environment", "in_document", "render"]
 
 FOLDER = Path(__file__).parent
 STYLES = ("page.css", "figures.css")
@@ -63,19 +65,32 @@ def render(
     """
     shown = page_context(audit, images, gate, beside)
     plots = figures(shown["audit"], gate, shown["frontier"], shown["focus"].name)
-    styles, scripts = (
+    more = {"gate": gate, "remark": remark}
+    drawings = {slug: drawn(plot) for slug, plot in plots.items()}
+    return in_document("page.html", {**shown, **more, "figures": drawings}, SCRIPTS)
+
+
+def in_document(template: str, shown: Mapping[str, Any], scripts: Sequence[str]) -> str:
+    """Render a page with its styles and scripts inside, and the policy that allows only these.
+
+    Args:
+        template: File of the template.
+        shown: What it reads.
+        scripts: Files of scripts.
+    """
+    style_texts, script_texts = (
         [(FOLDER / name).read_text(encoding="utf-8") for name in names]
-        for names in (STYLES, SCRIPTS)
+        for names in (STYLES, scripts)
     )
-    page = environment().get_template("page.html")
-    return page.render(
-        shown,
-        gate=gate,
-        remark=remark,
-        figures={slug: drawn(plot) for slug, plot in plots.items()},
-        policy=Markup(content_policy(styles, scripts)),
-        styles=list(map(Markup, styles)),
-        scripts=list(map(Markup, scripts)),
+    return (
+        environment()
+        .get_template(template)
+        .render(
+            shown,
+            policy=Markup(content_policy(style_texts, script_texts)),
+            styles=list(map(Markup, style_texts)),
+            scripts=list(map(Markup, script_texts)),
+        )
     )
 
 
@@ -118,5 +133,6 @@ def environment() -> Environment:
     )
     templates.filters |= {name: getattr(numbers, name) for name in FILTERS}
     templates.filters["mark"] = marks.mark
+    templates.filters["fairness_name"] = fairness_name
     templates.globals |= {"WIDTH": marks.WIDTH, "HEIGHT": marks.HEIGHT}
     return templates

@@ -315,6 +315,8 @@ def _robustness(record: RunRecord, report: RobustnessReport | None, name: str) -
             record.quantity(f"7_robust/accuracy/{row.kind}", row.accuracy)
             if row.kind == ALL_KINDS and row.ce is not None:
                 record.quantity("7_robust/mce", row.ce)
+            if row.kind == ALL_KINDS and row.alexnet_ce is not None:
+                record.quantity("7_robust/mce_alexnet", row.alexnet_ce)
     for loss in report.losses.get(name, ()):
         if loss.group == "all" and loss.metric == "error":
             record.quantity(f"7_robust/loss_points/{loss.family}", loss.absolute, POINTS)

@@ -20,8 +20,7 @@ from tests.report.reading import HOSTILE
 pytestmark = pytest.mark.slow
 
 SLOTS = [
-    "topline", "gate", "rates", "taxicab", "over_index", "classes", "slices", "variance",
-    "run_to_run", "frontier",
+    "gate", "rates", "taxicab", "over_index", "slices", "variance", "run_to_run", "frontier",
 ]  # fmt: skip
 COSTS = {
     "compressed_bytes": 2_500_000,
@@ -54,29 +53,6 @@ def test_every_slot_has_its_figure_in_order(plots):
 def test_nothing_judged_and_nothing_measured_leave_their_slots_empty(audit):
     found = figures(readable(audit.content), None, None)
     assert list(found) == [slot for slot in SLOTS if slot not in ("gate", "frontier")]
-
-
-def test_top_line_sets_differing_models_floor_and_excess_beside_accuracy(audit, plots):
-    top1, differing, excess = (rows_of(panel) for panel in plots["topline"].spec["concat"])
-    for name, value, low, high in top1:
-        estimate = audit.content["accuracy"][name]["top1"]
-        assert [value, low, high] == pytest.approx(
-            [100 * estimate[key] for key in ("value", "low", "high")], rel=1e-5
-        )
-    assert differing[0] == ("dense", None, None, None, None)
-    for (name, *share, floor), (_, value, *_) in zip(differing[1:], excess[1:], strict=True):
-        divergence = audit.content["divergence"][name]
-        cie = divergence["cie"]
-        differ = divergence["flips"] or cie["disagreement"]
-        assert share == pytest.approx(
-            [100 * differ[key] for key in ("value", "low", "high")], rel=1e-5
-        )
-        if cie["paired"]:
-            assert floor is None
-        else:
-            assert floor == pytest.approx(100 * cie["floor"]["value"], abs=0.01)
-        assert value == pytest.approx(100 * cie["excess"]["value"], rel=1e-5)
-    assert {cie["cie"]["paired"] for cie in audit.content["divergence"].values()} == {True, False}
 
 
 def test_a_test_stands_at_its_interval_over_its_limit_and_an_untested_one_nowhere(audit, plots):
@@ -175,29 +151,6 @@ def _training_share(audit, key: str) -> float:
     return group["train"] / audit.content["examples"]["train"]
 
 
-def test_classes_are_sorted_and_the_significant_ones_have_a_star(audit, plots):
-    found = rows_of(plots["classes"].spec)
-    for name, rows in audit.content["classes"].items():
-        mine = [row for row in found if row[0] == name]
-        assert [row[2] for row in mine] == sorted(row[2] for row in mine)
-        starred = {row[1] for row in mine if row[-1] == "★"}
-        assert starred == {row["class"] for row in rows if row["significant"]}
-
-
-def test_of_a_thousand_classes_the_ends_are_drawn_and_the_caption_says_so(audit):
-    content = copy.deepcopy(audit.content)
-    (first, *_) = content["classes"]["prune-0.9"]
-    content["examples"]["classes"] = [str(i) for i in range(1000)]
-    content["classes"] = {
-        name: [first | {"class": str(i), "normalised": float(i)} for i in range(1000)]
-        for name in content["classes"]
-    }
-    plot = figures(readable(content), None, None)["classes"]
-    drawn_of = [row[1] for row in rows_of(plot.spec) if row[0] == "prune-0.9"]
-    assert drawn_of == [str(i) for i in (*range(15), *range(985, 1000))]
-    assert "Drawn: the 30 that change most, of 1000." in plot.summary
-
-
 def test_frontier_marks_what_was_not_measured_as_missing(plots):
     *_, size, latency = (rows_of(panel) for panel in plots["frontier"].spec["concat"])
     assert {row[0]: row[2] for row in size} == {
@@ -206,13 +159,10 @@ def test_frontier_marks_what_was_not_measured_as_missing(plots):
     assert [row[2:] for row in latency if row[0] == "prune-0.9"] == [(1.5, 1.25, 2.0)]
 
 
-def test_one_model_a_side_has_no_spread_and_no_floor(make_audit):
+def test_one_model_a_side_has_no_spread(make_audit):
     audit = make_audit(members=1, sparsities=(0.9,))
     found = figures(readable(audit.content), audit.gate, None)
     assert "variance" not in found
-    _, differing, excess = (rows_of(panel) for panel in found["topline"].spec["concat"])
-    assert {row[4] for row in differing} == {None}
-    assert {row[1:] for row in excess[1:]} == {(None, None, None, "not estimable")}
     for plot in found.values():
         drawn(plot)
 

@@ -183,7 +183,7 @@ def test_what_to_do_names_every_kind_of_verdict() -> None:
     first, second, third, last = next_steps(gate_of(gate))
     assert last == "Not counted, because it is waived until 2027-03-01: cie for a."
     assert first.startswith("Do not ship d.")
-    assert second == "b and c: about 12 to 30 members would settle this."
+    assert second == "Hold b and c until settled: about 12 to 30 members would settle this."
     assert third.startswith("Before a ships: read the rules.")
     assert verdict_sentence(gate_of(gate)) == (
         "a may ship by these rules; d fails; UNSURE for b and c: the audit is too small to say."

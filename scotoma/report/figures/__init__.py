@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from scotoma.audit import Audit, GateResult
 from scotoma.audit.frontier import FrontierRow
-from scotoma.report.figures.classes import draw_classes
 from scotoma.report.figures.figure import Figure, FigureTable
 from scotoma.report.figures.frontier import draw_frontier
 from scotoma.report.figures.gate import draw_gate
@@ -16,7 +15,6 @@ from scotoma.report.figures.robustness import draw_robust_groups, draw_robustnes
 from scotoma.report.figures.run_to_run import draw_run_to_run
 from scotoma.report.figures.slices import draw_slices
 from scotoma.report.figures.taxicab import draw_taxicab
-from scotoma.report.figures.topline import draw_topline
 from scotoma.report.figures.variance import draw_variance
 
 __all__ = ["Figure", "FigureTable", "figures"]
@@ -34,17 +32,15 @@ def figures(
         focus: The variant that is drawn first where the reader picks one.
 
     Returns:
-        Figures by slug: topline, gate, rates, taxicab, over_index, classes, slices,
+        Figures by slug: gate, rates, taxicab, over_index, slices,
         robustness, robust_groups, variance, run_to_run, frontier. One that has nothing
         to show is left out.
     """
     drawn = (
-        draw_topline(audit),
         draw_gate(gate),
         draw_rates(audit, focus),
         draw_taxicab(audit),
         draw_over_index(audit),
-        draw_classes(audit),
         draw_slices(audit),
         draw_robustness(audit),
         draw_robust_groups(audit),

@@ -20,12 +20,21 @@ from scotoma.report.figures.grammar import (
     strip,
 )
 
-__all__ = ["draw_run_to_run"]
+__all__ = ["draw_run_to_run", "fairness_name"]
 
 FOUR_FIFTHS = 0.2  # of DI, 1 - the ratio of the rates: beyond it the 80% rule is broken
 MOST_ATTRIBUTES = 6  # drawn, those whose DI moves most from member to member
 
 Rows = list[tuple[str, FairnessRuns]]
+
+
+def fairness_name(metric: str) -> str:
+    """Name a metric of the fixed-seed study apart from Clarify's: both have a DI.
+
+    >>> fairness_name("DI")
+    'fairness.DI'
+    """
+    return f"fairness.{metric}"
 
 
 def draw_run_to_run(audit: Audit) -> Figure | None:
@@ -35,7 +44,7 @@ def draw_run_to_run(audit: Audit) -> Figure | None:
     if not defined:
         return None
     kept = _most_moved(defined)
-    metrics = list(dict.fromkeys(row.metric for _, row in kept))
+    metrics = list(dict.fromkeys(fairness_name(row.metric) for _, row in kept))
     return Figure(
         slug="run_to_run",
         title="Fairness of models that differ only in their seed",
@@ -48,7 +57,7 @@ def draw_run_to_run(audit: Audit) -> Figure | None:
             tuple(
                 (
                     row.attribute,
-                    row.metric,
+                    fairness_name(row.metric),
                     name,
                     _plain(row.mean, row.reason),
                     _plain(row.max_diff, row.reason),
@@ -84,7 +93,8 @@ def _summary(rows: Rows) -> str:
         max(v for v in row.values if v is not None),
     )
     drawn = (
-        f"Each tick is a member, the diamond their mean; 0 is fair. The widest: {row.metric} of "
+        f"Each tick is a member, the diamond their mean; 0 is fair. The widest: "
+        f"{fairness_name(row.metric)} of "
         f"{isolated(row.attribute)} in {isolated(name)}, from {low:.3f} to {high:.3f} over "
         f"{row.members} members."
     )
@@ -93,8 +103,8 @@ def _summary(rows: Rows) -> str:
         return drawn
     beyond = sum(value > FOUR_FIFTHS for value in di)
     return (
-        f"{drawn} Dashed: the 80% rule, DI {FOUR_FIFTHS}; {beyond} of {len(di)} members and "
-        "attributes lie beyond it."
+        f"{drawn} Dashed: the 80% rule, fairness.DI {FOUR_FIFTHS}; {beyond} of {len(di)} members "
+        "and attributes lie beyond it."
     )
 
 
@@ -102,12 +112,13 @@ def _strips(rows: Rows, metrics: Sequence[str]) -> dict[str, Any]:
     metric, label, value = fields(3)
     several = len({row.attribute for _, row in rows}) > 1
     drawn = [
-        (row.metric, f"{row.attribute} · {name}" if several else name, round(one, 6))
+        (fairness_name(row.metric), f"{row.attribute} · {name}" if several else name, round(one, 6))
         for name, row in sorted(rows, key=lambda pair: pair[1].attribute)
         for one in row.values
         if one is not None
     ]
-    chosen = "DI" if "DI" in metrics else metrics[0]
+    impact = fairness_name("DI")
+    chosen = impact if impact in metrics else metrics[0]
     return single(
         title={"expr": "metric + ' of every member, and the mean'"},
         params=[picker(metrics, chosen, "metric")],
@@ -119,7 +130,7 @@ def _strips(rows: Rows, metrics: Sequence[str]) -> dict[str, Any]:
             *strip(value, "0 is fair", zero=True),
             {
                 "data": {"values": [{}]},
-                "transform": [{"filter": "metric === 'DI'"}],
+                "transform": [{"filter": f"metric === '{impact}'"}],
                 "mark": {"type": "rule", "color": QUIET, "strokeDash": [5, 3]},
                 "encoding": {"x": {"datum": FOUR_FIFTHS, "type": "quantitative"}, "y": None},
             },

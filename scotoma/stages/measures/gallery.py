@@ -21,7 +21,9 @@ ATTRIBUTE = "attribute "
 CLASS = "class of a pair"
 
 
-def gallery_pairs(scores: pl.DataFrame, examples: Examples, seed: int) -> list[dict[str, Any]]:
+def gallery_pairs(
+    scores: pl.DataFrame, examples: Examples, seed: int, most: int | None = PAIRS
+) -> list[dict[str, Any]]:
     """Choose the most divergent CIEs of a variant, each with a non-CIE of its class.
 
     Without labels that is the class that most dense members predict. Ties are broken by a hash of
@@ -31,9 +33,10 @@ def gallery_pairs(scores: pl.DataFrame, examples: Examples, seed: int) -> list[d
         scores: The rows of divergence.parquet of the variant.
         examples: The test examples.
         seed: Of the hash.
+        most: Pairs at most; None for all.
 
     Returns:
-        At most 200 pairs, `cie` and `non_cie`, which is None where the class has no other example.
+        Pairs, `cie` and `non_cie`, which is None where the class has no other example.
     """
     # Attributes are prefixed, since they may be called as a score is.
     attributes = [pl.col(name).alias(f"{ATTRIBUTE}{name}") for name in examples.attributes]
@@ -43,10 +46,11 @@ def gallery_pairs(scores: pl.DataFrame, examples: Examples, seed: int) -> list[d
     )
     alike = pl.col("label" if examples.labelled else "dense_modal").alias(CLASS)
     cards = scores.join(facts, on="example_id").with_columns(alike)
-    cies = cards.filter("cie").sort(["taxicab", "lot"], descending=[True, False]).head(PAIRS)
+    cies = cards.filter("cie").sort(["taxicab", "lot"], descending=[True, False])
+    cies = cies if most is None else cies.head(most)
     others = cards.filter(~pl.col("cie")).sort("lot")
     partners = {
-        own: others.filter(pl.col(CLASS) == own).head(PAIRS).iter_rows(named=True)
+        own: others.filter(pl.col(CLASS) == own).head(cies.height).iter_rows(named=True)
         for own in cies[CLASS].unique()
     }
     return [

@@ -1,0 +1,125 @@
+"""What a reader has to scroll through before anything is unfolded, and how folds open."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+HIGHEST = {1400: 3500, 390: 7000}  # pixels at a width
+
+
+@pytest.fixture(scope="module")
+def file(make_audit: Callable[..., Any]) -> Path:
+    """A page of the default audit's shape: ten classes, groups, three sparsities and int8."""
+    audit = make_audit(
+        tuple("0123456789"), ("minority", "majority"), "exposure", examples=300, members=5,
+        sparsities=(0.5, 0.9, 0.95),
+    )  # fmt: skip
+    file: Path = audit.run.path("report.html")
+    return file
+
+
+@pytest.fixture
+def page(browser: Any, file: Path) -> Iterator[Any]:
+    context = browser.new_context(viewport={"width": 1400, "height": 900}, offline=True)
+    page = context.new_page()
+    page.goto(file.as_uri(), timeout=120_000)
+    page.wait_for_selector("html[data-figures=live]")
+    yield page
+    context.close()
+
+
+def height(browser: Any, file: Path, width: int) -> int:
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto(file.as_uri(), timeout=120_000)
+    page.wait_for_selector("html[data-figures=live]")
+    found: int = page.evaluate("document.documentElement.scrollHeight")
+    page.close()
+    return found
+
+
+@pytest.mark.parametrize("width", HIGHEST)
+def test_the_page_is_short_before_anything_is_unfolded(
+    browser: Any, file: Path, width: int
+) -> None:
+    assert 900 < height(browser, file, width) <= HIGHEST[width]
+
+
+@pytest.mark.thorough
+def test_the_page_of_the_default_audit_is_short(browser: Any, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    subprocess.run(
+        [sys.executable, "-m", "scotoma", "audit", "--out", str(run), "--quiet"],
+        check=True, cwd=tmp_path,
+    )  # fmt: skip
+    for width, highest in HIGHEST.items():
+        assert height(browser, run / "report.html", width) <= highest
+    shutil.rmtree(run)
+
+
+def test_the_first_screen_has_verdict_variants_and_what_to_do(page: Any) -> None:
+    for found in ("#verdict", "#t-variants", ".next"):
+        box = page.locator(found).bounding_box()
+        assert box["y"] + min(box["height"], 40) <= 900, found
+
+
+def test_a_link_and_an_address_open_what_they_lead_to(page: Any, file: Path) -> None:
+    fold = "document.querySelector('{}').closest('details').open"
+    assert not page.evaluate(fold.format("#gate"))
+    page.locator("nav a[href='#gate']").click()
+    assert page.evaluate(fold.format("#gate"))
+    page.wait_for_selector("#figure-gate .plot[data-live]")  # drawn when it opens
+    assert not page.evaluate(fold.format("#downloads"))
+    page.goto(f"{file.as_uri()}#downloads")
+    assert page.evaluate(fold.format("#downloads"))
+
+
+def test_the_section_in_view_is_marked_in_the_navigation(page: Any) -> None:
+    marked = "[...document.querySelectorAll('nav a[aria-current=location]')].map(a => a.hash)"
+    assert page.evaluate(marked) == ["#verdict"]
+    for section in ("#gallery", "#groups"):
+        page.evaluate(
+            "id => document.querySelector(id).scrollIntoView({behavior: 'instant'})", section
+        )
+        page.wait_for_function(f"{marked}.join() === '{section}'")
+
+
+def test_a_table_that_scrolls_says_so(page: Any) -> None:
+    hinted = (
+        "[...document.querySelectorAll('.frame')].filter(one => one.checkVisibility()).every(one =>"
+        " one.hasAttribute('data-scrolls') === (one.scrollWidth > one.clientWidth + 1))"
+    )
+    for width in (1400, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function(hinted)
+    assert page.evaluate("document.querySelectorAll('.frame[data-scrolls]').length") > 0
+
+
+def test_folded_parts_are_printed(page: Any) -> None:
+    page.emulate_media(media="print")
+    for id_ in ("#t-verdict", "#t-topline", "#t-classes-v1", "#downloads"):
+        assert page.locator(id_).bounding_box()["height"] > 10, id_
+    assert page.locator("nav").bounding_box() is None
+
+
+def test_charts_take_the_width_of_their_column_and_no_name_is_slanted(page: Any) -> None:
+    figure = page.locator("#figure-rates .plot")
+    drawn = figure.locator("svg").bounding_box()["width"]
+    assert drawn >= 0.95 * figure.bounding_box()["width"]
+    page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('.plot')].every(p => p.dataset.live !== undefined)"
+    )
+    turned = page.locator(".plot svg text").evaluate_all(
+        "all => all.map(one => one.getAttribute('transform') ?? '')"
+        ".filter(one => /rotate\\((?!-90|0)/.test(one))"
+    )
+    assert turned == []
