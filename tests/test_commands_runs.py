@@ -149,7 +149,7 @@ def test_the_page_of_a_difference(first: Run, second: Run) -> None:
     code, out, err = scotoma("diff", first.root, second.root)
     assert (code, err) == (0, "")
     assert out.startswith(
-        "no verdict changed\n\n300 test examples in both runs; rates in %, changes in points\n\nworse:"
+        "no verdict changed\n\n300 test examples in both runs; rates in %, changes in points\n\n"
     )
     assert "FNR f" in out.partition("better:")[0]
     found = measured("diff", first.root, second.root)
@@ -167,7 +167,7 @@ def test_audits_of_two_months_are_compared_without_a_shared_example(
     code, out, err = scotoma("diff", first.root, second.root)
     assert code == 0
     assert out.startswith(
-        "no verdict changed\n\nno test example in both runs; rates in %, changes in points\n\nworse:"
+        "no verdict changed\n\nno test example in both runs; rates in %, changes in points\n\n"
     )
     assert "no test example is in both runs" in err
     rows, facts = compare_audits(first, second)
